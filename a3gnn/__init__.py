@@ -1,0 +1,39 @@
+"""Auto-tuning for graph neural networks on machines that are too small for them.
+
+Five names do what the command line does; each is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from a3gnn.config import TrainConfig
+    from a3gnn.graphs.graph import Graph
+    from a3gnn.runtime.loader import Loader
+    from a3gnn.training.train import train
+    from a3gnn.tuning.tune import tune
+
+__version__ = "0.1.0"
+__all__ = ["Graph", "Loader", "TrainConfig", "train", "tune"]
+
+_HOMES = {
+    "Graph": "a3gnn.graphs.graph",
+    "Loader": "a3gnn.runtime.loader",
+    "TrainConfig": "a3gnn.config",
+    "train": "a3gnn.training.train",
+    "tune": "a3gnn.tuning.tune",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'a3gnn' has no attribute {name!r}; it has {', '.join(__all__)}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

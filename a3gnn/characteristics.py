@@ -1,0 +1,89 @@
+"""What the surrogate knows of a graph."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from a3gnn._fields import from_fields
+
+#: Shares of the nodes, hottest first, at which the share of neighbour entries is known.
+CACHE_FRACTIONS: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.4, 0.8)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCharacteristics:
+    """A graph in numbers. Degrees are in-degrees; edges are directed.
+
+    Attributes:
+        name: The graph's name, for people.
+        fingerprint: Hash of its content: equal for equal graphs wherever they are stored.
+        num_nodes: Nodes.
+        num_edges: Directed edges.
+        mean_degree: Mean in-degree.
+        p95_degree: 95th percentile of the in-degree.
+        max_degree: Largest in-degree.
+        degree_gini: Gini coefficient of the in-degrees, 0 (all equal) to 1.
+        num_features: Columns of the feature matrix.
+        feature_density: Share of stored entries; 1 for dense features.
+        feature_bytes: Bytes of the feature matrix as stored.
+        row_bytes: Mean bytes of a feature row as the feature store serves it: what one cached row takes.
+        sparse_features: Whether the features are CSR.
+        num_classes: Classes.
+        num_train: Train seeds.
+        num_val: Validation nodes.
+        num_test: Test nodes.
+        label_rate: Train seeds a node.
+        homophily: Share of edges, both ends labelled, that join equal labels.
+        num_components: Weakly connected components.
+        largest_component: Share of the nodes in the largest one.
+        cached_edge_mass: Share of neighbour entries that the hottest nodes take, at `CACHE_FRACTIONS`.
+    """
+
+    name: str
+    fingerprint: str
+    num_nodes: int
+    num_edges: int
+    mean_degree: float
+    p95_degree: float
+    max_degree: int
+    degree_gini: float
+    num_features: int
+    feature_density: float
+    feature_bytes: int
+    row_bytes: float
+    sparse_features: bool
+    num_classes: int
+    num_train: int
+    num_val: int
+    num_test: int
+    label_rate: float
+    homophily: float
+    num_components: int
+    largest_component: float
+    cached_edge_mass: tuple[float, ...]
+
+    def cached_mass(self, cache_bytes: np.ndarray | float) -> np.ndarray:
+        """Returns the share of neighbour entries that a static cache of `cache_bytes` holds, float64, in [0, 1].
+
+        Interpolated between the sizes that were counted; rows are ranked by in-neighbour entries (PaGraph's degree).
+        """
+        fraction = np.minimum(
+            np.asarray(cache_bytes, dtype=np.float64) / max(self.row_bytes * self.num_nodes, 1.0), 1.0
+        )
+        known = np.concatenate([[0.0], CACHE_FRACTIONS, [1.0]])
+        mass = np.concatenate([[0.0], self.cached_edge_mass, [1.0]])
+        return np.asarray(np.interp(fraction, known, mass))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self) | {"cached_edge_mass": list(self.cached_edge_mass)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the characteristics of `to_dict`."""
+        return from_fields(cls, fields)

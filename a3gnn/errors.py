@@ -1,0 +1,75 @@
+"""The errors that people see: each states the law, the values and the remedy, and carries its exit code."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What `a3gnn` exits with; part of the interface."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    INFEASIBLE = 3
+    INTERRUPTED = 130
+
+
+class A3GNNError(Exception):
+    """Base of every error that a3gnn raises on purpose."""
+
+    exit_code: ExitCode = ExitCode.FAILED
+
+
+class UsageError(A3GNNError, ValueError):
+    """An option or an argument that breaks its law."""
+
+    exit_code = ExitCode.USAGE
+
+
+class ConfigError(UsageError):
+    """A configuration, a task or a search space that breaks its law."""
+
+
+class GraphError(A3GNNError, ValueError):
+    """A graph that can't be read or that breaks a law of graphs."""
+
+
+class StoreError(A3GNNError):
+    """A profile store that can't be opened, read or written."""
+
+
+class DeviceError(A3GNNError, RuntimeError):
+    """A device that is asked for and is not there."""
+
+
+class MissingDependencyError(A3GNNError, ImportError):
+    """An optional package that is not installed; the message holds the line that installs it."""
+
+
+class MemoryLimitError(A3GNNError, MemoryError):
+    """A run that would pass, or has passed, its memory limit."""
+
+
+class InfeasibleError(A3GNNError):
+    """No configuration keeps the limits.
+
+    Attributes:
+        smallest_limit_bytes: The smallest memory limit that a measured configuration would keep, if one is known.
+    """
+
+    exit_code = ExitCode.INFEASIBLE
+
+    def __init__(self, message: str, smallest_limit_bytes: int | None = None) -> None:
+        super().__init__(message)
+        self.smallest_limit_bytes = smallest_limit_bytes
+
+
+def unknown_name(kind: str, name: object, choices: Iterable[str]) -> UsageError:
+    """Returns the error for a name that is not among its choices, with the nearest one."""
+    known = sorted(choices)
+    near = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return UsageError(f"{kind} must be one of {', '.join(known)}, got {name!r}{hint}")

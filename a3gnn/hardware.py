@@ -1,0 +1,136 @@
+"""What machine this is, and what a probe measured of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from a3gnn._fields import from_fields
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareLimits:
+    """The constants of the analytic model, as a probe of a few seconds measured them on this machine.
+
+    Attributes:
+        random_reads_per_s: Independent 4-byte reads a second, one thread, out of cache.
+        copy_bytes_per_s: Bytes a second of copying rows into a warm buffer, one thread.
+        disk_read_bytes_per_s: Bytes a second of gathering rows from a memory-mapped file, one thread.
+        gemm_flops_per_s: float32 multiply and add a second, all cores, at the sizes of a mini-batch.
+        spmm_bytes_per_s: Bytes a second of gathered rows in a CSR aggregation, all cores.
+        thread_efficiency: Throughput of two threads of sampling over twice that of one, in (0, 1].
+        batch_overhead_s: Seconds of a forward, backward and optimiser step that do no work to speak of.
+        idle_host_bytes: Memory that cannot be reclaimed of a trial's process before it opens a graph.
+        host_to_device_bytes_per_s: Pinned copy to the device; 0 without one.
+        device_gemm_flops_per_s: As `gemm_flops_per_s`, on the device; 0 without one.
+        idle_device_bytes: Device memory of a context that holds nothing; 0 without one.
+    """
+
+    random_reads_per_s: float
+    copy_bytes_per_s: float
+    disk_read_bytes_per_s: float
+    gemm_flops_per_s: float
+    spmm_bytes_per_s: float
+    thread_efficiency: float
+    batch_overhead_s: float
+    idle_host_bytes: int
+    host_to_device_bytes_per_s: float = 0.0
+    device_gemm_flops_per_s: float = 0.0
+    idle_device_bytes: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the limits of `to_dict`."""
+        return from_fields(cls, fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """One machine, as far as training sees it.
+
+    Attributes:
+        cpu: The processor's name.
+        num_cores: Cores that this process may run on.
+        host_memory_bytes: Memory of the machine, or of the control group that holds this process if that is less.
+        device: Name of the first accelerator, or "" without one.
+        num_devices: Accelerators.
+        device_memory_bytes: Memory of the first one.
+        limits: What the probe measured.
+    """
+
+    cpu: str
+    num_cores: int
+    host_memory_bytes: int
+    device: str
+    num_devices: int
+    device_memory_bytes: int
+    limits: HardwareLimits
+
+    @property
+    def has_device(self) -> bool:
+        """Whether there is an accelerator."""
+        return self.num_devices > 0
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what the machine is; what the probe measured, which varies from run to run, is left out."""
+        memory_gib = round(self.host_memory_bytes / 2**30)
+        device_gib = round(self.device_memory_bytes / 2**30)
+        text = f"{self.cpu}|{self.num_cores}|{memory_gib}|{self.device}|{self.num_devices}|{device_gib}"
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types, with the fingerprint."""
+        return dataclasses.asdict(self) | {"fingerprint": self.fingerprint}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the hardware of `to_dict`."""
+        rest = {k: v for k, v in fields.items() if k != "fingerprint"}
+        return from_fields(cls, rest | {"limits": HardwareLimits.from_dict(rest["limits"])})
+
+
+def cpu_name() -> str:
+    """Returns the processor's name as the kernel gives it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith(("model name", "Hardware", "Processor")):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def available_cores() -> int:
+    """Returns the cores that this process may run on: its affinity, and the control group's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+        if quota != "max":
+            cores = min(cores, max(1, int(quota) // int(period)))
+    except (OSError, ValueError):
+        pass
+    return cores
+
+
+def host_memory_bytes() -> int:
+    """Returns the machine's memory, or the control group's limit if that is less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            with open(path, encoding="ascii") as file:
+                total = min(total, int(file.read()))
+        except (OSError, ValueError):
+            continue
+    return total

@@ -1,0 +1,181 @@
+"""What a trial found: `Metrics` or a `Failure`, with everything that it depends on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+from a3gnn._fields import from_fields
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import Task, TrainConfig
+from a3gnn.hardware import Hardware
+
+#: Columns of every prediction, in this order.
+METRICS: tuple[str, ...] = ("throughput_epochs_per_s", "peak_device_bytes", "peak_host_bytes", "test_accuracy")
+
+#: Raised when a change of the engine or of the protocol makes older measurements incomparable.
+MEASUREMENT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StageSeconds:
+    """Mean seconds of work a mini-batch in each stage; with overlap their sum exceeds the time a batch takes."""
+
+    sample: float
+    gather: float
+    transfer: float
+    train: float
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the stages of `dataclasses.asdict`."""
+        return from_fields(cls, fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What one configuration reached; `docs/measurement.md` defines each figure.
+
+    Attributes:
+        throughput_epochs_per_s: Epochs over all train seeds a second, epoch overhead included, evaluation excluded.
+        peak_host_bytes: Peak of anonymous and shared-anonymous memory over the process tree.
+        peak_device_bytes: Peak device memory of all processes, context included; 0 without a device.
+        resident_file_bytes: Peak of resident file-backed memory, which the system can reclaim.
+        test_accuracy: Test accuracy at the best validation epoch, in [0, 1].
+        val_accuracy: Validation accuracy at that epoch, in [0, 1].
+        accuracy_epochs: Epochs trained for the accuracy.
+        timed_batches: Whole mini-batches that were timed after warm-up.
+        batches_per_epoch: Mini-batches of an epoch.
+        epoch_overhead_s: Seconds of an epoch outside its mini-batches.
+        stage_seconds: Work a mini-batch in each stage.
+        cache_hit_rate: Share of input rows that the cache served.
+        cache_bytes: What the cache really took.
+        input_nodes_per_batch: Mean distinct input nodes a mini-batch.
+        sampled_edges_per_batch: Mean sampled edges a mini-batch.
+    """
+
+    throughput_epochs_per_s: float
+    peak_host_bytes: int
+    peak_device_bytes: int
+    resident_file_bytes: int
+    test_accuracy: float
+    val_accuracy: float
+    accuracy_epochs: int
+    timed_batches: int
+    batches_per_epoch: int
+    epoch_overhead_s: float
+    stage_seconds: StageSeconds
+    cache_hit_rate: float
+    cache_bytes: int
+    input_nodes_per_batch: float
+    sampled_edges_per_batch: float
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether the throughput stands on less than an epoch of timed mini-batches."""
+        return self.timed_batches < self.batches_per_epoch
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the metrics of `to_dict`."""
+        return from_fields(cls, dict(fields) | {"stage_seconds": StageSeconds.from_dict(fields["stage_seconds"])})
+
+
+class FailureKind(StrEnum):
+    """Why a trial has no metrics."""
+
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMEOUT = "timeout"
+    INVALID = "invalid"
+    CRASHED = "crashed"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A trial that did not finish, kept with its configuration.
+
+    Attributes:
+        kind: Why.
+        detail: What happened, for people: the error and its traceback's end.
+        peak_host_bytes: Peak until then.
+        limit: The limit that it passed (bytes or seconds, by `kind`), or 0.
+    """
+
+    kind: FailureKind
+    detail: str
+    peak_host_bytes: int = 0
+    limit: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self) | {"kind": str(self.kind)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the failure of `to_dict`."""
+        return from_fields(cls, dict(fields) | {"kind": FailureKind(fields["kind"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One trial with everything that it depends on.
+
+    Attributes:
+        config: The canonical configuration that ran.
+        task: What was trained.
+        graph: On which graph.
+        hardware: On which machine.
+        outcome: What it reached, or why it did not.
+        accuracy_budget: Epochs that the trial was asked to train for its accuracy.
+        seconds: What the trial took, start of its process included.
+        version: `MEASUREMENT_VERSION` when it was made.
+        created: When, ISO 8601, UTC.
+    """
+
+    config: TrainConfig
+    task: Task
+    graph: GraphCharacteristics
+    hardware: Hardware
+    outcome: Metrics | Failure
+    accuracy_budget: int
+    seconds: float
+    version: int
+    created: str
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """The metrics, or None if the trial failed."""
+        return self.outcome if isinstance(self.outcome, Metrics) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the measurement as one JSON object."""
+        return {
+            "config": self.config.to_dict(),
+            "task": self.task.to_dict(),
+            "graph": self.graph.to_dict(),
+            "hardware": self.hardware.to_dict(),
+            "metrics" if isinstance(self.outcome, Metrics) else "failure": self.outcome.to_dict(),
+            "accuracy_budget": self.accuracy_budget,
+            "seconds": self.seconds,
+            "version": self.version,
+            "created": self.created,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the measurement of `to_dict`."""
+        rest = dict(fields)
+        metrics, failure = rest.pop("metrics", None), rest.pop("failure", None)
+        rest["outcome"] = Metrics.from_dict(metrics) if metrics is not None else Failure.from_dict(failure or {})
+        rest["config"] = TrainConfig.from_dict(rest["config"])
+        rest["task"] = Task.from_dict(rest["task"])
+        rest["graph"] = GraphCharacteristics.from_dict(rest["graph"])
+        rest["hardware"] = Hardware.from_dict(rest["hardware"])
+        return from_fields(cls, rest)

@@ -1,0 +1,63 @@
+"""Sizes and durations as people write them: `4GiB`, `512MB`, `10min`, `1h30m`."""
+
+from __future__ import annotations
+
+import re
+
+from a3gnn.errors import UsageError
+
+_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_SIZES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+def parse_size(text: str) -> int:
+    """Returns the bytes that `text` means: a number with B, kB, MB, GB, TB or KiB, MiB, GiB, TiB.
+
+    Raises:
+        UsageError: `text` is not a size, or is not positive.
+    """
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*", text)
+    if match is None or match[2].lower() not in _SIZES:
+        raise UsageError(f"a size is a number with a unit such as 512MiB or 4GiB, got {text!r}")
+    size = round(float(match[1]) * _SIZES[match[2].lower()])
+    if size <= 0:
+        raise UsageError(f"a size must be positive, got {text!r}")
+    return size
+
+
+def parse_duration(text: str) -> float:
+    """Returns the seconds that `text` means: numbers with s, min, h or d, such as 90s, 10min or 1h30m.
+
+    Raises:
+        UsageError: `text` is not a duration, or is not positive.
+    """
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)", text.lower())
+    whole = "".join(number + unit for number, unit in parts)
+    if not parts or whole != re.sub(r"\s", "", text.lower()) or any(unit not in _SECONDS for _, unit in parts):
+        raise UsageError(f"a duration is numbers with units such as 90s, 10min or 1h30m, got {text!r}")
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if seconds <= 0:
+        raise UsageError(f"a duration must be positive, got {text!r}")
+    return seconds
+
+
+def format_size(size: float) -> str:
+    """Returns `size` bytes in the largest binary unit that keeps it at one or more: `1.50 GiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"
+
+
+def format_duration(seconds: float) -> str:
+    """Returns `seconds` for people: `0.4 s`, `12 s`, `3 min 20 s`, `1 h 5 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
