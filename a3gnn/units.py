@@ -43,12 +43,13 @@ def parse_duration(text: str) -> float:
 
 
 def format_size(size: float) -> str:
-    """Returns `size` bytes in the largest binary unit that keeps it at one or more: `1.50 GiB`."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.3g} {unit}"
+    """Returns `size` bytes in the largest binary unit that keeps it at one or more, to three digits: `1.50 GiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024 or unit == "TiB":
+            break
         size /= 1024
-    return f"{size:.3g} TiB"
+    digits = 0 if unit == "B" or size >= 99.95 else 1 if size >= 9.995 else 2
+    return f"{size:.{digits}f} {unit}"
 
 
 def format_duration(seconds: float) -> str:

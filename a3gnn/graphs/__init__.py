@@ -1,0 +1,1 @@
+"""Graphs: read, validate, describe, partition and generate them."""

@@ -1,0 +1,88 @@
+"""The arrays of one graph: what every reader returns and every writer takes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GraphArrays:
+    """An attributed, labelled, directed graph; its arrays may be memory maps and must not be written to.
+
+    Attributes:
+        name: For people.
+        indptr: int64, shape (num_nodes + 1,). In-neighbours of v: `indices[indptr[v]:indptr[v + 1]]`, ascending.
+        indices: int32, shape (num_edges,).
+        features: Dense or CSR rows, one a node.
+        labels: int64, shape (num_nodes,); -1 is unlabelled.
+        train_ids: Train seeds, int32, ascending.
+        val_ids: Validation nodes, int32, ascending.
+        test_ids: Test nodes, int32, ascending.
+        num_classes: Classes; every label is below it.
+        notes: What people should know of how the graph was read: self loops, duplicates that were removed.
+        folder: The converted folder that it was opened from, if it was.
+        source: Identity of the file that it was read from (path, size, time of change), if it was.
+        known: Its characteristics, if the folder had them.
+    """
+
+    name: str
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    features: DenseFeatures | SparseFeatures
+    labels: NDArray[np.int64]
+    train_ids: NDArray[np.int32]
+    val_ids: NDArray[np.int32]
+    test_ids: NDArray[np.int32]
+    num_classes: int
+    notes: tuple[str, ...] = ()
+    folder: Path | None = None
+    source: str | None = None
+    known: GraphCharacteristics | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes."""
+        return len(self.indptr) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """Directed edges."""
+        return len(self.indices)
+
+    @property
+    def num_features(self) -> int:
+        """Columns of the feature matrix."""
+        return self.features.shape[1]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Returns all arrays by the names that a converted folder gives them."""
+        return {
+            "indptr": self.indptr,
+            "indices": self.indices,
+            "labels": self.labels,
+            "train_ids": self.train_ids,
+            "val_ids": self.val_ids,
+            "test_ids": self.test_ids,
+            **self.features.arrays(),
+        }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the content (BLAKE2b over names, dtypes, shapes and bytes): equal wherever the graph is stored."""
+        if self.known is not None:
+            return self.known.fingerprint
+        digest = hashlib.blake2b(digest_size=16)
+        for name, array in sorted(self.arrays().items()):
+            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()

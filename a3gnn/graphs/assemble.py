@@ -1,0 +1,103 @@
+"""From edges, features, labels and masks to a graph: checked, sorted, without duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+from a3gnn.errors import GraphError
+from a3gnn.graphs import validate
+from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+def assemble(
+    name: str,
+    edge_index: NDArray[Any],
+    features: DenseFeatures | SparseFeatures,
+    labels: NDArray[Any],
+    masks: Mapping[str, NDArray[Any]],
+    notes: tuple[str, ...] = (),
+    source: str | None = None,
+) -> GraphArrays:
+    """Returns the graph, after checking every law.
+
+    Args:
+        name: For people.
+        edge_index: Integers, shape (2, E): an edge (s, t) makes s an in-neighbour of t.
+        features: One row a node; its length is the number of nodes.
+        labels: Integers, shape (N,); -1 is unlabelled.
+        masks: `MASKS`, each bool of shape (N,).
+        notes: What people should know of how it was read; self loops and removed duplicates are added.
+        source: Identity of the file that it was read from.
+
+    Raises:
+        GraphError: A law is broken.
+    """
+    try:
+        validate.check_features(features)
+        num_nodes = features.shape[0]
+        validate.check_edges(edge_index, num_nodes)
+        validate.check_labels(labels, num_nodes)
+        validate.check_masks(masks, labels)
+    except GraphError as error:
+        raise GraphError(f"{name}: {error}") from None
+    indptr, indices, edge_notes = in_neighbours(edge_index, num_nodes)
+    rows, feature_notes = _canonical(features)
+    train_ids, val_ids, test_ids = (np.flatnonzero(masks[mask]).astype(np.int32) for mask in MASKS)
+    return GraphArrays(
+        name=name,
+        indptr=indptr,
+        indices=indices,
+        features=rows,
+        labels=np.ascontiguousarray(labels, dtype=np.int64),
+        train_ids=train_ids,
+        val_ids=val_ids,
+        test_ids=test_ids,
+        num_classes=int(labels.max()) + 1,
+        notes=(*notes, *edge_notes, *feature_notes),
+        source=source,
+    )
+
+
+def in_neighbours(
+    edge_index: NDArray[Any], num_nodes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], tuple[str, ...]]:
+    """Returns the CSR by destination (int64 indptr, int32 indices ascending in each row) and notes on what it met.
+
+    Duplicates are removed, since sampling without replacement would give them twice the weight; self loops stay.
+    """
+    source, target = edge_index[0].astype(np.int32), edge_index[1].astype(np.int32)
+    loops = int(np.count_nonzero(source == target))
+    matrix = coo_array((np.ones(len(source), dtype=np.int8), (target, source)), shape=(num_nodes, num_nodes)).tocsr()
+    matrix.sum_duplicates()  # sorts too
+    duplicates = len(source) - matrix.nnz
+    notes = []
+    if loops:
+        notes.append(f"{loops:,} of {len(source):,} edges are self loops; they are kept")
+    if duplicates:
+        notes.append(f"{duplicates:,} of {len(source):,} edges were duplicates; they are removed")
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), tuple(notes)
+
+
+def _canonical(features: DenseFeatures | SparseFeatures) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
+    """Returns the features in the stored types, CSR columns ascending and distinct, and notes."""
+    if isinstance(features, DenseFeatures):
+        return DenseFeatures(np.ascontiguousarray(features.array)), ()
+    kept = features.data.dtype
+    matrix = csr_array((features.data, features.indices, features.indptr), shape=features.shape)
+    repeated = 0
+    if not matrix.has_canonical_format:
+        # scipy adds no halves; summing in float32 and rounding once is also more exact.
+        matrix = csr_array((features.data.astype(np.float32), features.indices, features.indptr), shape=features.shape)
+        matrix.sum_duplicates()
+        repeated = len(features.data) - matrix.nnz
+    notes = (f"{repeated:,} feature entries were stored more than once; they are added up",) if repeated else ()
+    data = np.ascontiguousarray(matrix.data, dtype=kept)
+    return SparseFeatures(data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), features.shape), notes

@@ -1,0 +1,151 @@
+"""Converted graphs: a folder of plain .npy files, opened by memory map, and a meta.json."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.errors import A3GNNError, GraphError
+from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.atomic import replacing
+from a3gnn.graphs.features import features_from
+from a3gnn.units import format_size
+
+FORMAT = "a3gnn-graph"
+FORMAT_VERSION = 1
+_META = "meta.json"
+
+
+def is_converted(path: Path) -> bool:
+    """Returns whether `path` is a folder with a meta.json, so one that is meant to be a converted graph."""
+    return (path / _META).is_file()
+
+
+def write_folder(graph: GraphArrays, characteristics: GraphCharacteristics, path: Path) -> None:
+    """Writes `graph` to the folder `path`, which must be new, empty, or hold this very graph already.
+
+    Raises:
+        GraphError: `path` holds something else, or can't be written; nothing half-written is left.
+    """
+    if path.exists() and _holds(path, graph.fingerprint):
+        return
+    arrays = graph.arrays()
+    needed = sum(array.nbytes for array in arrays.values())
+    try:
+        with replacing(path) as draft:
+            free = shutil.disk_usage(draft.parent).free
+            if free < needed:
+                raise OSError(f"{format_size(needed)} are needed, {format_size(free)} are free")
+            draft.mkdir()
+            for name, array in arrays.items():
+                np.save(draft / f"{name}.npy", array)
+            meta = _meta(graph, characteristics, arrays)
+            (draft / _META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
+    except OSError as error:
+        raise GraphError(f"the graph can't be written to {path}: {error}; nothing was left there") from error
+
+
+def read_folder(path: Path) -> GraphArrays:
+    """Returns the graph in the folder `path`, its arrays as copy-on-write memory maps.
+
+    Opening costs milliseconds: sizes and types are checked, contents were when they were written.
+
+    Raises:
+        GraphError: The folder is not a converted graph, is of another version, or is truncated.
+    """
+    meta = _read_meta(path)
+    try:
+        kinds = {name: (str(kind), tuple(shape)) for name, (kind, shape) in meta["arrays"].items()}
+        known = GraphCharacteristics.from_dict(meta["characteristics"])
+        arrays = {name: _open(path / f"{name}.npy", *kind) for name, kind in kinds.items()}
+        graph = GraphArrays(
+            name=meta["name"],
+            indptr=arrays["indptr"],
+            indices=arrays["indices"],
+            features=features_from(arrays),
+            labels=arrays["labels"],
+            train_ids=arrays["train_ids"],
+            val_ids=arrays["val_ids"],
+            test_ids=arrays["test_ids"],
+            num_classes=meta["num_classes"],
+            notes=tuple(meta["notes"]),
+            folder=path,
+            known=known,
+        )
+    except GraphError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise GraphError(f"{path / _META} is damaged ({error!r}); convert the graph again") from error
+    _check_fit(graph, path)
+    return graph
+
+
+def _meta(graph: GraphArrays, characteristics: GraphCharacteristics, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "name": graph.name,
+        "num_classes": graph.num_classes,
+        "notes": list(graph.notes),
+        "arrays": {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()},
+        "characteristics": characteristics.to_dict(),
+    }
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads((path / _META).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GraphError(f"{path} is not a converted graph: {_META} can't be read ({error})") from error
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        raise GraphError(f"{path} is not a converted graph: {_META} does not say format {FORMAT!r}")
+    if meta.get("format_version") != FORMAT_VERSION:
+        raise GraphError(
+            f"the format version of {path} must be {FORMAT_VERSION}, got {meta.get('format_version')!r}; "
+            "convert the graph again with this version of a3gnn"
+        )
+    return meta
+
+
+def _open(path: Path, kind: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    try:
+        # "c": torch.from_numpy takes writable arrays without a warning, and a stray write never reaches the file.
+        array = np.load(path, mmap_mode="c" if 0 not in shape else None, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise GraphError(f"{path} is missing or truncated ({error}); convert the graph again") from error
+    if array.dtype.str != kind or array.shape != shape:
+        raise GraphError(
+            f"{path} must hold {kind} of shape {shape} as {_META} says, got {array.dtype.str} of shape {array.shape}; "
+            "convert the graph again"
+        )
+    return np.asarray(array)
+
+
+def _check_fit(graph: GraphArrays, path: Path) -> None:
+    """Checks what a reader of memory maps must be able to trust: types, and lengths that fit each other."""
+    kinds = [array.dtype for array in (graph.indptr, graph.indices, graph.labels, graph.train_ids)]
+    lengths = {len(graph.indptr) - 1, len(graph.labels), graph.features.shape[0]}
+    ends = (int(graph.indptr[0]), int(graph.indptr[-1]))
+    if kinds != [np.int64, np.int32, np.int64, np.int32] or len(lengths) != 1 or ends != (0, graph.num_edges):
+        raise GraphError(f"the files in {path} do not fit each other, so they are not one graph; convert it again")
+
+
+def _holds(path: Path, fingerprint: str) -> bool:
+    """Returns whether `path` is this graph (True) or an empty folder (False); anything else is an error."""
+    if path.is_dir() and not any(path.iterdir()):
+        return False
+    try:
+        same = read_folder(path).fingerprint == fingerprint
+    except A3GNNError as error:
+        raise GraphError(
+            f"{path} must be new, empty or this graph: {error}; choose another folder, or delete it"
+        ) from error
+    if not same:
+        raise GraphError(f"{path} holds another graph; choose another folder, or delete that one first")
+    return True

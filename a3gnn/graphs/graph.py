@@ -1,0 +1,107 @@
+"""`Graph`: what everything else takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.errors import GraphError
+from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.cache import cache_root, graph_folder, remember
+from a3gnn.graphs.describe import describe
+from a3gnn.graphs.folder import read_folder, write_folder
+from a3gnn.graphs.load import load_arrays
+from a3gnn.graphs.pyg import from_data
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+class Graph(GraphArrays):
+    """An attributed, labelled, directed graph in CSR by destination (fields: `GraphArrays`).
+
+    Example:
+        >>> graph = Graph.load("synthetic:nodes=1000,seed=3")
+        >>> graph.num_nodes
+        1000
+    """
+
+    @classmethod
+    def load(cls, spec: str | Path) -> Self:
+        """Returns the graph that `spec` means: what `--dataset` takes.
+
+        An .npz file, a folder converted by `save`, `synthetic:KEY=VALUE,...`, `pyg:NAME`, `ogb:NAME`, or a saved PyG
+        `Data` (.pt).
+
+        Raises:
+            GraphError: It can't be read, or breaks a law of graphs.
+            UsageError: `spec` has none of these forms.
+        """
+        return cls._of(load_arrays(spec))
+
+    @classmethod
+    def from_pyg(cls, data: Data, name: str = "pyg") -> Self:
+        """Returns the graph in a PyG `Data` with x, edge_index, y and masks.
+
+        An edge (s, t) makes s an in-neighbour of t, as in PyG's message passing.
+
+        Raises:
+            GraphError: It breaks a law of graphs.
+        """
+        return cls._of(from_data(data, name))
+
+    def save(self, path: str | Path) -> Self:
+        """Writes plain .npy files and meta.json to the folder `path`, and returns the graph opened from it.
+
+        All or nothing: an error leaves no half-written folder.
+
+        Raises:
+            GraphError: The folder holds something else, or can't be written.
+        """
+        write_folder(self, self.characteristics(), Path(path))
+        return self._of(read_folder(Path(path)))
+
+    def on_disk(self, cache: str | Path | None = None) -> Self:
+        """Returns the graph opened by memory map: itself, or a copy under the cache folder, written once.
+
+        Args:
+            cache: Where copies live; by default $A3GNN_CACHE, else a3gnn in the user's cache folder.
+        """
+        if self.folder is not None:
+            return self
+        root = cache_root(cache)
+        opened = self.save(graph_folder(root, self.fingerprint))
+        if self.source is not None:
+            remember(root, self.source, self.fingerprint)
+        return opened
+
+    def characteristics(self) -> GraphCharacteristics:
+        """Returns what the surrogate knows of the graph; read, not computed, where the folder has it."""
+        return self._characteristics
+
+    def derived(self, name: str) -> Path:
+        """Returns the path of a file derived from the graph, such as its partitions, beside the graph's own files.
+
+        Raises:
+            GraphError: The graph is not on disk.
+        """
+        if self.folder is None:
+            raise GraphError(f"a derived file ({name}) needs a graph on disk, {self.name} is in RAM; use on_disk()")
+        return self.folder / "derived" / name
+
+    @cached_property
+    def _characteristics(self) -> GraphCharacteristics:
+        return self.known if self.known is not None else describe(self)
+
+    @classmethod
+    def _of(cls, arrays: GraphArrays) -> Self:
+        return cls(**{field.name: getattr(arrays, field.name) for field in dataclasses.fields(arrays)})
+
+    def __repr__(self) -> str:
+        return (
+            f"Graph({self.name!r}, {self.num_nodes:,} nodes, {self.num_edges:,} edges, "
+            f"{self.num_features:,} features, {self.num_classes} classes)"
+        )

@@ -1,0 +1,60 @@
+"""What `--dataset` takes, and who reads it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs import npz, pyg, synthetic
+from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.cache import cache_root, recall, source_of
+from a3gnn.graphs.folder import read_folder
+
+_FORMS = (
+    "a graph is one of: FILE.npz; a folder written by `a3gnn graph convert`; synthetic:KEY=VALUE,...; pyg:NAME; "
+    "ogb:NAME; FILE.pt with a saved PyG Data"
+)
+_SCHEMES: dict[str, Callable[[str], GraphArrays]] = {
+    "synthetic": synthetic.generate,
+    "pyg": pyg.from_pyg_name,
+    "ogb": pyg.from_ogb_name,
+}
+_SUFFIXES: dict[str, Callable[[Path], GraphArrays]] = {".npz": npz.read, ".pt": pyg.read, ".pth": pyg.read}
+
+
+def load_arrays(spec: str | Path) -> GraphArrays:
+    """Returns the graph that `spec` means.
+
+    A file that was converted before (same path, size and time of change) is opened from its copy in the cache folder.
+
+    Raises:
+        GraphError: It can't be read, or breaks a law of graphs.
+        UsageError: `spec` has none of the known forms.
+    """
+    scheme, colon, rest = str(spec).partition(":")
+    if colon and scheme in _SCHEMES:
+        return _SCHEMES[scheme](rest)
+    path = Path(spec).expanduser()
+    if path.is_dir():
+        return read_folder(path)
+    if path.suffix not in _SUFFIXES:
+        raise UsageError(f"{_FORMS}; got {str(spec)!r}")
+    if not path.is_file():
+        raise GraphError(f"{path} does not exist; {_FORMS}")
+    return _converted(path) or _SUFFIXES[path.suffix](path)
+
+
+def _converted(path: Path) -> GraphArrays | None:
+    copy = recall(cache_root(), source_of(path))
+    if copy is None:
+        return None
+    try:
+        graph = read_folder(copy)
+    except GraphError:
+        return None  # a damaged copy: the file itself is still there
+    if graph.known is None or graph.name == path.stem:
+        return graph
+    # The same content was converted under another name.
+    return dataclasses.replace(graph, name=path.stem, known=dataclasses.replace(graph.known, name=path.stem))

@@ -1,0 +1,145 @@
+"""METIS partitions, and the graph without the edges between parts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+
+from a3gnn.errors import GraphError
+from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.atomic import replacing
+from a3gnn.graphs.graph import Graph
+
+_EDGES_A_PIECE = 1 << 23
+# METIS seeds C's srand, to which 0 and 1 are the same.
+_MOST_SEEDS = 2**31 - 2
+
+
+def partition(graph: Graph, num_parts: int, seed: int = 0) -> NDArray[np.int32]:
+    """Returns the part of each node, int32 in [0, num_parts), shape (num_nodes,).
+
+    METIS cuts few edges of the symmetrised graph and keeps the parts' node counts within a few per cent. A graph on
+    disk keeps the result beside its files.
+
+    Args:
+        graph: Any graph.
+        num_parts: Parts, from 1 to the number of nodes.
+        seed: METIS's seed.
+
+    Raises:
+        GraphError: `num_parts` is out of range.
+    """
+    if not 1 <= num_parts <= graph.num_nodes:
+        raise GraphError(
+            f"num_partitions must be in [1, {graph.num_nodes}] (the nodes of {graph.name}), got {num_parts}; "
+            "1 trains on the whole graph"
+        )
+    if num_parts == 1:
+        return np.zeros(graph.num_nodes, dtype=np.int32)
+    if graph.folder is None:
+        return _metis(graph, num_parts, seed)
+    kept = graph.derived(f"parts-{num_parts}-seed-{seed}.npy")
+    if not kept.exists():
+        with _keeping(graph, kept) as draft:
+            np.save(draft, _metis(graph, num_parts, seed))
+    parts: NDArray[np.int32] = np.load(kept)
+    return parts
+
+
+def restrict_to_parts(graph: Graph, parts: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Returns the adjacency without edges between parts.
+
+    For a graph on disk both arrays are memory maps of files beside it, written once for each `parts`.
+
+    Args:
+        graph: Any graph.
+        parts: Part of each node, int32, shape (num_nodes,).
+
+    Returns:
+        indptr, int64, shape (num_nodes + 1,), and indices, int32, ascending in each row.
+    """
+    if graph.folder is None:
+        return _restricted_indptr(graph, parts), np.concatenate(list(_kept_pieces(graph, parts)))
+    folder = graph.derived(f"within-{hashlib.blake2b(np.ascontiguousarray(parts).data, digest_size=8).hexdigest()}")
+    if not folder.exists():
+        with _keeping(graph, folder) as draft:
+            draft.mkdir()
+            indptr = _restricted_indptr(graph, parts)
+            np.save(draft / "indptr.npy", indptr)
+            # Piece by piece, so that restricting a graph larger than RAM needs no copy of it.
+            target = np.lib.format.open_memmap(draft / "indices.npy", "w+", np.dtype(np.int32), (int(indptr[-1]),))
+            start = 0
+            for piece in _kept_pieces(graph, parts):
+                target[start : start + len(piece)] = piece
+                start += len(piece)
+            target.flush()
+    indptr, indices = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c")) for name in ("indptr", "indices"))
+    return indptr, indices
+
+
+@contextmanager
+def _keeping(graph: Graph, path: Path) -> Iterator[Path]:
+    """Yields where to write what becomes `path`; a failure says what to do about the graph's folder."""
+    try:
+        with replacing(path) as draft:
+            yield draft
+    except OSError as error:
+        raise GraphError(
+            f"partitions are kept beside the graph, but {path} can't be written ({error}); "
+            f"free some space, or copy the graph: a3gnn graph convert {graph.folder} FOLDER"
+        ) from error
+
+
+def _metis(graph: Graph, num_parts: int, seed: int) -> NDArray[np.int32]:
+    import pymetis
+
+    targets = np.repeat(np.arange(graph.num_nodes, dtype=np.int32), np.diff(graph.indptr))
+    proper = targets != graph.indices  # METIS takes no self loops
+    ones = np.ones(np.count_nonzero(proper), dtype=np.int8)
+    one_way = coo_array((ones, (targets[proper], graph.indices[proper])), shape=(graph.num_nodes,) * 2).tocsr()
+    both_ways = one_way + one_way.T.tocsr()
+    _, parts = pymetis.part_graph(
+        num_parts,
+        pymetis.CSRAdjacency(both_ways.indptr, both_ways.indices),
+        options=pymetis.Options(seed=seed % _MOST_SEEDS + 1),
+    )
+    return np.asarray(parts, dtype=np.int32)
+
+
+def _spans(graph: GraphArrays) -> Iterator[tuple[int, int]]:
+    """Yields row ranges that hold about `_EDGES_A_PIECE` edges each, or one row where it holds more."""
+    first = 0
+    while first < graph.num_nodes:
+        reach = np.searchsorted(graph.indptr, graph.indptr[first] + _EDGES_A_PIECE, side="right") - 1
+        last = max(first + 1, int(reach))
+        yield first, last
+        first = last
+
+
+def _within(graph: GraphArrays, parts: NDArray[np.int32], first: int, last: int) -> NDArray[np.bool_]:
+    """Returns which edges into rows [first, last) stay within a part, bool, shape (edges of these rows,)."""
+    indptr = graph.indptr[first : last + 1]
+    same: NDArray[np.bool_] = (
+        np.repeat(parts[first:last], np.diff(indptr)) == parts[graph.indices[indptr[0] : indptr[-1]]]
+    )
+    return same
+
+
+def _restricted_indptr(graph: GraphArrays, parts: NDArray[np.int32]) -> NDArray[np.int64]:
+    indptr = np.zeros(graph.num_nodes + 1, dtype=np.int64)
+    for first, last in _spans(graph):
+        kept = np.concatenate([[0], np.cumsum(_within(graph, parts, first, last))])
+        rows = graph.indptr[first : last + 1]
+        indptr[first + 1 : last + 1] = np.diff(kept[rows - rows[0]])
+    return np.cumsum(indptr)
+
+
+def _kept_pieces(graph: GraphArrays, parts: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
+    for first, last in _spans(graph):
+        yield graph.indices[graph.indptr[first] : graph.indptr[last]][_within(graph, parts, first, last)]

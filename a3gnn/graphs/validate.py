@@ -1,0 +1,119 @@
+"""The laws of graphs. Each function checks one and raises `GraphError` with the law, the value and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import GraphError
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+
+_MOST_NODES = 2**31 - 1
+# Rows are checked in pieces, so that a memory map of any size costs tens of MiB.
+_PIECE = 1 << 23
+
+
+def check_edges(edge_index: NDArray[Any], num_nodes: int) -> None:
+    """Checks that `edge_index` is integer of shape (2, E), has an edge, and names only existing nodes."""
+    _check_array("edge_index", edge_index, "iu", 2, "give sources and targets as two rows of int64")
+    if edge_index.shape[0] != 2:
+        raise GraphError(f"edge_index must have shape (2, E), got {edge_index.shape}; row 0 sources, row 1 targets")
+    if not 0 < num_nodes <= _MOST_NODES:
+        raise GraphError(f"a graph must have 1 to {_MOST_NODES:,} nodes, got {num_nodes:,}; ids are 32-bit")
+    if edge_index.shape[1] == 0:
+        raise GraphError("a graph must have an edge, got none; without edges a GNN has nothing to aggregate")
+    low, high = int(edge_index.min()), int(edge_index.max())
+    if low < 0 or high >= num_nodes:
+        raise GraphError(
+            f"edge_index must be in [0, {num_nodes}) (the rows of x), got {low} to {high}; "
+            "renumber the nodes from 0, or add the missing feature rows"
+        )
+
+
+def check_features(features: DenseFeatures | SparseFeatures) -> None:
+    """Checks types, shapes, finiteness and, for CSR, the index structure."""
+    if isinstance(features, DenseFeatures):
+        _check_array("x", features.array, "f", 2, "give one float32 or float16 row a node")
+        _check_values("x", features.array)
+    else:
+        _check_csr(features)
+        _check_values("x_data", features.data)
+    if features.shape[1] == 0:
+        raise GraphError("x must have a column, got none; give a constant column if the nodes have no features")
+
+
+def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
+    """Checks that `labels` are integers in [-1, num_nodes), one a node, not all -1."""
+    _check_array("y", labels, "iu", 1, "give one class a node; multi-label targets are not supported")
+    if len(labels) != num_nodes:
+        raise GraphError(f"y must have one label a node, got {len(labels)} for {num_nodes} nodes; -1 is unlabelled")
+    low, high = int(labels.min()), int(labels.max())
+    if low < -1 or high >= max(num_nodes, 1):
+        raise GraphError(
+            f"y must be in [-1, {num_nodes}), got {low} to {high}; number classes from 0, -1 is unlabelled"
+        )
+    if high < 0:
+        raise GraphError("a graph must have labelled nodes, got none (y is -1 throughout); label some to train on")
+
+
+def check_masks(masks: Mapping[str, NDArray[Any]], labels: NDArray[Any]) -> None:
+    """Checks that the masks are bool, one value a node, not empty, disjoint, and only on labelled nodes."""
+    for name, mask in masks.items():
+        _check_array(name, mask, "b", 1, "give one bool a node")
+        if len(mask) != len(labels):
+            raise GraphError(f"{name} must have one value a node, got {len(mask)} for {len(labels)} nodes")
+        if not mask.any():
+            raise GraphError(f"{name} must select a node, it selects none; every graph needs train, val and test nodes")
+        unlabelled = int(np.count_nonzero(mask & (labels < 0)))
+        if unlabelled:
+            raise GraphError(
+                f"{name} must select labelled nodes only, {unlabelled} of its nodes have label -1; drop them from it"
+            )
+    names = list(masks)
+    for i, first in enumerate(names):
+        for second in names[i + 1 :]:
+            shared = int(np.count_nonzero(masks[first] & masks[second]))
+            if shared:
+                raise GraphError(
+                    f"{first} and {second} must not overlap, they share {shared} nodes; "
+                    "a node that is trained on must not be scored on"
+                )
+
+
+def _check_csr(features: SparseFeatures) -> None:
+    data, indices, indptr = features.data, features.indices, features.indptr
+    rows, columns = features.shape
+    _check_array("x_data", data, "f", 1, "give the stored values as float32 or float16")
+    _check_array("x_indices", indices, "iu", 1, "give each stored value's column as int32")
+    _check_array("x_indptr", indptr, "iu", 1, "give each row's first position as int64")
+    if rows < 0 or not 0 <= columns <= _MOST_NODES:
+        raise GraphError(f"x_shape must be two non-negative sizes below 2**31, got {features.shape}")
+    if len(indptr) != rows + 1 or indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+        raise GraphError(
+            f"x_indptr must rise from 0 to {len(data)} (the stored values) in {rows + 1} steps; "
+            "the arrays of one scipy.sparse.csr_array fit"
+        )
+    if len(indices) != len(data):
+        raise GraphError(f"x_indices and x_data must be equally long, got {len(indices)} and {len(data)}")
+    if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= columns):
+        raise GraphError(f"x_indices must be in [0, {columns}), got {int(indices.min())} to {int(indices.max())}")
+
+
+def _check_array(name: str, array: NDArray[Any], kinds: str, ndim: int, remedy: str) -> None:
+    wrong_float = kinds == "f" and array.dtype not in (np.float32, np.float16)
+    if array.dtype.kind not in kinds or wrong_float or array.ndim != ndim:
+        wanted = {"iu": "integers", "f": "float32 or float16", "b": "bool"}[kinds]
+        raise GraphError(
+            f"{name} must be {wanted} of {ndim} dimension{'s' if ndim > 1 else ''}, "
+            f"got {array.dtype} of shape {array.shape}; {remedy}"
+        )
+
+
+def _check_values(name: str, values: NDArray[np.floating]) -> None:
+    step = max(1, _PIECE // max(values.shape[-1] if values.ndim == 2 else 1, 1))
+    bad = sum(int(np.count_nonzero(~np.isfinite(values[i : i + step]))) for i in range(0, len(values), step))
+    if bad:
+        raise GraphError(f"{name} must be finite, {bad} values are NaN or infinite; replace them, such as by 0")

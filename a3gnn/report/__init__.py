@@ -1,0 +1,1 @@
+"""Thin views of one tested computation: table, CSV, figure."""

@@ -1,0 +1,99 @@
+"""The front as a figure; needs the extra `plot`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from a3gnn._imports import optional
+from a3gnn.report.front import Front, FrontRow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MARKS = {"chosen": ("*", 320), "default": ("D", 70)}
+
+
+def front_figure(front: Front, title: str = "") -> Figure:
+    """Returns throughput against peak memory, coloured by accuracy, with the limit as a line.
+
+    Feasible rows that are not on the front are small, rows over the limit hollow.
+    """
+    optional("matplotlib", "plot", "A figure of the front")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    within = [row for row in front.rows if row.feasible]
+    colours = axes.scatter(
+        [_memory_mib(front, row) for row in within],
+        [row.measured.throughput_epochs_per_s for row in within],
+        c=[row.measured.test_accuracy * 100 for row in within],
+        s=[64 if row.on_front else 22 for row in within],
+        cmap="viridis",
+        zorder=3,
+    )
+    over = [row for row in front.rows if not row.feasible]
+    if over:
+        axes.scatter(
+            [_memory_mib(front, row) for row in over],
+            [row.measured.throughput_epochs_per_s for row in over],
+            facecolors="none",
+            edgecolors="0.5",
+            s=22,
+            label="over a limit",
+        )
+    figure.colorbar(colours, ax=axes, label="test accuracy (%)")
+    _draw_front(axes, front)
+    _mark(axes, front)
+    kind = "device" if front.memory == "peak_device_bytes" else "host"
+    axes.set(xlabel=f"peak {kind} memory (MiB)", ylabel="throughput (epochs/s)", title=title)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter("{x:.3g}")
+    axes.grid(visible=True, which="major", alpha=0.3)
+    axes.legend(loc="best", frameon=True, fontsize="small")
+    return figure
+
+
+def save_front_figure(front: Front, path: Path, title: str = "") -> None:
+    """Writes the figure of `front` to `path` (its ending decides the format)."""
+    front_figure(front, title).savefig(path, dpi=130)
+
+
+def _memory_mib(front: Front, row: FrontRow) -> float:
+    return float(getattr(row.measured, front.memory)) / 2**20
+
+
+def _draw_front(axes: Axes, front: Front) -> None:
+    """Draws the front's edge in the plane of memory and throughput, and the limit."""
+    points = sorted(
+        (_memory_mib(front, row), row.measured.throughput_epochs_per_s) for row in front.rows if row.on_front
+    )
+    edge: list[tuple[float, float]] = []
+    for memory, throughput in points:
+        if not edge or throughput > edge[-1][1]:
+            edge.append((memory, throughput))
+    if edge:
+        axes.step(*zip(*edge, strict=True), where="post", color="0.4", linewidth=1, label="front", zorder=2)
+    if front.limit_bytes:
+        axes.axvline(front.limit_bytes / 2**20, color="tab:red", linestyle="--", label="memory limit")
+
+
+def _mark(axes: Axes, front: Front) -> None:
+    for label, (marker, size) in _MARKS.items():
+        for row in front.rows:
+            if label in row.labels:
+                at = (_memory_mib(front, row), row.measured.throughput_epochs_per_s)
+                axes.scatter(
+                    *at,
+                    marker=marker,
+                    s=size,
+                    facecolors="none",
+                    edgecolors="black",
+                    linewidths=1.4,
+                    label=label,
+                    zorder=4,
+                )

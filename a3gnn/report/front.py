@@ -1,0 +1,158 @@
+"""The measured front of a tune, computed once; table, CSV, figure and notebook are views of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import A3GNNError, ConfigError
+from a3gnn.measurement import METRICS, Metrics
+from a3gnn.objectives import Limits, Priority, memory_metric, minimised_metrics
+from a3gnn.pareto import non_dominated
+
+PICKS = ("throughput", "memory", "accuracy", "balanced")
+
+
+@dataclass(frozen=True, slots=True)
+class FrontRow:
+    """One measured configuration.
+
+    Attributes:
+        config: What ran.
+        measured: What it reached.
+        predicted: What was predicted before it ran, by metric: its mean, low and high; None where nothing was.
+        feasible: Whether it keeps the limits as measured.
+        on_front: Whether no other feasible measured configuration dominates it.
+        labels: What it is: `default`, `chosen`, or the best of a priority.
+    """
+
+    config: TrainConfig
+    measured: Metrics
+    predicted: dict[str, dict[str, float]] | None
+    feasible: bool
+    on_front: bool
+    labels: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the row as JSON types."""
+        return {
+            "labels": list(self.labels),
+            "on_front": self.on_front,
+            "feasible": self.feasible,
+            "config": self.config.to_dict(),
+            "measured": self.measured.to_dict(),
+            "predicted": self.predicted,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Every measured configuration of a tune, best of each priority named.
+
+    Attributes:
+        rows: In order of falling throughput.
+        memory: The metric that the memory axis shows.
+        limit_bytes: The limit on it, or None.
+    """
+
+    rows: tuple[FrontRow, ...]
+    memory: str
+    limit_bytes: int | None
+
+    @classmethod
+    def of(
+        cls,
+        measured: Sequence[tuple[TrainConfig, Metrics, dict[str, dict[str, float]] | None]],
+        limits: Limits,
+        has_device: bool,
+        chosen: TrainConfig | None = None,
+    ) -> Self:
+        """Returns the front of `measured` (configuration, metrics, prediction) under `limits`."""
+        memory = memory_metric(has_device)
+        feasible = np.array([not limits.broken_by(metrics) for _, metrics, _ in measured], dtype=np.bool_)
+        on_front = np.zeros(len(measured), dtype=np.bool_)
+        best: dict[int, list[str]] = {}
+        kept = np.flatnonzero(feasible).tolist()
+        if kept:
+            all_metrics = [measured[i][1] for i in kept]
+            on_front[kept] = non_dominated(minimised_metrics(all_metrics, has_device))
+            for pick in PICKS:
+                best.setdefault(kept[best_index(all_metrics, Priority.parse(pick), has_device)], []).append(pick)
+        rows = []
+        for i, (config, metrics, predicted) in enumerate(measured):
+            own = ["chosen"] if config == chosen else []
+            own += ["default"] if config == TrainConfig().canonical() else []
+            labels = (*own, *best.get(i, ()))
+            rows.append(FrontRow(config, metrics, predicted, bool(feasible[i]), bool(on_front[i]), labels))
+        rows.sort(key=lambda row: -row.measured.throughput_epochs_per_s)
+        return cls(tuple(rows), memory, limits.device_bytes if has_device else limits.host_bytes)
+
+    def csv(self) -> str:
+        """Returns the rows as CSV, one column a knob and metric, sizes in bytes."""
+        out = io.StringIO()
+        knobs = [name for name in TrainConfig().to_dict() if name != "schema_version"]
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([*knobs, *METRICS, *(f"predicted_{name}" for name in METRICS), *_FLAGS])
+        for row in self.rows:
+            predicted = [(row.predicted or {}).get(name, {}).get("mean", "") for name in METRICS]
+            measured = [getattr(row.measured, name) for name in METRICS]
+            flags = [row.on_front, row.feasible, " ".join(row.labels)]
+            writer.writerow([*(getattr(row.config, name) for name in knobs), *measured, *predicted, *flags])
+        return out.getvalue()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the front as one JSON object."""
+        return {
+            "memory": self.memory,
+            "limit_bytes": self.limit_bytes,
+            "rows": [row.to_dict() for row in self.rows],
+        }
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Self:
+        """Returns the front that `a3gnn tune --out FOLDER` wrote.
+
+        Raises:
+            ConfigError: The folder holds no finished tune, or one of another version.
+        """
+        path = Path(folder) / "front.json"
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            rows = tuple(
+                FrontRow(
+                    config=TrainConfig.from_dict(row["config"]),
+                    measured=Metrics.from_dict(row["measured"]),
+                    predicted=row["predicted"],
+                    feasible=row["feasible"],
+                    on_front=row["on_front"],
+                    labels=tuple(row["labels"]),
+                )
+                for row in fields["rows"]
+            )
+            return cls(rows, fields["memory"], fields["limit_bytes"])
+        except FileNotFoundError:
+            raise ConfigError(
+                f"{folder} must be the --out folder of a finished a3gnn tune, but it holds no front.json; "
+                f"run a3gnn tune --out {folder} first"
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
+            raise ConfigError(
+                f"{path} must be a front that this version of a3gnn wrote: {error}; tune again"
+            ) from error
+
+
+_FLAGS = ("on_front", "feasible", "labels")
+
+
+def best_index(metrics: Sequence[Metrics], priority: Priority, has_device: bool) -> int:
+    """Returns the index of the best of `metrics` by `priority`."""
+    cost = minimised_metrics(metrics, has_device)
+    return int(priority.score(2.0 ** -cost[:, 0], 2.0 ** cost[:, 1], -cost[:, 2]).argmax())

@@ -1,0 +1,81 @@
+"""Fixtures for every package's tests: graphs of three sizes, and a cache folder that is thrown away."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from a3gnn.graphs.graph import Graph
+from a3gnn.measurement import Metrics, StageSeconds
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where converted graphs go while tests run, in this process and in those it starts."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("A3GNN_CACHE", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def tiny_graph() -> Graph:
+    """300 nodes, about 2,000 edges, 16 dense features, 4 classes; in RAM."""
+    return Graph.load("synthetic:nodes=300,degree=8,classes=4,features=16")
+
+
+@pytest.fixture(scope="session")
+def small_graph() -> Graph:
+    """2,000 nodes, about 17,500 edges, 32 dense features, 5 classes; in RAM."""
+    return Graph.load("synthetic:nodes=2000,degree=10,classes=5,features=32")
+
+
+@pytest.fixture(scope="session")
+def small_folder_graph(small_graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    """`small_graph`, opened by memory map from a converted folder."""
+    return small_graph.save(tmp_path_factory.mktemp("graphs") / "small")
+
+
+@pytest.fixture(scope="session")
+def sparse_graph() -> Graph:
+    """300 nodes with 200 CSR features, a tenth of them stored; in RAM."""
+    return Graph.load("synthetic:nodes=300,degree=8,classes=4,features=200,density=0.1")
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real graphs ($A3GNN_DATA or ../shared/data); tests that need it are skipped without."""
+    repository = Path(__file__).resolve().parents[1]
+    folder = Path(os.environ.get("A3GNN_DATA") or repository.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no real graphs: {folder} is not a folder; set A3GNN_DATA to one")
+    return folder
+
+
+@pytest.fixture
+def make_metrics() -> Callable[..., Metrics]:
+    """Makes `Metrics` of a throughput, a host memory and an accuracy; the rest is of no matter."""
+
+    def make(throughput: float, host: int, accuracy: float) -> Metrics:
+        return Metrics(
+            throughput_epochs_per_s=throughput,
+            peak_host_bytes=host,
+            peak_device_bytes=0,
+            resident_file_bytes=0,
+            test_accuracy=accuracy,
+            val_accuracy=accuracy,
+            accuracy_epochs=1,
+            timed_batches=10,
+            batches_per_epoch=10,
+            epoch_overhead_s=0.0,
+            stage_seconds=StageSeconds(0.0, 0.0, 0.0, 0.0),
+            cache_hit_rate=0.0,
+            cache_bytes=0,
+            input_nodes_per_batch=100.0,
+            sampled_edges_per_batch=100.0,
+        )
+
+    return make

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+
+from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.graph import Graph
+
+Arrays = dict[str, np.ndarray]
+
+
+def assert_same(a: Graph, b: Graph) -> None:
+    left, right = a.arrays(), b.arrays()
+    assert left.keys() == right.keys()
+    for name in left:
+        assert left[name].dtype == right[name].dtype, name
+        np.testing.assert_array_equal(left[name], right[name], err_msg=name)
+    assert a.num_classes == b.num_classes
+    assert a.fingerprint == b.fingerprint
+    assert a.characteristics() == b.characteristics()
+
+
+@st.composite
+def drawn_arrays(draw: st.DrawFn) -> Arrays:
+    """Any legal graph of up to 30 nodes, with self loops and duplicates."""
+    nodes = draw(st.integers(4, 30))
+    ends = st.integers(0, nodes - 1)
+    edges = draw(st.lists(st.tuples(ends, ends), min_size=1, max_size=120))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    where = rng.permutation(np.concatenate([[0, 1, 2], rng.integers(0, 4, size=nodes - 3)]))
+    x = (rng.standard_normal((nodes, 5)) * (rng.random((nodes, 5)) < 0.5)).astype(draw(st.sampled_from(["f2", "f4"])))
+    drawn: Arrays = {
+        "edge_index": np.array(edges).T,
+        "y": np.where(where < 3, rng.integers(0, 3, size=nodes), -1),
+        "train_mask": where == 0,
+        "val_mask": where == 1,
+        "test_mask": where == 2,
+    }
+    if draw(st.booleans()):
+        return drawn | {"x": x}
+    csr = scipy.sparse.csr_array(x.astype(np.float32))
+    parts = {"x_data": csr.data.astype(x.dtype), "x_indices": csr.indices, "x_indptr": csr.indptr.astype(np.int64)}
+    return drawn | parts | {"x_shape": np.array(csr.shape)}
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(drawn=drawn_arrays())
+def test_npz_graph_folder_graph(
+    drawn: Arrays, npz: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    graph = Graph.load(npz(drawn))
+    opened = graph.save(tmp_path_factory.mktemp("graph") / "folder")
+    assert_same(graph, opened)
+    assert opened.notes == graph.notes
+    for v in range(graph.num_nodes):
+        sources = drawn["edge_index"][0][drawn["edge_index"][1] == v]
+        row = graph.indices[graph.indptr[v] : graph.indptr[v + 1]]
+        np.testing.assert_array_equal(row, np.unique(sources))
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(drawn=drawn_arrays())
+def test_pyg_and_npz_give_the_same_graph(drawn: Arrays, npz: Callable[..., Path]) -> None:
+    expected = Graph.load(npz(drawn))
+    tensors = {name: torch.from_numpy(array) for name, array in drawn.items() if not name.startswith("x_")}
+    if "x_data" in drawn:
+        indices = drawn["x_indices"].astype(np.int64)
+        parts = [torch.from_numpy(part) for part in (drawn["x_indptr"], indices, drawn["x_data"])]
+        tensors["x"] = torch.sparse_csr_tensor(*parts, size=tuple(drawn["x_shape"].tolist()), check_invariants=True)
+    assert_same(expected, Graph.from_pyg(Data(**tensors), name="ring"))
+
+
+def test_edges_point_to_the_node_whose_in_neighbours_they_are(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    graph = Graph.load(npz(arrays))
+    assert graph.indices[graph.indptr[3] : graph.indptr[4]].tolist() == [0, 2]
+    assert graph.num_edges == 7
+
+
+def test_types_are_as_promised(tiny_graph: Graph, sparse_graph: Graph, small_folder_graph: Graph) -> None:
+    for graph in (tiny_graph, sparse_graph, small_folder_graph):
+        assert (graph.indptr.dtype, graph.indices.dtype, graph.labels.dtype) == (np.int64, np.int32, np.int64)
+        for ids in (graph.train_ids, graph.val_ids, graph.test_ids):
+            assert ids.dtype == np.int32
+            assert (np.diff(ids) > 0).all()
+
+
+def test_a_folder_is_mapped_and_torch_takes_it_without_a_warning(small_folder_graph: Graph) -> None:
+    array = small_folder_graph.features.arrays()["x"]
+    assert isinstance(array.base, np.memmap)
+    assert torch.from_numpy(array).shape == array.shape
+
+
+def test_writing_to_a_mapped_array_leaves_the_file_as_it_was(tiny_graph: Graph, tmp_path: Path) -> None:
+    opened = tiny_graph.save(tmp_path / "graph")
+    opened.labels[0] = 99
+    assert_same(tiny_graph, Graph.load(tmp_path / "graph"))
+
+
+def test_the_fingerprint_sees_content_and_not_the_name(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    one = Graph.load(npz(arrays, "one"))
+    assert Graph.load(npz(arrays, "two")).fingerprint == one.fingerprint
+    for name in ("x", "y", "edge_index"):
+        changed = arrays[name].copy()
+        changed.flat[0] = 1
+        assert Graph.load(npz(arrays, "three", **{name: changed})).fingerprint != one.fingerprint
+
+
+def test_on_disk_converts_once_and_the_file_is_found_again(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    arrays["x"] += 7  # content of its own, as the cache folder is shared by all tests
+    path = npz(arrays, "mine")
+    graph = Graph.load(path)
+    assert graph.folder is None
+    opened = graph.on_disk()
+    assert opened.on_disk() is opened
+    again = Graph.load(path)
+    assert again.folder == opened.folder
+    assert_same(graph, again)
+    other = Graph.load(npz(arrays, "other"))
+    other.on_disk()
+    assert Graph.load(path.with_name("other.npz")).name == "other"
+    assert Graph.load(path.with_name("other.npz")).characteristics().name == "other"
+
+
+def test_a_changed_file_is_read_again(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    path = npz(arrays, "changing")
+    Graph.load(path).on_disk()
+    stat = path.stat()
+    npz(arrays, "changing", y=np.array([1, 0, 0, 1, 0, -1]))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    assert Graph.load(path).labels[0] == 1
+
+
+def test_a_damaged_copy_in_the_cache_is_passed_over(arrays: Arrays, npz: Callable[..., Path], tmp_path: Path) -> None:
+    arrays["x"] += 11
+    path = npz(arrays)
+    opened = Graph.load(path).on_disk()
+    assert opened.folder is not None
+    (opened.folder / "labels.npy").write_bytes(b"")
+    assert Graph.load(path).folder is None
+
+
+def test_the_cache_folder_may_be_chosen(tiny_graph: Graph, tmp_path: Path) -> None:
+    opened = tiny_graph.on_disk(tmp_path / "here")
+    assert opened.folder == tmp_path / "here" / "graphs" / tiny_graph.fingerprint
+    assert opened.derived("parts.npy").is_relative_to(opened.folder)
+
+
+def test_derived_files_need_a_folder(tiny_graph: Graph) -> None:
+    with pytest.raises(GraphError, match=r"use on_disk\(\)"):
+        tiny_graph.derived("parts.npy")
+
+
+@pytest.mark.parametrize("spec", ["cora", "graph.csv", "hyperbolic:nodes=3"])
+def test_an_unknown_form_lists_the_forms(spec: str) -> None:
+    with pytest.raises(UsageError, match=r"a graph is one of: FILE\.npz; .* got '" + spec):
+        Graph.load(spec)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"nowhere\.npz does not exist"):
+        Graph.load(tmp_path / "nowhere.npz")
+
+
+def test_loading_imports_neither_torch_nor_pyg() -> None:
+    code = (
+        "import sys; from a3gnn.graphs.graph import Graph; Graph.load('synthetic:nodes=50,degree=4'); "
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

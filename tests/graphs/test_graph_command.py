@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a3gnn.graphs.graph import Graph
+
+Arrays = dict[str, np.ndarray]
+SPEC = "synthetic:nodes=200,degree=5,features=4"
+
+
+def _a3gnn(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "a3gnn", "graph", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+
+
+def test_convert_then_info(tmp_path: Path) -> None:
+    done = _a3gnn("convert", SPEC, tmp_path / "graph")
+    assert (done.returncode, done.stdout.strip()) == (0, str(tmp_path / "graph"))
+    described = _a3gnn("info", tmp_path / "graph", "--json")
+    expected = Graph.load(SPEC).characteristics().to_dict()
+    assert json.loads(described.stdout) == expected | {"notes": []}
+
+
+def test_convert_refuses_what_is_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    done = _a3gnn("convert", SPEC, tmp_path)
+    assert done.returncode == 1
+    assert "must be new, empty or this graph" in done.stderr
+    assert done.stdout == ""
+
+
+def test_info_prints_every_characteristic_and_the_notes(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    loop = np.concatenate([arrays["edge_index"], [[2], [2]]], axis=1)
+    done = _a3gnn("info", npz(arrays, edge_index=loop))
+    assert done.returncode == 0
+    lines = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
+    for name in ("nodes", "directed edges", "in-degree Gini", "homophily", "connectedness", "cached 10% of rows"):
+        assert name in lines
+    assert "1 of 8 edges are self loops" in lines["note"]
+
+
+@pytest.mark.parametrize(("spec", "code"), [("cora.csv", 2), ("synthetic:nodes=1", 2), ("gone.npz", 1)])
+def test_a_wrong_graph_has_its_exit_code(spec: str, code: int) -> None:
+    assert _a3gnn("info", spec).returncode == code

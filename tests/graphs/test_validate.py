@@ -1,0 +1,149 @@
+"""Every law of graphs: broken alone, and named with the value and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from a3gnn.errors import GraphError
+from a3gnn.graphs.graph import Graph
+
+Arrays = dict[str, np.ndarray]
+Npz = Callable[..., Path]
+
+_X = np.zeros((6, 3), dtype=np.float32)
+_NONE = np.zeros(6, dtype=bool)
+_CSR: dict[str, Any] = {
+    "x": None,
+    "x_data": np.ones(2, dtype=np.float32),
+    "x_indices": np.array([0, 2]),
+    "x_indptr": np.array([0, 1, 1, 2, 2, 2, 2]),
+    "x_shape": np.array([6, 3]),
+}
+
+
+def _with_nan() -> np.ndarray:
+    x = _X.copy()
+    x[2, 1], x[4, 0] = np.nan, np.inf
+    return x
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"edge_index": np.array([[0, 6], [1, 1]])}, r"edge_index must be in \[0, 6\).*got 0 to 6; renumber"),
+        ({"edge_index": np.array([[0, -1], [1, 1]])}, r"edge_index must be in \[0, 6\).*got -1 to 1"),
+        ({"edge_index": np.zeros((3, 4), dtype=int)}, r"edge_index must have shape \(2, E\), got \(3, 4\)"),
+        ({"edge_index": np.zeros((2, 4))}, r"edge_index must be integers of 2 dimensions, got float64"),
+        ({"edge_index": np.zeros((2, 0), dtype=int)}, r"must have an edge, got none"),
+        ({"x": _with_nan()}, r"x must be finite, 2 values are NaN or infinite; replace"),
+        ({"x": _X.astype(np.float64)}, r"x must be float32 or float16 of 2 dimensions, got float64"),
+        ({"x": _X[:, 0]}, r"x must be float32 or float16 of 2 dimensions, got float32 of shape \(6,\)"),
+        ({"x": _X[:, :0]}, r"x must have a column"),
+        ({"x": _X[:5]}, r"edge_index must be in \[0, 5\)"),
+        ({"y": np.array([0, 1, 0, 1, 0, -2])}, r"y must be in \[-1, 6\), got -2 to 1; number classes from 0"),
+        ({"y": np.array([0, 1, 0, 1, 0, 6])}, r"y must be in \[-1, 6\), got 0 to 6"),
+        ({"y": np.array([0, 1])}, r"y must have one label a node, got 2 for 6 nodes"),
+        ({"y": np.zeros((6, 2), dtype=int)}, r"y must be integers of 1 dimension, .* multi-label"),
+        ({"y": np.full(6, -1)}, r"must have labelled nodes, got none"),
+        ({"train_mask": _NONE}, r"train_mask must select a node, it selects none"),
+        ({"val_mask": _NONE}, r"val_mask must select a node"),
+        ({"test_mask": _NONE[:4]}, r"test_mask must have one value a node, got 4 for 6"),
+        ({"test_mask": np.array([0, 0, 0, 0, 1, 0])}, r"test_mask must be bool of 1 dimension, got int64"),
+        ({"test_mask": ~_NONE}, r"test_mask must select labelled nodes only, 1 of its nodes have label -1"),
+        ({"val_mask": np.arange(6) < 3}, r"train_mask and val_mask must not overlap, they share 2 nodes"),
+        ({"test_mask": np.arange(6) == 3}, r"val_mask and test_mask must not overlap, they share 1 nodes"),
+        ({**_CSR, "x_indices": np.array([0, 3])}, r"x_indices must be in \[0, 3\), got 0 to 3"),
+        ({**_CSR, "x_indices": np.array([0])}, r"x_indices and x_data must be equally long, got 1 and 2"),
+        ({**_CSR, "x_indptr": np.array([0, 2, 1, 2, 2, 2, 2])}, r"x_indptr must rise from 0 to 2"),
+        ({**_CSR, "x_indptr": np.array([0, 2])}, r"x_indptr must rise from 0 to 2 .* in 6\b|in 7 steps"),
+        ({**_CSR, "x_data": np.array([1, np.nan], dtype=np.float32)}, r"x_data must be finite, 1 values"),
+        ({**_CSR, "x_data": np.ones(2, dtype=int)}, r"x_data must be float32 or float16"),
+        ({**_CSR, "x_shape": np.array([6])}, r"x_shape must be two integers"),
+    ],
+)
+def test_a_broken_law_is_named(arrays: Arrays, npz: Npz, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(GraphError, match=message) as raised:
+        Graph.load(npz(arrays, **changes))
+    assert "ring" in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["edge_index", "x", "y", "train_mask", "val_mask", "test_mask"])
+def test_a_missing_array_is_named(arrays: Arrays, npz: Npz, name: str) -> None:
+    with pytest.raises(GraphError, match=rf"it lacks .*{name}"):
+        Graph.load(npz(arrays, **{name: None}))
+
+
+def test_sparse_features_that_are_legal_pass(arrays: Arrays, npz: Npz) -> None:
+    graph = Graph.load(npz(arrays, **_CSR))
+    assert graph.features.shape == (6, 3)
+    assert graph.characteristics().sparse_features
+
+
+def test_halves_stay_halves(arrays: Arrays, npz: Npz) -> None:
+    graph = Graph.load(npz(arrays, x=arrays["x"].astype(np.float16)))
+    assert graph.features.arrays()["x"].dtype == np.float16
+    assert graph.characteristics().row_bytes == 6
+
+
+def test_self_loops_stay_and_are_counted(arrays: Arrays, npz: Npz) -> None:
+    edges = np.concatenate([arrays["edge_index"], [[2], [2]]], axis=1)
+    graph = Graph.load(npz(arrays, edge_index=edges))
+    assert graph.num_edges == 8
+    assert graph.notes == ("1 of 8 edges are self loops; they are kept",)
+
+
+def test_duplicates_go_and_are_counted(arrays: Arrays, npz: Npz) -> None:
+    edges = np.concatenate([arrays["edge_index"], arrays["edge_index"][:, :3]], axis=1)
+    graph = Graph.load(npz(arrays, edge_index=edges))
+    assert graph.num_edges == 7
+    assert graph.notes == ("3 of 10 edges were duplicates; they are removed",)
+
+
+@pytest.mark.parametrize("times", [200, 300])
+def test_many_copies_of_one_edge_are_one_edge(arrays: Arrays, npz: Npz, times: int) -> None:
+    graph = Graph.load(npz(arrays, edge_index=np.tile([[4], [5]], times)))
+    assert graph.num_edges == 1
+    assert graph.indices[graph.indptr[5]] == 4
+
+
+def test_feature_entries_stored_twice_are_added(arrays: Arrays, npz: Npz) -> None:
+    halves = np.array([1, 2, 4], dtype=np.float16)
+    twice = {"x_data": halves, "x_indices": np.array([2, 0, 2]), "x_indptr": np.array([0, 3, 3, 3, 3, 3, 3])}
+    graph = Graph.load(npz(arrays, **{**_CSR, **twice}))
+    stored = graph.features.arrays()
+    assert stored["x_data"].tolist() == [2, 5]
+    assert stored["x_data"].dtype == np.float16
+    assert stored["x_indices"].tolist() == [0, 2]
+    assert "1 feature entries were stored more than once" in graph.notes[0]
+
+
+def test_a_truncated_file_is_said(arrays: Arrays, npz: Npz) -> None:
+    path = npz(arrays)
+    path.write_bytes(path.read_bytes()[:700])
+    with pytest.raises(GraphError, match=r"ring\.npz is not a readable \.npz file: truncated"):
+        Graph.load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x80\x04N."])
+def test_a_foreign_file_is_said(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "foreign.npz"
+    path.write_bytes(content)
+    with pytest.raises(GraphError, match=r"foreign\.npz is not a readable \.npz file"):
+        Graph.load(path)
+
+
+def test_a_lone_array_is_said(tmp_path: Path) -> None:
+    np.save(tmp_path / "lone.npy", np.zeros(3))
+    (tmp_path / "lone.npy").rename(tmp_path / "lone.npz")
+    with pytest.raises(GraphError, match=r"lone\.npz is not a readable \.npz file"):
+        Graph.load(tmp_path / "lone.npz")
+
+
+def test_pickled_arrays_are_refused(arrays: Arrays, npz: Npz) -> None:
+    with pytest.raises(GraphError, match="is not a readable"):
+        Graph.load(npz(arrays, y=np.array([0, None], dtype=object)))

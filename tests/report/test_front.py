@@ -1,0 +1,100 @@
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import ConfigError
+from a3gnn.measurement import METRICS, Metrics
+from a3gnn.objectives import Limits
+from a3gnn.report.front import Front
+from a3gnn.report.text import describe_config, describe_metrics, front_table
+
+MiB = 2**20
+
+
+@pytest.fixture
+def front(make_metrics: Callable[..., Metrics]) -> Front:
+    predicted = {name: {"mean": 2.5, "low": 2.0, "high": 3.0} for name in METRICS}
+    measured = [
+        (TrainConfig(), make_metrics(throughput=1.0, host=500 * MiB, accuracy=0.90), None),
+        (TrainConfig(batch_size=512), make_metrics(throughput=2.0, host=600 * MiB, accuracy=0.89), predicted),
+        (TrainConfig(feature_tier="disk"), make_metrics(throughput=0.8, host=300 * MiB, accuracy=0.90), None),
+        (TrainConfig(batch_size=64), make_metrics(throughput=0.5, host=550 * MiB, accuracy=0.80), None),
+        (TrainConfig(batch_size=128), make_metrics(throughput=9.0, host=900 * MiB, accuracy=0.95), None),
+    ]
+    return Front.of(measured, Limits(host_bytes=700 * MiB), has_device=False, chosen=TrainConfig(batch_size=512))
+
+
+def test_the_front_is_what_no_feasible_row_dominates(front: Front) -> None:
+    on_front = {(row.config.batch_size, row.config.feature_tier) for row in front.rows if row.on_front}
+    assert on_front == {(1024, "ram"), (512, "ram"), (1024, "disk")}
+    assert [row.feasible for row in front.rows] == [False, True, True, True, True]
+    assert front.limit_bytes == 700 * MiB
+
+
+def test_the_best_of_each_priority_is_named(front: Front) -> None:
+    labels = {(row.config.batch_size, row.config.feature_tier): row.labels for row in front.rows}
+    assert labels[512, "ram"] == ("chosen", "throughput")
+    assert "memory" in labels[1024, "disk"]
+    assert labels[1024, "ram"][0] == "default"
+    assert labels[128, "ram"] == ()
+
+
+def test_it_is_read_as_it_was_written(front: Front, tmp_path: Path) -> None:
+    (tmp_path / "front.json").write_text(json.dumps(front.to_dict()), encoding="utf-8")
+    assert Front.read(tmp_path) == front
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"rows": [{}]}', '{"rows": [], "memory": 1}'])
+def test_a_foreign_file_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "front.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match="must be a front that this version"):
+        Front.read(tmp_path)
+
+
+def test_a_folder_without_a_tune_says_what_to_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="run a3gnn tune --out"):
+        Front.read(tmp_path)
+
+
+def test_csv_holds_every_row(front: Front) -> None:
+    rows = list(csv.DictReader(io.StringIO(front.csv())))
+    assert len(rows) == 5
+    second = next(row for row in rows if row["batch_size"] == "512")
+    assert second["throughput_epochs_per_s"] == "2.0"
+    assert second["predicted_throughput_epochs_per_s"] == "2.5"
+    assert second["labels"] == "chosen throughput"
+
+
+def test_the_table_shows_the_front_and_the_named(front: Front) -> None:
+    assert front_table(front).row_count == 3
+    assert front_table(front, everything=True).row_count == 5
+
+
+def test_a_configuration_in_one_line() -> None:
+    config = TrainConfig(512, 2, 4.0, "cpu", 2, 3 * MiB, "mode2", "disk")
+    assert describe_config(config) == (
+        "batch 512 · mode2 x2 · features on disk · cache 3.00 MiB · bias 4 · 2 partitions"
+    )
+    assert describe_config(TrainConfig()) == "batch 1024 · sequential · features in ram"
+
+
+def test_metrics_in_one_line(make_metrics: Callable[..., Metrics]) -> None:
+    line = describe_metrics(make_metrics(throughput=1.234, host=300 * MiB, accuracy=0.876), "peak_host_bytes")
+    assert line == "1.23 epochs/s · 300 MiB · 87.60% accuracy"
+
+
+def test_the_figure_shows_every_row_and_the_limit(front: Front, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from a3gnn.report.figure import front_figure, save_front_figure
+
+    axes = front_figure(front).axes[0]
+    drawn = sum(len(c.get_offsets()) for c in axes.collections if c.get_label() not in ("chosen", "default"))
+    assert drawn == 5
+    assert {"memory limit", "chosen", "default"} <= set(axes.get_legend_handles_labels()[1])
+    save_front_figure(front, tmp_path / "front.png", "a graph")
+    assert (tmp_path / "front.png").stat().st_size > 10_000

@@ -1,0 +1,98 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from a3gnn.config import DEVICES, FEATURE_TIERS, MODELS, PARALLEL_MODES, Task, TrainConfig
+from a3gnn.errors import ConfigError, ExitCode
+
+configs = st.builds(
+    TrainConfig,
+    batch_size=st.integers(1, 10**6),
+    num_partitions=st.integers(1, 64),
+    bias_rate=st.floats(1, 1e6),
+    sampling_device=st.sampled_from(DEVICES),
+    num_workers=st.integers(1, 64),
+    cache_bytes=st.integers(0, 2**40),
+    parallel_mode=st.sampled_from(PARALLEL_MODES),
+    feature_tier=st.sampled_from(FEATURE_TIERS),
+)
+
+
+@given(configs)
+def test_round_trip_through_json(config: TrainConfig) -> None:
+    assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+@given(configs)
+def test_canonical_is_idempotent_and_keeps_what_is_learned(config: TrainConfig) -> None:
+    same = config.canonical()
+    assert same.canonical() == same
+    assert same.key() == config.key()
+    assert same.learning_key() == config.learning_key()
+
+
+def test_canonical_drops_what_does_not_matter() -> None:
+    assert TrainConfig(num_workers=4).canonical() == TrainConfig()
+    assert TrainConfig(bias_rate=8).canonical() == TrainConfig()
+    assert TrainConfig(bias_rate=8, cache_bytes=1000).canonical().bias_rate == 8
+    assert TrainConfig(num_workers=4, parallel_mode="mode2").canonical().num_workers == 4
+
+
+def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
+    one = TrainConfig(cache_bytes=5000, parallel_mode="mode1", num_workers=3, feature_tier="disk")
+    assert one.learning_key() == TrainConfig().learning_key()
+    biased = one.replace(bias_rate=4.0)
+    assert biased.learning_key() != one.learning_key()
+    assert biased.learning_key() != biased.replace(cache_bytes=9000).learning_key()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"cache_bytes": -5}, ["cache_bytes must be an integer >= 0", "-5", "0 turns the cache off"]),
+        ({"batch_size": 0}, ["batch_size", ">= 1", "0"]),
+        ({"batch_size": True}, ["batch_size", "True"]),
+        ({"batch_size": 10.0}, ["batch_size", "10.0"]),
+        ({"bias_rate": 0.5}, ["bias_rate", ">= 1", "0.5"]),
+        ({"bias_rate": float("inf")}, ["bias_rate", "finite"]),
+        ({"parallel_mode": "mode3"}, ["mode1", "mode2", "sequential", "mode3", "did you mean"]),
+        ({"schema_version": 99}, ["schema_version", "99", "tune again"]),
+    ],
+)
+def test_laws_state_values_and_remedy(fields: dict, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig(**fields)
+    assert all(word in str(caught.value) for word in words)
+    assert caught.value.exit_code == ExitCode.USAGE
+
+
+def test_unknown_fields_are_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'batch_size'"):
+        TrainConfig.from_dict({"batchsize": 3})
+    with pytest.raises(ConfigError, match="did you mean 'num_workers'"):
+        TrainConfig().replace(num_worker=3)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_task_round_trip(model: str) -> None:
+    task = Task(model=model, fanouts=(15, 10, 5), seed=7)
+    assert Task.from_dict(json.loads(json.dumps(task.to_dict()))) == task
+    assert task.num_layers == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"fanouts": ()}, "one a layer"),
+        ({"fanouts": (10, 0)}, "positive integers"),
+        ({"dropout": 1.0}, r"\[0, 1\)"),
+        ({"model": "gat", "hidden_channels": 30, "heads": 4}, "multiple of heads"),
+        ({"learning_rate": 0}, "learning_rate must be positive"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_task_laws(fields: dict, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Task(**fields)

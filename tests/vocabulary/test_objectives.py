@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+
+from a3gnn.errors import UsageError
+from a3gnn.objectives import Limits, Priority, minimised
+from a3gnn.prediction import Prediction
+
+
+def prediction(throughput: list[float], host: list[float], accuracy: list[float], spread: float = 0.1) -> Prediction:
+    mean = np.stack([throughput, np.zeros(len(host)), host, accuracy], axis=1).astype(np.float64)
+    return Prediction(mean, mean * (1 - spread), mean * (1 + spread))
+
+
+def test_memory_is_judged_by_its_upper_bound() -> None:
+    found = prediction([1, 1, 1], [90, 95, 200], [0.9, 0.9, 0.9])
+    assert Limits(host_bytes=100).violation(found) == pytest.approx([0, 0.045, 1.2])
+    assert Limits().violation(found).tolist() == [0, 0, 0]
+
+
+def test_accuracy_is_judged_by_its_mean() -> None:
+    found = prediction([1, 1], [1, 1], [0.9, 0.7])
+    assert Limits(least_accuracy=0.8).violation(found) == pytest.approx([0, 0.1])
+
+
+def test_costs_are_smaller_where_things_are_better() -> None:
+    cost = minimised(prediction([2, 4], [8, 4], [0.5, 0.6]), has_device=False)
+    assert cost.tolist() == [[-1, 3, -0.5], [-2, 2, -0.6]]
+
+
+@pytest.mark.parametrize("name", ["throughput", "memory", "accuracy", "balanced", "2,1,1", "0,0,3"])
+def test_score_is_monotone(name: str) -> None:
+    priority = Priority.parse(name)
+    assert sum(priority.weights) == pytest.approx(1)
+    base = priority.score(np.array([1.0]), np.array([8.0]), np.array([0.5]))
+    better = priority.score(np.array([2.0]), np.array([4.0]), np.array([0.6]))
+    assert better > base
+
+
+@pytest.mark.parametrize("text", ["speed", "1,2", "0,0,0", "1,-1,1", "nan,1,1", "inf,1,1"])
+def test_a_wrong_priority_names_the_choices(text: str) -> None:
+    with pytest.raises(UsageError, match="throughput, memory, accuracy, balanced"):
+        Priority.parse(text)
+
+
+def test_limits_must_be_positive() -> None:
+    with pytest.raises(UsageError, match="must be positive"):
+        Limits(host_bytes=0)

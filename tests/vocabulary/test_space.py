@@ -1,0 +1,90 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import ConfigError, UsageError
+from a3gnn.space import KNOBS, Knob, SearchSpace
+
+
+@pytest.fixture
+def space() -> SearchSpace:
+    knobs = {knob.name: knob for knob in KNOBS}
+    knobs["cache_bytes"] = dataclasses.replace(knobs["cache_bytes"], values=(0, 1000, 5000))
+    return SearchSpace(tuple(knobs.values()))
+
+
+def test_the_table_has_every_knob_of_the_configuration() -> None:
+    fields = {f.name for f in dataclasses.fields(TrainConfig)} - {"schema_version"}
+    assert {knob.name for knob in KNOBS} == fields
+
+
+def test_encode_and_decode_are_a_round_trip(space: SearchSpace) -> None:
+    for row in space.enumerate()[::37]:
+        config = space.decode(row)
+        assert space.encode(config).tolist() == row.tolist()
+        assert json.loads(json.dumps(config.to_dict())) == config.to_dict()
+    with pytest.raises(ConfigError, match=r"batch_size must be one of \[64"):
+        space.encode(TrainConfig(batch_size=65))
+    with pytest.raises(ConfigError, match="index below"):
+        space.decode(space.nvec)
+
+
+def test_columns_are_what_decode_gives(space: SearchSpace) -> None:
+    rows = space.sample(50, seed=1)
+    columns = space.columns(rows)
+    for i, row in enumerate(rows):
+        assert {name: values[i] for name, values in columns.items()} == {
+            name: getattr(space.decode(row), name) for name in space.names
+        }
+
+
+def test_enumerate_holds_one_row_for_each_configuration_that_runs_differently(space: SearchSpace) -> None:
+    grid = np.indices(tuple(space.nvec)).reshape(len(space.knobs), -1).T
+    distinct = {space.decode(row).canonical() for row in grid}
+    assert {space.decode(row) for row in space.enumerate()} == distinct
+    assert len(space.enumerate()) == len(distinct)
+
+
+def test_neighbours_differ_in_one_knob_by_a_step(space: SearchSpace) -> None:
+    row = space.encode(
+        TrainConfig(batch_size=256, cache_bytes=1000, bias_rate=4.0, parallel_mode="mode1", num_workers=2)
+    )
+    around = {tuple(r) for r in space.neighbours(row)}
+    assert tuple(space.encode(TrainConfig(256, 1, 4.0, "cpu", 1, 1000, "sequential"))) in around
+    assert tuple(space.encode(TrainConfig(128, 1, 4.0, "cpu", 2, 1000, "mode1"))) in around
+    assert tuple(space.encode(TrainConfig(1024, 1, 4.0, "cpu", 2, 1000, "mode1"))) not in around
+
+
+def test_sample_is_decided_by_its_seed(space: SearchSpace) -> None:
+    assert (space.sample(20, 3) == space.sample(20, 3)).all()
+    assert (space.sample(20, 3) != space.sample(20, 4)).any()
+
+
+def test_fix_and_restrict(space: SearchSpace) -> None:
+    assert space.fix("batch_size", "100").knob("batch_size").values == (100,)
+    assert space.fix("parallel_mode", "mode2").knob("parallel_mode").values == ("mode2",)
+    assert space.restrict("batch_size", 64, 4096).knob("batch_size").values == (64, 128, 256, 512, 1024, 2048, 4096)
+    assert space.restrict("bias_rate", "1", "16").knob("bias_rate").values == (1.0, 2.0, 4.0, 8.0, 16.0)
+    assert space.restrict("cache_bytes", 0, 2000).knob("cache_bytes").values == (0, 1000, 2000)
+    with pytest.raises(ConfigError, match="LOW <= HIGH"):
+        space.restrict("batch_size", 10, 5)
+    with pytest.raises(ConfigError, match="has no range"):
+        space.restrict("parallel_mode", "a", "b")
+    with pytest.raises(ConfigError, match="must be a number"):
+        space.fix("batch_size", "many")
+    with pytest.raises(ConfigError, match="parallel_mode must be one of"):
+        space.fix("parallel_mode", "mode7")
+    with pytest.raises(UsageError, match="did you mean 'batch_size'"):
+        space.fix("batchsize", 3)
+
+
+def test_round_trip_through_json(space: SearchSpace) -> None:
+    assert SearchSpace.from_dict(json.loads(json.dumps(space.to_dict()))) == space
+
+
+def test_a_knob_without_values_is_refused() -> None:
+    with pytest.raises(ConfigError, match="at least one"):
+        SearchSpace((Knob("batch_size", (), "log2"),))
