@@ -1,0 +1,1 @@
+"""The tiered feature store and its caches: whatever the tier, the same bytes."""

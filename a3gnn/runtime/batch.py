@@ -1,0 +1,105 @@
+"""`MiniBatch`: the one thing that flows through sampling, gathering, transfer and training."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.measurement import StageSeconds
+from a3gnn.sampling.subgraph import Subgraph
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+class TorchBlock(NamedTuple):
+    """The bipartite CSR of one layer as tensors on the batch's device; the first `num_dst` sources are its rows.
+
+    `indptr` int32, shape (num_dst + 1,); `indices` int32, shape (num_edges,), below `num_src`.
+    """
+
+    indptr: torch.Tensor
+    indices: torch.Tensor
+    num_src: int
+    num_dst: int
+
+
+@dataclass(slots=True, eq=False)
+class MiniBatch:
+    """A sampled neighbourhood with its features and labels.
+
+    Attributes:
+        epoch: Epoch, from 0.
+        index: Place in the epoch, from 0.
+        subgraph: Ids and structure, on the host.
+        x: Features of `subgraph.n_id`, float32, shape (num_nodes, num_features), dense or sparse CSR.
+        y: Labels of the seeds, int64, shape (num_seeds,).
+        indptr: `subgraph.indptr` as a tensor beside `x`.
+        indices: `subgraph.indices` as a tensor beside `x`.
+        hits: Rows of `x` that the cache served.
+        seconds: Work done so far, by stage; `train` is the trainer's to fill in.
+        graph_labels: Labels of the whole graph, int64, not copied.
+    """
+
+    epoch: int
+    index: int
+    subgraph: Subgraph
+    x: torch.Tensor
+    y: torch.Tensor
+    indptr: torch.Tensor
+    indices: torch.Tensor
+    hits: int
+    seconds: StageSeconds
+    graph_labels: NDArray[np.int64]
+
+    @property
+    def num_seeds(self) -> int:
+        """Seeds."""
+        return self.subgraph.num_seeds
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the features, the labels and the structure."""
+        values = (self.x.values(), self.x.crow_indices(), self.x.col_indices()) if self.x.is_sparse_csr else (self.x,)
+        return sum(int(tensor.nbytes) for tensor in (*values, self.y)) + self.subgraph.nbytes
+
+    @property
+    def blocks(self) -> list[TorchBlock]:
+        """The layers' blocks, input layer first, as views of one CSR."""
+        return [self.block(layer) for layer in range(self.subgraph.num_layers)]
+
+    def block(self, layer: int) -> TorchBlock:
+        """Returns the block of `layer`, 0 for the input layer, as views."""
+        num_src, num_dst = self.subgraph.layer_sizes(layer)
+        edges = int(self.subgraph.indptr[num_dst])
+        return TorchBlock(self.indptr[: num_dst + 1], self.indices[:edges], num_src, num_dst)
+
+    def to(self, device: str | torch.device, non_blocking: bool = False) -> MiniBatch:
+        """Returns the mini-batch with its tensors on `device`; tensors that are there already are shared."""
+        names = ("x", "y", "indptr", "indices")
+        moved = {name: getattr(self, name).to(device, non_blocking=non_blocking) for name in names}
+        return dataclasses.replace(self, **moved)
+
+    def to_pyg(self) -> Data:
+        """Returns the mini-batch as PyG's NeighborLoader would give it.
+
+        A `Data` with x (dense), y of all nodes, edge_index (sources, targets) in local ids, n_id and batch_size; the
+        seeds are the first `batch_size` nodes.
+        """
+        from torch_geometric.data import Data
+
+        device, subgraph = self.x.device, self.subgraph
+        rows = torch.arange(len(subgraph.indptr) - 1, device=device)
+        targets = rows.repeat_interleave(self.indptr.diff().long(), output_size=subgraph.num_edges)
+        return Data(
+            x=self.x.to_dense() if self.x.is_sparse_csr else self.x,
+            y=torch.from_numpy(np.asarray(self.graph_labels)[subgraph.n_id]).to(device),
+            edge_index=torch.stack([self.indices.long(), targets]),
+            n_id=torch.from_numpy(subgraph.n_id.astype(np.int64)).to(device),
+            batch_size=self.num_seeds,
+        )

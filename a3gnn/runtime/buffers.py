@@ -1,0 +1,45 @@
+"""Reused memory for the features of mini-batches: fresh pages cost more than the rows that are copied to them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import torch
+
+_SLACK = 1.1
+
+
+class BufferPool:
+    """Hands out float32 buffers and takes them back; safe to call from several threads.
+
+    Buffers are as long as the longest mini-batch so far needed, and a tenth more: worst-case buffers would take
+    gigabytes. There are never more than were out at once.
+
+    Args:
+        width: Columns.
+        pinned: Whether buffers are page-locked, for copies to a device.
+    """
+
+    def __init__(self, width: int, pinned: bool = False) -> None:
+        self._width = width
+        self._pinned = pinned
+        self._free: deque[torch.Tensor] = deque()
+        self._rows = 0
+
+    def take(self, rows: int) -> torch.Tensor:
+        """Returns a buffer's first `rows` rows, float32, shape (rows, width), with whatever they held."""
+        try:
+            buffer = self._free.pop()
+        except IndexError:
+            buffer = torch.empty((0, self._width))
+        if len(buffer) < rows:
+            self._rows = max(self._rows, int(rows * _SLACK))
+            # The short one goes before the long one comes, so that both are never held at once.
+            del buffer
+            buffer = torch.empty((max(self._rows, rows), self._width), pin_memory=self._pinned)
+        return buffer[:rows]
+
+    def give(self, taken: torch.Tensor) -> None:
+        """Takes back what `take` returned; its memory may be handed out again."""
+        whole = taken._base
+        self._free.append(whole if whole is not None else taken)

@@ -1,0 +1,46 @@
+"""Runs a function over items on worker threads, in order and bounded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def ordered_map(
+    function: Callable[[Item], Result], items: Iterable[Item], workers: int
+) -> Generator[Result, None, None]:
+    """Yields `function(item)` of each item, in the items' order, computed by `workers` threads.
+
+    At most `workers` results are under way or waiting while the caller holds one. A worker's exception is raised as
+    soon as it happens, with the worker's traceback, ahead of results that were due before it. However the iteration
+    ends (exhausted, closed, or by an exception), what has not begun is cancelled and every thread has ended.
+    """
+    remaining = iter(items)
+    pending: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="a3gnn-worker") as executor:
+        try:
+            pending.extend(executor.submit(function, item) for item in islice(remaining, workers))
+            while pending:
+                _await_head(pending)
+                result = pending.popleft().result()
+                pending.extend(executor.submit(function, item) for item in islice(remaining, 1))
+                yield result
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def _await_head(pending: deque[Future[Result]]) -> None:
+    while True:
+        for future in pending:
+            if future.done():
+                future.result()
+        if pending[0].done():
+            return
+        wait([future for future in pending if not future.done()], return_when=FIRST_COMPLETED)

@@ -1,0 +1,160 @@
+"""The mini-batches of an epoch, sequentially or in A3GNN's parallel modes (section III-B)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import groupby
+from types import TracebackType
+from typing import Self
+from weakref import WeakSet
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import DeviceError, UsageError
+from a3gnn.features.result import FeatureStore
+from a3gnn.features.store import open_features
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.partition import partition, restrict_to_parts
+from a3gnn.runtime.batch import MiniBatch
+from a3gnn.runtime.buffers import BufferPool
+from a3gnn.runtime.device_sampler import DeviceSampler
+from a3gnn.runtime.overlap import ordered_map
+from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
+from a3gnn.runtime.stages import Sampled, Sampler, Stages
+from a3gnn.sampling.sampler import NeighbourSampler
+
+# Partitions are a property of the graph: runs of any seed share the stored ones.
+_PARTITION_SEED = 0
+
+
+class Pipeline:
+    """Samples, gathers and moves mini-batches as a configuration says; a context manager.
+
+    * sequential: one stage after the other, when the next mini-batch is asked for.
+    * mode1: `num_workers` threads sample and gather; as many mini-batches wait or are under way.
+    * mode2: the threads only sample; the caller's thread gathers, so that one mini-batch's features are held.
+
+    All give bit-identical mini-batches. Parts are trained one after the other, without overlap from one to the next.
+
+    Args:
+        graph: The graph.
+        config: Every knob matters.
+        fanouts: In-neighbours taken a node, the seeds' hop first; -1 takes all.
+        seed: Decides order and neighbours.
+        device: Where mini-batches are trained: cpu or cuda.
+        reuse_buffers: Whether a mini-batch's `x` is overwritten after the next one has been asked for.
+        input_nodes: Seeds, int32, distinct; the train nodes by default.
+        shuffle: Whether seeds are shuffled, anew for every epoch.
+
+    Attributes:
+        store: The features.
+        num_batches: Mini-batches of an epoch.
+
+    Raises:
+        DeviceError: A device is asked for that is not there.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        config: TrainConfig,
+        fanouts: Sequence[int],
+        *,
+        seed: int,
+        device: str = "cpu",
+        reuse_buffers: bool = True,
+        input_nodes: NDArray[np.int32] | None = None,
+        shuffle: bool = True,
+    ) -> None:
+        _check_devices(config, device)
+        self._config = config.canonical()
+        self._seed = seed
+        self._shuffle = shuffle
+        self._seeds = graph.train_ids if input_nodes is None else input_nodes
+        self._parts: NDArray[np.int32] | None = None
+        indptr, indices = graph.indptr, graph.indices
+        if config.num_partitions > 1:
+            graph = graph.on_disk()
+            self._parts = partition(graph, config.num_partitions, _PARTITION_SEED)
+            indptr, indices = restrict_to_parts(graph, self._parts)
+        self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
+        self.store: FeatureStore = open_features(graph, self._config, self._parts, device)
+        sampler = self._sampler(indptr, indices, fanouts)
+        on_host = reuse_buffers and not self.store.is_sparse and self.store.device == "cpu"
+        buffers = BufferPool(graph.num_features, pinned=device != "cpu") if on_host else None
+        self._stages = Stages(sampler, self.store, graph.labels, device, buffers)
+        self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[MiniBatch]:
+        """Returns the mini-batches of `epoch` in order, from the one with index `start` on.
+
+        A worker's exception is raised at once, with its traceback. Closing the iterator, or leaving its loop, ends
+        every thread. Each mini-batch depends on the seed, `epoch` and its index alone.
+
+        Raises:
+            UsageError: `epoch` or `start` is negative.
+        """
+        if epoch < 0 or start < 0:
+            raise UsageError(f"epoch and start must be >= 0, got {epoch} and {start}")
+        batches = self._batches(epoch, start)
+        self._epochs.add(batches)
+        return batches
+
+    def close(self) -> None:
+        """Ends every epoch that is under way, and its threads."""
+        for batches in list(self._epochs):
+            batches.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _batches(self, epoch: int, start: int) -> Generator[MiniBatch, None, None]:
+        batch_size = self._config.batch_size
+        plan = epoch_plan(self._seeds, batch_size, self._seed, epoch, self._parts, shuffle=self._shuffle)
+        for part, planned in groupby(plan[start:], key=lambda batch: batch.part):
+            self.store.enter_part(part)
+            with closing(self._run(epoch, planned)) as batches:
+                for batch in batches:
+                    self._stages.arrive(batch)
+                    yield batch
+                    self._stages.release(batch)
+
+    def _run(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
+        workers, stages = self._config.num_workers, self._stages
+        if self._config.parallel_mode == "mode1":
+            return ordered_map(partial(stages.complete, epoch), planned, workers)
+        if self._config.parallel_mode == "mode2":
+            return _gathered(stages, ordered_map(partial(stages.sample, epoch), planned, workers))
+        return (stages.complete(epoch, batch) for batch in planned)
+
+    def _sampler(self, indptr: NDArray[np.int64], indices: NDArray[np.int32], fanouts: Sequence[int]) -> Sampler:
+        cached = np.zeros(len(indptr) - 1, dtype=np.bool_)
+        cached[self.store.cached] = True
+        make: Callable[..., Sampler] = NeighbourSampler
+        if self._config.sampling_device == "cuda":
+            make = partial(DeviceSampler, device="cuda")
+        return make(indptr, indices, fanouts, seed=self._seed, bias_rate=self._config.bias_rate, cached=cached)
+
+
+def _gathered(stages: Stages, samples: Generator[Sampled, None, None]) -> Generator[MiniBatch, None, None]:
+    # A traceback keeps this frame, and so the workers behind `samples`, unless they are closed here.
+    with closing(samples):
+        for sampled in samples:
+            yield stages.gather(sampled)
+
+
+def _check_devices(config: TrainConfig, device: str) -> None:
+    wanted = {"sampling_device": config.sampling_device, "device": torch.device(device).type}
+    for name, kind in wanted.items():
+        if kind == "cuda" and not torch.cuda.is_available():
+            raise DeviceError(f"{name} is cuda, but torch finds no CUDA device here; use cpu or a machine with a GPU")

@@ -1,0 +1,50 @@
+"""Adjacency as the two-bucket sampler wants it: every row's cached in-neighbours first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import UsageError
+from a3gnn.sampling.kernels import cached_first
+from a3gnn.sampling.views import readonly
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjacency:
+    """In-neighbours as CSR, with how many of each row are cached.
+
+    Attributes:
+        indptr: int64, shape (num_nodes + 1,).
+        indices: int32, shape (num_edges,); each row's cached in-neighbours come first.
+        num_cached: int32, shape (num_nodes,); empty where nothing is cached.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    num_cached: NDArray[np.int32]
+
+    @classmethod
+    def plain(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> Self:
+        """Returns the adjacency as it is, memory maps included; no copy, nothing cached."""
+        return cls(readonly(indptr), readonly(indices), readonly(np.empty(0, dtype=np.int32)))
+
+    @classmethod
+    def by_cache(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32], cached: NDArray[np.bool_]) -> Self:
+        """Returns a private copy with every row's `cached` (bool, shape (num_nodes,)) in-neighbours first.
+
+        Takes `num_edges + num_nodes` int32 of memory and one pass over the edges.
+        """
+        if cached.shape != (len(indptr) - 1,):
+            raise UsageError(f"cached must hold one bool a node, shape ({len(indptr) - 1},), got {cached.shape}")
+        ordered = np.empty(len(indices), dtype=np.int32)
+        counts = cached_first(readonly(indptr), readonly(indices), readonly(cached), ordered)
+        return cls(readonly(indptr), readonly(ordered), readonly(counts))
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of the graph."""
+        return len(self.indptr) - 1

@@ -1,0 +1,214 @@
+"""Compiled kernels of the sampler: rows' bounds, picks of a row, relabelling.
+
+Rows go through in chunks, each pass asking for the memory that the next one reads; without that the reads' latencies
+add up. All kernels release the GIL.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from a3gnn.sampling.prefetch import prefetch
+from a3gnn.sampling.random import below, fold, uniform
+
+#: Of each row of a hop: where it begins in `indices` (int64), its degree and how many of it are cached (int32).
+Bounds = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
+#: How a hop is drawn: cached mask (bool, shape (num_nodes,) for A-Res, else empty), bias rate, fanout, key.
+Draw = tuple[NDArray[np.bool_], float, int, np.uint64]
+
+_AHEAD = 16
+_CHUNK = 32
+
+
+@njit(cache=True, nogil=True)
+def cached_first(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], cached: NDArray[np.bool_], out: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Copies `indices` to `out` with each row's cached in-neighbours first; both groups keep their order.
+
+    Returns:
+        How many of each row are cached, int32, shape (num_nodes,).
+    """
+    counts = np.zeros(len(indptr) - 1, dtype=np.int32)
+    for v in range(len(counts)):
+        front = indptr[v]
+        for e in range(indptr[v], indptr[v + 1]):
+            if cached[indices[e]]:
+                out[front] = indices[e]
+                front += 1
+        counts[v] = front - indptr[v]
+        for e in range(indptr[v], indptr[v + 1]):
+            if not cached[indices[e]]:
+                out[front] = indices[e]
+                front += 1
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def row_bounds(
+    indptr: NDArray[np.int64],
+    num_cached: NDArray[np.int32],
+    nodes: NDArray[np.int32],
+    fanout: int,
+    begin: NDArray[np.int64],
+    degree: NDArray[np.int32],
+    cached: NDArray[np.int32],
+) -> int:
+    """Fills `begin`, `degree` and `cached` for each of `nodes`; an empty `num_cached` means that none is cached.
+
+    Returns:
+        How many in-neighbours `fanout` takes of them together.
+    """
+    biased = len(num_cached) > 0
+    total = 0
+    for i in range(len(nodes)):
+        if i + _AHEAD < len(nodes):
+            prefetch(indptr, np.int64(nodes[i + _AHEAD]))
+            if biased:
+                prefetch(num_cached, np.int64(nodes[i + _AHEAD]))
+        v = nodes[i]
+        begin[i] = indptr[v]
+        degree[i] = indptr[v + 1] - indptr[v]
+        cached[i] = num_cached[v] if biased else 0
+        total += degree[i] if fanout < 0 else min(fanout, degree[i])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def pick_two_bucket(
+    stream: np.uint64, cached: int, degree: int, bias: float, fanout: int, picks: NDArray[np.int32]
+) -> None:
+    """Fills `picks`, int32, shape (fanout,), with distinct offsets in [0, degree).
+
+    The first `cached` offsets weigh `bias`, the others 1. The law of weighted sampling without replacement (A3GNN,
+    Algorithm 2) in O(fanout) draws: only two weights exist, so the buckets are drawn one by one by their remaining
+    weight, then members uniformly within (Floyd's algorithm). Picks are a set: their order is not random. Needs
+    degree > fanout.
+    """
+    taken = 0
+    if cached > 0:
+        inside, outside = np.float64(cached), np.float64(degree - cached)
+        for i in range(fanout):
+            if uniform(stream, i) * (bias * inside + outside) < bias * inside:
+                inside -= 1.0
+                taken += 1
+            else:
+                outside -= 1.0
+    for i in range(fanout):
+        low = 0 if i < taken else cached
+        size = cached - taken + i + 1 if i < taken else degree - cached - fanout + i + 1
+        pick = low + below(stream, fanout + i, size)
+        clash = False
+        for j in range(i):
+            clash |= picks[j] == pick
+        picks[i] = low + size - 1 if clash else pick
+
+
+@njit(cache=True, nogil=True)
+def pick_a_res(
+    stream: np.uint64,
+    neighbours: NDArray[np.int32],
+    mask: NDArray[np.bool_],
+    bias: float,
+    fanout: int,
+    picks: NDArray[np.int32],
+) -> None:
+    """Fills `picks` like `pick_two_bucket`, by A-Res (Efraimidis and Spirakis, 2006): the largest keys u ** (1 / w).
+
+    Keys are compared by their logarithms. O(degree); it needs no reordered row, so that `mask` may change meanwhile.
+    """
+    keys = np.empty(fanout, dtype=np.float64)
+    least = 0
+    for i in range(len(neighbours)):
+        key = np.log(uniform(stream, i)) / (bias if mask[neighbours[i]] else 1.0)
+        if i < fanout:
+            keys[i] = key
+            picks[i] = i
+            if i + 1 == fanout:
+                least = int(np.argmin(keys))
+        elif key > keys[least]:
+            keys[least] = key
+            picks[least] = i
+            least = int(np.argmin(keys))
+
+
+@njit(cache=True, nogil=True)
+def pick_rows(
+    rows: tuple[int, int],
+    indices: NDArray[np.int32],
+    nodes: NDArray[np.int32],
+    bounds: Bounds,
+    draw: Draw,
+    indptr: NDArray[np.int32],
+    edges: NDArray[np.int32],
+) -> None:
+    """Writes the ends of a hop's rows `rows[0]` to `rows[1]` to `indptr`, and offsets of their picks to `edges`."""
+    begin, degree, cached = bounds
+    mask, bias, fanout, key = draw
+    for i in range(rows[0], rows[1]):
+        size = degree[i] if fanout < 0 else min(fanout, degree[i])
+        indptr[i + 1] = indptr[i] + size
+        picks = edges[indptr[i] - indptr[0] : indptr[i + 1] - indptr[0]]
+        if size == degree[i]:
+            for j in range(size):
+                picks[j] = j
+        elif len(mask) > 0:
+            row = indices[begin[i] : begin[i] + degree[i]]
+            pick_a_res(fold(key, np.uint64(nodes[i])), row, mask, bias, size, picks)
+        else:
+            pick_two_bucket(fold(key, np.uint64(nodes[i])), cached[i], degree[i], bias, size, picks)
+        for j in range(size):
+            prefetch(indices, begin[i] + picks[j])
+
+
+@njit(cache=True, nogil=True)
+def sample_rows(
+    indices: NDArray[np.int32],
+    nodes: NDArray[np.int32],
+    bounds: Bounds,
+    draw: Draw,
+    position: NDArray[np.int32],
+    n_id: NDArray[np.int32],
+    count: int,
+    indptr: NDArray[np.int32],
+    edges: NDArray[np.int32],
+) -> int:
+    """Samples one hop: writes each row's local in-neighbours to `edges` and its end to `indptr[1:]`.
+
+    `indptr[0]` holds the edges that earlier hops sampled. `position` maps a global id to one plus its place in `n_id`,
+    0 for unseen; newly seen ids are appended to `n_id` from `count` on. A mask that is not empty chooses A-Res.
+
+    Returns:
+        The new count of `n_id`.
+    """
+    for lo in range(0, len(nodes), _CHUNK):
+        hi = min(lo + _CHUNK, len(nodes))
+        pick_rows((lo, hi), indices, nodes, bounds, draw, indptr, edges)
+        for i in range(lo, hi):
+            for e in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
+                edges[e] = indices[bounds[0][i] + edges[e]]
+                prefetch(position, np.int64(edges[e]))
+        count = relabel(edges[indptr[lo] - indptr[0] : indptr[hi] - indptr[0]], position, n_id, count)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def relabel(ids: NDArray[np.int32], position: NDArray[np.int32], n_id: NDArray[np.int32], count: int) -> int:
+    """Replaces global `ids` by their places in `n_id`, appending unseen ones from `count` on; returns the new count."""
+    for e in range(len(ids)):
+        place = position[ids[e]]
+        if place == 0:
+            n_id[count] = ids[e]
+            count += 1
+            position[ids[e]] = place = count
+        ids[e] = place - 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def forget(ids: NDArray[np.int32], position: NDArray[np.int32]) -> None:
+    """Clears `position` at `ids`: cheaper than clearing all of it."""
+    for i in range(len(ids)):
+        position[ids[i]] = 0

@@ -1,0 +1,155 @@
+"""Multi-hop neighbour sampling on the CPU, steered towards cached nodes (A3GNN, section III-A)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import UsageError, unknown_name
+from a3gnn.sampling.adjacency import Adjacency
+from a3gnn.sampling.kernels import Bounds, forget, relabel, row_bounds, sample_rows
+from a3gnn.sampling.random import hop_key
+from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.views import readonly
+
+Method = Literal["two_bucket", "a_res"]
+METHODS: tuple[Method, ...] = ("two_bucket", "a_res")
+
+_MOST_EDGES = 2**31 - 1
+_NO_MASK = readonly(np.empty(0, dtype=np.bool_))
+
+
+class NeighbourSampler:
+    """Samples in-neighbours without replacement, each cached one with `bias_rate` times an uncached one's weight.
+
+    A row of at most `fanout` in-neighbours gives all of them. Draws are keyed by seed, epoch, batch, hop and node: a
+    mini-batch is the same from any thread, in any order, on any machine. Safe to call from several threads; each
+    concurrent call takes an int32 a node of scratch memory, which is kept for the next.
+
+    Args:
+        indptr: In-neighbours as CSR, int64, shape (num_nodes + 1,).
+        indices: int32, shape (num_edges,).
+        fanouts: In-neighbours taken a node, the seeds' hop first; -1 takes all.
+        seed: Any non-negative integer below 2**64.
+        bias_rate: Weight of a cached in-neighbour, >= 1; 1 samples uniformly.
+        cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. `a_res` reads it at every
+            call, `two_bucket` once, into a private copy of `indices`.
+        method: two_bucket, or a_res, the O(degree) reference.
+
+    Raises:
+        UsageError: An argument breaks its law.
+    """
+
+    def __init__(
+        self,
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        fanouts: Sequence[int],
+        *,
+        seed: int,
+        bias_rate: float = 1.0,
+        cached: NDArray[np.bool_] | None = None,
+        method: Method = "two_bucket",
+    ) -> None:
+        _check(fanouts, bias_rate, method)
+        self.fanouts = tuple(fanouts)
+        self.bias_rate = float(bias_rate)
+        self._seed = np.uint64(seed)
+        biased = bias_rate > 1 and cached is not None and bool(cached.any())
+        self._mask = readonly(cached) if biased and cached is not None and method == "a_res" else _NO_MASK
+        if biased and cached is not None and method == "two_bucket":
+            self._adjacency = Adjacency.by_cache(indptr, indices, cached)
+        else:
+            self._adjacency = Adjacency.plain(indptr, indices)
+        self._scratch: list[NDArray[np.int32]] = []
+
+    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
+        """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
+
+        Raises:
+            UsageError: Seeds are none, out of range or repeated, or the neighbourhood passes 2**31 - 1 edges.
+        """
+        seeds = self._checked(seeds)
+        position = self._take_scratch()
+        n_id, sizes = np.empty_like(seeds), [len(seeds)]
+        count = relabel(seeds.copy(), position, n_id, 0)
+        if count < len(seeds):
+            raise UsageError(f"seeds must be distinct, got {len(seeds)} of which {count} are distinct")
+        pointers, edges, first = [np.zeros(1, dtype=np.int32)], [np.empty(0, dtype=np.int32)], 0
+        for hop, fanout in enumerate(self.fanouts):
+            key = np.uint64(hop_key(self._seed, np.uint64(epoch), np.uint64(batch), np.uint64(hop)))
+            nodes = n_id[first:count]
+            bounds, total = self._bounds(nodes, fanout)
+            pointer = _pointer(len(nodes), sum(map(len, edges)), total)
+            edges.append(np.empty(total, dtype=np.int32))
+            n_id, first = _grown(n_id, min(count + total, self._adjacency.num_nodes), count), count
+            draw = (self._mask, self.bias_rate, fanout, key)
+            count = sample_rows(self._adjacency.indices, nodes, bounds, draw, position, n_id, count, pointer, edges[-1])
+            pointers.append(pointer[1:])
+            sizes.append(count)
+        n_id = n_id[:count]
+        forget(n_id, position)
+        self._scratch.append(position)
+        return Subgraph(n_id, np.concatenate(pointers), np.concatenate(edges), tuple(sizes))
+
+    def _take_scratch(self) -> NDArray[np.int32]:
+        # A call that fails midway never gives its scratch back, so those in the pool are clean.
+        try:
+            return self._scratch.pop()
+        except IndexError:
+            return np.zeros(self._adjacency.num_nodes, dtype=np.int32)
+
+    def _bounds(self, nodes: NDArray[np.int32], fanout: int) -> tuple[Bounds, int]:
+        rows = len(nodes)
+        begin, degree = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int32)
+        cached = np.empty(rows, dtype=np.int32)
+        adjacency = self._adjacency
+        total = row_bounds(adjacency.indptr, adjacency.num_cached, nodes, fanout, begin, degree, cached)
+        return (begin, degree, cached), total
+
+    def _checked(self, seeds: NDArray[np.int32]) -> NDArray[np.int32]:
+        if seeds.ndim != 1 or not len(seeds):
+            raise UsageError(f"seeds must be a vector of at least one node, got shape {seeds.shape}")
+        low, high, nodes = int(seeds.min()), int(seeds.max()), self._adjacency.num_nodes
+        if low < 0 or high >= nodes:
+            raise UsageError(f"seeds must be in [0, {nodes}), got ids from {low} to {high}")
+        return np.ascontiguousarray(seeds, dtype=np.int32)
+
+
+def warm_up() -> None:
+    """Compiles every kernel of the sampler or loads it from numba's cache, so that no measurement holds that time."""
+    indptr, indices = np.array([0, 3, 3, 3, 3], dtype=np.int64), np.array([1, 2, 3], dtype=np.int32)
+    cached = np.array([False, True, False, False])
+    for method in METHODS:
+        sampler = NeighbourSampler(indptr, indices, (2,), seed=0, bias_rate=2.0, cached=cached, method=method)
+        sampler.sample(np.zeros(1, dtype=np.int32), epoch=0, batch=0)
+
+
+def _pointer(rows: int, before: int, total: int) -> NDArray[np.int32]:
+    if before + total > _MOST_EDGES:
+        raise UsageError(
+            f"a mini-batch must have at most {_MOST_EDGES} edges, got {before + total}; "
+            "lower the batch size or the fanouts"
+        )
+    pointer = np.empty(rows + 1, dtype=np.int32)
+    pointer[0] = before
+    return pointer
+
+
+def _grown(array: NDArray[np.int32], capacity: int, used: int) -> NDArray[np.int32]:
+    grown = np.empty(max(capacity, used), dtype=np.int32)
+    grown[:used] = array[:used]
+    return grown
+
+
+def _check(fanouts: Sequence[int], bias_rate: float, method: str) -> None:
+    if not fanouts or any(fanout < 1 and fanout != -1 for fanout in fanouts):
+        raise UsageError(f"fanouts must be positive (or -1 for all), one a hop, got {tuple(fanouts)}")
+    if not (math.isfinite(bias_rate) and bias_rate >= 1):
+        raise UsageError(f"bias_rate must be finite and >= 1, got {bias_rate}; 1 samples uniformly")
+    if method not in METHODS:
+        raise unknown_name("method", method, METHODS)

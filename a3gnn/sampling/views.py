@@ -1,0 +1,15 @@
+"""Arrays as the kernels take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def readonly(array: NDArray[Any]) -> NDArray[Any]:
+    """Returns a read-only view of `array`, memory maps included: kernels see one type, so they compile once."""
+    view = np.ascontiguousarray(np.asarray(array)).view()
+    view.flags.writeable = False
+    return view

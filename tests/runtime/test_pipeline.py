@@ -1,0 +1,184 @@
+import threading
+import traceback
+
+import numpy as np
+import pytest
+import torch
+
+from a3gnn.config import PARALLEL_MODES, TrainConfig
+from a3gnn.errors import DeviceError, UsageError
+from a3gnn.features.host import HostFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.partition import partition
+from a3gnn.runtime.batch import MiniBatch
+from a3gnn.runtime.pipeline import Pipeline
+
+FANOUTS = (5, 4)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    before = threading.active_count()
+    yield
+    assert threading.active_count() == before
+
+
+def content(batch: MiniBatch) -> tuple:
+    subgraph = batch.subgraph
+    x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
+    arrays = (subgraph.n_id, subgraph.indptr, subgraph.indices, x.numpy(), batch.y.numpy())
+    return (batch.epoch, batch.index, batch.hits, subgraph.hop_sizes, *(array.tobytes() for array in arrays))
+
+
+def epoch_content(graph: Graph, config: TrainConfig, epoch: int = 1, start: int = 0) -> list[tuple]:
+    with Pipeline(graph, config, FANOUTS, seed=7) as pipeline:
+        return [content(batch) for batch in pipeline.epoch(epoch, start)]
+
+
+def config_of(graph: Graph, **knobs) -> TrainConfig:
+    cache_bytes = graph.features.nbytes // 3 + 4 * graph.num_nodes
+    return TrainConfig(**{"batch_size": 64, "bias_rate": 4.0, "cache_bytes": cache_bytes, **knobs})
+
+
+@pytest.mark.parametrize("base", [{}, {"num_partitions": 3}, {"num_partitions": 2, "feature_tier": "disk"}], ids=str)
+def test_batches_are_bit_identical_in_every_mode(base: dict, small_graph: Graph) -> None:
+    expected = epoch_content(small_graph, config_of(small_graph, **base))
+    assert len(expected) > 5
+    assert sum(hits for _, _, hits, *_ in expected) > 0
+    for mode in ("mode1", "mode2"):
+        for workers in (1, 2, 3, 4):
+            config = config_of(small_graph, parallel_mode=mode, num_workers=workers, **base)
+            assert epoch_content(small_graph, config) == expected
+
+
+@pytest.mark.parametrize("mode", PARALLEL_MODES)
+def test_sparse_features_flow_too(mode: str, sparse_graph: Graph) -> None:
+    plain = epoch_content(sparse_graph, TrainConfig(batch_size=20))
+    config = TrainConfig(batch_size=20, parallel_mode=mode, num_workers=2, feature_tier="disk")
+    assert epoch_content(sparse_graph, config) == plain
+
+
+@pytest.mark.parametrize("mode", PARALLEL_MODES)
+def test_an_epoch_can_be_entered_anywhere(mode: str, small_graph: Graph) -> None:
+    config = config_of(small_graph, parallel_mode=mode, num_workers=2, num_partitions=3)
+    whole = epoch_content(small_graph, config)
+    assert epoch_content(small_graph, config, start=4) == whole[4:]
+    assert epoch_content(small_graph, config, start=len(whole)) == []
+
+
+def test_a_batch_holds_its_nodes_features_and_labels(small_graph: Graph) -> None:
+    seeds = []
+    with Pipeline(small_graph, config_of(small_graph), FANOUTS, seed=0) as pipeline:
+        batches = pipeline.epoch(0)
+        for batch in batches:
+            n_id = batch.subgraph.n_id
+            assert np.array_equal(batch.x.numpy(), small_graph.features.array[n_id])
+            assert np.array_equal(batch.y.numpy(), small_graph.labels[n_id[: batch.num_seeds]])
+            assert [block.num_dst for block in batch.blocks] == list(batch.subgraph.hop_sizes[-2::-1])
+            assert batch.blocks[0].num_src == len(batch.x)
+            assert min(batch.seconds.sample, batch.seconds.gather) > 0
+            assert batch.nbytes == sum(t.nbytes for t in (batch.x, batch.y, batch.indptr, batch.indices)) + n_id.nbytes
+            seeds.append(n_id[: batch.num_seeds])
+    assert np.array_equal(np.sort(np.concatenate(seeds)), small_graph.train_ids)
+    assert len(seeds) == pipeline.num_batches
+
+
+def test_partitioned_batches_stay_in_their_part(small_graph: Graph) -> None:
+    graph = small_graph.on_disk()
+    parts = partition(graph, 3)
+    with Pipeline(graph, config_of(graph, num_partitions=3), FANOUTS, seed=0) as pipeline:
+        for batch in pipeline.epoch(0):
+            assert len(np.unique(parts[batch.subgraph.n_id])) == 1
+
+
+@pytest.mark.parametrize("mode", PARALLEL_MODES)
+def test_features_come_from_few_buffers_that_are_reused(mode: str, small_graph: Graph) -> None:
+    config = config_of(small_graph, batch_size=16, parallel_mode=mode, num_workers=2)
+    with Pipeline(small_graph, config, FANOUTS, seed=0) as pipeline:
+        for _ in pipeline.epoch(0):
+            pass
+        places = [batch.x.data_ptr() for batch in pipeline.epoch(1)]
+    assert len(places) > 20
+    assert len(set(places)) <= len(places) // 2
+
+
+@pytest.fixture
+def store_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads fail from the fifth on."""
+    read, calls = HostFeatures.read, []
+
+    def read_or_break(self, ids, out=None):
+        calls.append(1)
+        if len(calls) > 4:
+            raise OSError("the disk is gone")
+        return read(self, ids, out)
+
+    monkeypatch.setattr(HostFeatures, "read", read_or_break)
+
+
+@pytest.mark.parametrize("mode", PARALLEL_MODES)
+@pytest.mark.usefixtures("store_that_breaks")
+def test_a_failing_store_reaches_the_caller_with_its_traceback(mode: str, small_graph: Graph) -> None:
+    config = config_of(small_graph, parallel_mode=mode, num_workers=3)
+    with Pipeline(small_graph, config, FANOUTS, seed=0) as pipeline:
+        with pytest.raises(OSError, match="the disk is gone") as caught:
+            list(pipeline.epoch(0))
+        assert "read_or_break" in "".join(traceback.format_tb(caught.tb))
+
+
+@pytest.mark.parametrize("mode", PARALLEL_MODES)
+def test_leaving_an_epoch_early_ends_its_threads(mode: str, small_graph: Graph) -> None:
+    config = config_of(small_graph, parallel_mode=mode, num_workers=3)
+    before = threading.active_count()
+    with Pipeline(small_graph, config, FANOUTS, seed=0) as pipeline:
+        for _ in pipeline.epoch(0):
+            break
+        assert threading.active_count() == before
+        held = pipeline.epoch(0)
+        next(held)
+    assert threading.active_count() == before
+    assert list(held) == []
+
+
+@pytest.mark.parametrize("mode", PARALLEL_MODES)
+def test_an_interrupt_in_the_training_step_ends_the_threads(mode: str, small_graph: Graph) -> None:
+    config = config_of(small_graph, parallel_mode=mode, num_workers=3)
+
+    def train(pipeline: Pipeline) -> None:
+        for batch in pipeline.epoch(0):
+            if batch.index == 2:
+                raise KeyboardInterrupt
+
+    with Pipeline(small_graph, config, FANOUTS, seed=0) as pipeline:
+        before = threading.active_count()
+        with pytest.raises(KeyboardInterrupt):
+            train(pipeline)
+        assert threading.active_count() == before
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_devices_that_are_not_there_are_refused(small_graph: Graph) -> None:
+    with pytest.raises(DeviceError, match="sampling_device is cuda, but torch finds no CUDA device"):
+        Pipeline(small_graph, TrainConfig(sampling_device="cuda"), FANOUTS, seed=0)
+    with pytest.raises(DeviceError, match="device is cuda"):
+        Pipeline(small_graph, TrainConfig(), FANOUTS, seed=0, device="cuda")
+
+
+def test_negative_places_are_refused(small_graph: Graph) -> None:
+    with (
+        Pipeline(small_graph, TrainConfig(), FANOUTS, seed=0) as pipeline,
+        pytest.raises(UsageError, match="must be >= 0, got 0 and -1"),
+    ):
+        pipeline.epoch(0, start=-1)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("mode", PARALLEL_MODES)
+@pytest.mark.parametrize("sampling_device", ["cpu", "cuda"])
+def test_batches_on_cuda_are_those_of_the_cpu(mode: str, sampling_device: str, small_graph: Graph) -> None:
+    expected = epoch_content(small_graph, config_of(small_graph))
+    config = config_of(small_graph, parallel_mode=mode, num_workers=2, sampling_device=sampling_device)
+    with Pipeline(small_graph, config, FANOUTS, seed=7, device="cuda") as pipeline:
+        found = [content(batch.to("cpu")) for batch in pipeline.epoch(1)]
+    assert found == expected
