@@ -1,0 +1,54 @@
+"""The whole space, predicted once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import UsageError
+from a3gnn.pareto import non_dominated
+from a3gnn.prediction import Prediction
+from a3gnn.search.problem import ENUMERABLE, Problem
+
+
+class Grid:
+    """Every canonical row of an enumerable problem with its prediction; a `Predict` that only looks up.
+
+    Attributes:
+        rows: int64, shape (n, n_knobs), sorted.
+        prediction: Of `rows`.
+
+    Raises:
+        UsageError: The space is too large to enumerate.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        refuse_endless(problem)
+        self.rows = problem.space.enumerate()
+        self.prediction = problem.predict(self.rows)
+        self._problem = problem
+        self._position = np.full(problem.space.size, -1, dtype=np.int64)
+        self._position[problem.keys(self.rows)] = np.arange(len(self.rows))
+
+    def __call__(self, rows: NDArray[np.int64]) -> Prediction:
+        """Returns the prediction of `rows`, which may repeat and need not be canonical."""
+        canonical = self._problem.space.canonical(rows)
+        return self.prediction.take(self._position[self._problem.keys(canonical)])
+
+    @cached_property
+    def front_costs(self) -> NDArray[np.float64]:
+        """Costs of the feasible front, float64, shape (n_front, 3); empty if nothing is feasible."""
+        feasible = self._problem.limits.violation(self.prediction) == 0
+        costs: NDArray[np.float64] = self._problem.costs(self.prediction)[feasible]
+        return costs[non_dominated(costs)]
+
+
+def refuse_endless(problem: Problem) -> None:
+    """Raises a `UsageError` if the space of `problem` is too large to enumerate."""
+    if not problem.enumerable:
+        raise UsageError(
+            f"a space of {problem.space.size} configurations is too large to enumerate, at most {ENUMERABLE} are; "
+            "fix knobs, narrow ranges, or search it with ppo"
+        )

@@ -1,0 +1,84 @@
+"""What the Optuna engines share: a study that is asked and told in batches, in memory and in silence."""
+
+from __future__ import annotations
+
+import numpy as np
+import optuna
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+
+from a3gnn.prediction import Prediction
+from a3gnn.search.problem import Problem
+from a3gnn.search.unasked import Unasked
+from a3gnn.space import SearchSpace
+
+#: Suggestions a new row; after these, random new rows are told to the study instead.
+_TRIES = 4
+
+
+def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
+    """Returns the knobs' indices as Optuna's distributions: whole numbers in order, or categories for choices."""
+    return {
+        knob.name: CategoricalDistribution(range(len(knob.values)))
+        if knob.scale == "choice"
+        else IntDistribution(0, len(knob.values) - 1)
+        for knob in space.knobs
+    }
+
+
+class OptunaSearcher:
+    """Asks an Optuna sampler for three costs under the constraint `violation <= 0`.
+
+    Optuna may suggest what it knows already: such a trial is told the known answer and asks for nothing.
+    """
+
+    def __init__(self, problem: Problem, seed: int, sampler: optuna.samplers.BaseSampler) -> None:
+        self._problem = problem
+        self._unasked = Unasked(problem, seed)
+        self._distributions = distributions(problem.space)
+        verbosity = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.WARNING)  # creating a study is not news
+        self._study = optuna.create_study(directions=["minimize"] * 3, sampler=sampler)
+        optuna.logging.set_verbosity(verbosity)
+        self._waiting: dict[int, list[optuna.Trial]] = {}
+        self._known: dict[int, tuple[list[float], float]] = {}
+
+    def ask(self, count: int) -> NDArray[np.int64]:
+        """Returns up to `count` new rows: the sampler's, and random ones where it repeats itself."""
+        rows = np.empty((0, len(self._problem.space.nvec)), dtype=np.int64)
+        for _ in range(_TRIES * count):
+            if len(rows) == count:
+                break
+            rows = np.concatenate([rows, self._unasked.take(self._suggestion()[None])])
+        extra = self._unasked.draw(count - len(rows))
+        for row in extra:
+            self._study.enqueue_trial(dict(zip(self._problem.space.names, row.tolist(), strict=True)))
+            self._suggestion()
+        return np.concatenate([rows, extra])
+
+    def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
+        """Tells the study costs and violation of `rows`."""
+        costs = self._problem.costs(prediction)
+        violation = self._problem.limits.violation(prediction)
+        for key, cost, broken in zip(self._problem.keys(rows).tolist(), costs, violation, strict=True):
+            self._known[key] = (cost.tolist(), float(broken))
+            for trial in self._waiting.pop(key, []):
+                self._answer(trial, key)
+
+    def _suggestion(self) -> NDArray[np.int64]:
+        """Returns the canonical row of a new trial, which waits for its answer or has it at once."""
+        trial = self._study.ask(self._distributions)
+        params = trial.params
+        suggested = np.array([[params[name] for name in self._problem.space.names]], dtype=np.int64)
+        row: NDArray[np.int64] = self._problem.space.canonical(suggested)[0]
+        key = int(self._problem.keys(row[None])[0])
+        if key in self._known:
+            self._answer(trial, key)
+        else:
+            self._waiting.setdefault(key, []).append(trial)
+        return row
+
+    def _answer(self, trial: optuna.Trial, key: int) -> None:
+        costs, violation = self._known[key]
+        trial.set_constraint("limits", violation)
+        self._study.tell(trial, costs)

@@ -1,0 +1,61 @@
+"""The protocol of every search engine, and their registry."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import unknown_name
+from a3gnn.prediction import Prediction
+from a3gnn.search.problem import Problem
+
+
+class Searcher(Protocol):
+    """Asks for configurations and is told their predictions, in batches.
+
+    A searcher never asks for a row twice, asks for canonical rows only, and is deterministic by its seed.
+    """
+
+    def ask(self, count: int) -> NDArray[np.int64]:
+        """Returns up to `count` rows to evaluate, int64, shape (n, n_knobs); none only when it has seen all it may."""
+        ...
+
+    def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
+        """Takes the predictions of `rows`, all of those that it asked for last."""
+        ...
+
+
+#: Engines and where they live; each is imported when it is used.
+ENGINES = {
+    "ppo": "a3gnn.search.ppo:PpoSearcher",
+    "nsga2": "a3gnn.search.nsga2:Nsga2Searcher",
+    "tpe": "a3gnn.search.tpe:TpeSearcher",
+    "random": "a3gnn.search.random_search:RandomSearcher",
+    "exhaustive": "a3gnn.search.exhaustive:ExhaustiveSearcher",
+}
+
+#: Budgets beyond which an engine takes longer (ten seconds and more) than what it still finds is worth: Optuna's time
+#: a trial grows with the trials it has.
+MOST_EVALUATIONS = {"nsga2": 1000, "tpe": 300}
+
+
+def make_searcher(engine: str, problem: Problem, seed: int, **options: Any) -> Searcher:
+    """Returns the searcher called `engine` on `problem`.
+
+    Args:
+        engine: ppo, nsga2, tpe, random or exhaustive.
+        problem: What is searched.
+        seed: Decides everything random.
+        options: What the engine takes beyond these, such as ppo's `policy`.
+
+    Raises:
+        UsageError: There is no such engine; the message names the nearest.
+    """
+    if engine not in ENGINES:
+        raise unknown_name("--engine", engine, ENGINES)
+    module, name = ENGINES[engine].split(":")
+    searcher: Searcher = getattr(importlib.import_module(module), name)(problem, seed, **options)
+    return searcher

@@ -1,0 +1,107 @@
+"""The toy problem: a made-up, noiseless cost model of training, for comparing search engines and nothing else.
+
+It has the shape of the tuner's real problem (mixed knobs, knobs that do not always matter, a limit that cuts the front)
+but its constants are invented: no figure taken on it says anything about a graph or a machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.measurement import METRICS
+from a3gnn.prediction import Prediction
+from a3gnn.space import KNOBS, SearchSpace
+
+_GIB = 2**30
+
+
+@dataclass(frozen=True)
+class ToyProblem:
+    """An invented graph on an invented machine without an accelerator.
+
+    Attributes:
+        train_seeds: Seeds an epoch.
+        row_kib: KiB of a feature row.
+        reads_per_s: Sampled neighbours a second, one thread.
+        copy_gib_per_s: GiB of rows gathered a second.
+        flops_share: Training time a seed, relative.
+        cores: Cores.
+        skew: How far the hottest nodes are hotter, in (0, 1).
+    """
+
+    train_seeds: int = 100_000
+    row_kib: float = 0.8
+    reads_per_s: float = 2e7
+    copy_gib_per_s: float = 4.0
+    flops_share: float = 1.0
+    cores: int = 4
+    skew: float = 0.5
+
+    @classmethod
+    def draw(cls, random: np.random.Generator) -> ToyProblem:
+        """Returns a random toy."""
+        return cls(
+            train_seeds=int(10 ** random.uniform(4, 6)),
+            row_kib=float(2 ** random.uniform(-2, 2)),
+            reads_per_s=float(10 ** random.uniform(6.7, 8)),
+            copy_gib_per_s=float(2 ** random.uniform(0, 3)),
+            flops_share=float(2 ** random.uniform(-2, 2)),
+            cores=int(random.choice([2, 4, 8, 16])),
+            skew=float(random.uniform(0.2, 0.8)),
+        )
+
+    @property
+    def feature_bytes(self) -> int:
+        """Bytes of all feature rows."""
+        return int(self.train_seeds * 10 * self.row_kib * 1024)
+
+    def features(self) -> NDArray[np.float32]:
+        """Returns what a policy may know of the toy, float32, shape (7,)."""
+        scales = (self.train_seeds, self.row_kib, self.reads_per_s, self.copy_gib_per_s, self.flops_share, self.cores)
+        return np.append(np.log2(scales), self.skew).astype(np.float32)
+
+    def space(self, fine: bool = False) -> SearchSpace:
+        """Returns the search space: 12,000 rows, 7,560 of them distinct in effect; if `fine`, 122,880 and 82,280."""
+        shares = np.linspace(0, 0.8, 16) if fine else np.array([0.0, 0.1, 0.2, 0.4, 0.8])
+        values: dict[str, tuple[Any, ...]] = {
+            "cache_bytes": tuple(int(share * self.feature_bytes) for share in shares),
+            "sampling_device": ("cpu",),
+        }
+        if fine:
+            values["bias_rate"] = tuple(float(2 ** (i / 1.75)) for i in range(8))
+            values["num_workers"] = tuple(range(1, 9))
+        return SearchSpace.from_dict({k.name: values.get(k.name, k.values) for k in KNOBS})
+
+    def predict(self, space: SearchSpace, rows: NDArray[np.int64]) -> Prediction:
+        """Returns the metrics of `rows`, memory's upper bound 5 % above its mean."""
+        c = space.columns(rows)
+        batch, parts, bias = c["batch_size"], c["num_partitions"], c["bias_rate"]
+        mode, disk = c["parallel_mode"], c["feature_tier"] == "disk"
+        share = (c["cache_bytes"] / self.feature_bytes) ** (1 - self.skew)
+        hits = bias * share / (1 + share * (bias - 1))
+        nodes = batch * 60 / (1 + batch / 3000) * (1 - 0.25 * hits) / parts**0.15
+        sample = batch * 275 / self.reads_per_s
+        gather = nodes * self.row_kib / 2**20 / self.copy_gib_per_s * np.where(disk, 4 - 3 * hits, 1 - 0.3 * hits)
+        train = self.flops_share * (batch * 4e-5 + nodes * 4e-7) + 2e-3
+        workers = np.minimum(c["num_workers"], self.cores) / (1 + 0.12 * (c["num_workers"] - 1))
+        batch_s = np.select(
+            [mode == "sequential", mode == "mode1"],
+            [sample + gather + train, np.maximum(train, (sample + gather) / workers) * 1.05],
+            np.maximum(gather + train, sample / workers) * 1.03,
+        )
+        rows_bytes = nodes * self.row_kib * 1024
+        copies = np.select([mode == "sequential", mode == "mode1"], [1, 1 + c["num_workers"]], 1.3)
+        feature_bytes = np.where(disk, 0, self.feature_bytes / parts**0.2)
+        memory = 0.4 * _GIB + feature_bytes + c["cache_bytes"] + copies * rows_bytes * 2 + batch * 2e5
+        drift = share * (1 - share) * (bias - 1) / (1 + share * (bias - 1))
+        accuracy = 0.78 - 0.08 * drift - 0.012 * np.log2(parts) - 0.004 * np.log2(batch / 64) ** 1.5
+        columns = dict(
+            zip(METRICS, (1 / (batch_s * self.train_seeds / batch), np.zeros(len(rows)), memory, accuracy), strict=True)
+        )
+        mean = np.stack([columns[name] for name in METRICS], axis=1)
+        slack = np.array([0.1, 0.05, 0.05, 0.01])
+        return Prediction(mean, mean * (1 - slack), mean * (1 + slack))

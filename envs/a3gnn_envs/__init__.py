@@ -1,0 +1,13 @@
+"""Gymnasium environments of configuration tuning; importing the package registers them, and loads no torch."""
+
+from gymnasium.envs.registration import register, registry
+
+#: Registered ids and the classes behind them.
+ENVIRONMENTS = {
+    "a3gnn/Moves-v0": "a3gnn_envs.moves:MovesEnv",
+    "a3gnn/OneShot-v0": "a3gnn_envs.one_shot:OneShotEnv",
+}
+
+for _name, _entry_point in ENVIRONMENTS.items():
+    if _name not in registry:
+        register(id=_name, entry_point=_entry_point)

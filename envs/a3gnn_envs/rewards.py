@@ -1,0 +1,71 @@
+"""Rewards: what a predicted configuration is worth to someone with given weights and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.objectives import memory_metric
+from a3gnn.prediction import Prediction
+
+#: Utilities are clipped to this range; 0 is the 5 % quantile of random configurations and 1 their best.
+LEAST_UTILITY, MOST_UTILITY = -0.5, 1.6
+#: The utility from which the distance is taken: a little better than the best of the random configurations.
+_GOAL = 1.2
+#: Share of the weighted sum in the augmented Chebyshev distance; it breaks ties between equal worst objectives.
+_SUM_SHARE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class UtilityScale:
+    """Maps throughput, -memory and accuracy to utilities: comparable numbers around [0, 1], larger is better.
+
+    Attributes:
+        low: What has utility 0, float64, shape (3,).
+        span: How much more has utility 1, float64, shape (3,).
+        has_device: Whether memory means the device's.
+    """
+
+    low: NDArray[np.float64]
+    span: NDArray[np.float64]
+    has_device: bool
+
+    @classmethod
+    def fit(cls, prediction: Prediction, has_device: bool) -> Self:
+        """Returns the scale from the 5 % quantile to the maximum of `prediction`, of random configurations."""
+        gains = _gains(prediction, has_device)
+        low = np.quantile(gains, 0.05, axis=0)
+        span = gains.max(axis=0) - low
+        return cls(low, np.where(span > 0, span, 1.0), has_device)
+
+    def utilities(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Returns the utilities of throughput, memory and accuracy, clipped, float64, shape (n_configs, 3)."""
+        scaled = (_gains(prediction, self.has_device) - self.low) / self.span
+        return np.clip(scaled, LEAST_UTILITY, MOST_UTILITY)
+
+
+def value(
+    utilities: NDArray[np.float64], weights: NDArray[np.float64], violation: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns what configurations are worth, at most a little above 0, float64, shape (n,).
+
+    A configuration that keeps the limits is worth minus its augmented weighted Chebyshev distance from the goal, which,
+    unlike a weighted sum, can make any point of a front the best. Another is worth `-1 - violation`, the violation
+    clipped at 1: the "extremely negative reward" of A3GNN, III-C, costs a policy more than the infeasible region does.
+
+    Args:
+        utilities: float64, shape (n, 3).
+        weights: float64, shape (n, 3) or (3,), rows sum to 1.
+        violation: Relative violation of the worst limit, 0 where all are kept, float64, shape (n,).
+    """
+    distance = weights * (_GOAL - utilities)
+    worth = -distance.max(axis=1) - _SUM_SHARE * distance.sum(axis=1)
+    return np.where(violation > 0, -1 - np.minimum(violation, 1), worth)
+
+
+def _gains(prediction: Prediction, has_device: bool) -> NDArray[np.float64]:
+    memory = prediction.column(memory_metric(has_device))
+    return np.stack([prediction.column("throughput_epochs_per_s"), -memory, prediction.column("test_accuracy")], axis=1)

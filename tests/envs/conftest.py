@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import importlib.util
+import sys
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from a3gnn.objectives import Limits
+from a3gnn_envs.context import Context
+
+
+@pytest.fixture(scope="session")
+def toys() -> ModuleType:
+    """The benchmarks' toy problems."""
+    path = Path(__file__).parents[2] / "benchmarks" / "toy_problem.py"
+    spec = importlib.util.spec_from_file_location("toy_problem", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(spec.name, module)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def context(toys: ModuleType) -> Context:
+    """A toy under a limit of 1 GiB, which about a third of its configurations keep."""
+    toy = toys.ToyProblem()
+    space = toy.space()
+    return Context(space, partial(toy.predict, space), Limits(host_bytes=2**30), False, toy.features())
+
+
+@pytest.fixture(scope="session")
+def many_contexts(toys: ModuleType) -> list[Context]:
+    """Eight random toys, each under a limit of its own."""
+    random = np.random.default_rng(3)
+    contexts = []
+    for _ in range(8):
+        toy = toys.ToyProblem.draw(random)
+        space = toy.space()
+        memory = toy.predict(space, space.sample(200, seed=1)).column("peak_host_bytes", "high")
+        limit = Limits(host_bytes=int(np.quantile(memory, random.uniform(0.2, 0.8))))
+        contexts.append(Context(space, partial(toy.predict, space), limit, False, toy.features()))
+    return contexts

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from a3gnn.objectives import Limits, Priority
+from a3gnn.search.problem import Problem
+
+
+@pytest.fixture(scope="session")
+def toys() -> ModuleType:
+    """The benchmarks' toy problems."""
+    path = Path(__file__).parents[2] / "benchmarks" / "toy_problem.py"
+    spec = importlib.util.spec_from_file_location("toy_problem", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(spec.name, module)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def problem(toys: ModuleType) -> Problem:
+    """7,560 configurations under a limit of 1 GiB, which about a third of them keep."""
+    toy = toys.ToyProblem()
+    space = toy.space()
+    limits = Limits(host_bytes=2**30)
+    return Problem(space, partial(toy.predict, space), limits, Priority.parse("balanced"), False, toy.features())
+
+
+@pytest.fixture(scope="session")
+def small(problem: Problem, toys: ModuleType) -> Problem:
+    """The same with most knobs fixed: under 300 configurations, 112 of which run differently."""
+    space = problem.space.fix("num_partitions", 1).fix("num_workers", 2).fix("bias_rate", 4.0)
+    space = space.restrict("batch_size", 128, 1024)
+    toy = toys.ToyProblem()
+    return dataclasses.replace(problem, space=space, predict=partial(toy.predict, space))
+
+
+@pytest.fixture(scope="session")
+def impossible(small: Problem) -> Problem:
+    """The small problem under a limit that nothing keeps."""
+    return dataclasses.replace(small, limits=Limits(host_bytes=10_000_000))
+
+
+@pytest.fixture(scope="session")
+def true_front(small: Problem) -> set[tuple[int, ...]]:
+    """The small problem's feasible front, by comparing each pair."""
+    rows = small.space.enumerate()
+    prediction = small.predict(rows)
+    costs = small.costs(prediction)
+    feasible = np.flatnonzero(prediction.column("peak_host_bytes", "high") <= 2**30)
+
+    def dominated(i: int) -> bool:
+        return any((costs[j] <= costs[i]).all() and (costs[j] < costs[i]).any() for j in feasible)
+
+    front = {tuple(rows[i].tolist()) for i in feasible if not dominated(i)}
+    assert 3 < len(front) < len(feasible) < len(rows) < 300
+    return front

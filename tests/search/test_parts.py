@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from a3gnn.prediction import Prediction
+from a3gnn.search.archive import Archive
+from a3gnn.search.domination import crowding, ranks
+from a3gnn.search.evolution import POPULATION, Evolution
+from a3gnn.search.finisher import Finisher
+from a3gnn.search.grid import Grid
+from a3gnn.search.ledger import Ledger
+from a3gnn.search.problem import Problem
+from a3gnn.search.unasked import Unasked
+from a3gnn.search.yardstick import Yardstick
+
+
+def test_ranks_by_hand() -> None:
+    costs = np.array([[1, 4], [2, 2], [4, 1], [3, 3], [4, 4], [0, 0], [9, 9]], dtype=np.float64)
+    violation = np.array([0, 0, 0, 0, 0, 0.5, 0.1])
+    np.testing.assert_array_equal(ranks(costs, violation), [0, 0, 0, 1, 2, 4, 3])
+
+
+def test_equal_rows_share_a_rank() -> None:
+    np.testing.assert_array_equal(ranks(np.ones((3, 2)), np.zeros(3)), [0, 0, 0])
+
+
+def test_crowding_by_hand() -> None:
+    costs = np.array([[0, 4], [1, 2], [4, 0], [7, 7]], dtype=np.float64)
+    distance = crowding(costs, np.array([0, 0, 0, 1]))
+    np.testing.assert_allclose(distance, [np.inf, 4 / 4 + 4 / 4, np.inf, np.inf])
+
+
+def test_evolution_keeps_the_best_and_breeds_inside(problem: Problem) -> None:
+    evolution = Evolution(problem.space.nvec, np.random.default_rng(0))
+    rows = np.unique(problem.space.sample(300, seed=0), axis=0)
+    costs = problem.costs(problem.predict(rows))
+    evolution.take(rows, costs, np.zeros(len(rows)))
+    assert len(evolution.rows) == POPULATION
+    kept = {tuple(row) for row in evolution.rows.tolist()}
+    best = rows[ranks(costs, np.zeros(len(rows))) == 0]
+    assert len(best) < POPULATION
+    assert {tuple(row) for row in best.tolist()} <= kept
+    children = evolution.breed(500)
+    assert (children >= 0).all()
+    assert (children < problem.space.nvec).all()
+    assert len(np.unique(children, axis=0)) > 100
+
+
+def test_the_archive_is_the_front_of_all_it_was_given(problem: Problem) -> None:
+    archive = Archive(len(problem.space.nvec))
+    grid = Grid(problem)
+    costs, violation = problem.costs(grid.prediction), problem.limits.violation(grid.prediction)
+    order = np.random.default_rng(0).permutation(len(costs))[:3000]
+    entered = [archive.take(grid.rows[part], costs[part], violation[part]) for part in np.array_split(order, 30)]
+    assert entered[0] > 0
+    together = Archive(len(problem.space.nvec))
+    assert together.take(grid.rows[order], costs[order], violation[order]) == len(archive.rows)
+    assert {tuple(r) for r in archive.rows.tolist()} == {tuple(r) for r in together.rows.tolist()}
+
+
+def test_the_archive_forgets_expansion_with_the_row() -> None:
+    archive = Archive(1)
+    archive.take(np.array([[0], [1]]), np.array([[0.0, 1.0], [1.0, 0.0]]), np.zeros(2))
+    archive.expanded[:] = [True, False]
+    assert archive.take(np.array([[2]]), np.array([[0.5, -1.0]]), np.zeros(1)) == 1
+    assert dict(zip(archive.rows[:, 0].tolist(), archive.expanded.tolist(), strict=True)) == {0: True, 2: False}
+    assert archive.take(np.array([[3]]), np.array([[-1.0, -1.0]]), np.array([0.1])) == 0
+
+
+def test_the_finisher_asks_for_all_neighbours_of_the_front(small: Problem) -> None:
+    unasked = Unasked(small, seed=0)
+    finisher = Finisher(small, unasked, seed=0)
+    asked: set[tuple[int, ...]] = set()
+    rows = unasked.draw(10)
+    for _ in range(8):
+        asked |= {tuple(row) for row in rows.tolist()}
+        finisher.tell(rows, small.predict(rows))
+        rows = finisher.ask(10)
+    seen = np.array(sorted(asked))
+    prediction = small.predict(seen)
+    costs, violation = small.costs(prediction), small.limits.violation(prediction)
+    for row in seen[(ranks(costs, violation) == 0)]:
+        assert {tuple(n) for n in small.space.neighbours(row).tolist()} <= asked | {tuple(r) for r in rows.tolist()}
+
+
+def test_a_grid_answers_what_the_predictor_answers(problem: Problem) -> None:
+    grid = Grid(problem)
+    rows = np.random.default_rng(0).integers(0, problem.space.nvec, size=(200, len(problem.space.nvec)))
+    np.testing.assert_array_equal(grid(rows).high, problem.predict(problem.space.canonical(rows)).high)
+
+
+def test_the_grids_front_holds_only_what_is_feasible(problem: Problem, impossible: Problem) -> None:
+    assert (Grid(problem).front_costs[:, 1] <= np.log2(2**30 / 1.05)).all()
+    assert len(Grid(impossible).front_costs) == 0
+
+
+def test_a_ledger_evaluates_each_configuration_once(problem: Problem) -> None:
+    calls: list[np.ndarray] = []
+
+    def noted(rows: np.ndarray) -> Prediction:
+        calls.append(rows)
+        return problem.predict(rows)
+
+    ledger = Ledger(dataclasses.replace(problem, predict=noted))
+    rows = problem.space.sample(50, seed=0)
+    for asked in (rows, rows[::-1], np.concatenate([rows[:3], problem.space.sample(20, seed=1)])):
+        np.testing.assert_array_equal(ledger(asked).mean, problem.predict(asked).mean)
+    evaluated = np.concatenate(calls)
+    assert len(np.unique(evaluated, axis=0)) == len(evaluated) == len(ledger)
+    np.testing.assert_array_equal(ledger.rows, evaluated)
+    assert len(ledger(rows[:0])) == 0
+
+
+def test_unasked_draws_everything_once_and_then_nothing(small: Problem) -> None:
+    unasked = Unasked(small, seed=0)
+    everything = small.space.enumerate()
+    taken = unasked.take(np.concatenate([everything[:7], everything[:7]]))
+    drawn = unasked.draw(10**4)
+    assert len(taken) == 7
+    np.testing.assert_array_equal(np.unique(np.concatenate([taken, drawn]), axis=0), everything)
+    assert len(taken) + len(drawn) == len(everything)
+    assert len(unasked.draw(5)) == 0
+
+
+def test_a_yardstick_measures_one_point_by_hand() -> None:
+    yardstick = Yardstick.fit(np.array([[0.0, 10.0, 3.0], [2.0, 0.0, 3.0]]))
+    assert yardstick.measure(np.array([[1.0, 5.0, 3.0]])) == pytest.approx(0.6 * 0.6 * 1.1)
+    assert yardstick.measure(np.array([[2.3, 0.0, 3.0]])) == 0
