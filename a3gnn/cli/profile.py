@@ -1,0 +1,138 @@
+"""`a3gnn profile`: measures many configurations and stores them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from a3gnn.cli.options import FANOUTS, MODEL, SIZE
+from a3gnn.config import Task, TrainConfig
+from a3gnn.errors import InfeasibleError
+from a3gnn.measurement import Failure, FailureKind, Measurement
+from a3gnn.units import format_size
+
+if TYPE_CHECKING:
+    from a3gnn.hardware import Hardware
+    from a3gnn.profiling.profiler import Profiler
+
+DEFAULT_STORE = Path("runs") / "profiles.db"
+
+
+@click.command()
+@click.option("--dataset", required=True, help="FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt.")
+@click.option("--configs", required=True, type=click.IntRange(0), help="Configurations beside the default one.")
+@click.option("--model", type=MODEL, default="sage", show_default=True)
+@click.option("--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours a node, one a layer.")
+@click.option("--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers.")
+@click.option("--store", default=str(DEFAULT_STORE), show_default=True, help="A path or a database URL.")
+@click.option("--memory-limit", type=SIZE, help="Of the GPU where there is one, of the host otherwise; such as 4GiB.")
+@click.option("--accuracy-epochs", type=click.IntRange(1), help="Epochs that a trial trains; by default by graph size.")
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True, help="Seconds a trial."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def profile(
+    dataset: str,
+    configs: int,
+    model: Any,
+    fanouts: tuple[int, ...],
+    hidden: int,
+    store: str,
+    memory_limit: int | None,
+    accuracy_epochs: int | None,
+    timeout: float,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Measure the default configuration and others that cover the space, and store what they reach.
+
+    What is stored is not measured again: after an interruption the same command goes on where it stopped.
+    """
+    from a3gnn.graphs.graph import Graph
+    from a3gnn.profiling.design import space_filling
+    from a3gnn.profiling.probe import probe_hardware
+    from a3gnn.profiling.profiler import Profiler
+    from a3gnn.profiling.request import TrialPlan, default_accuracy_epochs
+    from a3gnn.profiling.store import ProfileStore
+    from a3gnn.space import SearchSpace
+
+    with ProfileStore.open(store) as opened:
+        graph = Graph.load(dataset).on_disk()
+        described, hardware = graph.characteristics(), probe_hardware()
+        plan = TrialPlan(
+            accuracy_epochs=accuracy_epochs or default_accuracy_epochs(described),
+            timeout_s=timeout,
+            host_limit_bytes=None if hardware.has_device else memory_limit,
+            device_limit_bytes=memory_limit if hardware.has_device else None,
+        )
+        _refuse_hopeless_limit(memory_limit, hardware)
+        task = Task(model=model, hidden_channels=hidden, fanouts=fanouts, seed=seed)
+        chosen = space_filling(SearchSpace.for_machine(described, hardware), configs, seed)
+        with Profiler(opened, graph, task, hardware, plan) as profiler:
+            found = _measure(profiler, [TrainConfig().canonical(), *chosen], store)
+    summary = _summary(store, found)
+    click.echo(json.dumps(summary) if as_json else _text(summary))
+
+
+def _refuse_hopeless_limit(limit: int | None, hardware: Hardware) -> None:
+    idle = hardware.limits.idle_device_bytes if hardware.has_device else hardware.limits.idle_host_bytes
+    if limit is not None and limit <= idle:
+        raise InfeasibleError(
+            f"the memory limit must exceed the {format_size(idle)} that a process takes before it opens a graph, "
+            f"got {format_size(limit)}; allow well more than that"
+        )
+
+
+def _measure(profiler: Profiler, configs: list[TrainConfig], place: str) -> list[tuple[Measurement, bool]]:
+    """Returns the measurements, each with whether it was stored already; progress goes to stderr."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from a3gnn.report.text import describe_config
+
+    found: list[tuple[Measurement, bool]] = []
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        row = bar.add_task("", total=len(configs))
+
+        def note(measurement: Measurement, stored: bool) -> None:
+            found.append((measurement, stored))
+            bar.update(row, advance=1, description=describe_config(measurement.config))
+
+        try:
+            profiler.measure_many(configs, note)
+        except KeyboardInterrupt:
+            bar.stop()
+            done = f"{len(found)} of {len(configs)} configurations are in {place}"
+            click.echo(f"interrupted: {done}; run the same command to go on", err=True)
+            raise
+    return found
+
+
+def _summary(place: str, found: list[tuple[Measurement, bool]]) -> dict[str, Any]:
+    failures = [m.outcome for m, _ in found if isinstance(m.outcome, Failure)]
+    skipped = sum(stored for _, stored in found)
+    kinds = Counter(str(failure.kind) for failure in failures)
+    return {
+        "store": place,
+        "configurations": len(found),
+        "measured": len(found) - skipped,
+        "skipped": skipped,
+        "failed": {str(kind): kinds[kind] for kind in FailureKind},
+    }
+
+
+def _text(summary: dict[str, Any]) -> str:
+    failed = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in summary["failed"].items() if count)
+    return (
+        f"configurations  {summary['configurations']}\n"
+        f"measured now    {summary['measured']}\n"
+        f"stored before   {summary['skipped']}\n"
+        f"failed          {failed or 'none'}\n"
+        f"store           {summary['store']}"
+    )

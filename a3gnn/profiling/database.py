@@ -1,0 +1,121 @@
+"""The profile store's tables, and how its database is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from a3gnn.errors import StoreError
+
+#: Version of the tables below; a store of another one is refused.
+STORE_SCHEMA_VERSION = 1
+
+TABLES = sa.MetaData()
+ABOUT = sa.Table(
+    "a3gnn_store",
+    TABLES,
+    sa.Column("schema_version", sa.Integer, primary_key=True, autoincrement=False),
+)
+ROWS = sa.Table(
+    "a3gnn_measurements",
+    TABLES,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("config", sa.String(32), nullable=False),
+    sa.Column("task", sa.String(32), nullable=False, index=True),
+    sa.Column("graph", sa.String(64), nullable=False, index=True),
+    sa.Column("hardware", sa.String(32), nullable=False, index=True),
+    sa.Column("accuracy_budget", sa.Integer, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("payload", sa.Text, nullable=False),
+    sa.UniqueConstraint("config", "task", "graph", "hardware", "accuracy_budget", "version"),
+)
+#: Seconds that a writer waits for another one.
+_PATIENCE_SECONDS = 60
+
+
+def open_database(place: str) -> sa.Engine:
+    """Returns the engine of the store at `place`, a path or an SQLAlchemy URL; tables are made in an empty database.
+
+    Raises:
+        StoreError: `place` can't be opened, holds something else, or a store of another schema version.
+    """
+    url = place if "://" in place else _sqlite_url(Path(place))
+    sqlite = url.startswith("sqlite")
+    try:
+        engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE_SECONDS} if sqlite else {})
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise StoreError(
+            f"can't open a profile store at {place!r}: {error}; give a path or an SQLAlchemy URL"
+        ) from error
+    if sqlite:
+        sa.event.listen(engine, "connect", _make_crash_safe)
+        sa.event.listen(engine, "begin", _begin)
+    try:
+        _check_schema(engine)
+    except SQLAlchemyError as error:
+        engine.dispose()
+        raise store_error("open", engine, error) from error
+    except StoreError:
+        engine.dispose()
+        raise
+    return engine
+
+
+def writing(engine: sa.Engine) -> sa.Engine:
+    """Returns `engine` for transactions that write: on SQLite they wait for their turn before they read."""
+    return engine.execution_options(a3gnn_writes=True)
+
+
+def store_error(verb: str, engine: sa.Engine, error: SQLAlchemyError) -> StoreError:
+    """Returns what people see of a database's `error`."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    place = engine.url.render_as_string(hide_password=True)
+    return StoreError(
+        f"can't {verb} the profile store {place}: {cause}; what was stored before is as it was. If it is not a "
+        "profile store, give another path; if there is no room or no permission, see to that and run again"
+    )
+
+
+def _check_schema(engine: sa.Engine) -> None:
+    with writing(engine).begin() as connection:
+        names = set(sa.inspect(connection).get_table_names())
+        if not names:
+            TABLES.create_all(connection)
+            connection.execute(sa.insert(ABOUT).values(schema_version=STORE_SCHEMA_VERSION))
+        elif ABOUT.name not in names:
+            raise StoreError(f"{engine.url.database} is a database, but not a profile store; give another path")
+        version = connection.execute(sa.select(ABOUT.c.schema_version)).scalar_one()
+    if version != STORE_SCHEMA_VERSION:
+        raise StoreError(
+            f"the profile store {engine.url.database} has schema version {version}, this a3gnn needs "
+            f"{STORE_SCHEMA_VERSION}; give another path, or export its rows with the a3gnn that wrote it"
+        )
+
+
+def _sqlite_url(path: Path) -> str:
+    if path.is_dir():
+        raise StoreError(
+            f"a profile store is a file, got the folder {path}; name a file, such as {path / 'profiles.db'}"
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"can't make the folder of the profile store {path}: {error}; give another path") from error
+    return sa.URL.create("sqlite", database=str(path)).render_as_string()
+
+
+def _make_crash_safe(connection: Any, record: object) -> None:
+    """Has SQLite write ahead (readers beside a writer, no torn rows) and reach the disk at every commit."""
+    connection.isolation_level = None  # transactions begin in `_begin`, not where the driver thinks fit
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.close()
+
+
+def _begin(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get("a3gnn_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,119 @@
+"""Where trials run."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.profiling.failures import DETAIL_CHARACTERS
+from a3gnn.profiling.request import TrialRequest
+from a3gnn.profiling.worker import Ended, Worker
+from a3gnn.units import format_duration, format_size
+
+
+class TrialExecutor(Protocol):
+    """Runs trials: in processes of this machine (`LocalExecutor`), or from stored rows (`Replay`)."""
+
+    def run(self, request: TrialRequest) -> Metrics | Failure:
+        """Returns what the trial found. A trial that fails is a value, never an exception."""
+
+    def close(self) -> None:
+        """Gives back what the executor holds."""
+
+
+class LocalExecutor:
+    """Runs one trial at a time, each in a process of its own that a fork server starts.
+
+    Where the configuration asks for partitions, they are made first in another process, so that METIS' memory is not
+    taken for the training's; that process is held to the same limits.
+    """
+
+    def __init__(self) -> None:
+        self._worker = Worker()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run(self, request: TrialRequest) -> Metrics | Failure:
+        """Returns what the trial found; an exception here, such as KeyboardInterrupt, ends the trial's process."""
+        if request.config.num_partitions > 1:
+            parts = {"graph_folder": request.graph_folder, "num_parts": request.config.num_partitions}
+            outcome = self._run("prepare", parts, request)
+            if isinstance(outcome, Failure):
+                return dataclasses.replace(outcome, detail=f"while the graph was partitioned: {outcome.detail}")
+        with tempfile.TemporaryDirectory(prefix="a3gnn-trial-", ignore_cleanup_errors=True) as scratch:
+            outcome = self._run("run_trial", {"request": request.to_dict(), "scratch": scratch}, request)
+        if isinstance(outcome, Failure):
+            return outcome
+        return Metrics.from_dict(outcome)
+
+    def close(self) -> None:
+        """Ends the fork server."""
+        self._worker.close()
+
+    def _run(self, name: str, argument: dict[str, Any], request: TrialRequest) -> dict[str, Any] | Failure:
+        """Returns the metrics that the function `name` of the trial's module returned ({} for none), or its failure."""
+        plan = request.plan
+        kills = _oom_kills()
+        ended = self._worker.run(
+            f"a3gnn.profiling.trial:{name}",
+            argument,
+            timeout_s=plan.timeout_s,
+            limit_bytes=plan.host_limit_bytes,
+        )
+        failure = _failure(ended, request, by_system=_oom_kills() > kills)
+        if failure is not None:
+            return failure
+        assert ended.result is not None
+        memory = {"peak_host_bytes": ended.peak.anonymous_bytes, "resident_file_bytes": ended.peak.file_bytes}
+        metrics: dict[str, Any] = ended.result.get("metrics", {})
+        return metrics | memory
+
+
+def _failure(ended: Ended, request: TrialRequest, *, by_system: bool) -> Failure | None:
+    """Returns why a process has no result, or None if it has one. `by_system`: the kernel has killed for memory."""
+    plan, peak = request.plan, ended.peak.anonymous_bytes
+    if ended.killed == "memory":
+        assert plan.host_limit_bytes is not None
+        detail = f"passed the limit of {format_size(plan.host_limit_bytes)}: it held {format_size(peak)}"
+        return Failure(FailureKind.OUT_OF_MEMORY, detail, peak, float(plan.host_limit_bytes))
+    if ended.killed == "timeout":
+        detail = f"took longer than {format_duration(plan.timeout_s)}"
+        return Failure(FailureKind.TIMEOUT, detail, peak, plan.timeout_s)
+    if ended.killed == "server":
+        detail = f"the process that starts trials died: {ended.log[-DETAIL_CHARACTERS:]}"
+        return Failure(FailureKind.CRASHED, detail, peak)
+    if ended.result is None:
+        if ended.status == -signal.SIGKILL and by_system:
+            return Failure(FailureKind.OUT_OF_MEMORY, "killed by the system, which had no memory left", peak)
+        detail = f"its process ended with {_status(ended.status)}: {ended.log[-DETAIL_CHARACTERS:]}"
+        return Failure(FailureKind.CRASHED, detail, peak)
+    if "failure" in ended.result:
+        failure = dataclasses.replace(Failure.from_dict(ended.result["failure"]), peak_host_bytes=peak)
+        if failure.kind is FailureKind.OUT_OF_MEMORY and plan.device_limit_bytes is not None:
+            return dataclasses.replace(failure, limit=float(plan.device_limit_bytes))
+        return failure
+    return None
+
+
+def _status(status: int) -> str:
+    return f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
+
+
+def _oom_kills() -> int:
+    """Returns how many processes the kernel has killed for want of memory since it started; 0 where it does not say."""
+    try:
+        words = Path("/proc/vmstat").read_text(encoding="ascii").split()
+    except OSError:
+        return 0
+    return int(words[words.index("oom_kill") + 1]) if "oom_kill" in words else 0

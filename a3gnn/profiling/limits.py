@@ -1,0 +1,143 @@
+"""What the machine can do, measured in a few seconds in a process of its own: the analytic model's constants."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from a3gnn.profiling.kernels import random_reads
+
+#: The sizes of a mini-batch of the default configuration, about: input rows, features, hidden units, in-neighbours.
+_ROWS, _FEATURES, _HIDDEN, _FANOUT = 10_000, 128, 256, 10
+#: Larger than most last-level caches; rows of 400 bytes.
+_TABLE_BYTES, _ROW_FLOATS = 1 << 27, 100
+_READS = 4_000_000
+#: Repetitions, of which the fastest counts (other work on the machine only ever slows one down), and their seconds.
+_LEAST_REPEATS, _MOST_REPEATS, _SECONDS = 3, 50, 0.25
+
+
+def measure_host(argument: dict[str, Any]) -> dict[str, float]:
+    """Returns the host's part of `HardwareLimits`; `argument` is not used."""
+    table = np.ones(_TABLE_BYTES // 4, dtype=np.int32)
+    one, efficiency = _reads(table)
+    rows = table.view(np.float32)[: len(table) // _ROW_FLOATS * _ROW_FLOATS].reshape(-1, _ROW_FLOATS)
+    return {
+        "random_reads_per_s": one,
+        "thread_efficiency": efficiency,
+        "copy_bytes_per_s": _copy(rows),
+        "disk_read_bytes_per_s": _disk(rows),
+        "gemm_flops_per_s": gemm(torch.device("cpu")),
+        "spmm_bytes_per_s": _spmm(),
+        "batch_overhead_s": _batch_overhead(),
+    }
+
+
+def fastest(function: Callable[[], object]) -> float:
+    """Returns the seconds of the fastest of several calls, after one that is not timed."""
+    function()
+    best, total, calls = float("inf"), 0.0, 0
+    while calls < _LEAST_REPEATS or (total < _SECONDS and calls < _MOST_REPEATS):
+        begun = time.perf_counter()
+        function()
+        seconds = time.perf_counter() - begun
+        best, total, calls = min(best, seconds), total + seconds, calls + 1
+    return best
+
+
+def gemm(device: torch.device) -> float:
+    """Returns float32 operations a second (2 m n k a product) of products of a mini-batch's size on `device`."""
+    left = torch.ones(_ROWS, _FEATURES, device=device)
+    right = torch.ones(_FEATURES, _HIDDEN, device=device)
+    out = torch.empty(_ROWS, _HIDDEN, device=device)
+
+    def product() -> None:
+        torch.mm(left, right, out=out)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    return 2 * _ROWS * _FEATURES * _HIDDEN / fastest(product)
+
+
+def _reads(table: np.ndarray) -> tuple[float, float]:
+    """Returns reads a second of one thread, and the throughput of two threads over twice that."""
+
+    def read(seed: int = 1) -> None:
+        random_reads(table, _READS, np.uint64(seed))
+
+    def read_twice() -> None:
+        other = threading.Thread(target=read, args=(2,))
+        other.start()
+        read()
+        other.join()
+
+    one, two = fastest(read), fastest(read_twice)
+    return _READS / one, min(1.0, one / two)
+
+
+def _copy(rows: np.ndarray) -> float:
+    """Returns bytes a second of copying random rows into a warm buffer, one thread."""
+    picked = _picked(len(rows))
+    source, index = torch.from_numpy(rows), torch.from_numpy(picked)
+    out = torch.zeros(len(picked), rows.shape[1])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    seconds = fastest(lambda: torch.index_select(source, 0, index, out=out))
+    torch.set_num_threads(threads)
+    return out.nbytes / seconds
+
+
+def _disk(rows: np.ndarray) -> float:
+    """Returns bytes a second of copying random rows out of a new map of a file that the system holds in its cache."""
+    picked = _picked(len(rows))
+    out = np.zeros((len(picked), rows.shape[1]), dtype=np.float32)
+    with tempfile.TemporaryDirectory(prefix="a3gnn-probe-") as folder:
+        path = Path(folder) / "rows.npy"
+        np.save(path, rows)
+        return out.nbytes / fastest(lambda: np.take(np.load(path, mmap_mode="r"), picked, axis=0, out=out, mode="clip"))
+
+
+def _picked(num_rows: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, num_rows, size=_ROWS)
+
+
+def _spmm() -> float:
+    """Returns bytes of gathered rows a second in a CSR aggregation, all cores."""
+    matrix, dense = _block(_ROWS, _FANOUT), torch.ones(_ROWS, _FEATURES)
+    return _ROWS * _FANOUT * _FEATURES * 4 / fastest(lambda: torch.sparse.mm(matrix, dense))
+
+
+def _batch_overhead() -> float:
+    """Returns the seconds of one training step of a two-layer model over a handful of nodes."""
+    size = 8
+    matrix, x, y = _block(size, 2), torch.ones(size, size), torch.zeros(size, dtype=torch.long)
+    layers = nn.ModuleList([nn.Linear(size, size) for _ in range(4)])
+    optimiser = torch.optim.Adam(layers.parameters())
+
+    def step() -> None:
+        optimiser.zero_grad()
+        hidden = torch.relu(layers[0](torch.sparse.mm(matrix, x)) + layers[1](x))
+        logits = layers[2](torch.sparse.mm(matrix, hidden)) + layers[3](hidden)
+        torch.autograd.backward(nn.functional.cross_entropy(logits, y))
+        optimiser.step()
+
+    return fastest(step)
+
+
+def _block(rows: int, fanout: int) -> torch.Tensor:
+    """Returns a square CSR matrix of ones with `fanout` entries a row at random columns, float32."""
+    columns = np.random.default_rng(0).integers(0, rows, size=(rows, fanout))
+    columns.sort(axis=1)
+    return torch.sparse_csr_tensor(
+        torch.arange(0, rows * fanout + 1, fanout),
+        torch.from_numpy(columns.reshape(-1)),
+        torch.ones(rows * fanout),
+        size=(rows, rows),
+    )

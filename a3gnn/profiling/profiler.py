@@ -1,0 +1,168 @@
+"""`Profiler`: measures configurations, each once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
+from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
+from a3gnn.profiling.request import Accuracy, TrialPlan, TrialRequest
+from a3gnn.profiling.store import ProfileStore
+
+
+class Profiler:
+    """Measures configurations of one task on one graph and machine, and keeps what it finds in the store.
+
+    What is stored is not measured again, failures included; but one that came of a limit counts only under limits that
+    are as tight. The accuracy of a configuration that trains bit-identically to a measured one is taken over. An
+    exception, such as KeyboardInterrupt, ends the running trial and leaves the store as it was.
+
+    Args:
+        store: Where measurements are kept; it stays open.
+        graph: The graph; one in RAM is written to the cache folder, from which trials open it.
+        task: What is trained.
+        hardware: The machine, from `probe_hardware`.
+        plan: How trials are measured, and their limits.
+        executor: Where trials run; by default in processes of this machine. One that is given stays open.
+    """
+
+    def __init__(
+        self,
+        store: ProfileStore,
+        graph: Graph,
+        task: Task,
+        hardware: Hardware,
+        plan: TrialPlan,
+        executor: TrialExecutor | None = None,
+    ) -> None:
+        self.store, self.graph, self.task, self.hardware, self.plan = store, graph, task, hardware, plan
+        self.characteristics = graph.characteristics()
+        self._own = executor is None
+        self._executor = executor if executor is not None else LocalExecutor()
+        self._accuracies: dict[tuple[object, ...], Accuracy] = {}
+        for row in store.rows(
+            task=task,
+            graph=self.characteristics.fingerprint,
+            hardware=hardware.fingerprint,
+            accuracy_budget=plan.accuracy_epochs,
+        ):
+            self._learn(row)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the executor, if it is this profiler's own."""
+        if self._own:
+            self._executor.close()
+
+    def stored(self, config: TrainConfig) -> Measurement | None:
+        """Returns the stored measurement that stands for a trial of `config` under the plan's limits, or None."""
+        found = self.store.get(
+            config,
+            self.task,
+            self.characteristics.fingerprint,
+            self.hardware.fingerprint,
+            self.plan.accuracy_epochs,
+        )
+        return found if found is not None and self._still_holds(found.outcome) else None
+
+    def measure(self, config: TrainConfig) -> Measurement:
+        """Returns the measurement of `config`: the stored one, or a new one, which is stored.
+
+        Raises:
+            StoreError: It can't be stored.
+        """
+        return self.stored(config) or self._run(config)
+
+    def measure_many(
+        self, configs: Iterable[TrainConfig], progress: Callable[[Measurement, bool], None] | None = None
+    ) -> list[Measurement]:
+        """Returns the measurements of `configs`, in their order.
+
+        Args:
+            configs: What to measure.
+            progress: Called after each with the measurement, and whether it was stored already.
+        """
+        found = []
+        for config in configs:
+            stored = self.stored(config)
+            measurement = stored or self._run(config)
+            found.append(measurement)
+            if progress is not None:
+                progress(measurement, stored is not None)
+        return found
+
+    def repeat(self, config: TrainConfig, plan: TrialPlan | None = None) -> Measurement:
+        """Returns a new measurement of `config`, whatever is stored; it is not stored.
+
+        Args:
+            config: What to measure.
+            plan: How, and under which limits, if not as this profiler's plan says.
+        """
+        config, plan = config.canonical(), plan or self.plan
+        request = TrialRequest(
+            config=config,
+            task=self.task,
+            graph=self.characteristics,
+            graph_folder=self._folder(),
+            hardware=self.hardware,
+            plan=plan,
+            known_accuracy=self._accuracies.get(config.learning_key()),
+        )
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        started = time.monotonic()
+        outcome = self._executor.run(request)
+        return Measurement(
+            config=config,
+            task=self.task,
+            graph=self.characteristics,
+            hardware=self.hardware,
+            outcome=outcome,
+            accuracy_budget=plan.accuracy_epochs,
+            seconds=time.monotonic() - started,
+            version=MEASUREMENT_VERSION,
+            created=created,
+        )
+
+    def _run(self, config: TrainConfig) -> Measurement:
+        measurement = self.repeat(config)
+        self.store.add(measurement)
+        self._learn(measurement)
+        return measurement
+
+    def _folder(self) -> str:
+        """Returns the folder that trials open the graph from."""
+        self.graph = self.graph.on_disk()
+        return str(self.graph.folder)
+
+    def _learn(self, measurement: Measurement) -> None:
+        found = measurement.outcome
+        if isinstance(found, Metrics):
+            accuracy = Accuracy(test=found.test_accuracy, val=found.val_accuracy, epochs=found.accuracy_epochs)
+            self._accuracies.setdefault(measurement.config.learning_key(), accuracy)
+
+    def _still_holds(self, outcome: Metrics | Failure) -> bool:
+        """Whether a stored outcome is what a trial under the plan's limits would find."""
+        if isinstance(outcome, Metrics):
+            return True
+        if outcome.kind is FailureKind.OUT_OF_MEMORY and outcome.limit:
+            host, device = self.plan.host_limit_bytes, self.plan.device_limit_bytes
+            if self.hardware.has_device:  # a failure does not say which of the two limits it passed
+                return outcome.limit in (host, device)
+            return host is not None and host <= outcome.limit
+        if outcome.kind is FailureKind.TIMEOUT:
+            return self.plan.timeout_s <= outcome.limit
+        return True

@@ -1,0 +1,119 @@
+"""What a trial is asked to do."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from a3gnn._fields import from_fields
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import Task, TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.hardware import Hardware
+
+#: Seeds that a trial trains on for its accuracy, about, and the most epochs that it takes for them.
+_ACCURACY_SEEDS = 50_000
+_MOST_ACCURACY_EPOCHS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlan:
+    """How long a trial warms up, is timed and trains, and what it may use; `docs/measurement.md` explains each.
+
+    Attributes:
+        accuracy_epochs: Epochs trained for the accuracy.
+        warmup_batches: Mini-batches before the timed ones.
+        timed_seconds: Seconds of timed mini-batches, at least.
+        least_timed_batches: Timed mini-batches, at least; short epochs are repeated.
+        timeout_s: Seconds after which a trial is ended.
+        host_limit_bytes: Anonymous memory at which it is ended, or None.
+        device_limit_bytes: Device memory that it may take, context included, or None.
+
+    Raises:
+        UsageError: A value breaks its law.
+    """
+
+    accuracy_epochs: int
+    warmup_batches: int = 3
+    timed_seconds: float = 2.0
+    least_timed_batches: int = 5
+    timeout_s: float = 600.0
+    host_limit_bytes: int | None = None
+    device_limit_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("accuracy_epochs", 1), ("warmup_batches", 0), ("least_timed_batches", 1)):
+            if getattr(self, name) < least:
+                raise UsageError(f"{name} must be >= {least}, got {getattr(self, name)}")
+        if not (math.isfinite(self.timed_seconds) and self.timed_seconds >= 0):
+            raise UsageError(f"timed_seconds must be finite and >= 0, got {self.timed_seconds}")
+        for name in ("timeout_s", "host_limit_bytes", "device_limit_bytes"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} must be positive, got {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Accuracies at the best validation epoch, in [0, 1], and the epochs that were trained to find it."""
+
+    test: float
+    val: float
+    epochs: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRequest:
+    """One trial, complete.
+
+    Attributes:
+        config: The canonical configuration.
+        task: What to train.
+        graph: The graph's characteristics.
+        graph_folder: Where the converted graph lies.
+        hardware: The machine.
+        plan: How to measure.
+        known_accuracy: The accuracy of a run that trains bit-identically, if one is stored: then none is trained.
+    """
+
+    config: TrainConfig
+    task: Task
+    graph: GraphCharacteristics
+    graph_folder: str
+    hardware: Hardware
+    plan: TrialPlan
+    known_accuracy: Accuracy | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the request as one JSON object."""
+        return {
+            "config": self.config.to_dict(),
+            "task": self.task.to_dict(),
+            "graph": self.graph.to_dict(),
+            "graph_folder": self.graph_folder,
+            "hardware": self.hardware.to_dict(),
+            "plan": dataclasses.asdict(self.plan),
+            "known_accuracy": dataclasses.asdict(self.known_accuracy) if self.known_accuracy else None,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the request of `to_dict`."""
+        known = fields["known_accuracy"]
+        return cls(
+            config=TrainConfig.from_dict(fields["config"]),
+            task=Task.from_dict(fields["task"]),
+            graph=GraphCharacteristics.from_dict(fields["graph"]),
+            graph_folder=fields["graph_folder"],
+            hardware=Hardware.from_dict(fields["hardware"]),
+            plan=from_fields(TrialPlan, fields["plan"]),
+            known_accuracy=from_fields(Accuracy, known) if known else None,
+        )
+
+
+def default_accuracy_epochs(graph: GraphCharacteristics) -> int:
+    """Returns the epochs that trials on `graph` train for their accuracy: fewer where there are more train seeds."""
+    return min(_MOST_ACCURACY_EPOCHS, max(1, round(_ACCURACY_SEEDS / graph.num_train)))

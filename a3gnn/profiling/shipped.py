@@ -1,0 +1,23 @@
+"""The measured profiles that come with a3gnn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import a3gnn
+from a3gnn.measurement import Measurement
+from a3gnn.profiling.jsonl import read_measurements
+
+
+def shipped_profiles() -> Path | None:
+    """Returns the folder of the shipped profiles: in the package if it was built, beside it in a checkout, or None."""
+    package = Path(a3gnn.__file__).parent
+    folders = (package / "_profiles", package.parent / "profiles")
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def shipped_measurements() -> list[Measurement]:
+    """Returns every shipped measurement, files in the order of their names; empty where none are shipped."""
+    folder = shipped_profiles()
+    files = sorted(folder.glob("*.jsonl.gz")) if folder else []
+    return [measurement for file in files for measurement in read_measurements(file)]

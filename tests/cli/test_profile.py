@@ -1,0 +1,93 @@
+"""`a3gnn profile`, as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from a3gnn.profiling.store import ProfileStore
+
+ROOT = Path(__file__).parents[2]
+SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
+SMALL = ["--dataset", SPEC, "--hidden", "8", "--fanouts", "3,3", "--accuracy-epochs", "1"]
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """Starts `a3gnn profile`, one OpenMP thread (teams of threads stall each other on a busy machine)."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "a3gnn", "profile", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+@pytest.mark.slow
+def test_an_interrupted_profile_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    place = tmp_path / "profiles.db"
+    command = [*SMALL, "--configs", "2", "--store", str(place), "--json"]
+    first = start(*command)
+    end = time.monotonic() + 240
+    while not _rows(place) and first.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
+    first.send_signal(signal.SIGINT)
+    code, out, err = finish(first)
+    kept = _rows(place)
+    assert (code, out) == (130, ""), err
+    assert f"of 3 configurations are in {place}; run the same command to go on" in err
+    assert 1 <= kept < 3
+
+    code, out, err = finish(start(*command))
+    assert code == 0, err
+    summary = json.loads(out)
+    assert (summary["configurations"], summary["skipped"], summary["measured"]) == (3, kept, 3 - kept)
+    assert set(summary["failed"].values()) == {0}
+    assert _rows(place) == 3
+
+
+def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "notes.txt"
+    place.write_text("shopping list\n" * 100)
+    code, out, err = finish(start(*SMALL, "--configs", "1", "--store", str(place)))
+    assert (code, out) == (1, "")
+    assert "notes.txt" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--configs", "2"], "--dataset"),
+        (["--dataset", SPEC, "--configs", "-1"], "--configs"),
+        (["--dataset", SPEC, "--configs", "1", "--memory-limit", "lots"], "512MiB"),
+        (["--dataset", SPEC, "--configs", "1", "--memory-limit", "9MB"], "before it opens a graph, got 8.58 MiB"),
+        (["--dataset", "nothing.npz", "--configs", "1"], "nothing.npz"),
+    ],
+)
+def test_wrong_options_are_named(arguments: list[str], message: str, tmp_path: Path) -> None:
+    code, out, err = finish(start(*arguments, "--store", str(tmp_path / "profiles.db")))
+    assert code in (1, 2, 3)
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
+
+
+def _rows(place: Path) -> int:
+    if not place.exists():
+        return 0
+    with ProfileStore.open(place) as store:
+        return len(store)

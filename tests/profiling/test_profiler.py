@@ -1,0 +1,149 @@
+"""The profiler: each configuration once, failures by their limits, accuracies shared; and replay."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.errors import StoreError
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
+from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.profiling.profiler import Profiler
+from a3gnn.profiling.replay import Replay
+from a3gnn.profiling.request import TrialPlan, TrialRequest
+from a3gnn.profiling.store import ProfileStore
+
+PLAN = TrialPlan(accuracy_epochs=2, warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
+TASK = Task(hidden_channels=16, fanouts=(5, 5))
+CONFIG = TrainConfig(batch_size=64)
+
+Make = Callable[..., Measurement]
+
+
+class Recorder:
+    """Serves one outcome for every trial, or raises it, and keeps the requests."""
+
+    def __init__(self, outcome: Metrics | Failure | BaseException) -> None:
+        self.outcome = outcome
+        self.requests: list[TrialRequest] = []
+
+    def run(self, request: TrialRequest) -> Metrics | Failure:
+        self.requests.append(request)
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
+
+    def close(self) -> None:
+        raise AssertionError("an executor that was given stays open")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ProfileStore]:
+    with ProfileStore.open(tmp_path / "profiles.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def profiler(store: ProfileStore, tiny_graph: Graph, this_machine: Hardware) -> Callable[..., Profiler]:
+    def make(executor: object, **plan: object) -> Profiler:
+        settings = dataclasses.replace(PLAN, **plan)  # type: ignore[arg-type]
+        return Profiler(store, tiny_graph, TASK, this_machine, settings, executor)  # type: ignore[arg-type]
+
+    return make
+
+
+def test_a_rerun_serves_what_is_stored(
+    profiler: Callable[..., Profiler], executor: LocalExecutor, store: ProfileStore
+) -> None:
+    with profiler(executor) as first:
+        found = first.measure(CONFIG)
+        shared = first.measure(CONFIG.replace(parallel_mode="mode1", num_workers=2))
+    assert found.metrics is not None
+    assert shared.metrics is not None
+    assert found.metrics.test_accuracy == shared.metrics.test_accuracy
+    assert store.rows() == [found, shared]
+    second = Recorder(AssertionError("must not run"))
+    with profiler(second) as again:
+        # Sequential mode has no workers: this configuration is the measured one.
+        assert again.measure(CONFIG.replace(num_workers=4)) == found
+    replayed = Replay(store.rows())
+    with profiler(replayed) as third:
+        request = TrialRequest(CONFIG, TASK, third.characteristics, "", third.hardware, PLAN)
+    assert replayed.run(request) == found.outcome
+
+
+def test_a_known_accuracy_travels_with_the_request(profiler: Callable[..., Profiler], metrics: Metrics) -> None:
+    recorder = Recorder(metrics)
+    profiler(recorder).measure(CONFIG)
+    later = profiler(recorder)
+    later.measure(CONFIG.replace(feature_tier="disk"))
+    later.measure(CONFIG.replace(batch_size=32))
+    known = [request.known_accuracy for request in recorder.requests]
+    assert known[0] is None
+    assert known[1] is not None
+    assert (known[1].test, known[1].val, known[1].epochs) == (0.75, 0.8, 3)
+    assert known[2] is None
+
+
+def test_failures_are_stored(profiler: Callable[..., Profiler], store: ProfileStore) -> None:
+    failure = Failure(FailureKind.CRASHED, "by itself", peak_host_bytes=5)
+    recorder = Recorder(failure)
+    measured = profiler(recorder).measure(CONFIG)
+    assert measured.outcome == failure
+    assert profiler(recorder).measure(CONFIG) == measured
+    assert len(recorder.requests) == 1
+    assert store.rows() == [measured]
+
+
+@pytest.mark.parametrize(
+    ("failure", "plan", "runs"),
+    [
+        (Failure(FailureKind.OUT_OF_MEMORY, "", 0, 100.0), {"host_limit_bytes": 100}, 1),
+        (Failure(FailureKind.OUT_OF_MEMORY, "", 0, 100.0), {"host_limit_bytes": 50}, 1),
+        (Failure(FailureKind.OUT_OF_MEMORY, "", 0, 100.0), {"host_limit_bytes": 200}, 2),
+        (Failure(FailureKind.OUT_OF_MEMORY, "", 0, 100.0), {"host_limit_bytes": None}, 2),
+        (Failure(FailureKind.OUT_OF_MEMORY, "", 0, 0.0), {"host_limit_bytes": None}, 1),
+        (Failure(FailureKind.TIMEOUT, "", 0, 10.0), {"timeout_s": 10.0}, 1),
+        (Failure(FailureKind.TIMEOUT, "", 0, 10.0), {"timeout_s": 20.0}, 2),
+    ],
+)
+def test_a_failure_by_a_limit_counts_under_limits_as_tight(
+    profiler: Callable[..., Profiler], failure: Failure, plan: dict[str, object], runs: int
+) -> None:
+    recorder = Recorder(failure)
+    profiler(recorder).measure(CONFIG)
+    profiler(recorder, **plan).measure(CONFIG)
+    assert len(recorder.requests) == runs
+
+
+def test_an_interrupt_leaves_the_store_intact(
+    profiler: Callable[..., Profiler], store: ProfileStore, metrics: Metrics
+) -> None:
+    recorder = Recorder(metrics)
+    told: list[tuple[int, bool]] = []
+
+    def note(measurement: Measurement, stored: bool) -> None:
+        told.append((measurement.config.batch_size, stored))
+        if len(told) == 2:
+            recorder.outcome = KeyboardInterrupt()
+
+    configs = [CONFIG.replace(batch_size=size) for size in (16, 32, 64)]
+    with pytest.raises(KeyboardInterrupt):
+        profiler(recorder).measure_many(configs, note)
+    assert [row.config.batch_size for row in store.rows()] == [16, 32]
+    recorder.outcome = metrics
+    assert len(profiler(recorder).measure_many(configs, note)) == 3
+    assert told == [(16, False), (32, False), (16, True), (32, True), (64, False)]
+
+
+def test_replay_says_what_it_has(measurement: Make, tiny_graph: Graph, this_machine: Hardware) -> None:
+    rows = [measurement(TrainConfig(batch_size=64)), measurement(TrainConfig(), task=Task(model="gin"))]
+    request = TrialRequest(TrainConfig(), Task(), tiny_graph.characteristics(), "", this_machine, PLAN)
+    with pytest.raises(StoreError, match="2 rows are stored, 1 of them for this task"):
+        Replay(rows).run(request)
