@@ -6,7 +6,12 @@ Five names do what the command line does; each is imported when it is first used
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
+
+# OpenMP threads that spin at barriers stall each other for whole time slices as soon as the cores have other work, be
+# it a sampling thread of ours: a training step took 5 to 30 times longer. Read when torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
     from a3gnn.config import TrainConfig

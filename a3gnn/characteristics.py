@@ -14,6 +14,9 @@ from a3gnn._fields import from_fields
 #: Shares of the nodes, hottest first, at which the share of neighbour entries is known.
 CACHE_FRACTIONS: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.4, 0.8)
 
+#: Bytes a node of the map from ids to cached rows, which `cache_bytes` counts.
+CACHE_INDEX_BYTES = 4
+
 
 @dataclass(frozen=True, slots=True)
 class GraphCharacteristics:
@@ -72,9 +75,8 @@ class GraphCharacteristics:
 
         Interpolated between the sizes that were counted; rows are ranked by in-neighbour entries (PaGraph's degree).
         """
-        fraction = np.minimum(
-            np.asarray(cache_bytes, dtype=np.float64) / max(self.row_bytes * self.num_nodes, 1.0), 1.0
-        )
+        for_rows = np.asarray(cache_bytes, dtype=np.float64) - CACHE_INDEX_BYTES * self.num_nodes
+        fraction = np.clip(for_rows / max(self.row_bytes * self.num_nodes, 1.0), 0.0, 1.0)
         known = np.concatenate([[0.0], CACHE_FRACTIONS, [1.0]])
         mass = np.concatenate([[0.0], self.cached_edge_mass, [1.0]])
         return np.asarray(np.interp(fraction, known, mass))

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
 from a3gnn.config import DEVICES, FEATURE_TIERS, PARALLEL_MODES, TrainConfig
 from a3gnn.errors import ConfigError, unknown_name
 from a3gnn.hardware import Hardware
@@ -20,8 +20,8 @@ from a3gnn.seeding import generator
 
 Scale = Literal["log2", "linear", "choice"]
 
-#: Shares of the feature matrix that the cache may take.
-CACHE_SHARES: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
+#: Shares of the feature rows that the cache may hold, beside none.
+CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)
 #: A range that a person asks for is cut into at most this many values.
 _MOST_VALUES = 8
 
@@ -85,12 +85,12 @@ class SearchSpace:
         sizes = knobs["batch_size"].values
         enough = next((size for size in sizes if size >= graph.num_train), sizes[-1])
         workers = np.geomspace(1, max(4, hardware.num_cores), 4).round().astype(int)
-        total = graph.row_bytes * graph.num_nodes
+        rows, index = graph.row_bytes * graph.num_nodes, CACHE_INDEX_BYTES * graph.num_nodes
         values = {
             "batch_size": tuple(size for size in sizes if size <= enough),
             "sampling_device": DEVICES if hardware.has_device else ("cpu",),
             "num_workers": tuple(int(n) for n in workers),
-            "cache_bytes": tuple(dict.fromkeys(int(share * total) for share in CACHE_SHARES)),
+            "cache_bytes": (0, *(int(share * rows + index) for share in CACHE_SHARES)),
         }
         return cls(tuple(dataclasses.replace(k, values=values.get(k.name, k.values)) for k in knobs.values()))
 

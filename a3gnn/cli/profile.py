@@ -106,11 +106,10 @@ def _measure(profiler: Profiler, configs: list[TrainConfig], place: str) -> list
 
         try:
             profiler.measure_many(configs, note)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             bar.stop()
             done = f"{len(found)} of {len(configs)} configurations are in {place}"
-            click.echo(f"interrupted: {done}; run the same command to go on", err=True)
-            raise
+            raise KeyboardInterrupt(f"{done}; run the same command to go on") from interrupt
     return found
 
 

@@ -8,8 +8,8 @@ import sys
 from collections import defaultdict
 from dataclasses import dataclass
 
-#: Lines of /proc/PID/status that add up to memory which is gone from the machine until the process gives it back.
-_ANONYMOUS = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
+from a3gnn.training.memory import ANONYMOUS
+
 _FILE = re.compile(rb"^RssFile:\s+(\d+) kB", re.MULTILINE)
 
 
@@ -51,7 +51,7 @@ def process_memory(pid: int) -> MemoryUse:
             status = file.read()
     except OSError:
         return MemoryUse()
-    anonymous, resident = (1024 * sum(map(int, pattern.findall(status))) for pattern in (_ANONYMOUS, _FILE))
+    anonymous, resident = (1024 * sum(map(int, pattern.findall(status))) for pattern in (ANONYMOUS, _FILE))
     return MemoryUse(anonymous, resident)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rich import box
+from rich.console import Console
 from rich.table import Table
 
 from a3gnn.config import TrainConfig
@@ -38,10 +40,10 @@ def describe_metrics(metrics: Metrics, memory: str) -> str:
 
 def front_table(front: Front, everything: bool = False) -> Table:
     """Returns the front (with the default and the chosen row; with `everything`, all measured rows) as a table."""
-    table = Table(title=_title(front), title_justify="left", show_edge=False)
+    table = Table(title=_title(front), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for heading in ("", "epochs/s", "memory", "accuracy"):
-        table.add_column(heading, justify="left" if not heading else "right")
-    table.add_column("configuration")
+        table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
+    table.add_column("configuration", no_wrap=True)
     for row in front.rows:
         if not (everything or row.on_front or row.labels):
             continue
@@ -55,6 +57,13 @@ def front_table(front: Front, everything: bool = False) -> Table:
             style=None if row.feasible else "dim",
         )
     return table
+
+
+def print_table(table: Table) -> None:
+    """Prints `table` on stdout at its full width, however narrow the terminal: rows are never cut."""
+    console = Console()
+    console.width = max(console.width, console.measure(table, options=console.options.update(width=1000)).maximum)
+    console.print(table)
 
 
 def _title(front: Front) -> str:

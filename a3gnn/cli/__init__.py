@@ -1,0 +1,1 @@
+"""The command line: one file a command, each imported when it is called."""

@@ -1,0 +1,25 @@
+"""`a3gnn front`: the front that a tune found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--all", "everything", is_flag=True, help="Every measured configuration, not the front alone.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def front(folder: Path, everything: bool, as_json: bool) -> None:
+    """Show the Pareto front in FOLDER, the --out of a tune."""
+    from a3gnn.report.front import Front
+
+    found = Front.read(folder)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=2))
+        return
+    from a3gnn.report.text import front_table, print_table
+
+    print_table(front_table(found, everything))

@@ -1,0 +1,84 @@
+"""`a3gnn graph`: convert a graph to a folder, and print what the surrogate knows of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from a3gnn.characteristics import CACHE_FRACTIONS
+from a3gnn.units import format_size
+
+if TYPE_CHECKING:
+    from a3gnn.graphs.graph import Graph
+
+_SPEC_HELP = (
+    "SPEC is FILE.npz, a converted folder, synthetic:KEY=VALUE,..., pyg:NAME, ogb:NAME, or FILE.pt with a PyG Data."
+)
+
+
+@click.group()
+def graph() -> None:
+    """Convert and describe graphs."""
+
+
+@graph.command(epilog=_SPEC_HELP)
+@click.argument("spec")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+def convert(spec: str, folder: Path) -> None:
+    """Write the graph SPEC to FOLDER as plain .npy files, which open in milliseconds and stay on disk.
+
+    FOLDER must be new, empty, or hold this very graph.
+    """
+    from a3gnn.graphs.graph import Graph
+
+    opened = Graph.load(spec).save(folder)
+    for note in opened.notes:
+        click.echo(f"note: {note}", err=True)
+    click.echo(f"{opened!r} is in {folder}", err=True)
+    click.echo(str(folder))
+
+
+@graph.command(epilog=_SPEC_HELP)
+@click.argument("spec")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def info(spec: str, as_json: bool) -> None:
+    """Print the characteristics of the graph SPEC that the surrogate uses."""
+    from a3gnn.graphs.graph import Graph
+
+    described = Graph.load(spec)
+    if as_json:
+        click.echo(json.dumps(described.characteristics().to_dict() | {"notes": list(described.notes)}))
+        return
+    rows = _rows(described)
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        click.echo(f"{name:<{width}}  {value}")
+
+
+def _rows(described: Graph) -> list[tuple[str, str]]:
+    """Returns what `info` prints: a name and a value a line."""
+    c = described.characteristics()
+    storage = f"in CSR rows, {c.feature_density:.2%} stored" if c.sparse_features else "dense"
+    return [
+        ("name", c.name),
+        ("fingerprint", c.fingerprint),
+        ("nodes", f"{c.num_nodes:,}"),
+        ("directed edges", f"{c.num_edges:,}"),
+        ("in-degree", f"mean {c.mean_degree:.2f}, 95 % {c.p95_degree:.0f}, max {c.max_degree:,}"),
+        ("in-degree Gini", f"{c.degree_gini:.3f}"),
+        ("features", f"{c.num_features:,} {storage}"),
+        ("feature bytes", f"{format_size(c.feature_bytes)}, {c.row_bytes:.0f} B a row"),
+        ("classes", f"{c.num_classes}"),
+        ("train / val / test", f"{c.num_train:,} / {c.num_val:,} / {c.num_test:,}"),
+        ("label rate", f"{c.label_rate:.4f}"),
+        ("homophily", f"{c.homophily:.3f}"),
+        ("connectedness", f"{c.num_components:,} components, the largest has {c.largest_component:.1%} of the nodes"),
+        *(
+            (f"cached {fraction:.0%} of rows", f"{mass:.1%} of neighbour entries")
+            for fraction, mass in zip(CACHE_FRACTIONS, c.cached_edge_mass, strict=True)
+        ),
+        *(("note", note) for note in described.notes),
+    ]

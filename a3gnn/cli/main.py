@@ -1,0 +1,78 @@
+"""`a3gnn`: finds the command, and turns what it raises into a message and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+from typing import Any
+
+import click
+
+from a3gnn import __version__
+from a3gnn.errors import A3GNNError, ExitCode, unknown_name
+
+#: Command, the module that holds it, and its line in `a3gnn --help` (so that help imports no command).
+COMMANDS: dict[str, tuple[str, str]] = {
+    "tune": ("a3gnn.cli.tune", "Find the best training configuration for a graph on this machine."),
+    "train": ("a3gnn.cli.train", "Train with the configuration that tune chose."),
+    "front": ("a3gnn.cli.front", "Show the Pareto front that tune found."),
+    "graph": ("a3gnn.cli.graph", "Convert a graph, or describe it."),
+    "profile": ("a3gnn.cli.profile", "Measure many configurations and store them."),
+    "doctor": ("a3gnn.cli.doctor", "Say what this machine has, and what is missing."),
+}
+
+
+class Commands(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the commands' names, in the order of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Returns the command; an unknown name is refused with the nearest one."""
+        if cmd_name not in COMMANDS:
+            raise click.UsageError(str(unknown_name("the command", cmd_name, COMMANDS)))
+        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the commands with their lines."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no configuration keeps the limits, 130 interrupted.",
+)
+@click.version_option(__version__, prog_name="a3gnn")
+def app() -> None:
+    """Train graph neural networks on machines that are too small for them."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs `a3gnn` and exits; results go to stdout, everything else to stderr."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code: Any = app.main(args=arguments, prog_name="a3gnn", standalone_mode=False)
+    except click.Abort as abort:  # click's name for KeyboardInterrupt, which it keeps as the cause
+        cause = str(abort.__cause__ or "")
+        click.echo(f"interrupted{': ' if cause else ''}{cause}", err=True)
+        code = ExitCode.INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        code = ExitCode.USAGE
+    except A3GNNError as error:
+        click.echo(f"error: {error}", err=True)
+        code = error.exit_code
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of stdout has gone; there is nobody to tell
+        code = ExitCode.FAILED
+    sys.exit(int(code or 0))
+
+
+def _interrupt(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt(f"by signal {signum}")

@@ -1,0 +1,62 @@
+"""Option types that several commands share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from a3gnn.config import MODELS
+from a3gnn.errors import UsageError
+from a3gnn.units import parse_duration, parse_size
+
+
+class Size(click.ParamType[int]):
+    """A size such as 512MiB or 4GiB, as bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Returns the bytes of `value`."""
+        try:
+            return value if isinstance(value, int) else parse_size(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Budget(click.ParamType[int | float]):
+    """A duration such as 10min, as a float in seconds, or a number of probes, as an int."""
+
+    name = "duration or probes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
+        """Returns probes (int) or seconds (float)."""
+        if isinstance(value, int | float):
+            return value
+        if value.isdecimal() and int(value) > 0:
+            return int(value)
+        try:
+            return float(parse_duration(value))
+        except UsageError as error:
+            self.fail(f"a budget is a duration such as 10min or a positive number of probes: {error}", param, ctx)
+
+
+class Fanouts(click.ParamType[tuple[int, ...]]):
+    """Neighbours sampled a node, one number a layer, such as 25,10."""
+
+    name = "k1,k2,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Returns the fanouts, seeds' hop first."""
+        try:
+            return value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
+        except ValueError:
+            self.fail(
+                f"fanouts are integers separated by commas, one a layer, such as 25,10; got {value!r}", param, ctx
+            )
+
+
+MODEL = click.Choice(MODELS)
+SIZE = Size()
+BUDGET = Budget()
+FANOUTS = Fanouts()

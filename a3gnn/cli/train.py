@@ -1,0 +1,99 @@
+"""`a3gnn train`: train with the configuration that tune chose."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from a3gnn.cli.options import SIZE
+from a3gnn.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from a3gnn.measurement import Metrics
+    from a3gnn.training.result import TrainResult
+
+
+@click.command()
+@click.option(
+    "--config", "path", type=click.Path(path_type=Path), required=True, help="tuned.json, or the folder of a tune."
+)
+@click.option(
+    "--dataset", help="Another graph than the one tuned for: FILE.npz, a folder, synthetic:..., pyg:NAME, ..."
+)
+@click.option("--epochs", type=click.IntRange(1), default=50, show_default=True, help="Epochs at most.")
+@click.option(
+    "--patience",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Stop after so many epochs without a better validation accuracy.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), help="Of weights, order, neighbours and dropout; the tune's by default."
+)
+@click.option("--host-memory-limit", type=SIZE, help="Stop, with a checkpoint, beyond this; the tune's by default.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder; runs/train-GRAPH by default."
+)
+@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def train(
+    path: Path,
+    dataset: str | None,
+    epochs: int,
+    patience: int,
+    seed: int | None,
+    host_memory_limit: int | None,
+    out: Path | None,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    """Train with the configuration that tune chose.
+
+    Writes DIR/metrics.jsonl (a line an epoch), model.pt (the best epoch's weights), result.json and a checkpoint, from
+    which --resume goes on exactly where Ctrl-C or a memory limit stopped.
+    """
+    import dataclasses
+
+    from a3gnn.training.train import train as run
+    from a3gnn.training.tuned import TunedConfig
+
+    tuned = TunedConfig.read(path)
+    result = run(
+        path,
+        dataset,
+        task=None if seed is None else dataclasses.replace(tuned.task, seed=seed),
+        epochs=epochs,
+        patience=patience,
+        out=out,
+        resume=resume,
+        host_memory_limit=host_memory_limit,
+        progress=not as_json,
+        notify=_say,
+    )
+    if as_json:
+        click.echo(json.dumps(result.to_dict(), indent=2))
+    else:
+        click.echo(_summary(result, tuned.measured))
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _summary(result: TrainResult, measured: Metrics) -> str:
+    """Returns what people want to know, beside what the tune measured."""
+    memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
+    took, tuned = getattr(result, memory), getattr(measured, memory)
+    speed, before = result.throughput_epochs_per_s, measured.throughput_epochs_per_s
+    lines = [
+        f"{result.graph}: {result.test_accuracy:.2%} test accuracy at epoch {result.best_epoch} of {result.epochs} "
+        f"(validation {result.val_accuracy:.2%}), in {format_duration(result.seconds)}",
+        f"throughput  {speed:.3g} epochs/s; the tune measured {before:.3g} ({speed / before:.2f} x)",
+        f"memory      {format_size(took)}; the tune measured {format_size(tuned)} ({took / tuned:.2f} x)",
+        f"weights     {result.folder}/model.pt",
+    ]
+    return "\n".join(lines)

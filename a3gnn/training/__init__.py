@@ -1,0 +1,1 @@
+"""Models, training, evaluation, checkpoints."""

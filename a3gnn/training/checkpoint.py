@@ -1,0 +1,89 @@
+"""What a run is saved as and goes on from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.errors import A3GNNError, ConfigError
+from a3gnn.graphs.atomic import replacing
+from a3gnn.graphs.graph import Graph
+from a3gnn.training.progress import Progress
+from a3gnn.training.trainer import Trainer
+
+CHECKPOINT_VERSION = 1
+
+
+def identity(graph: Graph, config: TrainConfig, task: Task) -> dict[str, Any]:
+    """Returns what must be equal for a run to go on bit-identically, by name.
+
+    Modes, workers and tiers may change: they decide when a mini-batch comes, not what is in it.
+    """
+    names = ("batch_size", "num_partitions", "bias_rate", "cache_bytes", "sampling_device")
+    learning = dict(zip(names, config.learning_key(), strict=True))
+    return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **task.to_dict()}
+
+
+def save_checkpoint(path: Path, trainer: Trainer, progress: Progress, known: dict[str, Any]) -> None:
+    """Writes the state of `trainer` at a mini-batch's end to `path`, whole or not at all.
+
+    No generator's state is among it: every random decision derives from the seed, the epoch and the mini-batch.
+
+    Args:
+        path: The file.
+        trainer: Its model and optimiser are saved.
+        progress: How far it has come.
+        known: The run's `identity`.
+    """
+    save(
+        path,
+        {
+            "identity": known,
+            "progress": progress.to_dict(),
+            "model": trainer.model.state_dict(),
+            "optimizer": trainer.optimizer.state_dict(),
+        },
+    )
+
+
+def restore_checkpoint(path: Path, trainer: Trainer, known: dict[str, Any]) -> Progress:
+    """Returns the progress saved at `path`, with `trainer`'s model and optimiser set to their state then.
+
+    Raises:
+        ConfigError: It is not a checkpoint, or one of another run: the message says what differs.
+    """
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        before, progress = state["identity"], Progress.from_dict(state["progress"])
+    except Exception as error:
+        raise ConfigError(
+            f"{path} must be a checkpoint, but can't be read: {error}; train without --resume in another --out"
+        ) from error
+    changed = [
+        f"{name} was {before.get(name)!r} and is {value!r}"
+        for name, value in known.items()
+        if before.get(name) != value
+    ]
+    if changed:
+        raise ConfigError(
+            f"{path} is of another run: {'; '.join(changed)}; use the same config and data, or another --out"
+        )
+    trainer.model.load_state_dict(state["model"])
+    trainer.optimizer.load_state_dict(state["optimizer"])
+    return progress
+
+
+def save(path: Path, state: dict[str, Any]) -> None:
+    """Writes tensors and plain values to `path`, loadable with `weights_only`, whole or not at all.
+
+    Raises:
+        A3GNNError: It can't be written, such as when the disk is full; what was there before is as it was.
+    """
+    try:
+        with replacing(path) as draft:
+            torch.save(state, draft)
+    except (OSError, RuntimeError) as error:
+        raise A3GNNError(f"{path} can't be written ({error}); the last one is kept: make room and resume") from error

@@ -1,0 +1,60 @@
+"""Rows of a feature matrix as float32 tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.training.layers.block import csr
+
+
+class FeatureRows:
+    """A matrix read by rows, in whatever form it is stored.
+
+    Args:
+        source: Features as the graph stores them, or a float32 tensor of shape (num_nodes, columns).
+    """
+
+    def __init__(self, source: DenseFeatures | SparseFeatures | Tensor) -> None:
+        self._source = torch.from_numpy(source.array) if isinstance(source, DenseFeatures) else source
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether rows come as sparse CSR."""
+        return isinstance(self._source, SparseFeatures)
+
+    @property
+    def columns(self) -> int:
+        """Columns."""
+        return int(self._source.shape[1])
+
+    @property
+    def whole(self) -> Tensor | None:
+        """The whole matrix, if it is dense float32 as stored."""
+        dense = isinstance(self._source, Tensor) and self._source.dtype is torch.float32
+        return self._source if dense else None  # type: ignore[return-value]
+
+    def read(self, ids: NDArray[np.int32], device: torch.device) -> Tensor:
+        """Returns the rows of `ids`, which ascend, float32, shape (n, columns), dense or sparse CSR, on `device`."""
+        if isinstance(self._source, SparseFeatures):
+            return _sparse_rows(self._source, ids).to(device)
+        first, last = int(ids[0]), int(ids[-1])
+        run = last - first + 1 == len(ids)
+        rows = self._source[first : last + 1] if run else self._source[torch.from_numpy(ids)]
+        return rows.to(device, torch.float32)
+
+
+def _sparse_rows(features: SparseFeatures, ids: NDArray[np.int32]) -> Tensor:
+    starts = features.indptr[ids]
+    counts = features.indptr[ids.astype(np.int64) + 1] - starts
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    slots = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], counts)
+    return csr(
+        torch.from_numpy(indptr.astype(np.int32)),
+        torch.from_numpy(features.indices[slots]),
+        torch.from_numpy(features.data[slots].astype(np.float32)),
+        (len(ids), features.shape[1]),
+    )

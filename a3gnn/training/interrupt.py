@@ -1,0 +1,46 @@
+"""Ctrl-C that waits for the end of a mini-batch."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Self
+
+
+class Interrupt:
+    """While entered, notes Ctrl-C and SIGTERM instead of raising in the middle of an update; a second one raises.
+
+    Off the main thread, where Python delivers no signals, it does nothing.
+
+    Attributes:
+        forced: Whether a second one came: the model may be in the middle of an update.
+    """
+
+    def __init__(self) -> None:
+        self.forced = False
+        self._noted = False
+        self._before: dict[int, signal._HANDLER] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt if one was noted; call it where stopping is safe."""
+        if self._noted:
+            raise KeyboardInterrupt
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._noted:
+            self.forced = True
+            raise KeyboardInterrupt
+        self._noted = True

@@ -1,0 +1,1 @@
+"""Graph layers over CSR blocks, with the parameters of PyG's convolutions."""

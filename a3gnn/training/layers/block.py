@@ -1,0 +1,95 @@
+"""What a layer sees of a graph: destinations, sources and the edges between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import spmm
+
+
+@dataclass(frozen=True)
+class Block:
+    """A bipartite CSR block. In-neighbours of destination i are `indices[indptr[i]:indptr[i + 1]]`.
+
+    Attributes:
+        indptr: int32 or int64, shape (num_dst + 1,).
+        indices: Positions among the sources, same type, shape (num_edges,).
+        num_src: Sources.
+        dst: Where the destinations sit among the sources: a slice, or int64 of shape (num_dst,).
+        in_degrees: In-neighbours of each source in the whole (sampled) graph, self loops left out, float32,
+            shape (num_src,); only GCN reads it.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    num_src: int
+    dst: slice | Tensor
+    in_degrees: Tensor | None = None
+
+    @property
+    def num_dst(self) -> int:
+        """Destinations."""
+        return self.indptr.numel() - 1
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The destination of each edge, int64, shape (num_edges,)."""
+        counts = (self.indptr[1:] - self.indptr[:-1]).long()
+        return torch.arange(self.num_dst, device=counts.device).repeat_interleave(
+            counts, output_size=self.indices.numel()
+        )
+
+    @cached_property
+    def dst_ids(self) -> Tensor:
+        """Where the destinations sit among the sources, int64, shape (num_dst,)."""
+        if isinstance(self.dst, slice):
+            return torch.arange(self.dst.start or 0, self.dst.stop, device=self.indptr.device)
+        return self.dst
+
+    @cached_property
+    def self_loops(self) -> Tensor:
+        """Whether an edge joins a node to itself, bool, shape (num_edges,)."""
+        return self.indices == self.dst_ids.index_select(0, self.rows).to(self.indices.dtype)
+
+    def destinations(self, x: Tensor) -> Tensor:
+        """Returns the destinations' rows of `x` (num_src, ...), dense or sparse CSR."""
+        if x.layout is torch.sparse_csr:
+            return first_rows(x, self.num_dst)
+        return x[self.dst]
+
+    def aggregate(self, x: Tensor, reduce: Literal["sum", "mean"], weights: Tensor | None = None) -> Tensor:
+        """Returns the sum or mean of `x` over each destination's in-neighbours, float32, (num_dst, n_columns).
+
+        Args:
+            x: Sources, float32, shape (num_src, n_columns).
+            reduce: sum or mean; a destination without in-neighbours gets zeros.
+            weights: Factor of each edge, float32, shape (num_edges,), a constant. Ones if None.
+        """
+        weights = x.new_ones(self.indices.numel()) if weights is None else weights
+        return csr_matmul(csr(self.indptr, self.indices, weights, (self.num_dst, self.num_src)), x, reduce)
+
+
+def csr(indptr: Tensor, indices: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    """Returns a sparse CSR tensor over the given parts, which the caller vouches for: nothing is copied or checked."""
+    return torch.sparse_csr_tensor(indptr, indices, values, size, check_invariants=False)
+
+
+def csr_matmul(matrix: Tensor, x: Tensor, reduce: Literal["sum", "mean"] = "sum") -> Tensor:
+    """Returns `matrix @ x` for a sparse CSR `matrix`, or the mean over its rows' stored entries.
+
+    On the CPU torch's reducing kernel differentiates in half the time of `torch.sparse.mm` through MKL (34 against
+    78 ms for 25,000 destinations of 10 edges and 100 columns); CUDA has no such kernel and PyG picks one there.
+    """
+    product: Tensor = spmm(matrix, x, reduce) if x.is_cuda else torch.sparse.mm(matrix, x.contiguous(), reduce)
+    return product
+
+
+def first_rows(x: Tensor, count: int) -> Tensor:
+    """Returns the first `count` rows of a sparse CSR `x` as a view of its parts."""
+    indptr = x.crow_indices()[: count + 1]
+    stored = int(indptr[-1])
+    return csr(indptr, x.col_indices()[:stored], x.values()[:stored], (count, x.shape[1]))

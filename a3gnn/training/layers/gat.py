@@ -1,0 +1,137 @@
+"""Graph attention (Veličković et al., 2018), as PyG's `GATConv`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.inits import glorot
+from torch_geometric.utils import softmax
+
+from a3gnn.training.layers.block import Block, csr, csr_matmul
+from a3gnn.training.layers.layer import Layer, linear
+
+_NEGATIVE_SLOPE = 0.2
+
+
+class GATLayer(Layer):
+    """Attention over the in-neighbours and the node itself; heads are concatenated, or averaged in the last layer.
+
+    A self loop that the graph has counts once.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float) -> None:
+        super().__init__(in_channels, out_channels)
+        self.edge_bytes = 64 + 40 * heads
+        self.heads = heads
+        self.concat = concat
+        self.dropout = dropout
+        width = out_channels // heads if concat else out_channels
+        self.lin = Linear(in_channels, heads * width, bias=False, weight_initializer="glorot")
+        self.att_src = nn.Parameter(torch.empty(1, heads, width))
+        self.att_dst = nn.Parameter(torch.empty(1, heads, width))
+        self.bias = nn.Parameter(torch.zeros(out_channels))
+        glorot(self.att_src)
+        glorot(self.att_dst)
+
+    def maps_first(self, *, sparse: bool, cheap: bool) -> bool:
+        """Returns True: the attention reads mapped rows."""
+        return True
+
+    def forward(self, block: Block, x: Tensor) -> Tensor:
+        """Returns the destinations' output; see `Layer.forward`."""
+        by_head = linear(x, self.lin.weight).view(block.num_src, self.heads, -1)
+        score = linear(x, self._scorer(self.att_src))
+        return self._output(self._attend(block, by_head, score, block.destinations(x)))
+
+    def sources(self, x: Tensor, mapped: bool) -> Tensor:
+        """Returns `W x` with each head's source score beside it, shape (n_rows, heads * (width + 1))."""
+        weight = self.lin.weight.view(self.heads, -1, self.in_channels)
+        return linear(x, torch.cat([weight, self._scorer(self.att_src).unsqueeze(1)], dim=1).flatten(0, 1))
+
+    def update(self, block: Block, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
+        """Returns the destinations' output; see `Layer.update`."""
+        by_head = sources.view(block.num_src, self.heads, -1)
+        return self._output(self._attend(block, by_head, by_head[..., -1], x)[..., :-1])
+
+    def _scorer(self, attention: Tensor) -> Tensor:
+        """Returns the map from input rows to the heads' scores, float32, shape (heads, in_channels)."""
+        weight = self.lin.weight.view(self.heads, -1, self.in_channels)
+        scorer: Tensor = (attention.transpose(0, 1) @ weight).squeeze(1)
+        return scorer
+
+    def _attend(self, block: Block, by_head: Tensor, source: Tensor, x: Tensor) -> Tensor:
+        """Returns attention-weighted sums, float32, shape (num_dst, heads, n_columns).
+
+        Args:
+            block: The edges.
+            by_head: What is summed, float32, shape (num_src, heads, n_columns).
+            source: The sources' scores, float32, shape (num_src, heads).
+            x: The destinations' rows of the input.
+        """
+        indptr, indices = _with_self_loops(block)
+        counts = (indptr[1:] - indptr[:-1]).long()
+        own = linear(x, self._scorer(self.att_dst)).repeat_interleave(counts, dim=0, output_size=indices.numel())
+        score = functional.leaky_relu(source.index_select(0, indices) + own, _NEGATIVE_SLOPE)
+        attention = functional.dropout(softmax(score, ptr=indptr.long()), self.dropout, self.training)
+        return _sum_by_head(indptr, indices, attention, by_head)
+
+    def _output(self, out: Tensor) -> Tensor:
+        return (out.flatten(1) if self.concat else out.mean(dim=1)) + self.bias
+
+
+def _with_self_loops(block: Block) -> tuple[Tensor, Tensor]:
+    """Returns the block's `indptr` and `indices` with exactly one self loop a destination, which comes first."""
+    indptr, indices, rows = block.indptr, block.indices, block.rows
+    if bool(block.self_loops.any()):
+        rows, indices = rows[~block.self_loops], indices[~block.self_loops]
+        counts = torch.bincount(rows, minlength=block.num_dst)
+        indptr = functional.pad(counts.cumsum(0), (1, 0)).to(indptr.dtype)
+    wider = indptr + torch.arange(block.num_dst + 1, device=indptr.device, dtype=indptr.dtype)
+    looped = indices.new_empty(indices.numel() + block.num_dst)
+    looped.scatter_(0, wider[:-1].long(), block.dst_ids.to(indices.dtype))
+    looped.scatter_(0, torch.arange(indices.numel(), device=indices.device) + rows + 1, indices)
+    return wider, looped
+
+
+def _sum_by_head(indptr: Tensor, indices: Tensor, attention: Tensor, by_head: Tensor) -> Tensor:
+    """Returns the attention-weighted sums, float32, shape (num_dst, heads, width).
+
+    One product with a block matrix whose row h * num_dst + i is destination i under head h: a message an edge and
+    head is never stored.
+    """
+    num_src, heads, width = by_head.shape
+    num_dst, num_edges = indptr.numel() - 1, indices.numel()
+    head = torch.arange(heads, device=indices.device, dtype=indices.dtype).unsqueeze(1)
+    columns = (indices * heads + head).flatten()
+    starts = functional.pad((indptr[:-1] + head * num_edges).flatten(), (0, 1), value=heads * num_edges)
+    rows = by_head.reshape(num_src * heads, width)
+    out: Tensor = _EdgeWeightedSum.apply(starts, columns, attention.t().flatten(), rows)  # type: ignore[no-untyped-call]
+    return out.view(heads, num_dst, width).transpose(0, 1)
+
+
+class _EdgeWeightedSum(torch.autograd.Function):
+    """A CSR product that differentiates by its stored values, whatever their order in a row.
+
+    Torch's own gradient by the values that a CSR tensor was made of assumes sorted and distinct columns; its gradient
+    by the CSR tensor itself does not.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, indptr: Tensor, indices: Tensor, values: Tensor, x: Tensor) -> Tensor:
+        matrix = csr(indptr, indices, values.detach(), (indptr.numel() - 1, x.shape[0]))
+        if not any(ctx.needs_input_grad):
+            return csr_matmul(matrix, x)
+        with torch.enable_grad():
+            ctx.inputs = matrix.requires_grad_(), x.detach().requires_grad_()
+            ctx.out = csr_matmul(*ctx.inputs)
+        return ctx.out.detach()  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor, Tensor]:
+        by_matrix, by_x = torch.autograd.grad(ctx.out, ctx.inputs, grad)
+        ctx.out = ctx.inputs = None
+        return None, None, by_matrix.values(), by_x

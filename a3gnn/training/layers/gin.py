@@ -1,0 +1,37 @@
+"""Graph isomorphism network (Xu et al., 2019), as PyG's `GINConv` over an MLP of two layers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch_geometric.nn.models import MLP
+
+from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.layer import Layer, linear
+
+
+class GINLayer(Layer):
+    """`MLP(sum of in-neighbours + (1 + eps) self)`, eps fixed at 0.
+
+    The MLP normalises its hidden layer by batch, as PyG's `MLP` does by default: sums over tens of neighbours grow
+    from layer to layer, and without it training on such graphs never leaves chance.
+    """
+
+    eps: Tensor
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(in_channels, out_channels)
+        self.nn = MLP([in_channels, out_channels, out_channels], norm="batch_norm")
+        self.register_buffer("eps", torch.zeros(1))
+
+    def sources(self, x: Tensor, mapped: bool) -> Tensor:
+        """Returns the first map of the MLP without its bias, or `x` if it comes later."""
+        return linear(x, self.nn.lins[0].weight) if mapped else x
+
+    def update(self, block: Block, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
+        """Returns the destinations' output; see `Layer.update`."""
+        first, second = self.nn.lins
+        total = block.aggregate(sources, "sum") + (1 + self.eps) * block.destinations(sources)
+        hidden = total + first.bias if mapped else linear(total, first.weight, first.bias)
+        return linear(functional.relu(self.nn.norms[0](hidden)), second.weight, second.bias)

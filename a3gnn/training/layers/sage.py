@@ -1,0 +1,28 @@
+"""GraphSAGE with the mean aggregator (Hamilton et al., 2017), as PyG's `SAGEConv`."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch_geometric.nn.dense.linear import Linear
+
+from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.layer import Layer, linear
+
+
+class SAGELayer(Layer):
+    """`W_l mean(in-neighbours) + b + W_r self`."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(in_channels, out_channels)
+        self.lin_l = Linear(in_channels, out_channels)
+        self.lin_r = Linear(in_channels, out_channels, bias=False)
+
+    def sources(self, x: Tensor, mapped: bool) -> Tensor:
+        """Returns `W_l x`, or `x` if the map comes later."""
+        return linear(x, self.lin_l.weight) if mapped else x
+
+    def update(self, block: Block, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
+        """Returns the destinations' output; see `Layer.update`."""
+        mean = block.aggregate(sources, "mean")
+        own = linear(x, self.lin_r.weight, self.lin_l.bias)
+        return own + (mean if mapped else linear(mean, self.lin_l.weight))

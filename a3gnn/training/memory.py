@@ -1,0 +1,74 @@
+"""This process's memory that can't be reclaimed, watched while a run goes on."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from types import TracebackType
+from typing import Self
+
+from a3gnn.errors import MemoryLimitError
+from a3gnn.units import format_size
+
+#: Lines of /proc/PID/status that add up to memory which is gone from the machine until the process gives it back.
+ANONYMOUS = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
+_PERIOD_S = 0.02
+
+
+def host_bytes() -> int:
+    """Returns the anonymous and shared-anonymous memory of this process, resident or swapped."""
+    if sys.platform != "linux":
+        import psutil
+
+        return int(psutil.Process().memory_full_info().uss)
+    with open("/proc/self/status", "rb") as file:
+        return 1024 * sum(map(int, ANONYMOUS.findall(file.read())))
+
+
+class MemoryGuard:
+    """Samples this process's memory fifty times a second, so that what a mini-batch takes and gives back is seen.
+
+    Args:
+        limit: What `host_bytes` may reach; None for no limit.
+
+    Attributes:
+        peak_bytes: The most that was seen so far.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="a3gnn-memory", daemon=True)
+        self.peak_bytes = host_bytes()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Does nothing while the limit has been kept.
+
+        Raises:
+            MemoryLimitError: It was passed.
+        """
+        self._sample()
+        if self._limit is not None and self.peak_bytes > self._limit:
+            raise MemoryLimitError(
+                f"the run must keep to {format_size(self._limit)} of host memory, it took "
+                f"{format_size(self.peak_bytes)}; raise the limit, or take a smaller batch_size, num_workers or "
+                "cache_bytes, or feature_tier disk"
+            )
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_PERIOD_S):
+            self._sample()
+
+    def _sample(self) -> None:
+        self.peak_bytes = max(self.peak_bytes, host_bytes())

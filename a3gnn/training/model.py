@@ -1,0 +1,78 @@
+"""The model that a task asks for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from a3gnn.config import Task
+from a3gnn.seeding import derive
+from a3gnn.training.layers.activation import relu_dropout
+from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.gat import GATLayer
+from a3gnn.training.layers.gcn import GCNLayer
+from a3gnn.training.layers.gin import GINLayer
+from a3gnn.training.layers.layer import Layer
+from a3gnn.training.layers.sage import SAGELayer
+
+
+class Model(nn.Module):
+    """Graph layers with ReLU and dropout between them.
+
+    Its state loads into PyG's `GraphSAGE`, `GCN`, `GIN` or `GAT` with the same widths, and theirs into it.
+    """
+
+    def __init__(self, layers: list[Layer], dropout: float) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(layers)
+        self.dropout = dropout
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The graph layers, input layer first."""
+        return list(self.convs)  # type: ignore[arg-type]
+
+    @property
+    def needs_degrees(self) -> bool:
+        """Whether the layers read the blocks' `in_degrees`."""
+        return any(layer.needs_degrees for layer in self.layers)
+
+    def forward(self, x: Tensor, blocks: list[Block]) -> Tensor:
+        """Returns the seeds' logits, float32, shape (num_seeds, num_classes).
+
+        Args:
+            x: Input nodes' features, float32, shape (num_src of the first block, num_features), dense or sparse CSR.
+            blocks: One a layer, input layer first; each one's destinations are the next one's sources.
+        """
+        last = len(self.convs) - 1
+        for i, (layer, block) in enumerate(zip(self.convs, blocks, strict=True)):
+            x = layer(block, x)
+            if i < last:
+                x = relu_dropout(x, self.dropout, self.training)
+        return x
+
+
+def build_model(task: Task, num_features: int, num_classes: int) -> Model:
+    """Returns the task's model with the weights that its seed decides, whatever torch's own generator holds."""
+    widths = [num_features, *[task.hidden_channels] * (task.num_layers - 1), num_classes]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(task.seed, "weights"))
+        layers = [
+            _layer(task, narrow, wide, last=i == task.num_layers - 1)
+            for i, (narrow, wide) in enumerate(pairwise(widths))
+        ]
+    return Model(layers, task.dropout)
+
+
+def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> Layer:
+    match task.model:
+        case "sage":
+            return SAGELayer(in_channels, out_channels)
+        case "gcn":
+            return GCNLayer(in_channels, out_channels)
+        case "gin":
+            return GINLayer(in_channels, out_channels)
+        case "gat":
+            return GATLayer(in_channels, out_channels, heads=task.heads, concat=not last, dropout=task.dropout)

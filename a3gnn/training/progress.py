@@ -1,0 +1,139 @@
+"""How far a run has come, and what each epoch reached."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Self
+
+from a3gnn._fields import from_fields
+from a3gnn.measurement import StageSeconds
+from a3gnn.training.evaluate import Accuracies
+from a3gnn.training.trainer import Step
+
+
+@dataclass(frozen=True, slots=True)
+class EpochResult:
+    """One trained epoch.
+
+    Attributes:
+        epoch: Number, from 1.
+        loss: Mean cross-entropy of the seeds.
+        val_accuracy: In [0, 1], after the epoch.
+        test_accuracy: In [0, 1], after the epoch.
+        epochs_per_s: Of training alone.
+        train_s: Seconds of training.
+        eval_s: Seconds of evaluation.
+        cache_hit_rate: Share of input rows that the cache served.
+        stage_seconds: Mean work of a mini-batch in each stage.
+    """
+
+    epoch: int
+    loss: float
+    val_accuracy: float
+    test_accuracy: float
+    epochs_per_s: float
+    train_s: float
+    eval_s: float
+    cache_hit_rate: float
+    stage_seconds: StageSeconds
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the result of `to_dict`."""
+        return from_fields(cls, dict(fields) | {"stage_seconds": StageSeconds.from_dict(fields["stage_seconds"])})
+
+
+@dataclass(slots=True)
+class EpochTotals:
+    """Sums over the mini-batches of the epoch under way.
+
+    Attributes:
+        batches: Mini-batches trained on: the index of the next one.
+        seeds: Seeds.
+        loss: Cross-entropy summed over the seeds.
+        input_nodes: Rows of features read.
+        hits: Those that the cache served.
+        stages: Seconds in sample, gather, transfer, train.
+        seconds: Seconds of training that passed.
+    """
+
+    batches: int = 0
+    seeds: int = 0
+    loss: float = 0.0
+    input_nodes: int = 0
+    hits: int = 0
+    stages: list[float] = field(default_factory=lambda: [0.0] * 4)
+    seconds: float = 0.0
+
+    def add(self, step: Step, seconds: float) -> None:
+        """Counts a mini-batch that took `seconds` of the epoch."""
+        self.batches += 1
+        self.seeds += step.seeds
+        self.loss += step.loss * step.seeds
+        self.input_nodes += step.input_nodes
+        self.hits += step.hits
+        spent = (step.seconds.sample, step.seconds.gather, step.seconds.transfer, step.seconds.train)
+        self.stages = [total + work for total, work in zip(self.stages, spent, strict=True)]
+        self.seconds += seconds
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a checkpoint keeps of a run beside its weights.
+
+    Attributes:
+        epochs: Finished ones.
+        under_way: Of the next one.
+    """
+
+    epochs: list[EpochResult] = field(default_factory=list)
+    under_way: EpochTotals = field(default_factory=EpochTotals)
+
+    @property
+    def best(self) -> EpochResult | None:
+        """The first epoch of the highest validation accuracy; None before one is finished."""
+        return max(self.epochs, key=lambda result: result.val_accuracy, default=None)
+
+    @property
+    def epochs_per_s(self) -> float:
+        """One over the median training time of an epoch: the first one's compilation does not count."""
+        return 1 / median(result.train_s for result in self.epochs)
+
+    def is_over(self, epochs: int, patience: int | None) -> bool:
+        """Returns whether `epochs` are done, or the last `patience` of them brought nothing better."""
+        done = len(self.epochs)
+        return done >= epochs or (patience is not None and self.best is not None and done - self.best.epoch >= patience)
+
+    def finish_epoch(self, accuracies: Accuracies, eval_s: float) -> EpochResult:
+        """Adds the epoch under way to the finished ones and returns it."""
+        total = self.under_way
+        result = EpochResult(
+            epoch=len(self.epochs) + 1,
+            loss=total.loss / total.seeds,
+            val_accuracy=accuracies.val,
+            test_accuracy=accuracies.test,
+            epochs_per_s=1 / total.seconds,
+            train_s=total.seconds,
+            eval_s=eval_s,
+            cache_hit_rate=total.hits / total.input_nodes,
+            stage_seconds=StageSeconds(*(seconds / total.batches for seconds in total.stages)),
+        )
+        self.epochs.append(result)
+        self.under_way = EpochTotals()
+        return result
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return {"epochs": [result.to_dict() for result in self.epochs], "under_way": dataclasses.asdict(self.under_way)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the progress of `to_dict`."""
+        return cls([EpochResult.from_dict(result) for result in fields["epochs"]], EpochTotals(**fields["under_way"]))

@@ -1,0 +1,119 @@
+"""The folder of a training run: metrics.jsonl, checkpoint.pt, model.pt, result.json."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from a3gnn.errors import A3GNNError, UsageError
+from a3gnn.graphs.atomic import replacing
+from a3gnn.training.checkpoint import restore_checkpoint, save, save_checkpoint
+from a3gnn.training.metrics_log import MetricsLog
+from a3gnn.training.progress import EpochResult, Progress
+from a3gnn.training.trainer import Trainer
+
+#: Seconds of training between checkpoints, and the least multiple of what writing one takes.
+_PERIOD_S, _PERIOD_WRITES = 30.0, 20
+
+
+class RunFolder:
+    """Writes what a run leaves behind. Killed at any moment, it can be resumed.
+
+    Weights of the best epoch are in a file of that epoch, beside which the one that the last checkpoint knows as best
+    is kept until the next checkpoint.
+
+    Args:
+        path: The folder.
+        resume: Whether a run in it goes on.
+
+    Raises:
+        UsageError: It holds a run and `resume` is off, or none and `resume` is on.
+        A3GNNError: It can't be made.
+    """
+
+    def __init__(self, path: Path, *, resume: bool) -> None:
+        self.path = path
+        self._checkpoint = path / "checkpoint.pt"
+        self._resume = resume
+        self._saved_best: int | None = None
+        self._next_save = 0.0
+        if resume and not self._checkpoint.is_file():
+            raise UsageError(f"--resume needs a run in {path}, which has no checkpoint.pt; leave it out to start one")
+        if not resume and path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(f"--out {path} must be a new or empty folder; add --resume to go on with the run in it")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise A3GNNError(f"can't make the folder {path}: {error.strerror}; choose another --out") from error
+
+    def begin(self, trainer: Trainer, known: dict[str, Any]) -> Progress:
+        """Returns the progress to go on from, `trainer` being at its state; a fresh run saves its first checkpoint.
+
+        Args:
+            trainer: A fresh one.
+            known: The run's `identity`.
+        """
+        self._trainer, self._known = trainer, known
+        if self._resume:
+            self._progress = restore_checkpoint(self._checkpoint, trainer, known)
+            self._saved_best = self._best_epoch()
+        else:
+            self._progress = Progress()
+            self.save()
+        self._log = MetricsLog(self.path / "metrics.jsonl", self._progress.epochs)
+        return self._progress
+
+    def save(self) -> None:
+        """Writes a checkpoint."""
+        begin = perf_counter()
+        save_checkpoint(self._checkpoint, self._trainer, self._progress, self._known)
+        self._saved_best = self._best_epoch()
+        self._drop_best_but(self._saved_best)
+        self._next_save = perf_counter() + max(_PERIOD_S, _PERIOD_WRITES * (perf_counter() - begin))
+
+    def save_if_due(self) -> None:
+        """Writes a checkpoint if the last one is old."""
+        if perf_counter() >= self._next_save:
+            self.save()
+
+    def finish_epoch(self, result: EpochResult) -> None:
+        """Logs `result`, and keeps the weights if they are the best so far."""
+        if result.epoch == self._best_epoch():
+            save(self._best_path(result.epoch), self._trainer.model.state_dict())
+            self._drop_best_but(result.epoch, self._saved_best)
+        self._log.append(result)
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Writes a last checkpoint, the best epoch's weights as model.pt, and `result` as result.json."""
+        self.save()
+        best = self._best_epoch()
+        assert best is not None
+        with replacing(self.path / "model.pt") as draft:
+            shutil.copyfile(self._best_path(best), draft)
+        with replacing(self.path / "result.json") as draft:
+            draft.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+    def _best_epoch(self) -> int | None:
+        best = self._progress.best
+        return None if best is None else best.epoch
+
+    def _best_path(self, epoch: int) -> Path:
+        return self.path / f"best-{epoch}.pt"
+
+    def _drop_best_but(self, *epochs: int | None) -> None:
+        kept = {self._best_path(epoch) for epoch in epochs if epoch is not None}
+        for path in self.path.glob("best-*.pt"):
+            if path not in kept:
+                path.unlink()
+
+
+def default_folder(name: str) -> Path:
+    """Returns the first of runs/train-NAME, runs/train-NAME-2, ... that does not exist."""
+    safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-.") or "graph"
+    number = 1
+    while (folder := Path("runs") / (f"train-{safe}" if number == 1 else f"train-{safe}-{number}")).exists():
+        number += 1
+    return folder

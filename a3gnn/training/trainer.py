@@ -1,0 +1,176 @@
+"""One training run: mini-batches in, weights and accuracies out.
+
+with Trainer(graph, config, task, device="cpu", scratch=folder, host_memory_limit=None) as trainer:
+    for step in trainer.steps(epoch=0):      # trains; yields after each whole mini-batch
+        step.seconds, step.hits, step.input_nodes, step.sampled_edges, step.seeds, step.loss
+    trainer.evaluate()                       # Accuracies(val, test), full neighbours
+
+`steps` is what a profiler times: the device has been waited for when a step is yielded. Leaving its loop early is fine;
+`steps(epoch, start=n)` goes on at mini-batch `n`. `a3gnn.training.fit` runs whole epochs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.errors import A3GNNError
+from a3gnn.graphs.graph import Graph
+from a3gnn.measurement import StageSeconds
+from a3gnn.runtime.batch import MiniBatch
+from a3gnn.runtime.pipeline import Pipeline
+from a3gnn.seeding import derive
+from a3gnn.training.batch_blocks import blocks_of
+from a3gnn.training.evaluate import Accuracies, Evaluator
+from a3gnn.training.memory import MemoryGuard
+from a3gnn.training.model import build_model
+from a3gnn.training.scratch import Scratch
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One mini-batch that has been trained on.
+
+    Attributes:
+        epoch: Epoch, from 0.
+        index: Place in the epoch, from 0.
+        loss: Mean cross-entropy of its seeds.
+        seeds: Seeds.
+        input_nodes: Rows of features that it read.
+        hits: Those that the cache served.
+        sampled_edges: Sampled edges.
+        seconds: Work in each stage.
+    """
+
+    epoch: int
+    index: int
+    loss: float
+    seeds: int
+    input_nodes: int
+    hits: int
+    sampled_edges: int
+    seconds: StageSeconds
+
+
+class Trainer:
+    """A model, its optimiser and the pipeline that feeds them; a context manager.
+
+    Every random decision derives from the task's seed and from the mini-batch's epoch and index, never from what ran
+    before: on the CPU a run that stops at any mini-batch and goes on from its saved state continues bit-identically.
+
+    Args:
+        graph: What is trained on.
+        config: How.
+        task: What.
+        device: Where the model is: cpu or cuda.
+        scratch: Folder for what evaluation writes, on a disk; by default in the cache folder.
+        host_memory_limit: Bytes of memory that can't be reclaimed; None for no limit.
+
+    Attributes:
+        model: The model.
+        optimizer: Adam.
+        memory: The guard that knows the peak.
+        batches_per_epoch: Mini-batches of an epoch.
+        cache_bytes: What the feature cache really takes.
+
+    Raises:
+        DeviceError: A device is asked for that is not there.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        config: TrainConfig,
+        task: Task,
+        *,
+        device: str = "cpu",
+        scratch: str | Path | None = None,
+        host_memory_limit: int | None = None,
+    ) -> None:
+        self._graph = graph
+        self._task = task
+        self._device = torch.device(device)
+        self._scratch = Scratch(None if scratch is None else Path(scratch))
+        self.memory = MemoryGuard(host_memory_limit)
+        self._pipeline = Pipeline(graph, config, task.fanouts, seed=task.seed, device=device)
+        self.model = build_model(task, graph.num_features, graph.num_classes).to(self._device)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=task.learning_rate, weight_decay=task.weight_decay, fused=True
+        )
+        self.batches_per_epoch = self._pipeline.num_batches
+        self.cache_bytes = self._pipeline.store.cache_bytes
+
+    def __enter__(self) -> Self:
+        self.memory.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pipeline.close()
+        self.memory.__exit__(kind, error, trace)
+
+    def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
+        """Trains `epoch` from mini-batch `start` on, and yields after each one.
+
+        Raises:
+            MemoryLimitError: The limit was passed; the mini-batch before has been trained on.
+            A3GNNError: The loss is not finite.
+        """
+        self.model.train()
+        with closing(self._pipeline.epoch(epoch, start)) as batches:  # type: ignore[type-var]
+            for batch in batches:
+                yield self._train(batch)
+                self.memory.check()
+
+    def evaluate(self) -> Accuracies:
+        """Returns the model's validation and test accuracy, from all neighbours in the whole graph."""
+        return self._evaluator.evaluate(self.model)
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(self._graph, self._task.num_layers, scratch=self._scratch, device=self._device)
+
+    def _train(self, batch: MiniBatch) -> Step:
+        begin = perf_counter()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self._loss(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        value = loss.item()  # waits for the device
+        if not math.isfinite(value):
+            raise A3GNNError(
+                f"the loss must be finite, got {value} at mini-batch {batch.index} of epoch {batch.epoch + 1}; "
+                "a smaller learning_rate or normalised features may help"
+            )
+        return Step(
+            epoch=batch.epoch,
+            index=batch.index,
+            loss=value,
+            seeds=batch.num_seeds,
+            input_nodes=batch.subgraph.num_nodes,
+            hits=batch.hits,
+            sampled_edges=batch.subgraph.num_edges,
+            seconds=dataclasses.replace(batch.seconds, train=perf_counter() - begin),
+        )
+
+    def _loss(self, batch: MiniBatch) -> Tensor:
+        """Returns the mean cross-entropy of the seeds; dropout is drawn from the mini-batch's own seed."""
+        devices = [self._device] if self._device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(derive(self._task.seed, "dropout", batch.epoch, batch.index))
+            logits = self.model(batch.x, blocks_of(batch, with_degrees=self.model.needs_degrees))
+        return functional.cross_entropy(logits, batch.y)

@@ -1,0 +1,129 @@
+"""`tuned.json`: what tuning hands to training."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import SCHEMA_VERSION, Task, TrainConfig
+from a3gnn.errors import A3GNNError, ConfigError
+from a3gnn.graphs.atomic import replacing
+from a3gnn.hardware import Hardware
+from a3gnn.measurement import Failure, Metrics
+from a3gnn.objectives import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class TunedConfig:
+    """A configuration with all that it stands on.
+
+    Attributes:
+        config: The chosen configuration.
+        task: What it trains.
+        graph: The graph that it was tuned for.
+        spec: Where that graph came from: what `--dataset` took.
+        hardware: The machine that it was tuned on.
+        limits: What it keeps.
+        predicted: By metric, mean, low and high, as predicted before it was measured.
+        measured: What it reached.
+        default: What the default configuration reached, or why not; None if it was not measured.
+        seeds: The seeds used, by what they decide.
+        versions: Versions of the packages that decide results.
+    """
+
+    config: TrainConfig
+    task: Task
+    graph: GraphCharacteristics
+    spec: str
+    hardware: Hardware
+    limits: Limits
+    predicted: Mapping[str, Mapping[str, float]]
+    measured: Metrics
+    default: Metrics | Failure | None = None
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the content of tuned.json."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "config": self.config.to_dict(),
+            "task": self.task.to_dict(),
+            "graph": self.graph.to_dict() | {"spec": self.spec},
+            "hardware": self.hardware.to_dict(),
+            "limits": dataclasses.asdict(self.limits),
+            "predicted": {metric: dict(bounds) for metric, bounds in self.predicted.items()},
+            "measured": self.measured.to_dict(),
+            "default": None if self.default is None else self.default.to_dict(),
+            "seeds": dict(self.seeds),
+            "versions": dict(self.versions),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the content of `to_dict`; fields that it does not know are left out.
+
+        Raises:
+            KeyError: A field is missing.
+            A3GNNError: A field breaks its law.
+        """
+        graph = dict(fields["graph"])
+        spec = str(graph.pop("spec"))
+        return cls(
+            config=TrainConfig.from_dict(fields["config"]),
+            task=Task.from_dict(fields["task"]),
+            graph=GraphCharacteristics.from_dict(graph),
+            spec=spec,
+            hardware=Hardware.from_dict(fields["hardware"]),
+            limits=Limits(**fields["limits"]),
+            predicted=fields["predicted"],
+            measured=Metrics.from_dict(fields["measured"]),
+            default=_outcome(fields["default"]),
+            seeds=fields.get("seeds", {}),
+            versions=fields.get("versions", {}),
+        )
+
+    def write(self, path: str | Path) -> None:
+        """Writes tuned.json to `path`, whole or not at all."""
+        with replacing(Path(path)) as draft:
+            draft.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Returns the content of the tuned.json at `path`, or in the folder `path`.
+
+        Raises:
+            ConfigError: It is missing, broken, another kind of file, or of another schema version.
+        """
+        path = Path(path) / "tuned.json" if Path(path).is_dir() else Path(path)
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"can't read {path}: {error.strerror}; a3gnn tune --out DIR writes one") from error
+        except ValueError as error:
+            raise ConfigError(f"{path} must be the tuned.json of a tune, but is not JSON: {error}") from error
+        if not isinstance(fields, dict) or "schema_version" not in fields:
+            raise ConfigError(f"{path} must be the tuned.json of a tune, but holds something else; tune again")
+        if fields["schema_version"] != SCHEMA_VERSION:
+            raise ConfigError(
+                f"{path} must have schema version {SCHEMA_VERSION}, got {fields['schema_version']!r}; tune again"
+            )
+        try:
+            return cls.from_dict(fields)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{path} must be a whole tuned.json, but lacks or mistypes {error}; tune again"
+            ) from error
+        except A3GNNError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+
+def _outcome(fields: Mapping[str, Any] | None) -> Metrics | Failure | None:
+    if fields is None:
+        return None
+    return Failure.from_dict(fields) if "kind" in fields else Metrics.from_dict(fields)

@@ -1,0 +1,1 @@
+"""The whole story: measure, predict, search, verify, choose."""

@@ -1,0 +1,38 @@
+"""A graph and a machine as the numbers that the search's policy sees."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.hardware import Hardware
+
+#: Each feature as (log10 of the value - centre) / scale. Fixed, so that a policy can be used where it was not trained.
+_LOG_FEATURES: dict[str, tuple[float, float]] = {
+    "num_nodes": (4.5, 1.0),
+    "mean_degree": (1.0, 0.5),
+    "max_degree": (3.0, 1.0),
+    "row_bytes": (2.8, 0.6),
+    "num_train": (4.0, 1.0),
+    "num_classes": (1.0, 0.5),
+}
+
+
+def context_features(graph: GraphCharacteristics, hardware: Hardware) -> NDArray[np.float32]:
+    """Returns `graph` and `hardware` scaled to about [-3, 3], float32, shape (n_features,)."""
+    logs = [(np.log10(max(getattr(graph, name), 1)) - mid) / scale for name, (mid, scale) in _LOG_FEATURES.items()]
+    limits = hardware.limits
+    machine = [
+        np.log2(hardware.num_cores) - 2,
+        np.log10(limits.copy_bytes_per_s) - 10,
+        np.log10(limits.gemm_flops_per_s) - 11,
+        float(hardware.has_device),
+    ]
+    shape = [
+        graph.degree_gini - 0.5,
+        graph.homophily - 0.5,
+        float(graph.sparse_features),
+        graph.cached_mass(graph.feature_bytes / 10) - 0.3,
+    ]
+    return np.array([*logs, *shape, *machine], dtype=np.float32)

@@ -1,0 +1,68 @@
+"""From a choice to the files and lines that a person sees."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from pathlib import Path
+
+from a3gnn import __version__
+from a3gnn.config import TrainConfig
+from a3gnn.report.text import describe_config, describe_metrics
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.campaign import Campaign
+from a3gnn.tuning.choice import Choice
+from a3gnn.tuning.result import SearchSummary, TuneResult, compare, write_result
+
+_VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
+
+
+def finish(campaign: Campaign, choice: Choice, folder: Path, seconds: float) -> TuneResult:
+    """Returns the result of `campaign` with `choice`, its files written into `folder`."""
+    config = choice.probe.measurement.config
+    default = campaign.findings.default
+    tuned = TunedConfig(
+        config=config,
+        task=campaign.request.task,
+        graph=campaign.graph,
+        spec=campaign.request.spec,
+        hardware=campaign.hardware,
+        limits=campaign.findings.limits,
+        predicted=choice.probe.predicted,
+        measured=choice.measured,
+        default=default.measurement.outcome if default else None,
+        seeds={"tune": campaign.request.seed, "task": campaign.request.task.seed},
+        versions=_versions(),
+    )
+    result = TuneResult(
+        folder, tuned, campaign.findings.front(config), _summary(campaign), campaign.budget.probes, seconds
+    )
+    write_result(result, campaign.notify)
+    reference = default.measurement.metrics if default else None
+    campaign.notify(f"chosen   {describe_config(config)}")
+    campaign.notify(f"    -> {describe_metrics(choice.measured, campaign.findings.memory)}")
+    against = compare(choice.measured, reference, campaign.findings.memory)
+    if config != TrainConfig().canonical() and against:
+        campaign.notify(f"    against the default: {against}")
+    return result
+
+
+def _summary(campaign: Campaign) -> SearchSummary:
+    searches = campaign.searches
+    return SearchSummary(
+        engine=campaign.request.engine,
+        evaluations=sum(search.evaluations for search in searches),
+        hypervolume_ratio=searches[-1].hypervolume_ratio if searches else None,
+        random_ratio=searches[-1].random_ratio if searches else None,
+        seconds=sum(search.seconds for search in searches),
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"a3gnn": __version__, "python": platform.python_version()}
+    for name in _VERSIONS_OF:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

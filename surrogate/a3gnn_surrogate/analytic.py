@@ -1,0 +1,40 @@
+"""The analytic model: metrics from the graph's characteristics and the probe's constants, without any measurement."""
+
+from __future__ import annotations
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import Task
+from a3gnn.hardware import Hardware
+from a3gnn_surrogate import memory
+from a3gnn_surrogate.accuracy import accuracy_drop
+from a3gnn_surrogate.columns import Columns
+from a3gnn_surrogate.model_cost import model_cost
+from a3gnn_surrogate.stages import batch_seconds, epoch_overhead, stages
+from a3gnn_surrogate.volume import Array, batch_volume
+
+
+def analytic_metrics(columns: Columns, task: Task, graph: GraphCharacteristics, hardware: Hardware) -> dict[str, Array]:
+    """Returns what physics expects of canonical `columns` (`as_columns`), each float64, shape (n_configs,).
+
+    Keys: `throughput_epochs_per_s`, `peak_host_bytes`, `peak_device_bytes` and `accuracy_drop`, then what they are
+    made of: seconds a stage, the time between mini-batches, and the volume of one.
+    """
+    volume = batch_volume(columns, task, graph)
+    cost = model_cost(volume, task, graph)
+    work = stages(columns, volume, cost, graph, hardware)
+    tau = batch_seconds(columns, work, hardware)
+    return {
+        "throughput_epochs_per_s": 1 / (volume.batches * tau + epoch_overhead(columns, graph, hardware)),
+        "peak_host_bytes": memory.peak_host_bytes(columns, volume, cost, graph, hardware),
+        "peak_device_bytes": memory.peak_device_bytes(columns, volume, cost, graph, hardware),
+        "accuracy_drop": accuracy_drop(columns, volume, graph),
+        "sample_seconds": work.sample,
+        "gather_seconds": work.gather,
+        "transfer_seconds": work.transfer,
+        "train_seconds": work.train,
+        "batch_seconds": tau,
+        "steps_per_epoch": volume.steps,
+        "input_nodes_per_batch": volume.input_nodes,
+        "sampled_edges_per_batch": volume.sampled_edges,
+        "cache_hit_rate": volume.hit_rate,
+    }

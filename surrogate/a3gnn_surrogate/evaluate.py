@@ -1,0 +1,110 @@
+"""Judges the surrogate and its baselines on rows, and on whole graphs, that they have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.measurement import METRICS, Measurement
+from a3gnn.prediction import Prediction
+from a3gnn_surrogate.card import ModelCard, Score
+from a3gnn_surrogate.conformal import graph_folds, row_folds
+from a3gnn_surrogate.rows import learning_setting, setting_key
+from a3gnn_surrogate.settings import latest_references
+from a3gnn_surrogate.surrogate import Surrogate
+from a3gnn_surrogate.volume import Array
+
+# fmt: off
+#: What is compared: the parameters of `Surrogate` by the name on the card. The last three are the paper's.
+CONTENDERS: dict[str, dict[str, Any]] = {
+    "analytic model":          {"learner": "none"},
+    "XGBoost on its residual": {"learner": "xgboost"},
+    "XGBoost, no physics":     {"learner": "xgboost", "physics": False},
+    "linear regression":       {"learner": "linear", "physics": False},
+    "decision tree":           {"learner": "tree", "physics": False},
+}
+# fmt: on
+#: What is held out: rows at random; whole graphs; whole graphs except their default configuration.
+SPLITS: tuple[str, ...] = ("random rows", "unseen graph", "unseen graph, default measured")
+_ROW_FOLDS = 5
+
+
+def evaluate(measurements: Sequence[Measurement], coverage: float = 0.9, seed: int = 0) -> ModelCard:
+    """Returns the card of all `CONTENDERS`, each refitted for every fold of every split.
+
+    Splits by graph are left out where there is only one graph, and a note says so.
+
+    Raises:
+        UsageError: There are fewer than two measurements with metrics.
+    """
+    rows = [row for row in measurements if row.metrics is not None]
+    if len(rows) < 2:
+        raise UsageError(f"a model card needs at least 2 measurements with metrics, got {len(rows)}; profile some")
+    names = {row.graph.fingerprint: row.graph.name for row in rows}
+    notes = ["The accuracy of the default configuration is taken as known: every tuning measures it first."]
+    if len(names) == 1:
+        notes.append("One graph only: nothing is known of unseen graphs, and intervals on them are widened guesses.")
+    scores = [
+        score
+        for split in (SPLITS if len(names) > 1 else SPLITS[:1])
+        for contender, parameters in CONTENDERS.items()
+        for score in _scores(contender, split, rows, Surrogate(**parameters, coverage=coverage, seed=seed))
+    ]
+    failures = len(measurements) - len(rows)
+    return ModelCard(len(rows), failures, tuple(sorted(names.values())), coverage, tuple(notes), tuple(scores))
+
+
+def _scores(contender: str, split: str, rows: list[Measurement], surrogate: Surrogate) -> Iterator[Score]:
+    references = latest_references(rows)
+    measured, predicted, settings = [], [], []
+    for held in _folds(rows, split, surrogate.seed):
+        surrogate.fit([rows[i] for i in np.flatnonzero(~held)])
+        for key, group in _by_setting(rows[i] for i in np.flatnonzero(held)).items():
+            first, configs = group[0], [row.config for row in group]
+            known = references[learning_setting(first.task, first.graph)]
+            predicted.append(surrogate.predict(configs, first.task, first.graph, first.hardware, known))
+            measured.append([[getattr(row.metrics, name) for name in METRICS] for row in group])
+            settings += [key] * len(group)
+    together = Prediction(*(np.concatenate([getattr(p, name) for p in predicted]) for name in ("mean", "low", "high")))
+    truth = np.concatenate(measured).astype(np.float64)
+    for j, metric in enumerate(METRICS):
+        has = truth[:, j] > 0
+        if has.any():
+            rest = Prediction(*(getattr(together, name)[has, j] for name in ("mean", "low", "high")))
+            yield Score(contender, split, metric, *_compare(metric, truth[has, j], rest, np.array(settings)[has]))
+
+
+def _folds(rows: list[Measurement], split: str, seed: int) -> list[NDArray[np.bool_]]:
+    if split == SPLITS[0]:
+        return row_folds(len(rows), _ROW_FOLDS, seed)
+    folds = graph_folds(np.array([row.graph.fingerprint for row in rows]), seed)
+    if split == SPLITS[1]:
+        return folds
+    default = np.array([row.config == TrainConfig() for row in rows])
+    return [held & ~default for held in folds]
+
+
+def _by_setting(rows: Iterable[Measurement]) -> dict[str, list[Measurement]]:
+    groups: dict[str, list[Measurement]] = {}
+    for row in rows:
+        groups.setdefault(setting_key(row.task, row.graph, row.hardware), []).append(row)
+    return groups
+
+
+def _compare(
+    metric: str, truth: Array, prediction: Prediction, settings: NDArray[np.str_]
+) -> tuple[float, float, float]:
+    """Returns R2 within settings, the median error and the coverage of one metric; columns of shape (n,)."""
+    accuracy = metric == "test_accuracy"
+    scaled, guess = (truth, prediction.mean) if accuracy else (np.log(truth), np.log(prediction.mean))
+    _, setting, counts = np.unique(settings, return_inverse=True, return_counts=True)
+    spread = scaled - (np.bincount(setting, scaled) / counts)[setting]
+    r2 = 1 - ((scaled - guess) ** 2).sum() / max((spread**2).sum(), 1e-12)
+    error = np.abs(truth - prediction.mean) if accuracy else np.abs(prediction.mean / truth - 1)
+    covered = (prediction.low <= truth) & (truth <= prediction.high)
+    return float(r2), float(np.median(error)), float(covered.mean())

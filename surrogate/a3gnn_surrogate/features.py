@@ -1,0 +1,118 @@
+"""The surrogate's columns: knobs, graph, machine, task, and what the analytic model says; one place, named."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
+from a3gnn.config import DEVICES, FEATURE_TIERS, MODELS, PARALLEL_MODES, Task
+from a3gnn.hardware import Hardware, HardwareLimits
+from a3gnn_surrogate.columns import KNOB_NAMES, Columns, cached_share
+from a3gnn_surrogate.volume import Array
+
+#: Knobs, and task fields, whose values are names: their column is the position among the choices.
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "sampling_device": DEVICES,
+    "parallel_mode": PARALLEL_MODES,
+    "feature_tier": FEATURE_TIERS,
+    "model": MODELS,
+}
+#: What the analytic model gives as a share or a difference; all else is positive and enters as a logarithm.
+_PLAIN_ANALYTIC = ("accuracy_drop", "cache_hit_rate")
+_ANALYTIC_NAMES = (
+    "throughput_epochs_per_s",
+    "peak_host_bytes",
+    "peak_device_bytes",
+    "accuracy_drop",
+    "sample_seconds",
+    "gather_seconds",
+    "transfer_seconds",
+    "train_seconds",
+    "steps_per_epoch",
+    "input_nodes_per_batch",
+    "sampled_edges_per_batch",
+    "cache_hit_rate",
+)
+_GRAPH_SHARES = ("degree_gini", "feature_density", "label_rate", "homophily", "largest_component")
+_GRAPH_NAMES = tuple(
+    field.name
+    for field in dataclasses.fields(GraphCharacteristics)
+    if field.name not in ("name", "fingerprint", "cached_edge_mass")
+)
+_LIMIT_NAMES = tuple(field.name for field in dataclasses.fields(HardwareLimits))
+_HARDWARE_NAMES = ("num_cores", "host_memory_bytes", "num_devices", "device_memory_bytes")
+_TASK_NAMES = ("model", "hidden_channels", "dropout", "learning_rate", "heads")
+
+#: Columns of the matrix that `knob_features` makes.
+KNOB_FEATURES: tuple[str, ...] = (*(f"knob_{name}" for name in KNOB_NAMES), "knob_cache_share", "knob_seeds")
+#: Columns that say nothing of physics: what a plain regression is given.
+PLAIN_FEATURES: tuple[str, ...] = (
+    *KNOB_FEATURES,
+    *(f"graph_{name}" for name in _GRAPH_NAMES),
+    *(f"graph_edge_mass_{share:g}" for share in CACHE_FRACTIONS),
+    *(f"hardware_{name}" for name in (*_HARDWARE_NAMES, *_LIMIT_NAMES)),
+    *(f"task_{name}" for name in _TASK_NAMES),
+    "task_layers",
+    "task_fanout_product",
+)
+#: All columns, in the order of the matrix.
+FEATURE_NAMES: tuple[str, ...] = (*PLAIN_FEATURES, *(f"analytic_{name}" for name in _ANALYTIC_NAMES))
+
+
+def feature_matrix(
+    columns: Columns, task: Task, graph: GraphCharacteristics, hardware: Hardware, analytic: Mapping[str, Array]
+) -> NDArray[np.float32]:
+    """Returns the columns `FEATURE_NAMES` of canonical `columns`, float32, shape (n_configs, n_features)."""
+    knobs = knob_features(columns, graph)
+    context = np.array([*_graph_values(graph), *_hardware_values(hardware), *_task_values(task)])
+    physics = [
+        analytic[name] if name in _PLAIN_ANALYTIC else np.log(np.maximum(analytic[name], 1e-12))
+        for name in _ANALYTIC_NAMES
+    ]
+    matrix = np.empty((len(knobs), len(FEATURE_NAMES)), dtype=np.float32)
+    split = knobs.shape[1] + len(context)
+    matrix[:, : knobs.shape[1]] = knobs
+    matrix[:, knobs.shape[1] : split] = context
+    matrix[:, split:] = np.stack(physics, axis=1)
+    return matrix
+
+
+def knob_features(columns: Columns, graph: GraphCharacteristics) -> Array:
+    """Returns the columns `KNOB_FEATURES`, float64, shape (n_configs, n): log2 of numbers, positions of names."""
+    values = [_knob_values(name, columns[name]) for name in KNOB_NAMES]
+    values.append(cached_share(columns, graph))
+    values.append(np.log2(np.minimum(columns["batch_size"], max(graph.num_train, 1))))
+    return np.stack(values, axis=1)
+
+
+def _knob_values(name: str, values: NDArray[Any]) -> Array:
+    if name in _CHOICES:
+        return np.asarray(np.select([values == choice for choice in _CHOICES[name]], range(len(_CHOICES[name]))) * 1.0)
+    return np.asarray(np.log2(values + 1.0) if name == "cache_bytes" else np.log2(values))
+
+
+def _graph_values(graph: GraphCharacteristics) -> list[float]:
+    numbers = [float(getattr(graph, name)) for name in _GRAPH_NAMES]
+    scaled = [
+        number if name in _GRAPH_SHARES else math.log1p(number)
+        for name, number in zip(_GRAPH_NAMES, numbers, strict=True)
+    ]
+    return [*scaled, *graph.cached_edge_mass]
+
+
+def _hardware_values(hardware: Hardware) -> list[float]:
+    own = [math.log1p(getattr(hardware, name)) for name in _HARDWARE_NAMES]
+    return own + [math.log(max(getattr(hardware.limits, name), 1e-9)) for name in _LIMIT_NAMES]
+
+
+def _task_values(task: Task) -> list[float]:
+    fields = {"model": MODELS.index(task.model), "hidden_channels": math.log2(task.hidden_channels)}
+    fields |= {"dropout": task.dropout, "learning_rate": math.log10(task.learning_rate), "heads": task.heads}
+    product = math.prod(fanout if fanout > 0 else 100 for fanout in task.fanouts)
+    return [*(float(fields[name]) for name in _TASK_NAMES), float(task.num_layers), math.log(product)]

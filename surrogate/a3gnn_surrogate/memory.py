@@ -1,0 +1,78 @@
+"""Peak memory of a trial: what cannot be reclaimed on the host, and what the device holds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
+from a3gnn.hardware import Hardware
+from a3gnn_surrogate.columns import Columns
+from a3gnn_surrogate.model_cost import ModelCost
+from a3gnn_surrogate.stages import served_row_bytes, topology_bytes
+from a3gnn_surrogate.volume import BatchVolume
+
+Array = NDArray[np.float64]
+
+#: What full-neighbour evaluation may take at a time.
+_EVALUATION_BYTES = 64 * 2**20
+#: Copies of the weights: themselves, gradient and Adam's two moments.
+_WEIGHT_COPIES = 4
+#: Forward results that backward still needs, and their gradients.
+_FORWARD_AND_BACKWARD = 2.0
+
+
+def peak_host_bytes(
+    columns: Columns, volume: BatchVolume, cost: ModelCost, graph: GraphCharacteristics, hardware: Hardware
+) -> Array:
+    """Returns the peak of anonymous memory, float64, shape (n_configs,).
+
+    M = idle + features in RAM + cache + adjacency copy + mini-batches in flight + model + evaluation (A3GNN, Eqs. 3
+    and 5). Memory-mapped topology and features on disk are reclaimable and do not count; of a partitioned graph one
+    part's features are in RAM at a time.
+    """
+    in_ram = columns["feature_tier"] == "ram"
+    by_turns = columns["num_partitions"] > 1
+    index = np.where(by_turns, float(CACHE_INDEX_BYTES * graph.num_nodes), 0.0)
+    features = np.where(in_ram, graph.feature_bytes / columns["num_partitions"] + index, 0.0)
+    cache = np.where(hardware.has_device, 0.0, cache_bytes(columns, graph))
+    reordered = (columns["bias_rate"] > 1) & (columns["cache_bytes"] > 0)
+    adjacency = np.where(reordered, 4.0 * graph.num_edges * volume.kept_edges, 0.0)
+    workers = columns["num_workers"].astype(np.float64)
+    overlapped = columns["parallel_mode"] != "sequential"
+    relabel = 4.0 * graph.num_nodes * np.where(overlapped, workers, 1.0)
+    resident = features + cache + adjacency + relabel + _in_flight(columns, volume, graph)
+    compute = 0.0 if hardware.has_device else _compute_bytes(cost)
+    return np.asarray(hardware.limits.idle_host_bytes + resident + compute + _EVALUATION_BYTES)
+
+
+def peak_device_bytes(
+    columns: Columns, volume: BatchVolume, cost: ModelCost, graph: GraphCharacteristics, hardware: Hardware
+) -> Array:
+    """Returns the peak of device memory, context included, float64, shape (n_configs,); 0 without a device."""
+    if not hardware.has_device:
+        return np.zeros_like(volume.seeds)
+    rows = volume.input_nodes * served_row_bytes(graph)
+    batch = rows + topology_bytes(volume)
+    topology = np.where(columns["sampling_device"] == "cuda", 4.0 * graph.num_edges + 8.0 * graph.num_nodes, 0.0)
+    fixed = hardware.limits.idle_device_bytes + cache_bytes(columns, graph) + topology
+    return np.asarray(fixed + batch + _compute_bytes(cost) + _EVALUATION_BYTES)
+
+
+def cache_bytes(columns: Columns, graph: GraphCharacteristics) -> Array:
+    """Returns what the cache really takes, index included: never more than every row and its position."""
+    return np.minimum(columns["cache_bytes"], (graph.row_bytes + CACHE_INDEX_BYTES) * graph.num_nodes)
+
+
+def _in_flight(columns: Columns, volume: BatchVolume, graph: GraphCharacteristics) -> Array:
+    """Returns the bytes of mini-batches between sampling and training: one, and what workers have ready."""
+    topology = topology_bytes(volume)
+    rows = volume.input_nodes * served_row_bytes(graph)
+    ready = columns["num_workers"] + 1.0
+    whole = np.where(columns["parallel_mode"] == "mode1", ready, 1.0)
+    sampled = np.where(columns["parallel_mode"] == "sequential", 1.0, ready)
+    return whole * rows + sampled * topology
+
+
+def _compute_bytes(cost: ModelCost) -> Array:
+    return _FORWARD_AND_BACKWARD * cost.activation_bytes + 4.0 * _WEIGHT_COPIES * cost.parameters

@@ -1,0 +1,117 @@
+"""What a forward and a backward pass cost: operations, bytes and activations, by model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import Task
+from a3gnn_surrogate.volume import BatchVolume
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Operators:
+    """What a layer of a model runs.
+
+    Attributes:
+        maps_destinations: Dense maps in -> out of the layer's destinations.
+        maps_sources: Dense maps in -> out of its sources.
+        maps_output: Dense maps out -> out of its destinations.
+        edge_passes: Passes over the edges' messages.
+        edge_values: Numbers that an edge and head keeps for backward.
+    """
+
+    maps_destinations: int
+    maps_sources: int
+    maps_output: int
+    edge_passes: int
+    edge_values: int
+
+
+_OPERATORS = {
+    "sage": _Operators(maps_destinations=2, maps_sources=0, maps_output=0, edge_passes=1, edge_values=0),
+    "gcn": _Operators(maps_destinations=1, maps_sources=0, maps_output=0, edge_passes=1, edge_values=0),
+    "gin": _Operators(maps_destinations=1, maps_sources=0, maps_output=1, edge_passes=1, edge_values=0),
+    "gat": _Operators(maps_destinations=0, maps_sources=1, maps_output=0, edge_passes=3, edge_values=14),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCost:
+    """One training step of each configuration; arrays are float64, shape (n_configs,).
+
+    Attributes:
+        gemm_flops: Multiplies and adds of dense maps.
+        spmm_bytes: Bytes of rows that aggregation and sparse maps gather.
+        activation_bytes: Largest memory of intermediate results, gradients included.
+        parameters: Weights of the model.
+    """
+
+    gemm_flops: Array
+    spmm_bytes: Array
+    activation_bytes: Array
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    width_in: int
+    width_out: int
+    sources: Array
+    destinations: Array
+    edges: Array
+    first: bool
+
+
+def model_cost(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> ModelCost:
+    """Returns the cost of a step (HyScale-GNN's Eqs. 10 to 12: aggregate is traffic, update is GEMM).
+
+    Backward costs twice forward, and once for the first layer, whose inputs need no gradient.
+    """
+    ops = _OPERATORS[task.model]
+    flops, spmm, activations = (np.zeros_like(volume.seeds) for _ in range(3))
+    parameters = 0
+    for layer in _layers(volume, task, graph):
+        weights = layer.width_in * layer.width_out
+        square = layer.width_out**2 * ops.maps_output
+        parameters += weights * (ops.maps_destinations + ops.maps_sources) + square + layer.width_out
+        passes = 2 if layer.first else 3
+        mapped = ops.maps_destinations * layer.destinations + ops.maps_sources * layer.sources
+        message, aggregated = 4.0 * _message_width(layer, task), layer.width_in
+        if layer.first and graph.sparse_features:
+            stored = max(graph.num_features * graph.feature_density, 1.0)
+            spmm = spmm + passes * 4.0 * layer.sources * stored * layer.width_out
+            message, aggregated = 4.0 * layer.width_out, 0
+            activations = activations + 4.0 * layer.sources * layer.width_out
+        else:
+            flops = flops + passes * 2.0 * mapped * weights
+        flops = flops + 3 * 2.0 * layer.destinations * square
+        spmm = spmm + (1 if layer.first else 2) * ops.edge_passes * layer.edges * message
+        rows = layer.destinations * (aggregated + 3 * layer.width_out)
+        rows = rows + ops.maps_sources * 2 * layer.sources * layer.width_out
+        rows = rows + ops.edge_values * task.heads * layer.edges
+        activations = activations + 4.0 * rows
+    return ModelCost(flops, spmm, activations, parameters)
+
+
+def _message_width(layer: _Layer, task: Task) -> int:
+    """Returns the columns that an edge carries: inputs are aggregated as they are, unless the model maps sources."""
+    if layer.first and not _OPERATORS[task.model].maps_sources:
+        return layer.width_in
+    return min(layer.width_in, layer.width_out)
+
+
+def _layers(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Iterator[_Layer]:
+    """Yields the layers, the input's first; layer l computes the nodes that are seen after hop L - 1 - l."""
+    depth = task.num_layers
+    widths = [graph.num_features, *[task.hidden_channels] * (depth - 1), graph.num_classes]
+    for layer in range(depth):
+        hop = depth - 1 - layer
+        edges = np.sum(volume.edges[: hop + 1], axis=0)
+        yield _Layer(widths[layer], widths[layer + 1], volume.nodes[hop + 1], volume.nodes[hop], edges, layer == 0)

@@ -1,0 +1,145 @@
+"""How much a mini-batch holds: nodes, edges and cache hits, expected from the graph's characteristics alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
+from a3gnn.config import Task
+from a3gnn_surrogate.columns import Columns, cached_share
+
+Array = NDArray[np.float64]
+
+#: Share of the edges between random halves that METIS keeps inside its parts: between a grid's and a social network's.
+_METIS_GAIN = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class BatchVolume:
+    """What a full mini-batch holds; every array is float64, shape (n_configs,).
+
+    Attributes:
+        seeds: Seeds.
+        batches: Mini-batches an epoch, a fraction of one for the last, smaller one.
+        steps: Mini-batches an epoch, whole.
+        nodes: Distinct nodes after each hop, seeds first: num_layers + 1 arrays.
+        edges: Edges sampled at each hop, the seeds' hop first: num_layers arrays.
+        hit_rate: Share of the input nodes that are cached.
+        cached_mass: Share p of neighbour entries that are cached.
+        kept_edges: Share of the edges that partitioning keeps.
+    """
+
+    seeds: Array
+    batches: Array
+    steps: Array
+    nodes: tuple[Array, ...]
+    edges: tuple[Array, ...]
+    hit_rate: Array
+    cached_mass: Array
+    kept_edges: Array
+
+    @property
+    def input_nodes(self) -> Array:
+        """Distinct nodes whose features are read."""
+        return self.nodes[-1]
+
+    @property
+    def sampled_edges(self) -> Array:
+        """Edges of all hops."""
+        return np.asarray(np.sum(self.edges, axis=0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Classes:
+    """Nodes lumped by hotness, hottest first, and split by the cache; arrays are (n_configs, n_classes).
+
+    Attributes:
+        cached: Cached nodes of each class that a part holds.
+        uncached: The others.
+        degree: Mean in-degree inside a part.
+        draw_share: Probability that one unbiased draw lands on one given node.
+        mass: Share p of neighbour entries that are cached, shape (n_configs, 1).
+    """
+
+    cached: Array
+    uncached: Array
+    degree: Array
+    draw_share: Array
+    mass: Array
+
+
+def kept_edges(num_partitions: NDArray[np.int64], graph: GraphCharacteristics) -> Array:
+    """Returns the share of edges inside METIS parts: all for one part, never fewer than random parts keep."""
+    random = 1.0 / np.maximum(num_partitions, 1)
+    gain = _METIS_GAIN * (1 - 0.5 * graph.degree_gini)
+    return np.asarray(random + (1 - random) * gain)
+
+
+def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> BatchVolume:
+    """Returns the expected volume of a full mini-batch of each configuration.
+
+    The design's recursion p_l(v) = 1 - prod (1 - p_{l-1}(u) min(1, k_l / deg u)), with the nodes lumped into classes
+    of equal hotness, so that a hop is one exponential a class. Hotness comes from `cached_edge_mass`; in- and
+    out-degree are taken to agree.
+    """
+    parts = columns["num_partitions"].astype(np.float64)
+    seeds = np.minimum(columns["batch_size"], np.maximum(graph.num_train / parts, 1.0))
+    kept = kept_edges(columns["num_partitions"], graph)
+    classes = _classes(columns, graph, kept)
+    total = classes.cached + classes.uncached
+    start = np.minimum(seeds[:, None] / np.maximum(total.sum(axis=1, keepdims=True), 1.0), 1.0)
+    seen = [start * classes.cached, start * classes.uncached]
+    frontier = seen[0] + seen[1]
+    nodes, edges = [seeds], []
+    for fanout in task.fanouts:
+        draws, hits = _draws(frontier, classes, fanout, columns["bias_rate"][:, None])
+        edges.append(draws + hits)
+        reached = _reach(seen, classes, hits, draws)
+        frontier = reached[0] + reached[1] - seen[0] - seen[1]
+        seen = reached
+        nodes.append((seen[0] + seen[1]).sum(axis=1))
+    hit_rate = seen[0].sum(axis=1) / np.maximum(nodes[-1], 1.0)
+    steps = parts * np.ceil(np.maximum(graph.num_train / parts, 1.0) / seeds)
+    return BatchVolume(
+        seeds, graph.num_train / seeds, steps, tuple(nodes), tuple(edges), hit_rate, classes.mass[:, 0], kept
+    )
+
+
+def _classes(columns: Columns, graph: GraphCharacteristics, kept: Array) -> _Classes:
+    edges_at = np.array([0.0, *CACHE_FRACTIONS, 1.0])
+    mass_at = np.array([0.0, *graph.cached_edge_mass, 1.0])
+    width, mass = np.diff(edges_at), np.diff(mass_at)
+    covered = np.clip((cached_share(columns, graph)[:, None] - edges_at[:-1]) / width, 0.0, 1.0)
+    nodes = width * graph.num_nodes / columns["num_partitions"][:, None]
+    degree = graph.mean_degree * mass / width * kept[:, None]
+    p = graph.cached_mass(columns["cache_bytes"])[:, None]
+    return _Classes(covered * nodes, (1 - covered) * nodes, degree, mass / np.maximum(nodes, 1e-9), p)
+
+
+def _draws(frontier: Array, classes: _Classes, fanout: int, bias: Array) -> tuple[Array, Array]:
+    """Returns the draws of a hop that miss and those that hit the cache, each float64, shape (n_configs,).
+
+    h = g p / (1 + p (g - 1)) a draw. Without replacement the bias fades as the fanout nears the degree: a node that
+    gives all its neighbours has nothing to choose.
+    """
+    taken = classes.degree if fanout < 0 else np.minimum(classes.degree, fanout)
+    choice = 1 - taken / np.maximum(classes.degree, 1e-9)
+    g = 1 + (bias - 1) * choice
+    hit = g * classes.mass / (1 + classes.mass * (g - 1))
+    draws = frontier * taken
+    hits = (draws * hit).sum(axis=1)
+    return draws.sum(axis=1) - hits, hits
+
+
+def _reach(seen: list[Array], classes: _Classes, hits: Array, misses: Array) -> list[Array]:
+    """Returns the distinct nodes seen after a hop, cached and uncached: those a Poisson number of draws meets."""
+    p = classes.mass
+    per_hit = np.where(p > 0, hits[:, None] / np.maximum(p, 1e-9), 0.0)
+    per_miss = np.where(p < 1, misses[:, None] / np.maximum(1 - p, 1e-9), 0.0)
+    return [
+        nodes - (nodes - old) * np.exp(-draws * classes.draw_share)
+        for old, nodes, draws in zip(seen, (classes.cached, classes.uncached), (per_hit, per_miss), strict=True)
+    ]

@@ -1,0 +1,83 @@
+"""What every command keeps: exit codes, streams, help."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from a3gnn.cli.main import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+
+
+def a3gnn(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "a3gnn", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False, timeout=300)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    run = a3gnn(command, "--help")
+    assert run.returncode == 0
+    assert "Usage: a3gnn" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["tnue"], "did you mean 'tune'"),
+        (["tune"], "--dataset"),
+        (["tune", "--dataset", "synthetic:", "--memory-limit", "lots"], "a size is a number with a unit"),
+        (["tune", "--dataset", "synthetic:", "--budget", "soon"], "a duration such as 10min or a positive number"),
+        (["tune", "--dataset", "synthetic:", "--priority", "speed"], "throughput, memory, accuracy, balanced"),
+        (["tune", "--dataset", "synthetic:", "--fix", "batch_size"], "KNOB=VALUE"),
+        (["tune", "--dataset", "synthetic:", "--range", "batch_size=3"], "KNOB=LOW:HIGH"),
+        (["tune", "--dataset", "synthetic:", "--resume"], "--resume needs the --out folder"),
+        (["front", "."], "run a3gnn tune --out"),
+    ],
+)
+def test_wrong_usage_exits_with_two_and_says_the_law(arguments: list[str], words: str) -> None:
+    run = a3gnn(*arguments)
+    assert run.returncode == 2
+    assert words in " ".join(run.stderr.split())
+    assert run.stdout == ""
+    assert "Traceback" not in run.stderr
+
+
+def test_a_missing_graph_exits_with_one(tmp_path: Path) -> None:
+    run = a3gnn("tune", "--dataset", "nowhere.npz", "--out", str(tmp_path / "run"))
+    assert run.returncode in (1, 2)
+    assert "nowhere.npz" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_doctor_names_versions_and_devices() -> None:
+    found = json.loads(a3gnn("doctor", "--json").stdout)
+    assert found["cores"] >= 1
+    assert {p["name"]: p["version"] for p in found["packages"]}["numpy"]
+    text = a3gnn("doctor").stdout
+    assert "cores" in text
+
+
+def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    spec = "synthetic:nodes=800,degree=6,classes=3,features=16"
+    options = ["--hidden", "16", "--fanouts", "4,4", "--accuracy-epochs", "1", "--max-accuracy-drop", "100"]
+    run = a3gnn("tune", "--dataset", spec, *options, "--budget", "2", "--out", str(out), "--json")
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert found["search"]["engine"] == "ppo"
+    assert "default" in run.stderr
+
+    table = a3gnn("front", str(out))
+    assert "Pareto front" in table.stdout
+    assert json.loads(a3gnn("front", str(out), "--json").stdout)["rows"]
+
+    trained = a3gnn(
+        "train", "--config", str(out / "tuned.json"), "--epochs", "2", "--out", str(tmp_path / "m"), "--json"
+    )
+    assert trained.returncode == 0, trained.stderr
+    assert json.loads(trained.stdout)["config"] == found["config"]

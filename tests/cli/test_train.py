@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.cli.main import main
+from a3gnn.config import Task, TrainConfig
+from a3gnn.hardware import Hardware, HardwareLimits
+from a3gnn.measurement import Metrics, StageSeconds
+from a3gnn.objectives import Limits
+from a3gnn.training.tuned import TunedConfig
+
+SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
+METRICS = Metrics(25.0, 300 * 2**20, 0, 0, 0.6, 0.6, 5, 9, 3, 0.0, StageSeconds(0.1, 0.1, 0, 0.2), 0.0, 0, 1e3, 1e4)
+HARDWARE = Hardware("Another CPU", 64, 2**38, "", 0, 0, HardwareLimits(1e8, 1e10, 1e9, 1e11, 1e10, 0.9, 1e-3, 10**8))
+
+
+@pytest.fixture
+def tuned(tiny_graph, tmp_path) -> Path:
+    graph: GraphCharacteristics = tiny_graph.characteristics()
+    task = Task(hidden_channels=16, fanouts=(5, 5))
+    config = TrainConfig(batch_size=32)
+    path = tmp_path / "tuned.json"
+    TunedConfig(config, task, graph, SPEC, HARDWARE, Limits(), {}, METRICS).write(path)
+    return path
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["train", *map(str, arguments)])
+    return int(ended.value.code or 0)
+
+
+def test_trains_and_compares_with_the_tune(tuned, tmp_path, capsys):
+    assert run("--config", tuned, "--epochs", 3, "--out", tmp_path / "run") == 0
+    out, err = capsys.readouterr()
+    assert "test accuracy at epoch" in out
+    assert "the tune measured 25" in out
+    assert "the tune measured 300 MiB" in out
+    assert "tuned on another machine (Another CPU" in err
+    assert err.count("epoch   ") == 3
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 3
+
+
+def test_json_is_one_object_on_stdout(tuned, tmp_path, capsys):
+    assert run("--config", tuned, "--epochs", 2, "--seed", 7, "--out", tmp_path / "run", "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["epochs"] == 2
+    assert result["task"]["seed"] == 7
+    assert result["folder"] == str(tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
+
+
+def test_results_go_to_a_new_folder_under_runs(tuned, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert [run("--config", tuned, "--epochs", 1) for _ in range(2)] == [0, 0]
+    folders = sorted(path.name for path in Path("runs").iterdir())
+    assert len(folders) == 2
+    assert all(name.startswith("train-") for name in folders)
+    capsys.readouterr()
+
+
+def test_wrong_usage_exits_with_two(tuned, tmp_path, capsys):
+    assert run("--config", tmp_path / "none.json") == 2
+    assert "can't read" in capsys.readouterr().err
+    assert run("--config", tuned, "--epochs", 0) == 2
+    assert run("--config", tuned, "--epochs", 1, "--out", tmp_path / "run") == 0
+    capsys.readouterr()
+    assert run("--config", tuned, "--epochs", 1, "--out", tmp_path / "run") == 2
+    assert "add --resume" in capsys.readouterr().err
+
+
+def test_a_broken_dataset_exits_with_one(tuned, tmp_path, capsys):
+    (tmp_path / "broken.npz").write_bytes(b"PK nothing")
+    assert run("--config", tuned, "--dataset", tmp_path / "broken.npz", "--out", tmp_path / "run") == 1
+    assert "broken.npz" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_passed_memory_limit_exits_with_one_and_keeps_the_run(tuned, tmp_path, capsys):
+    assert run("--config", tuned, "--out", tmp_path / "run", "--host-memory-limit", "1MiB") == 1
+    assert "--resume goes on from there" in capsys.readouterr().err
+    assert run("--config", tuned, "--out", tmp_path / "run", "--epochs", 2, "--resume") == 0
+    capsys.readouterr()
+
+
+def test_ctrl_c_exits_with_130_and_resumes(tuned, tmp_path):
+    out = tmp_path / "run"
+    command = [sys.executable, "-W", "ignore", "-m", "a3gnn", "train", "--config", str(tuned), "--out", str(out)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    endless = [*command, "--epochs", "1000000", "--patience", "1000000"]
+    with subprocess.Popen(endless, stderr=subprocess.PIPE, env=environment, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").read_text():
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert f"--out {out} --resume goes on from there" in err
+    assert "Traceback" not in err
+    done = len((out / "metrics.jsonl").read_text().splitlines())
+    assert run("--config", tuned, "--out", out, "--resume", "--epochs", done + 2, "--patience", 10**6) == 0
+    assert len((out / "metrics.jsonl").read_text().splitlines()) == done + 2

@@ -1,0 +1,120 @@
+"""Physics that must hold whatever the constants."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from a3gnn.config import MODELS, Task, TrainConfig
+from a3gnn_surrogate.analytic import analytic_metrics
+from a3gnn_surrogate.columns import as_columns
+from a3gnn_surrogate.stages import effective_workers
+from a3gnn_surrogate.volume import batch_volume
+
+
+@pytest.fixture
+def expect(graphs, laptop):
+    def metrics(*configs, task=Task(), graph="dense", hardware=laptop):  # noqa: B008
+        return analytic_metrics(as_columns(configs), task, graphs[graph], hardware)
+
+    return metrics
+
+
+def test_every_metric_is_finite_for_every_model_graph_and_machine(expect, graphs, laptop, accelerated):
+    configs = (TrainConfig(), TrainConfig(batch_size=64, num_partitions=8, cache_bytes=2**20, bias_rate=16.0))
+    for model in MODELS:
+        for graph in graphs:
+            for hardware in (laptop, accelerated):
+                metrics = expect(*configs, task=Task(model=model), graph=graph, hardware=hardware)
+                assert all(np.isfinite(values).all() and values.shape == (2,) for values in metrics.values())
+                assert (metrics["throughput_epochs_per_s"] > 0).all()
+
+
+def test_nodes_and_edges_stay_within_the_graph_and_the_fanouts(graphs):
+    graph, task = graphs["dense"], Task(fanouts=(25, 10))
+    volume = batch_volume(as_columns([TrainConfig(), TrainConfig(num_partitions=4)]), task, graph)
+    parts = np.array([1, 4])
+    assert all((now >= before).all() for before, now in zip(volume.nodes, volume.nodes[1:], strict=False))
+    assert (volume.input_nodes <= graph.num_nodes / parts).all()
+    assert (volume.edges[0] <= volume.seeds * 25).all()
+    assert (volume.edges[1] <= volume.nodes[1] * 10).all()
+
+
+def test_a_fanout_of_all_takes_every_edge_of_a_batch_that_holds_every_node(graphs):
+    graph = dataclasses.replace(graphs["road"], num_train=graphs["road"].num_nodes)
+    columns = as_columns([TrainConfig(batch_size=graph.num_nodes)])
+    volume = batch_volume(columns, Task(fanouts=(-1,)), graph)
+    assert volume.sampled_edges[0] == pytest.approx(graph.num_edges, rel=1e-6)
+    assert volume.input_nodes[0] == pytest.approx(graph.num_nodes, rel=1e-6)
+
+
+def test_bias_raises_the_hit_rate_and_shrinks_the_batch(graphs):
+    graph = graphs["dense"]
+    configs = [TrainConfig(cache_bytes=graph.feature_bytes // 10, bias_rate=bias) for bias in (1.0, 2.0, 4.0, 16.0)]
+    volume = batch_volume(as_columns(configs), Task(), graph)
+    assert (np.diff(volume.hit_rate) > 0).all()
+    assert (np.diff(volume.input_nodes) < 0).all()
+
+
+def test_more_workers_take_more_memory_in_the_parallel_modes(expect):
+    for mode in ("mode1", "mode2"):
+        peak = expect(*(TrainConfig(parallel_mode=mode, num_workers=n) for n in (1, 2, 4, 8)))["peak_host_bytes"]
+        assert (np.diff(peak) > 0).all()
+    first, second = expect(
+        TrainConfig(parallel_mode="mode1", num_workers=4), TrainConfig(parallel_mode="mode2", num_workers=4)
+    )["peak_host_bytes"]
+    assert first > second
+
+
+def test_disk_takes_the_features_out_of_memory_and_time_for_them(expect, graphs):
+    metrics = expect(TrainConfig(feature_tier="ram"), TrainConfig(feature_tier="disk"))
+    ram, disk = metrics["peak_host_bytes"]
+    assert ram - disk == pytest.approx(graphs["dense"].feature_bytes)
+    assert metrics["throughput_epochs_per_s"][0] > metrics["throughput_epochs_per_s"][1]
+
+
+def test_the_cache_takes_its_bytes_where_the_fastest_memory_is(expect, accelerated):
+    configs = TrainConfig(feature_tier="disk"), TrainConfig(feature_tier="disk", cache_bytes=2**20)
+    on_host = expect(*configs)["peak_host_bytes"]
+    assert 0.9 * 2**20 < np.diff(on_host)[0] < 1.0001 * 2**20
+    on_device = expect(*configs, hardware=accelerated)["peak_device_bytes"]
+    assert 0.9 * 2**20 < np.diff(on_device)[0] < 1.0001 * 2**20
+
+
+def test_a_device_is_needed_for_device_memory(expect, accelerated):
+    assert expect(TrainConfig())["peak_device_bytes"][0] == 0
+    assert expect(TrainConfig(), hardware=accelerated)["peak_device_bytes"][0] > accelerated.limits.idle_device_bytes
+
+
+def test_the_default_loses_no_accuracy_and_bias_and_parts_do(expect, graphs):
+    cache = graphs["dense"].feature_bytes // 10
+    configs = TrainConfig(), TrainConfig(cache_bytes=cache, bias_rate=8.0), TrainConfig(num_partitions=8)
+    default, biased, parts = expect(*configs)["accuracy_drop"]
+    assert default == 0
+    assert biased > 0
+    assert parts > 0
+
+
+def test_modes_overlap_what_the_paper_says_they_overlap(expect, graphs, accelerated):
+    modes = ("sequential", "mode1", "mode2")
+    whole = expect(*(TrainConfig(parallel_mode=mode) for mode in modes), hardware=accelerated)
+    parts = [whole[f"{stage}_seconds"][0] for stage in ("sample", "gather", "transfer", "train")]
+    sequential, mode1, mode2 = whole["batch_seconds"]
+    assert sequential == pytest.approx(sum(parts))
+    assert max(parts[3], sum(parts[:3])) <= mode1 < sequential
+    assert sum(parts[1:]) <= mode2 < sequential
+
+
+def test_workers_help_less_and_less_and_never_beyond_the_cores(laptop):
+    workers = effective_workers(np.array([1, 2, 4, 64]), laptop)
+    assert workers[0] == 1
+    assert workers[1] == pytest.approx(2 * laptop.limits.thread_efficiency)
+    assert workers.max() <= laptop.num_cores
+
+
+def test_without_a_device_overlap_gains_no_more_than_the_idle_cores(expect, laptop):
+    metrics = expect(TrainConfig(parallel_mode="mode1", num_workers=4))
+    work = sum(metrics[f"{stage}_seconds"][0] for stage in ("sample", "gather", "transfer")) / laptop.num_cores
+    assert metrics["batch_seconds"][0] >= work + metrics["train_seconds"][0]

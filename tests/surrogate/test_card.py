@@ -1,0 +1,59 @@
+"""The model card."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from a3gnn.errors import UsageError
+from a3gnn.measurement import METRICS
+from a3gnn_surrogate.card import ModelCard
+from a3gnn_surrogate.evaluate import CONTENDERS, SPLITS, evaluate
+
+
+@pytest.fixture(scope="module")
+def card(corpus):
+    names = {}
+    for row in corpus:
+        names.setdefault(row.graph.name, []).append(row)
+    return evaluate([row for name in ("dense", "road", "words") for row in names[name][:16]])
+
+
+def test_every_contender_is_scored_on_every_split(card):
+    metrics = [name for name in METRICS if name != "peak_device_bytes"]
+    for split in SPLITS:
+        for contender in CONTENDERS:
+            for metric in metrics:
+                score = card.score(contender, split, metric)
+                assert math.isfinite(score.r2)
+                assert score.median_error >= 0
+                assert 0 <= score.coverage <= 1
+
+
+def test_physics_carries_over_to_an_unseen_graph_and_trees_do_not(card):
+    residual = card.score("XGBoost on its residual", "unseen graph", "peak_host_bytes")
+    for contender in ("XGBoost, no physics", "linear regression", "decision tree"):
+        assert residual.r2 > card.score(contender, "unseen graph", "peak_host_bytes").r2
+
+
+def test_the_card_survives_json_and_reads_as_markdown(card):
+    assert ModelCard.from_json(card.to_json()) == card
+    text = card.to_markdown()
+    assert all(name in text for name in (*CONTENDERS, *SPLITS, "dense, road, words"))
+
+
+def test_one_graph_says_so(corpus):
+    card = evaluate(corpus[:14])
+    assert {score.split for score in card.scores} == {"random rows"}
+    assert any("One graph only" in note for note in card.notes)
+
+
+def test_too_few_measurements_are_refused(corpus):
+    with pytest.raises(UsageError, match="at least 2"):
+        evaluate(corpus[:1])
+
+
+def test_an_unknown_score_is_refused(card):
+    with pytest.raises(UsageError, match="no score"):
+        card.score("oracle", "random rows", "test_accuracy")

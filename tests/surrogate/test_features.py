@@ -1,0 +1,83 @@
+"""The surrogate's columns and the correction over knobs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from a3gnn.config import MODELS, Task, TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn_surrogate.analytic import analytic_metrics
+from a3gnn_surrogate.columns import KNOB_NAMES, as_columns
+from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
+from a3gnn_surrogate.local import LocalCorrection, Variances, knob_points
+
+
+def features(config, task, graph, hardware):
+    columns = as_columns([config])
+    row = feature_matrix(columns, task, graph, hardware, analytic_metrics(columns, task, graph, hardware))[0]
+    return dict(zip(FEATURE_NAMES, row.tolist(), strict=True))
+
+
+def test_names_are_unique_and_physics_comes_last(graphs, laptop, accelerated):
+    assert len(set(FEATURE_NAMES)) == len(FEATURE_NAMES)
+    assert FEATURE_NAMES[: len(PLAIN_FEATURES)] == PLAIN_FEATURES
+    for graph in graphs.values():
+        for hardware in (laptop, accelerated):
+            assert np.isfinite(list(features(TrainConfig(), Task(), graph, hardware).values())).all()
+
+
+def test_each_name_holds_what_it_says(graphs, laptop):
+    graph = graphs["dense"]
+    config = TrainConfig(batch_size=256, parallel_mode="mode2", num_workers=4, cache_bytes=graph.feature_bytes // 2)
+    row = features(config, Task(model="gin", hidden_channels=64), graph, laptop)
+    assert row["knob_batch_size"] == 8
+    assert row["knob_parallel_mode"] == 2
+    assert row["knob_cache_share"] == pytest.approx(0.5, abs=0.01)
+    assert row["graph_homophily"] == pytest.approx(graph.homophily)
+    assert row["graph_edge_mass_0.1"] == pytest.approx(graph.cached_edge_mass[2])
+    assert row["hardware_random_reads_per_s"] == pytest.approx(np.log(laptop.limits.random_reads_per_s))
+    assert row["task_model"] == MODELS.index("gin")
+    assert row["task_hidden_channels"] == 6
+
+
+def test_every_knob_moves_a_feature(graphs, laptop):
+    graph = graphs["dense"]
+    base = TrainConfig(parallel_mode="mode1", num_workers=2, cache_bytes=10**6, bias_rate=2.0)
+    others = {"batch_size": 64, "num_partitions": 2, "bias_rate": 4.0, "sampling_device": "cuda", "num_workers": 4}
+    others |= {"cache_bytes": 10**7, "parallel_mode": "mode2", "feature_tier": "disk"}
+    assert set(others) == set(KNOB_NAMES)
+    start = features(base, Task(), graph, laptop)
+    for name, value in others.items():
+        assert features(base.replace(**{name: value}), Task(), graph, laptop)[f"knob_{name}"] != start[f"knob_{name}"]
+
+
+def test_columns_of_different_lengths_are_refused():
+    columns = as_columns([TrainConfig(), TrainConfig(batch_size=64)])
+    with pytest.raises(UsageError, match="one length"):
+        as_columns(columns | {"batch_size": np.array([64])})
+
+
+def test_a_correction_meets_its_rows_and_fades_to_the_level(graphs):
+    columns = as_columns([TrainConfig(), TrainConfig(batch_size=64, num_partitions=8, feature_tier="disk")])
+    points = knob_points(columns, graphs["dense"])
+    variances = [Variances(level=1.0, shape=0.5, noise=1e-6), Variances(level=1e-9, shape=0.5, noise=1e-6)]
+    one = LocalCorrection.fit(points[:1], np.array([[0.6, 0.6]]), variances)
+    at, away = one.predict(points)
+    assert at == pytest.approx([0.6, 0.6], abs=1e-3)
+    assert 0.4 < away[0] < 0.6  # 0.4 is the level's share of the variance
+    assert 0.0 < away[1] < away[0]
+
+
+def test_a_correction_leaves_out_what_was_not_measured(graphs):
+    points = knob_points(as_columns([TrainConfig(), TrainConfig(batch_size=64)]), graphs["dense"])
+    residuals = np.array([[0.5, np.nan], [np.nan, np.nan]])
+    correction = LocalCorrection.fit(points, residuals, [Variances(1.0, 0.1, 1e-6)] * 2)
+    assert correction.predict(points)[0] == pytest.approx([0.5, 0.0], abs=1e-3)
+
+
+def test_a_correction_survives_json(graphs):
+    points = knob_points(as_columns([TrainConfig()]), graphs["dense"])
+    correction = LocalCorrection.fit(points, np.array([[0.5]]), [Variances(1.0, 0.1, 0.01)])
+    same = LocalCorrection.from_dict(correction.to_dict())
+    np.testing.assert_array_equal(same.predict(points), correction.predict(points))

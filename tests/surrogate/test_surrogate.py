@@ -1,0 +1,190 @@
+"""The surrogate on a simulated world whose truth is known."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.measurement import METRICS, Failure, FailureKind
+from a3gnn.space import SearchSpace
+from a3gnn_surrogate.surrogate import Surrogate
+
+THROUGHPUT, DEVICE, HOST, ACCURACY = range(4)
+
+
+@pytest.fixture(scope="module")
+def unseen(simulate, draw):
+    """Measurements of a graph that the corpus does not hold; the first is the default configuration."""
+    return simulate("friends", draw("friends", 120, 99))
+
+
+@pytest.fixture(scope="module")
+def warm(corpus, unseen):
+    """A surrogate that knows the corpus and the unseen graph's default configuration."""
+    return Surrogate().fit([*corpus, unseen[0]], target=unseen[0].graph.fingerprint)
+
+
+def truth(rows):
+    return np.array([[getattr(row.metrics, name) for name in METRICS] for row in rows], dtype=np.float64)
+
+
+def predict(surrogate, rows, **known):
+    return surrogate.predict([row.config for row in rows], rows[0].task, rows[0].graph, rows[0].hardware, **known)
+
+
+def spread(prediction):
+    return prediction.high[0, THROUGHPUT] / prediction.low[0, THROUGHPUT]
+
+
+def log_error(surrogate, rows, metric):
+    return np.sqrt(np.mean(np.log(predict(surrogate, rows).mean[:, metric] / truth(rows)[:, metric]) ** 2))
+
+
+def test_metrics_keep_their_ranges_by_construction(warm, graphs, laptop, accelerated):
+    for graph in graphs.values():
+        for hardware in (laptop, accelerated):
+            space = SearchSpace.for_machine(graph, hardware)
+            p = warm.predict(space.columns(space.sample(300, 0)), Task(), graph, hardware)
+            assert p.mean.shape == p.low.shape == p.high.shape == (300, len(METRICS))
+            assert (p.low <= p.mean).all()
+            assert (p.mean <= p.high).all()
+            assert (p.low[:, [THROUGHPUT, HOST]] > 0).all()
+            assert (p.low[:, ACCURACY] >= 0).all()
+            assert (p.high[:, ACCURACY] <= 1).all()
+            assert ((p.mean[:, DEVICE] > 0) == hardware.has_device).all()
+
+
+def test_one_measured_default_sets_the_level(warm, unseen):
+    p, measured = predict(warm, unseen[:1]), truth(unseen[:1])
+    assert p.mean[0, THROUGHPUT] == pytest.approx(measured[0, THROUGHPUT], rel=0.15)
+    assert p.mean[0, HOST] == pytest.approx(measured[0, HOST], rel=0.1)
+    assert p.mean[0, ACCURACY] == pytest.approx(measured[0, ACCURACY], abs=0.01)
+
+
+@pytest.fixture(scope="module")
+def unseen_graphs(corpus, unseen):
+    """Returns, by contender, errors and intervals' hits of every graph predicted from the others and its default."""
+    rows = [row for row in [*corpus, *unseen[:40]] if not row.hardware.has_device]
+    contenders = {"residual": {}, "physics": {"learner": "none"}, "trees": {"physics": False}}
+    errors, inside = {}, {}
+    for contender, parameters in contenders.items():
+        found = [_held_out(Surrogate(**parameters), rows, name) for name in {row.graph.name: None for row in rows}]
+        errors[contender] = np.concatenate([error for error, _ in found])
+        inside[contender] = np.concatenate([hits for _, hits in found])
+    return errors, inside
+
+
+def _held_out(surrogate, rows, name):
+    own = [row for row in rows if row.graph.name == name]
+    surrogate.fit([row for row in rows if row.graph.name != name] + own[:1], target=own[0].graph.fingerprint)
+    p, measured = predict(surrogate, own[1:]), truth(own[1:])
+    metrics = [THROUGHPUT, HOST, ACCURACY]
+    errors = np.abs(np.log(p.mean[:, metrics] / measured[:, metrics]))
+    return errors, ((p.low <= measured) & (measured <= p.high))[:, metrics]
+
+
+def test_the_residual_beats_physics_alone_and_xgboost_alone_on_unseen_graphs(unseen_graphs):
+    errors, _ = unseen_graphs
+    squares = {contender: (values**2).mean(axis=0) for contender, values in errors.items()}
+    assert (squares["residual"] < squares["trees"]).all()
+    assert (squares["residual"][1:] < squares["physics"][1:]).all()
+    # What is off in a graph's speed is the graph's own here: there is little to learn, and little may be lost.
+    assert squares["residual"][0] < 1.2 * squares["physics"][0]
+
+
+def test_intervals_cover_unseen_graphs(unseen_graphs):
+    _, inside = unseen_graphs
+    assert (inside["residual"].mean(axis=0) >= 0.82).all()
+
+
+def test_rows_of_the_target_narrow_its_intervals_and_its_errors(warm, corpus, unseen):
+    known, rest = unseen[:30], unseen[30:]
+    tuned = Surrogate().fit([*corpus, *known], target=known[0].graph.fingerprint)
+    wide, narrow = predict(warm, rest), predict(tuned, rest)
+    assert spread(narrow) < spread(wide)
+    assert log_error(tuned, rest, THROUGHPUT) < log_error(warm, rest, THROUGHPUT)
+    measured = truth(rest)
+    inside = ((narrow.low <= measured) & (measured <= narrow.high)).mean(axis=0)
+    assert (inside[[THROUGHPUT, HOST, ACCURACY]] >= 0.75).all()
+
+
+def test_physics_alone_serves_where_nothing_is_measured(unseen):
+    empty = Surrogate().fit([])
+    p = predict(empty, unseen)
+    assert (p.high[:, THROUGHPUT] > 3 * p.low[:, THROUGHPUT]).all()
+    order = np.corrcoef(np.log(p.mean[:, THROUGHPUT]), np.log(truth(unseen)[:, THROUGHPUT]))[0, 1]
+    assert order > 0.7
+    assert (p.low[:, ACCURACY] == 0).all()
+    assert (p.high[:, ACCURACY] == 1).all()
+
+
+def test_a_given_reference_sets_the_accuracy(unseen):
+    p = predict(Surrogate().fit([]), unseen[:1], reference_accuracy=0.8)
+    assert p.mean[0, ACCURACY] == pytest.approx(0.8)
+    assert p.low[0, ACCURACY] > 0.6
+
+
+def test_configurations_that_run_identically_are_predicted_identically(warm, unseen):
+    configs = [TrainConfig(), TrainConfig(num_workers=4), TrainConfig(bias_rate=8.0)]
+    p = warm.predict(configs, Task(), unseen[0].graph, unseen[0].hardware)
+    assert (p.mean == p.mean[0]).all()
+
+
+def test_columns_and_configurations_agree_and_chunks_do_not_show(warm, unseen):
+    graph, hardware = unseen[0].graph, unseen[0].hardware
+    space = SearchSpace.for_machine(graph, hardware)
+    rows = np.tile(space.sample(500, 1), (70, 1))
+    whole = warm.predict(space.columns(rows), Task(), graph, hardware)
+    few = warm.predict([space.decode(row) for row in rows[:500]], Task(), graph, hardware)
+    np.testing.assert_allclose(whole.mean[-500:], few.mean, rtol=1e-9)
+
+
+def test_failures_teach_no_number(corpus, unseen):
+    failed = dataclasses.replace(corpus[0], outcome=Failure(FailureKind.OUT_OF_MEMORY, "killed"))
+    small = corpus[:30]
+    with_failure, without = Surrogate().fit([*small, failed]), Surrogate().fit(small)
+    np.testing.assert_array_equal(predict(with_failure, unseen).mean, predict(without, unseen).mean)
+    assert with_failure.num_rows_ == 30
+
+
+def test_the_same_seed_gives_the_same_surrogate(corpus, unseen):
+    first, second = (Surrogate(seed=3).fit(corpus[:80]) for _ in range(2))
+    np.testing.assert_array_equal(predict(first, unseen).high, predict(second, unseen).high)
+
+
+def test_it_has_the_manners_of_an_estimator():
+    surrogate = Surrogate(learner="tree", coverage=0.8)
+    copy = clone(surrogate)
+    assert copy.get_params() == surrogate.get_params()
+    assert copy.set_params(coverage=0.7).coverage == 0.7
+    assert copy.fit([]) is copy
+    assert not [name for name in vars(surrogate) if name.endswith("_")]
+
+
+def test_predicting_before_fitting_is_refused(unseen):
+    with pytest.raises(NotFittedError, match="call fit"):
+        predict(Surrogate(), unseen)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "law"),
+    [
+        ({"learner": "xgbost"}, "did you mean 'xgboost'"),
+        ({"coverage": 1.0}, "coverage must be in"),
+        ({"target_weight": 0.0}, "target_weight must be positive"),
+    ],
+)
+def test_parameters_that_break_their_law_are_refused(parameters, law):
+    with pytest.raises(UsageError, match=law):
+        Surrogate(**parameters).fit([])
+
+
+def test_missing_columns_are_named(graphs, laptop):
+    with pytest.raises(UsageError, match="num_workers"):
+        Surrogate().fit([]).predict({"batch_size": np.array([64])}, Task(), graphs["road"], laptop)

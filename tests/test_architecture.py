@@ -1,0 +1,96 @@
+"""Who may import whom, read from the sources; and what `a3gnn --help` loads."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = {
+    "a3gnn": ROOT / "a3gnn",
+    "a3gnn_surrogate": ROOT / "surrogate" / "a3gnn_surrogate",
+    "a3gnn_envs": ROOT / "envs" / "a3gnn_envs",
+}
+VOCABULARY = {path.stem for path in SOURCES["a3gnn"].glob("*.py")} - {"__main__"}
+#: Each room, and the rooms that it may import beside the vocabulary and itself.
+ALLOWED = {
+    "graphs": set(),
+    "sampling": {"graphs"},
+    "features": {"graphs", "sampling"},
+    "runtime": {"graphs", "sampling", "features"},
+    "training": {"graphs", "sampling", "features", "runtime"},
+    "profiling": {"graphs", "sampling", "features", "runtime", "training"},
+    "search": {"a3gnn_envs"},
+    "a3gnn_surrogate": set(),
+    "a3gnn_envs": set(),
+    "report": set(),
+    "tuning": {"graphs", "training", "profiling", "search", "report", "a3gnn_surrogate", "a3gnn_envs"},
+    "cli": {"graphs", "training", "profiling", "search", "report", "tuning", "runtime"},
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that `path` imports, wherever in the file, as dotted names."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            names.add(node.module)
+    return names
+
+
+def room(module: str) -> str | None:
+    """The room of an imported module of ours; None for the vocabulary and for others' modules."""
+    top, *rest = module.split(".")
+    if top != "a3gnn":
+        return top if top in SOURCES else None
+    return None if not rest or rest[0] in VOCABULARY else rest[0]
+
+
+def files() -> list[tuple[str, Path]]:
+    found = []
+    for top, folder in SOURCES.items():
+        for path in sorted(folder.rglob("*.py")):
+            inner = path.relative_to(folder).parts
+            found.append((inner[0] if top == "a3gnn" and len(inner) > 1 else top, path))
+    return found
+
+
+@pytest.mark.parametrize(("home", "path"), files(), ids=lambda value: value.name if isinstance(value, Path) else value)
+def test_no_import_runs_up(home: str, path: Path) -> None:
+    if home == "a3gnn":
+        if path.stem not in {"__init__", "__main__"}:
+            tops = {name.split(".")[0] for name in imports(path)}
+            assert tops <= set(sys.stdlib_module_names) | {"numpy", "a3gnn"}
+            assert {room(name) for name in imports(path)} == {None}
+        return
+    rooms = {room(name) for name in imports(path)} - {None, home}
+    assert rooms <= ALLOWED[home], f"{path} imports {rooms - ALLOWED[home]}"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from a3gnn.cli.main import app\n"
+        "try:\n    app.main(args=['--help'], prog_name='a3gnn')\nexcept SystemExit:\n    pass\n"
+        "print(*sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = set(run.stderr.split()) - set(sys.stdlib_module_names)
+    ours_and_light = {"a3gnn", "click", "numpy", "__main__", "typing_extensions", "colorama", "sitecustomize"}
+    heavy = {name for name in loaded if not name.startswith(("_", "a3gnn")) and name not in ours_and_light}
+    assert not heavy
+    assert "tune" in run.stdout
+
+
+def test_measuring_needs_no_search_libraries() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('xgboost', 'stable_baselines3', 'optuna', 'gymnasium'):\n    sys.modules[name] = None\n"
+        "import a3gnn.training.train, a3gnn.profiling.profiler, a3gnn.cli.profile, a3gnn.cli.train\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

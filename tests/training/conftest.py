@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import HardwareLimits
+from a3gnn.measurement import Metrics, StageSeconds
+from a3gnn.objectives import Limits
+from a3gnn.training.layers.block import Block
+from a3gnn.training.request import this_machine
+from a3gnn.training.tuned import TunedConfig
+
+MakeBlock = Callable[..., Block]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small tensors gain nothing from threads, and on a busy machine their barriers cost a hundredfold."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def make_block() -> MakeBlock:
+    """Returns a maker of random blocks whose destinations are the first sources, with self loops and empty rows."""
+
+    def make(num_dst: int, num_src: int, num_edges: int = 60, seed: int = 0) -> Block:
+        rng = np.random.default_rng(seed)
+        rows = rng.integers(0, num_dst, num_edges)
+        rows[rows == num_dst // 2] = 0
+        pairs = np.unique(np.stack([np.append(rows, 1), np.append(rng.integers(0, num_src, num_edges), 1)]), axis=1)
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(pairs[0], minlength=num_dst))])
+        degrees = np.bincount(pairs[0, pairs[0] != pairs[1]], minlength=num_src)
+        return Block(
+            torch.from_numpy(indptr.astype(np.int32)),
+            torch.from_numpy(pairs[1].astype(np.int32)),
+            num_src,
+            slice(0, num_dst),
+            torch.from_numpy(degrees.astype(np.float32)),
+        )
+
+    return make
+
+
+@pytest.fixture
+def task() -> Task:
+    """A small task that learns the small graph in a few epochs."""
+    return Task(hidden_channels=32, fanouts=(10, 5), learning_rate=0.01)
+
+
+@pytest.fixture
+def write_tuned(small_folder_graph: Graph, task: Task, tmp_path: Path) -> Callable[..., Path]:
+    """Returns a writer of a tuned.json for the small graph on this machine; keywords replace its fields."""
+
+    def write(**changes: Any) -> Path:
+        tuned = TunedConfig(
+            config=TrainConfig(batch_size=256),
+            task=task,
+            graph=small_folder_graph.characteristics(),
+            spec=str(small_folder_graph.folder),
+            hardware=this_machine(HardwareLimits(1e8, 1e10, 1e9, 1e11, 1e10, 0.9, 1e-3, 100 * 2**20)),
+            limits=Limits(host_bytes=4 * 2**30),
+            predicted={"throughput_epochs_per_s": {"mean": 20.0, "low": 10.0, "high": 30.0}},
+            measured=Metrics(
+                throughput_epochs_per_s=25.0,
+                peak_host_bytes=300 * 2**20,
+                peak_device_bytes=0,
+                resident_file_bytes=0,
+                test_accuracy=0.6,
+                val_accuracy=0.6,
+                accuracy_epochs=5,
+                timed_batches=9,
+                batches_per_epoch=3,
+                epoch_overhead_s=0.0,
+                stage_seconds=StageSeconds(0.001, 0.001, 0.0, 0.002),
+                cache_hit_rate=0.0,
+                cache_bytes=0,
+                input_nodes_per_batch=1500.0,
+                sampled_edges_per_batch=9000.0,
+            ),
+        )
+        path = tmp_path / "tuned.json"
+        dataclasses.replace(tuned, **changes).write(path)
+        return path
+
+    return write

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
+
+from a3gnn.config import Task
+from a3gnn.errors import A3GNNError, GraphError
+from a3gnn.graphs.features import DenseFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.training.chunks import chunks, in_edges
+from a3gnn.training.evaluate import Evaluator
+from a3gnn.training.inference import Inference
+from a3gnn.training.model import Model, build_model
+from a3gnn.training.scratch import Scratch
+
+PYG = {"sage": GraphSAGE, "gcn": GCN, "gin": GIN, "gat": GAT}
+
+
+def pyg_logits(task: Task, model: Model, graph: Graph) -> Tensor:
+    extra = {"gat": {"heads": task.heads}, "gin": {"norm": "batch_norm"}}.get(task.model, {})
+    theirs = PYG[task.model](graph.num_features, task.hidden_channels, task.num_layers, graph.num_classes, **extra)
+    theirs.norms = nn.ModuleList(nn.Identity() for _ in range(task.num_layers))
+    theirs.load_state_dict(model.state_dict())
+    targets = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    edge_index = torch.from_numpy(np.stack([graph.indices.astype(np.int64), targets]))
+    features = graph.features
+    if isinstance(features, DenseFeatures):
+        x = torch.from_numpy(features.array.astype(np.float32))
+    else:
+        parts = (torch.from_numpy(np.array(a)) for a in (features.indptr, features.indices.astype(np.int64)))
+        values = torch.from_numpy(features.data.astype(np.float32))
+        x = torch.sparse_csr_tensor(*parts, values, features.shape, check_invariants=True)
+        x = x.to_dense()
+    with torch.no_grad():
+        return theirs.eval()(x, edge_index)
+
+
+def our_logits(model: Model, graph: Graph, ids: np.ndarray, folder, **options) -> Tensor:
+    inference = Inference(graph, ids, len(model.layers), scratch=Scratch(folder), **options)
+    parts = list(inference.logits(model.eval()))
+    assert np.array_equal(np.concatenate([some for some, _ in parts]), ids)
+    return torch.cat([logits for _, logits in parts])
+
+
+@pytest.mark.parametrize("in_place", [True, False], ids=["in_place", "gathered"])
+@pytest.mark.parametrize("chunk_bytes", [4_000, 50_000])
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat"])
+def test_equals_pyg_on_the_full_graph(model, chunk_bytes, in_place, tiny_graph, tmp_path):
+    task = Task(model=model, hidden_channels=24, fanouts=(5, 5, 5), heads=2)
+    ours = build_model(task, tiny_graph.num_features, tiny_graph.num_classes)
+    ids = np.union1d(tiny_graph.val_ids, tiny_graph.test_ids)[::3]
+    logits = our_logits(ours, tiny_graph, ids, tmp_path, chunk_bytes=chunk_bytes, in_place=in_place)
+    expected = pyg_logits(task, ours, tiny_graph)[torch.from_numpy(ids)]
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat"])
+def test_sparse_features_equal_pyg(model, sparse_graph, tmp_path):
+    task = Task(model=model, hidden_channels=16, fanouts=(5, 5), heads=2)
+    ours = build_model(task, sparse_graph.num_features, sparse_graph.num_classes)
+    logits = our_logits(ours, sparse_graph, sparse_graph.test_ids, tmp_path, chunk_bytes=20_000)
+    expected = pyg_logits(task, ours, sparse_graph)[torch.from_numpy(sparse_graph.test_ids)]
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("hidden", [8, 64])
+def test_half_precision_features_equal_pyg(hidden, tiny_graph, tmp_path):
+    half = dataclasses.replace(tiny_graph, features=DenseFeatures(tiny_graph.features.array.astype(np.float16)))
+    task = Task(hidden_channels=hidden, fanouts=(5, 5))
+    ours = build_model(task, half.num_features, half.num_classes)
+    logits = our_logits(ours, half, half.test_ids, tmp_path)
+    expected = pyg_logits(task, ours, half)[torch.from_numpy(half.test_ids)]
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_accuracies_leave_out_unlabelled_nodes(tiny_graph, tmp_path):
+    labels = tiny_graph.labels.copy()
+    labels[tiny_graph.test_ids[::2]] = -1
+    graph = dataclasses.replace(tiny_graph, labels=labels)
+    task = Task(hidden_channels=16)
+    model = build_model(task, graph.num_features, graph.num_classes).train()
+    accuracies = Evaluator(graph, 2, scratch=Scratch(tmp_path)).evaluate(model)
+    predicted = pyg_logits(task, model, graph).argmax(dim=1).numpy()
+    kept = tiny_graph.test_ids[1::2]
+    assert accuracies.test == pytest.approx((predicted[kept] == labels[kept]).mean())
+    assert accuracies.val == pytest.approx((predicted[graph.val_ids] == labels[graph.val_ids]).mean())
+    assert model.training
+
+
+def test_no_labelled_test_node_is_refused(tiny_graph, tmp_path):
+    labels = tiny_graph.labels.copy()
+    labels[tiny_graph.test_ids] = -1
+    with pytest.raises(GraphError, match="labelled test nodes"):
+        Evaluator(dataclasses.replace(tiny_graph, labels=labels), 2, scratch=Scratch(tmp_path))
+
+
+def test_chunks_keep_the_budget_and_the_order(tiny_graph):
+    ids = np.arange(0, tiny_graph.num_nodes, 2, dtype=np.int32)
+    pieces = list(chunks(ids, tiny_graph.indptr, 10, 3, budget=500))
+    degrees = np.diff(tiny_graph.indptr)
+    assert np.array_equal(np.concatenate(pieces), ids)
+    assert len(pieces) > 3
+    assert all(len(p) == 1 or (10 + 3 * degrees[p]).sum() <= 500 for p in pieces)
+
+
+def test_in_edges_of_a_run_and_of_scattered_nodes_agree(tiny_graph):
+    run = np.arange(40, 60, dtype=np.int32)
+    indptr, indices = in_edges(tiny_graph, run)
+    for keep in (run[::3], run[[0, -1]]):
+        some_indptr, some = in_edges(tiny_graph, keep)
+        expected = [indices[indptr[v - 40] : indptr[v - 39]] for v in keep]
+        assert np.array_equal(some, np.concatenate(expected))
+        assert np.array_equal(np.diff(some_indptr), [len(e) for e in expected])
+
+
+def test_scratch_leaves_no_file_and_refuses_a_full_disk(tmp_path):
+    scratch = Scratch(tmp_path / "new")
+    matrix = scratch.matrix(5, 3)
+    matrix[2] = 1.0
+    assert matrix.sum() == 3
+    assert not list((tmp_path / "new").iterdir())
+    with pytest.raises(A3GNNError, match="of disk in"):
+        scratch.matrix(2**46, 2**10)

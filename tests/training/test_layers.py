@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
+from torch_geometric.nn.models import GAT, GCN, GIN, MLP, GraphSAGE
+
+from a3gnn.config import Task
+from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.gat import GATLayer
+from a3gnn.training.layers.gcn import GCNLayer
+from a3gnn.training.layers.gin import GINLayer
+from a3gnn.training.layers.layer import Layer
+from a3gnn.training.layers.sage import SAGELayer
+from a3gnn.training.model import build_model
+
+MODELS = ["sage", "gcn", "gin", "gat"]
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")],
+    ),
+]
+
+
+def make_pair(model: str, n_in: int, n_out: int) -> tuple[Layer, nn.Module]:
+    torch.manual_seed(0)
+    layer: Layer
+    match model:
+        case "sage":
+            layer, conv = SAGELayer(n_in, n_out), SAGEConv(n_in, n_out)
+        case "gcn":
+            layer, conv = GCNLayer(n_in, n_out), GCNConv(n_in, n_out)
+        case "gin":
+            layer, conv = GINLayer(n_in, n_out), GINConv(MLP([n_in, n_out, n_out]))
+        case _:
+            layer = GATLayer(n_in, n_out, heads=2, concat=True, dropout=0.0)
+            conv = GATConv(n_in, n_out // 2, heads=2)
+    conv.load_state_dict(layer.state_dict())
+    return layer, conv
+
+
+def edges_of(block: Block) -> Tensor:
+    return torch.stack([block.indices.long(), block.rows])
+
+
+def on(block: Block, device: str) -> Block:
+    assert isinstance(block.dst, slice)
+    assert block.in_degrees is not None
+    return Block(
+        block.indptr.to(device), block.indices.to(device), block.num_src, block.dst, block.in_degrees.to(device)
+    )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("widths", [(6, 10), (10, 4)], ids=["widens", "narrows"])
+@pytest.mark.parametrize("num_src", [8, 30], ids=["full", "bipartite"])
+@pytest.mark.parametrize("model", MODELS)
+def test_outputs_and_gradients_equal_pyg(model, num_src, widths, device, make_block):
+    block = on(make_block(8, num_src), device)
+    layer, conv = (module.to(device).eval() for module in make_pair(model, *widths))
+    x = torch.randn(num_src, widths[0], device=device, requires_grad=True)
+    ours = layer(block, x)
+    theirs = conv(x, edges_of(block))[: block.num_dst]
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+    cotangent = torch.randn_like(ours)
+    names = [name for name, _ in layer.named_parameters()]
+    ours_by = torch.autograd.grad(ours, [x, *layer.parameters()], cotangent)
+    theirs_by = torch.autograd.grad(theirs, [x, *(conv.get_parameter(name) for name in names)], cotangent)
+    for one, other in zip(ours_by, theirs_by, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+def test_both_orders_agree(model, make_block):
+    block = make_block(8, 30)
+    layer, _ = make_pair(model, 10, 4)
+    x = torch.randn(30, 10)
+    first, last = (layer.update(block, layer.sources(x, m), block.destinations(x), m) for m in (True, False))
+    torch.testing.assert_close(first, last, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("model", MODELS)
+def test_sparse_input_equals_dense(model, device, make_block):
+    block = on(make_block(8, 30), device)
+    layer, _ = make_pair(model, 10, 4)
+    layer.to(device)
+    x = torch.randn(30, 10, device=device).relu()
+    weights = list(layer.parameters())
+    outs = [layer(block, x), layer(block, x.to_sparse_csr())]
+    torch.testing.assert_close(outs[0], outs[1], rtol=1e-4, atol=1e-5)
+    grads = [torch.autograd.grad(out.square().sum(), weights) for out in outs]
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_no_edges_leaves_the_node_itself():
+    block = Block(torch.zeros(4, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), 3, slice(0, 3), torch.zeros(3))
+    for model in MODELS:
+        layer, conv = make_pair(model, 4, 6)
+        x = torch.randn(3, 4)
+        torch.testing.assert_close(layer(block, x), conv(x, edges_of(block)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("model", "pyg"), [("sage", GraphSAGE), ("gcn", GCN), ("gin", GIN), ("gat", GAT)])
+def test_a_model_loads_into_pyg_and_answers_the_same(model, pyg, make_block):
+    task = Task(model=model, hidden_channels=8, fanouts=(-1, -1, -1), dropout=0.5, heads=2)
+    ours = build_model(task, 6, 3).eval()
+    extra = {"gat": {"heads": 2}, "gin": {"norm": "batch_norm"}}.get(model, {})
+    theirs = pyg(6, 8, 3, 3, dropout=0.5, **extra).eval()
+    theirs.norms = nn.ModuleList(nn.Identity() for _ in range(3))  # GIN would normalise between its layers, too
+    theirs.load_state_dict(ours.state_dict())
+    block = make_block(20, 20)
+    x = torch.randn(20, 6)
+    torch.testing.assert_close(ours(x, [block] * 3), theirs(x, edges_of(block)), rtol=1e-4, atol=1e-5)
+
+
+def test_the_seed_alone_decides_the_weights():
+    torch.manual_seed(1)
+    first = build_model(Task(hidden_channels=8), 6, 3).state_dict()
+    torch.manual_seed(2)
+    state = torch.get_rng_state()
+    again = build_model(Task(hidden_channels=8), 6, 3).state_dict()
+    other = build_model(Task(hidden_channels=8, seed=1), 6, 3).state_dict()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["convs.0.lin_r.weight"], other["convs.0.lin_r.weight"])

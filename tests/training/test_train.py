@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.nn.models import GraphSAGE
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
+from a3gnn.training.checkpoint import save
+from a3gnn.training.train import train
+from a3gnn.training.trainer import Trainer
+from a3gnn.training.tuned import TunedConfig
+
+CONFIG = TrainConfig(batch_size=128)
+
+
+def lines(folder: Path) -> list[dict]:
+    results = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for result in results:  # timings differ from run to run
+        for name in ("train_s", "eval_s", "epochs_per_s", "stage_seconds"):
+            assert result.pop(name)
+    return results
+
+
+def state(folder: Path, name: str = "checkpoint.pt") -> dict:
+    return torch.load(folder / name, weights_only=True)
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert lines(one) == lines(other)
+    for first, second in ((state(p), state(q)) for p, q in [(one, other)]):
+        assert all(torch.equal(first["model"][name], second["model"][name]) for name in first["model"])
+        for index, slots in first["optimizer"]["state"].items():
+            assert all(torch.equal(slots[name], second["optimizer"]["state"][index][name]) for name in slots)
+    best, again = state(one, "model.pt"), state(other, "model.pt")
+    assert all(torch.equal(best[name], again[name]) for name in best)
+
+
+@pytest.fixture
+def whole_run(small_folder_graph, task, tmp_path) -> Path:
+    train(CONFIG, small_folder_graph, task=task, epochs=4, out=tmp_path / "whole")
+    return tmp_path / "whole"
+
+
+def test_a_run_leaves_its_files(whole_run, small_folder_graph, task):
+    result = json.loads((whole_run / "result.json").read_text())
+    results = lines(whole_run)
+    best = max(results, key=lambda r: r["val_accuracy"])
+    assert sorted(p.name for p in whole_run.iterdir()) == [
+        f"best-{best['epoch']}.pt", "checkpoint.pt", "metrics.jsonl", "model.pt", "result.json",
+    ]  # fmt: skip
+    assert [r["epoch"] for r in results] == [1, 2, 3, 4]
+    assert result["best_epoch"] == best["epoch"]
+    assert result["test_accuracy"] == best["test_accuracy"]
+    assert result["config"] == CONFIG.to_dict()
+    assert result["task"] == task.to_dict()
+    pyg = GraphSAGE(small_folder_graph.num_features, 32, 2, small_folder_graph.num_classes)
+    pyg.load_state_dict(state(whole_run, "model.pt"))
+
+
+def test_two_epochs_and_two_more_equal_four(whole_run, small_folder_graph, task, tmp_path):
+    out = tmp_path / "halves"
+    first = train(CONFIG, small_folder_graph, task=task, epochs=2, out=out)
+    assert first.epochs == 2
+    second = train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
+    assert second.epochs == 4
+    assert_same_run(out, whole_run)
+
+
+def test_a_run_may_go_on_in_another_mode(whole_run, small_folder_graph, task, tmp_path):
+    out = tmp_path / "modes"
+    train(CONFIG, small_folder_graph, task=task, epochs=1, out=out)
+    other = CONFIG.replace(parallel_mode="mode1", num_workers=2, feature_tier="disk")
+    train(other, small_folder_graph, task=task, epochs=4, out=out, resume=True)
+    assert_same_run(out, whole_run)
+
+
+@pytest.mark.parametrize("after", [1, 5, 9], ids=["early", "second_epoch", "third_epoch"])
+def test_ctrl_c_keeps_every_mini_batch(after, whole_run, small_folder_graph, task, tmp_path, monkeypatch):
+    out = tmp_path / "interrupted"
+    trained = []
+    step = Trainer._train
+
+    def count_and_interrupt(self, batch):
+        trained.append((batch.epoch, batch.index))
+        if len(trained) == after:
+            os.kill(os.getpid(), signal.SIGINT)  # in the middle of the mini-batch
+        return step(self, batch)
+
+    monkeypatch.setattr(Trainer, "_train", count_and_interrupt)
+    with pytest.raises(KeyboardInterrupt, match=r"is saved after .* --resume goes on from there"):
+        train(CONFIG, small_folder_graph, task=task, epochs=4, out=out)
+    assert len(trained) == after
+    train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
+    assert len(trained) == len(set(trained))
+    assert_same_run(out, whole_run)
+
+
+def test_a_run_killed_without_warning_goes_on_from_its_checkpoint(whole_run, small_folder_graph, task, tmp_path):
+    out = tmp_path / "killed"
+
+    def die(line: str) -> None:
+        if line.startswith("epoch   3"):
+            raise RuntimeError("as if killed")
+
+    with pytest.raises(RuntimeError, match="as if killed"):
+        train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, notify=die)
+    train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
+    assert_same_run(out, whole_run)
+
+
+def test_a_memory_limit_saves_and_says_how_to_go_on(whole_run, small_folder_graph, task, tmp_path):
+    out = tmp_path / "limited"
+    with pytest.raises(MemoryLimitError, match=r"must keep to 1.00 MiB .* is saved after 0 epochs and 1 mini-batches"):
+        train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, host_memory_limit=2**20)
+    train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
+    assert_same_run(out, whole_run)
+
+
+def test_training_stops_when_validation_gets_no_better(small_folder_graph, tmp_path):
+    task = Task(hidden_channels=8, learning_rate=1e-8)
+    result = train(CONFIG, small_folder_graph, task=task, epochs=50, patience=3, out=tmp_path / "run")
+    assert result.epochs == result.best_epoch + 3 < 50
+
+
+def test_a_finished_run_resumes_to_the_same_result(whole_run, small_folder_graph, task):
+    before = lines(whole_run)
+    result = train(CONFIG, small_folder_graph, task=task, epochs=4, out=whole_run, resume=True)
+    assert result.epochs == 4
+    assert lines(whole_run) == before
+
+
+def test_another_runs_folder_is_refused(whole_run, small_folder_graph, tiny_graph, task, tmp_path):
+    with pytest.raises(UsageError, match="must be a new or empty folder; add --resume"):
+        train(CONFIG, small_folder_graph, task=task, out=whole_run)
+    with pytest.raises(UsageError, match=r"has no checkpoint\.pt"):
+        train(CONFIG, small_folder_graph, task=task, out=tmp_path / "nothing", resume=True)
+    with pytest.raises(ConfigError, match="batch_size was 128 and is 64"):
+        train(TrainConfig(batch_size=64), small_folder_graph, task=task, out=whole_run, resume=True)
+    with pytest.raises(ConfigError, match="of another run: graph was"):
+        train(CONFIG, tiny_graph, task=task, out=whole_run, resume=True)
+    with pytest.raises(UsageError, match="needs the --out folder"):
+        train(CONFIG, small_folder_graph, resume=True)
+
+
+def test_a_broken_checkpoint_is_refused(whole_run, small_folder_graph, task):
+    (whole_run / "checkpoint.pt").write_bytes(b"not a checkpoint")
+    with pytest.raises(ConfigError, match="must be a checkpoint"):
+        train(CONFIG, small_folder_graph, task=task, out=whole_run, resume=True)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path):
+    target = tmp_path / "folder" / "checkpoint.pt"
+    save(target, {"a": 1})
+    before = target.read_bytes()
+    with pytest.raises(A3GNNError, match="can't be written"):
+        save(Path("/dev/full/checkpoint.pt"), {"a": 2})
+    assert target.read_bytes() == before
+    assert [p.name for p in target.parent.iterdir()] == ["checkpoint.pt"]
+
+
+def test_a_tuned_json_supplies_task_dataset_and_limit(write_tuned, small_folder_graph, task, tmp_path):
+    said: list[str] = []
+    result = train(write_tuned(), epochs=2, out=tmp_path / "run", notify=said.append)
+    assert result.task == task
+    assert result.graph == small_folder_graph.name
+    assert result.config.batch_size == 256
+    assert [line[:9] for line in said] == ["epoch   1", "epoch   2"]
+
+
+def test_another_graph_or_machine_is_said_and_runs(write_tuned, tiny_graph, tmp_path):
+    tuned = TunedConfig.read(write_tuned())
+    path = write_tuned(hardware=dataclasses.replace(tuned.hardware, cpu="Another CPU", num_cores=64))
+    said: list[str] = []
+    result = train(path, tiny_graph, epochs=1, out=tmp_path / "run", notify=said.append)
+    assert result.epochs == 1
+    assert "tuned for the graph" in said[0]
+    assert "tuned on another machine (Another CPU, 64 cores" in said[1]
+
+
+def test_a_dataset_must_come_from_somewhere():
+    with pytest.raises(UsageError, match="needs a dataset"):
+        train(CONFIG)
+    with pytest.raises(UsageError, match="epochs must be >= 1, got 0"):
+        train(CONFIG, epochs=0)

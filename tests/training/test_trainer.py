@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.errors import A3GNNError, MemoryLimitError
+from a3gnn.graphs.graph import Graph
+from a3gnn.training.batch_blocks import blocks_of
+from a3gnn.training.trainer import Trainer
+
+MODELS = ["sage", "gcn", "gin", "gat"]
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")],
+    ),
+]
+
+
+def majority(graph: Graph) -> float:
+    counts = np.bincount(graph.labels[graph.train_ids])
+    return float((graph.labels[graph.test_ids] == counts.argmax()).mean())
+
+
+def weights(trainer: Trainer) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("model", MODELS)
+def test_models_learn(model, device, small_folder_graph, tmp_path):
+    task = Task(model=model, hidden_channels=32, fanouts=(10, 5), learning_rate=0.01, heads=2)
+    with Trainer(small_folder_graph, TrainConfig(batch_size=128), task, device=device, scratch=tmp_path) as trainer:
+        losses = [np.mean([step.loss for step in trainer.steps(epoch)]) for epoch in range(12)]
+        accuracies = trainer.evaluate()
+    assert losses[-1] < losses[0]
+    assert min(accuracies.val, accuracies.test) > majority(small_folder_graph) + 0.15
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn"])
+def test_sparse_features_learn(model, sparse_graph, tmp_path):
+    task = Task(model=model, hidden_channels=32, fanouts=(10, 5), learning_rate=0.01)
+    with Trainer(sparse_graph, TrainConfig(batch_size=32), task, scratch=tmp_path) as trainer:
+        losses = [np.mean([step.loss for step in trainer.steps(epoch)]) for epoch in range(10)]
+        assert trainer.evaluate().test > majority(sparse_graph)
+    assert losses[-1] < losses[0] * 0.8
+
+
+def test_steps_say_what_was_done(small_folder_graph, task, tmp_path):
+    config = TrainConfig(batch_size=100, cache_bytes=20_000)
+    with Trainer(small_folder_graph, config, task, scratch=tmp_path) as trainer:
+        steps = list(trainer.steps(0))
+        assert trainer.batches_per_epoch == len(steps) == -(-len(small_folder_graph.train_ids) // 100)
+        assert 0 < trainer.cache_bytes <= 20_000
+    assert sum(step.seeds for step in steps) == len(small_folder_graph.train_ids)
+    assert [step.index for step in steps] == list(range(len(steps)))
+    assert all(0 < step.hits < step.input_nodes and step.sampled_edges > step.seeds for step in steps)
+    assert all(min(step.seconds.sample, step.seconds.gather, step.seconds.train) > 0 for step in steps)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TrainConfig(batch_size=128, parallel_mode="mode1", num_workers=2),
+        TrainConfig(batch_size=128, parallel_mode="mode2", num_workers=3, feature_tier="disk"),
+    ],
+    ids=["mode1", "mode2_disk"],
+)
+def test_modes_and_tiers_train_bit_identically(config, small_folder_graph, task, tmp_path):
+    states = []
+    for one in (TrainConfig(batch_size=128), config):
+        with Trainer(small_folder_graph, one, task, scratch=tmp_path) as trainer:
+            for epoch in range(2):
+                list(trainer.steps(epoch))
+            states.append(weights(trainer))
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_leaving_an_epoch_and_going_on_changes_nothing(small_folder_graph, task, tmp_path):
+    states = []
+    for cut in (None, 2):
+        torch.manual_seed(0 if cut is None else 1)  # the caller's generator must not matter
+        with Trainer(small_folder_graph, TrainConfig(batch_size=128), task, scratch=tmp_path) as trainer:
+            list(islice(trainer.steps(0), cut))
+            if cut is not None:
+                trainer.evaluate()
+                list(trainer.steps(0, start=cut))
+            states.append(weights(trainer))
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_the_callers_generator_is_left_alone(small_folder_graph, task, tmp_path):
+    with Trainer(small_folder_graph, TrainConfig(batch_size=128), task, scratch=tmp_path) as trainer:
+        state = torch.get_rng_state()
+        next(trainer.steps(0))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_gcn_degrees_are_those_of_the_sampled_graph(small_folder_graph, tmp_path):
+    task = Task(model="gcn", hidden_channels=8, fanouts=(4, 3))
+    with Trainer(small_folder_graph, TrainConfig(batch_size=64), task, scratch=tmp_path) as trainer:
+        batch = next(iter(trainer._pipeline.epoch(0)))
+        blocks = blocks_of(batch, with_degrees=True)
+        edges = batch.to_pyg().edge_index
+    kept = edges[1][edges[0] != edges[1]]
+    expected = torch.bincount(kept, minlength=batch.subgraph.num_nodes).float()
+    assert torch.equal(blocks[0].in_degrees, expected)
+    assert torch.equal(blocks[1].in_degrees, expected[: blocks[1].num_src])
+
+
+def test_a_passed_memory_limit_stops_after_a_whole_mini_batch(small_folder_graph, task, tmp_path):
+    config = TrainConfig(batch_size=128)
+    with Trainer(small_folder_graph, config, task, scratch=tmp_path, host_memory_limit=2**20) as trainer:
+        steps = trainer.steps(0)
+        assert next(steps).index == 0
+        with pytest.raises(MemoryLimitError, match=r"must keep to 1.00 MiB .* it took .* smaller batch_size"):
+            next(steps)
+        assert trainer.memory.peak_bytes > 2**20
+
+
+def test_a_loss_that_is_not_finite_is_an_error(small_folder_graph, tmp_path):
+    task = Task(hidden_channels=8, learning_rate=1e30)
+    with (
+        Trainer(small_folder_graph, TrainConfig(batch_size=64), task, scratch=tmp_path) as trainer,
+        pytest.raises(A3GNNError, match=r"loss must be finite.*learning_rate"),
+    ):
+        list(trainer.steps(0))

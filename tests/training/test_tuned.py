@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import ConfigError
+from a3gnn.measurement import Failure, FailureKind
+from a3gnn.training.tuned import TunedConfig
+
+
+def test_write_and_read_are_a_round_trip(write_tuned):
+    path = write_tuned(default=Failure(FailureKind.OUT_OF_MEMORY, "too large", 5, 4.0), seeds={"tune": 3})
+    tuned = TunedConfig.read(path)
+    assert tuned.config == TrainConfig(batch_size=256)
+    assert isinstance(tuned.default, Failure)
+    assert TunedConfig.read(path.parent) == tuned
+    tuned.write(path.parent / "again.json")
+    assert (path.parent / "again.json").read_text() == path.read_text()
+
+
+def test_the_file_has_the_keys_that_people_rely_on(write_tuned):
+    fields = json.loads(write_tuned().read_text())
+    assert {"schema_version", "config", "task", "graph", "hardware", "limits", "predicted", "measured"} <= set(fields)
+    assert fields["graph"]["spec"]
+    assert fields["hardware"]["fingerprint"]
+    assert fields["default"] is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "can't read .*; a3gnn tune --out DIR writes one"),
+        ("{", "is not JSON"),
+        ("[1]", "holds something else"),
+        ('{"schema_version": 99}', "must have schema version 1, got 99; tune again"),
+        ('{"schema_version": 1}', "lacks or mistypes 'graph'"),
+    ],
+)
+def test_other_files_are_refused(content, message, tmp_path):
+    path = tmp_path / "tuned.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        TunedConfig.read(path)
+
+
+def test_a_field_that_breaks_its_law_is_named_with_the_file(write_tuned):
+    path = write_tuned()
+    fields = json.loads(path.read_text())
+    fields["config"]["batch_size"] = -5
+    path.write_text(json.dumps(fields))
+    with pytest.raises(ConfigError, match=r"tuned\.json: batch_size must be an integer >= 1, got -5"):
+        TunedConfig.read(path)
