@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware, HardwareLimits
 from a3gnn.measurement import Metrics, StageSeconds
 
 
@@ -79,3 +83,32 @@ def make_metrics() -> Callable[..., Metrics]:
         )
 
     return make
+
+
+@pytest.fixture(scope="session")
+def hardware() -> Hardware:
+    """A machine of two cores, for tests that only need one."""
+    limits = HardwareLimits(
+        random_reads_per_s=6e7,
+        copy_bytes_per_s=1e10,
+        disk_read_bytes_per_s=5e9,
+        gemm_flops_per_s=8e10,
+        spmm_bytes_per_s=1e10,
+        thread_efficiency=0.9,
+        batch_overhead_s=2e-3,
+        idle_host_bytes=250 * 2**20,
+    )
+    return Hardware("a processor", 2, 8 * 2**30, "", 0, 0, limits)
+
+
+@pytest.fixture(scope="session")
+def toys() -> ModuleType:
+    """The benchmarks' toy problems."""
+    path = Path(__file__).parents[1] / "benchmarks" / "toy_problem.py"
+    spec = importlib.util.spec_from_file_location("toy_problem", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(spec.name, module)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module

@@ -71,6 +71,9 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of stdout has gone; there is nobody to tell
         code = ExitCode.FAILED
+    except OSError as error:  # a full disk, a folder that may not be written
+        click.echo(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}", err=True)
+        code = ExitCode.FAILED
     sys.exit(int(code or 0))
 
 

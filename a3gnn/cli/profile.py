@@ -13,10 +13,9 @@ from a3gnn.cli.options import FANOUTS, MODEL, SIZE
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Measurement
-from a3gnn.units import format_size
+from a3gnn.objectives import Limits
 
 if TYPE_CHECKING:
-    from a3gnn.hardware import Hardware
     from a3gnn.profiling.profiler import Profiler
 
 DEFAULT_STORE = Path("runs") / "profiles.db"
@@ -35,6 +34,11 @@ DEFAULT_STORE = Path("runs") / "profiles.db"
     "--timeout", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True, help="Seconds a trial."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--export",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write every row of the store here afterwards: JSON lines, compressed if it ends in .gz.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def profile(
     dataset: str,
@@ -47,6 +51,7 @@ def profile(
     accuracy_epochs: int | None,
     timeout: float,
     seed: int,
+    export: Path | None,
     as_json: bool,
 ) -> None:
     """Measure the default configuration and others that cover the space, and store what they reach.
@@ -55,6 +60,7 @@ def profile(
     """
     from a3gnn.graphs.graph import Graph
     from a3gnn.profiling.design import space_filling
+    from a3gnn.profiling.hopeless import why_hopeless
     from a3gnn.profiling.probe import probe_hardware
     from a3gnn.profiling.profiler import Profiler
     from a3gnn.profiling.request import TrialPlan, default_accuracy_epochs
@@ -64,28 +70,23 @@ def profile(
     with ProfileStore.open(store) as opened:
         graph = Graph.load(dataset).on_disk()
         described, hardware = graph.characteristics(), probe_hardware()
+        limits = Limits(device_bytes=memory_limit) if hardware.has_device else Limits(host_bytes=memory_limit)
+        if reason := why_hopeless(limits, hardware):
+            raise InfeasibleError(reason)
         plan = TrialPlan(
             accuracy_epochs=accuracy_epochs or default_accuracy_epochs(described),
             timeout_s=timeout,
-            host_limit_bytes=None if hardware.has_device else memory_limit,
-            device_limit_bytes=memory_limit if hardware.has_device else None,
+            host_limit_bytes=limits.host_bytes,
+            device_limit_bytes=limits.device_bytes,
         )
-        _refuse_hopeless_limit(memory_limit, hardware)
         task = Task(model=model, hidden_channels=hidden, fanouts=fanouts, seed=seed)
         chosen = space_filling(SearchSpace.for_machine(described, hardware), configs, seed)
         with Profiler(opened, graph, task, hardware, plan) as profiler:
             found = _measure(profiler, [TrainConfig().canonical(), *chosen], store)
+        if export is not None:
+            opened.export_jsonl(export)
     summary = _summary(store, found)
     click.echo(json.dumps(summary) if as_json else _text(summary))
-
-
-def _refuse_hopeless_limit(limit: int | None, hardware: Hardware) -> None:
-    idle = hardware.limits.idle_device_bytes if hardware.has_device else hardware.limits.idle_host_bytes
-    if limit is not None and limit <= idle:
-        raise InfeasibleError(
-            f"the memory limit must exceed the {format_size(idle)} that a process takes before it opens a graph, "
-            f"got {format_size(limit)}; allow well more than that"
-        )
 
 
 def _measure(profiler: Profiler, configs: list[TrainConfig], place: str) -> list[tuple[Measurement, bool]]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 from a3gnn.features.cache import Tier
+from a3gnn.features.csr import csr
 from a3gnn.features.result import Rows
 from a3gnn.features.rows import Csr, DenseRows, FeatureRows, SparseRows, widened
 
@@ -123,10 +124,5 @@ class HostFeatures:
         # torch's CSR wants both index arrays of one type; a mini-batch's rows stay below 2**31 entries in practice.
         crow = torch.from_numpy(indptr.astype(np.int32) if indptr[-1] < 2**31 else indptr)
         columns = torch.from_numpy(out.indices)
-        return torch.sparse_csr_tensor(
-            crow,
-            columns.to(crow.dtype),
-            torch.from_numpy(widened(out.data)),
-            (count, self.num_features),
-            check_invariants=False,
-        )
+        values = torch.from_numpy(widened(out.data))
+        return csr(crow, columns.to(crow.dtype), values, (count, self.num_features))

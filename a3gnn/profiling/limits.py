@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from a3gnn.features.csr import csr
 from a3gnn.profiling.kernels import random_reads
 
 #: The sizes of a mini-batch of the default configuration, about: input rows, features, hidden units, in-neighbours.
@@ -135,9 +136,5 @@ def _block(rows: int, fanout: int) -> torch.Tensor:
     """Returns a square CSR matrix of ones with `fanout` entries a row at random columns, float32."""
     columns = np.random.default_rng(0).integers(0, rows, size=(rows, fanout))
     columns.sort(axis=1)
-    return torch.sparse_csr_tensor(
-        torch.arange(0, rows * fanout + 1, fanout),
-        torch.from_numpy(columns.reshape(-1)),
-        torch.ones(rows * fanout),
-        size=(rows, rows),
-    )
+    indptr = torch.arange(0, rows * fanout + 1, fanout)
+    return csr(indptr, torch.from_numpy(columns.reshape(-1)), torch.ones(rows * fanout), (rows, rows))

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: A limit beyond so many times the largest measured memory is not drawn to scale.
+_NEAR = 1.4
 _MARKS = {"chosen": ("*", 320), "default": ("D", 70)}
 
 
@@ -22,6 +24,7 @@ def front_figure(front: Front, title: str = "") -> Figure:
     """
     optional("matplotlib", "plot", "A figure of the front")
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
@@ -49,12 +52,13 @@ def front_figure(front: Front, title: str = "") -> Figure:
     _mark(axes, front)
     kind = "device" if front.memory == "peak_device_bytes" else "host"
     axes.set(xlabel=f"peak {kind} memory (MiB)", ylabel="throughput (epochs/s)", title=title)
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.set_yscale("log", base=2)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
     axes.yaxis.set_major_formatter("{x:.3g}")
+    axes.yaxis.set_minor_formatter("")
+    axes.margins(x=0.08, y=0.12)
     axes.grid(visible=True, which="major", alpha=0.3)
-    axes.legend(loc="best", frameon=True, fontsize="small")
+    axes.legend(loc="best", fontsize="small", markerscale=0.6)
     return figure
 
 
@@ -79,7 +83,25 @@ def _draw_front(axes: Axes, front: Front) -> None:
     if edge:
         axes.step(*zip(*edge, strict=True), where="post", color="0.4", linewidth=1, label="front", zorder=2)
     if front.limit_bytes:
-        axes.axvline(front.limit_bytes / 2**20, color="tab:red", linestyle="--", label="memory limit")
+        _draw_limit(axes, front, front.limit_bytes / 2**20)
+
+
+def _draw_limit(axes: Axes, front: Front, limit_mib: float) -> None:
+    """Draws the limit as a line; one that is far off as an arrow at the edge, so that the points keep their room."""
+    most = max((_memory_mib(front, row) for row in front.rows), default=limit_mib)
+    if limit_mib <= _NEAR * most:
+        axes.axvline(limit_mib, color="tab:red", linestyle="--", label="memory limit")
+        return
+    axes.plot([], [], color="tab:red", linestyle="--", label="memory limit")
+    axes.text(
+        0.99,
+        0.01,
+        f"limit {limit_mib:,.0f} MiB \u2192",
+        color="tab:red",
+        ha="right",
+        va="bottom",
+        transform=axes.transAxes,
+    )
 
 
 def _mark(axes: Axes, front: Front) -> None:

@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from a3gnn.features.csr import csr
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
-from a3gnn.training.layers.block import csr
 
 
 class FeatureRows:

@@ -11,9 +11,7 @@ from a3gnn.config import Task
 from a3gnn.seeding import derive
 from a3gnn.training.layers.activation import relu_dropout
 from a3gnn.training.layers.block import Block
-from a3gnn.training.layers.gat import GATLayer
 from a3gnn.training.layers.gcn import GCNLayer
-from a3gnn.training.layers.gin import GINLayer
 from a3gnn.training.layers.layer import Layer
 from a3gnn.training.layers.sage import SAGELayer
 
@@ -67,12 +65,17 @@ def build_model(task: Task, num_features: int, num_classes: int) -> Model:
 
 
 def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> Layer:
+    """Returns one layer. GIN and GAT use PyG's modules; importing PyG takes 108 MB that sage and gcn need not pay."""
     match task.model:
         case "sage":
             return SAGELayer(in_channels, out_channels)
         case "gcn":
             return GCNLayer(in_channels, out_channels)
         case "gin":
+            from a3gnn.training.layers.gin import GINLayer
+
             return GINLayer(in_channels, out_channels)
         case "gat":
+            from a3gnn.training.layers.gat import GATLayer
+
             return GATLayer(in_channels, out_channels, heads=task.heads, concat=not last, dropout=task.dropout)

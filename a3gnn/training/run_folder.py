@@ -111,9 +111,9 @@ class RunFolder:
 
 
 def default_folder(name: str) -> Path:
-    """Returns the first of runs/train-NAME, runs/train-NAME-2, ... that does not exist."""
+    """Returns the first of runs/NAME, runs/NAME-2, ... that does not exist."""
     safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-.") or "graph"
     number = 1
-    while (folder := Path("runs") / (f"train-{safe}" if number == 1 else f"train-{safe}-{number}")).exists():
+    while (folder := Path("runs") / (safe if number == 1 else f"{safe}-{number}")).exists():
         number += 1
     return folder

@@ -67,7 +67,7 @@ def train(
     graph, config, task = request.graph, request.config, request.task
     if host_memory_limit is None and request.tuned is not None:
         host_memory_limit = request.tuned.limits.host_bytes
-    folder = RunFolder(default_folder(graph.name) if out is None else Path(out), resume=resume)
+    folder = RunFolder(default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with Trainer(
         graph, config, task, device=device, scratch=folder.path, host_memory_limit=host_memory_limit

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from a3gnn.config import TrainConfig
-from a3gnn.errors import InfeasibleError
 from a3gnn.tuning.acquisition import Rows
 from a3gnn.tuning.campaign import Campaign
-from a3gnn.units import format_size
 
 #: A round that adds less than this share to the measured hypervolume has stalled; two in a row end the tune.
 _LEAST_GAIN = 0.01
@@ -14,12 +12,7 @@ _STALLS = 2
 
 
 def measure_references(campaign: Campaign) -> None:
-    """Measures the default configuration, and where it does not fit, the one that learns the same from disk.
-
-    Raises:
-        InfeasibleError: The limit is below what a process takes that trains nothing.
-    """
-    _refuse_hopeless_limit(campaign)
+    """Measures the default configuration, and where it does not fit, the one that learns the same from disk."""
     if campaign.findings.default is None:
         campaign.measure(TrainConfig(), "default")
     if campaign.findings.reference_accuracy is None:
@@ -64,17 +57,3 @@ def _measure_round(campaign: Campaign, proposals: list[tuple[str, Rows]]) -> int
         campaign.measure(config, reason)
         done += 1
     return done
-
-
-def _refuse_hopeless_limit(campaign: Campaign) -> None:
-    limits, idle = campaign.findings.limits, campaign.hardware.limits
-    for kind, limit, least in (
-        ("host", limits.host_bytes, idle.idle_host_bytes),
-        ("device", limits.device_bytes, idle.idle_device_bytes),
-    ):
-        if limit is not None and limit <= least:
-            raise InfeasibleError(
-                f"the {kind} memory limit of {format_size(limit)} is below the {format_size(least)} that a process "
-                f"takes before it trains anything; allow well more than that",
-                least,
-            )

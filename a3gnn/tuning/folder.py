@@ -36,12 +36,3 @@ def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
         values = "; ".join(f"{name} was {before.get(name)!r} and is {asked[name]!r}" for name in changed)
         raise UsageError(f"--resume goes on with the options of the first run: {values}; choose another --out")
     return Journal(folder / "probes.jsonl")
-
-
-def default_folder(name: str) -> Path:
-    """Returns the first of runs/NAME, runs/NAME-2, ... that does not exist."""
-    safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-") or "tune"
-    number = 1
-    while (folder := Path("runs") / (safe if number == 1 else f"{safe}-{number}")).exists():
-        number += 1
-    return folder

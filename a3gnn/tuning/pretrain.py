@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     found = list(contexts(shipped_measurements(), options.seed))
-    sizes = [tuple(context.space.nvec) for context in found]
+    sizes = [tuple(context.space.nvec.tolist()) for context in found]
     common = max(set(sizes), key=sizes.count)
     chosen = [context for context, size in zip(found, sizes, strict=True) if size == common]
     train_policy(chosen, options.evaluations, options.seed).save(options.folder)

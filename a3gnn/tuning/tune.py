@@ -10,10 +10,12 @@ from typing import Any
 from a3gnn.config import Task
 from a3gnn.graphs.graph import Graph
 from a3gnn.objectives import Priority
+from a3gnn.profiling.hopeless import why_hopeless
+from a3gnn.training.run_folder import default_folder
 from a3gnn.tuning.choice import choose
 from a3gnn.tuning.explore import explore, measure_references, try_smallest
 from a3gnn.tuning.finish import finish
-from a3gnn.tuning.folder import default_folder, open_folder
+from a3gnn.tuning.folder import open_folder
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.session import open_campaign
@@ -71,7 +73,7 @@ def tune(
     start = time.monotonic()
     graph = dataset if isinstance(dataset, Graph) else Graph.load(dataset)
     request = TuneRequest(
-        spec=graph.name if isinstance(dataset, Graph) else str(dataset),
+        spec=_spec(dataset),
         task=task or Task(),
         priority=priority if isinstance(priority, Priority) else Priority.parse(priority),
         memory_limit=parse_size(memory_limit) if isinstance(memory_limit, str) else memory_limit,
@@ -88,11 +90,21 @@ def tune(
     journal = open_folder(folder, request, resume)
     try:
         with open_campaign(request, graph, journal, store or folder / "profiles.sqlite", notify) as campaign:
-            measure_references(campaign)
-            explore(campaign)
+            if reason := why_hopeless(campaign.findings.limits, campaign.hardware):
+                notify(reason)
+            else:
+                measure_references(campaign)
+                explore(campaign)
             try_smallest(campaign)
             return finish(campaign, choose(campaign), folder, time.monotonic() - start)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(
             f"what was measured is kept; the same command with --out {folder} --resume goes on"
         ) from interrupt
+
+
+def _spec(dataset: str | Path | Graph) -> str:
+    """Returns what loads `dataset` again from wherever `tuned.json` is read: files by their whole path."""
+    if isinstance(dataset, Graph):
+        return str(dataset.on_disk().folder)
+    return str(Path(dataset).resolve()) if Path(dataset).exists() else str(dataset)

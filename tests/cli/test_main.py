@@ -1,6 +1,7 @@
 """What every command keeps: exit codes, streams, help."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -81,3 +82,30 @@ def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
     )
     assert trained.returncode == 0, trained.stderr
     assert json.loads(trained.stdout)["config"] == found["config"]
+
+
+def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    spec = "synthetic:nodes=800,degree=6,classes=3,features=16"
+    options = ["--hidden", "16", "--fanouts", "4,4", "--accuracy-epochs", "1", "--max-accuracy-drop", "100"]
+    command = ["tune", "--dataset", spec, *options, "--engine", "random", "--out", str(out), "--budget"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "a3gnn", *command, "1000"], stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("probe 1"):
+                process.send_signal(signal.SIGINT)
+                break
+        said = process.stderr.read()
+        assert process.wait(timeout=60) == 130
+    assert "--resume goes on" in said
+    assert "Traceback" not in said
+    kept = (out / "probes.jsonl").read_text()
+    assert kept.count("\n") >= 2
+    assert not (out / "tuned.json").exists()
+
+    run = a3gnn(*command, "2", "--resume")
+    assert run.returncode == 0, run.stderr
+    assert (out / "probes.jsonl").read_text().startswith(kept)
+    assert (out / "tuned.json").exists()

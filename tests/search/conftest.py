@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-import sys
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -12,19 +9,6 @@ import pytest
 
 from a3gnn.objectives import Limits, Priority
 from a3gnn.search.problem import Problem
-
-
-@pytest.fixture(scope="session")
-def toys() -> ModuleType:
-    """The benchmarks' toy problems."""
-    path = Path(__file__).parents[2] / "benchmarks" / "toy_problem.py"
-    spec = importlib.util.spec_from_file_location("toy_problem", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(spec.name, module)  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="session")

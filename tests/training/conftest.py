@@ -11,8 +11,8 @@ import torch
 
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import HardwareLimits
-from a3gnn.measurement import Metrics, StageSeconds
+from a3gnn.hardware import Hardware
+from a3gnn.measurement import Metrics
 from a3gnn.objectives import Limits
 from a3gnn.training.layers.block import Block
 from a3gnn.training.request import this_machine
@@ -59,7 +59,9 @@ def task() -> Task:
 
 
 @pytest.fixture
-def write_tuned(small_folder_graph: Graph, task: Task, tmp_path: Path) -> Callable[..., Path]:
+def write_tuned(
+    small_folder_graph: Graph, task: Task, tmp_path: Path, hardware: Hardware, make_metrics: Callable[..., Metrics]
+) -> Callable[..., Path]:
     """Returns a writer of a tuned.json for the small graph on this machine; keywords replace its fields."""
 
     def write(**changes: Any) -> Path:
@@ -68,26 +70,10 @@ def write_tuned(small_folder_graph: Graph, task: Task, tmp_path: Path) -> Callab
             task=task,
             graph=small_folder_graph.characteristics(),
             spec=str(small_folder_graph.folder),
-            hardware=this_machine(HardwareLimits(1e8, 1e10, 1e9, 1e11, 1e10, 0.9, 1e-3, 100 * 2**20)),
+            hardware=this_machine(hardware.limits),
             limits=Limits(host_bytes=4 * 2**30),
             predicted={"throughput_epochs_per_s": {"mean": 20.0, "low": 10.0, "high": 30.0}},
-            measured=Metrics(
-                throughput_epochs_per_s=25.0,
-                peak_host_bytes=300 * 2**20,
-                peak_device_bytes=0,
-                resident_file_bytes=0,
-                test_accuracy=0.6,
-                val_accuracy=0.6,
-                accuracy_epochs=5,
-                timed_batches=9,
-                batches_per_epoch=3,
-                epoch_overhead_s=0.0,
-                stage_seconds=StageSeconds(0.001, 0.001, 0.0, 0.002),
-                cache_hit_rate=0.0,
-                cache_bytes=0,
-                input_nodes_per_batch=1500.0,
-                sampled_edges_per_batch=9000.0,
-            ),
+            measured=make_metrics(throughput=25.0, host=300 * 2**20, accuracy=0.6),
         )
         path = tmp_path / "tuned.json"
         dataclasses.replace(tuned, **changes).write(path)

@@ -77,10 +77,14 @@ def test_the_chosen_configuration_trains(result: TuneResult, tmp_path: Path) -> 
     assert 0 < trained.test_accuracy <= 1
 
 
-def test_a_hopeless_limit_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(InfeasibleError, match="before it trains anything") as caught:
-        tune(SPEC, memory_limit="30MiB", budget=2, out=tmp_path / "run", **OPTIONS)
+def test_a_hopeless_limit_says_what_would_do_after_one_trial(tmp_path: Path) -> None:
+    lines: list[str] = []
+    with pytest.raises(InfeasibleError, match="the smallest limit that would") as caught:
+        tune(SPEC, memory_limit="30MiB", budget=2, out=tmp_path / "run", notify=lines.append, **OPTIONS)
+    assert any("before it trains anything" in line for line in lines)
     assert caught.value.exit_code == ExitCode.INFEASIBLE
+    assert caught.value.smallest_limit_bytes > 30 * 2**20
+    assert len((tmp_path / "run" / "probes.jsonl").read_text().splitlines()) == 1
 
 
 def test_where_nothing_fits_the_smallest_limit_is_said(tmp_path: Path, result: TuneResult) -> None:

@@ -11,7 +11,8 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import softmax
 
-from a3gnn.training.layers.block import Block, csr, csr_matmul
+from a3gnn.features.csr import csr
+from a3gnn.training.layers.block import Block, csr_matmul
 from a3gnn.training.layers.layer import Layer, linear
 
 _NEGATIVE_SLOPE = 0.2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn.dense.linear import Linear
 
 from a3gnn.training.layers.block import Block
 from a3gnn.training.layers.layer import Layer, linear
@@ -22,7 +21,8 @@ class GCNLayer(Layer):
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels)
-        self.lin = Linear(in_channels, out_channels, bias=False, weight_initializer="glorot")
+        self.lin = nn.Linear(in_channels, out_channels, bias=False)
+        nn.init.xavier_uniform_(self.lin.weight)  # PyG calls it glorot
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:

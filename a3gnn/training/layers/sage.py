@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-from torch_geometric.nn.dense.linear import Linear
+from torch import Tensor, nn
 
 from a3gnn.training.layers.block import Block
 from a3gnn.training.layers.layer import Layer, linear
@@ -14,8 +13,8 @@ class SAGELayer(Layer):
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels)
-        self.lin_l = Linear(in_channels, out_channels)
-        self.lin_r = Linear(in_channels, out_channels, bias=False)
+        self.lin_l = nn.Linear(in_channels, out_channels)
+        self.lin_r = nn.Linear(in_channels, out_channels, bias=False)
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
         """Returns `W_l x`, or `x` if the map comes later."""
