@@ -62,3 +62,8 @@ def format_duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def count(number: int, noun: str) -> str:
+    """Returns `number` with its noun: `1 probe`, `3 probes`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -15,6 +15,9 @@ from a3gnn.profiling.request import TrialRequest
 from a3gnn.profiling.worker import Ended, Worker
 from a3gnn.units import format_duration, format_size
 
+#: How the detail of a failure begins that happened before the trial, in making its partitions.
+PARTITIONING = "while the graph was partitioned"
+
 
 class TrialExecutor(Protocol):
     """Runs trials: in processes of this machine (`LocalExecutor`), or from stored rows (`Replay`)."""
@@ -50,7 +53,7 @@ class LocalExecutor:
             parts = {"graph_folder": request.graph_folder, "num_parts": request.config.num_partitions}
             outcome = self._run("prepare", parts, request)
             if isinstance(outcome, Failure):
-                return dataclasses.replace(outcome, detail=f"while the graph was partitioned: {outcome.detail}")
+                return dataclasses.replace(outcome, detail=f"{PARTITIONING}: {outcome.detail}")
         with tempfile.TemporaryDirectory(prefix="a3gnn-trial-", ignore_cleanup_errors=True) as scratch:
             outcome = self._run("run_trial", {"request": request.to_dict(), "scratch": scratch}, request)
         if isinstance(outcome, Failure):

@@ -63,7 +63,9 @@ def print_table(table: Table) -> None:
     """Prints `table` on stdout at its full width, however narrow the terminal: rows are never cut."""
     console = Console()
     console.width = max(console.width, console.measure(table, options=console.options.update(width=1000)).maximum)
-    console.print(table)
+    with console.capture() as captured:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().rstrip().splitlines()))
 
 
 def _title(front: Front) -> str:

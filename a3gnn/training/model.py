@@ -65,7 +65,7 @@ def build_model(task: Task, num_features: int, num_classes: int) -> Model:
 
 
 def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> Layer:
-    """Returns one layer. GIN and GAT use PyG's modules; importing PyG takes 108 MB that sage and gcn need not pay."""
+    """Returns one layer. GIN and GAT use PyG's modules, whose import takes 65 MiB that sage and gcn need not pay."""
     match task.model:
         case "sage":
             return SAGELayer(in_channels, out_channels)

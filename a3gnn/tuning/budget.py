@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 
-from a3gnn.units import format_duration
+from a3gnn.units import count, format_duration
 
 
 class Budget:
@@ -61,5 +61,5 @@ class Budget:
     def describe(self) -> str:
         """Returns what is left, for people."""
         if self.in_probes:
-            return f"{self.total - self.probes:.0f} probes left"
+            return f"{count(round(self.total) - self.probes, 'probe')} left"
         return f"{format_duration(max(self.left_s, 0))} left"

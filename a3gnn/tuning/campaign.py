@@ -14,12 +14,14 @@ from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, Measurement, Metrics
 from a3gnn.prediction import Prediction
+from a3gnn.profiling.executor import PARTITIONING
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.report.text import describe_config, describe_metrics
 from a3gnn.search.problem import ENUMERABLE, Problem
 from a3gnn.search.result import SearchResult
 from a3gnn.search.run import run_search
 from a3gnn.seeding import derive
+from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import Rows, best_neighbours, choose_probes, unmeasured
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.context import context_features
@@ -65,12 +67,17 @@ class Campaign:
     ) -> None:
         self.request, self.graph, self.hardware = request, graph, hardware
         self.budget, self.notify = budget, notify
-        self.space = request.space(graph, hardware)
-        self.findings = Findings(request, hardware, self.space, journal.read())
+        self.findings = Findings(request, hardware, request.space(graph, hardware), journal.read())
         self.searches: list[SearchResult] = []
         self._journal, self._profiler, self._corpus, self._policy = journal, profiler, list(corpus), policy
         self._surrogate = Surrogate(seed=request.seed)
+        self._leave_out_partitions()
         self.learn()
+
+    @property
+    def space(self) -> SearchSpace:
+        """What may be chosen."""
+        return self.findings.space
 
     def learn(self) -> None:
         """Fits the surrogate to the corpus and to what this tune measured."""
@@ -153,8 +160,17 @@ class Campaign:
         probe = Probe(reason, predicted, measure())
         self._journal.append(probe)
         self.findings.probes.append(probe)
+        self._leave_out_partitions()
         (self.budget.learn if reason == "default" else self.budget.record)(probe.measurement.seconds)
         self.notify(self._line(probe))
+
+    def _leave_out_partitions(self) -> None:
+        """Leaves partitions out of the space once making them has failed: what fails for two parts fails for eight."""
+        failed = any(failure.detail.startswith(PARTITIONING) for failure in self.findings.failures())
+        values = self.space.knob("num_partitions").values
+        if failed and 1 in values and len(values) > 1:
+            self.findings.space = self.space.fix("num_partitions", 1)
+            self.notify("partitioning this graph failed under the limits: configurations with partitions are left out")
 
     def _line(self, probe: Probe) -> str:
         outcome = probe.measurement.outcome

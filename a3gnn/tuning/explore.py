@@ -5,6 +5,7 @@ from __future__ import annotations
 from a3gnn.config import TrainConfig
 from a3gnn.tuning.acquisition import Rows
 from a3gnn.tuning.campaign import Campaign
+from a3gnn.units import count
 
 #: A round that adds less than this share to the measured hypervolume has stalled; two in a row end the tune.
 _LEAST_GAIN = 0.01
@@ -35,7 +36,7 @@ def explore(campaign: Campaign) -> None:
         stalls = stalls + 1 if volume > 0 and volume < before * (1 + _LEAST_GAIN) else 0
     else:
         ended = "the front has stopped growing" if stalls == _STALLS else "the budget is spent"
-        campaign.notify(f"{ended} after {campaign.budget.probes} probes")
+        campaign.notify(f"{ended} after {count(campaign.budget.probes, 'probe')}")
 
 
 def try_smallest(campaign: Campaign) -> None:
@@ -50,9 +51,9 @@ def try_smallest(campaign: Campaign) -> None:
 def _measure_round(campaign: Campaign, proposals: list[tuple[str, Rows]]) -> int:
     """Measures the proposals that the budget affords, and returns their number."""
     done = 0
-    for reason, row in proposals:
-        config = campaign.space.decode(row)
-        if not campaign.budget.affords(campaign.predicted_trial_s(config)):
+    # Decoded at once: a probe that fails may leave values out of the space, and those that follow with them.
+    for reason, config in [(reason, campaign.space.decode(row)) for reason, row in proposals]:
+        if campaign.findings.row(config) is None or not campaign.budget.affords(campaign.predicted_trial_s(config)):
             continue
         campaign.measure(config, reason)
         done += 1

@@ -33,7 +33,8 @@ class Findings:
     def __init__(self, request: TuneRequest, hardware: Hardware, space: SearchSpace, probes: list[Probe]) -> None:
         self.probes = probes
         self.memory = memory_metric(hardware.has_device)
-        self._request, self._hardware, self._space = request, hardware, space
+        self.space = space
+        self._request, self._hardware = request, hardware
 
     @property
     def limits(self) -> Limits:
@@ -92,7 +93,7 @@ class Findings:
     def row(self, config: TrainConfig) -> Rows | None:
         """Returns the canonical row of `config`, or None where it lies outside the space."""
         try:
-            row: Rows = self._space.canonical(self._space.encode(config)[None])[0]
+            row: Rows = self.space.canonical(self.space.encode(config)[None])[0]
         except ConfigError:
             return None
         return row

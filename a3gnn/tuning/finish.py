@@ -13,6 +13,7 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.campaign import Campaign
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.result import SearchSummary, TuneResult, compare, write_result
+from a3gnn.units import format_duration
 
 _VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
 
@@ -44,7 +45,16 @@ def finish(campaign: Campaign, choice: Choice, folder: Path, seconds: float) -> 
     against = compare(choice.measured, reference, campaign.findings.memory)
     if config != TrainConfig().canonical() and against:
         campaign.notify(f"    against the default: {against}")
+    campaign.notify(_describe(result.search))
     return result
+
+
+def _describe(search: SearchSummary) -> str:
+    text = f"search   {search.engine}, {search.evaluations:,} predictions in {format_duration(search.seconds)}"
+    if search.hypervolume_ratio is None:
+        return text
+    beside = f"; random search {search.random_ratio:.1%}" if search.random_ratio is not None else ""
+    return f"{text}: {search.hypervolume_ratio:.1%} of the exhaustive front's hypervolume{beside}"
 
 
 def _summary(campaign: Campaign) -> SearchSummary:

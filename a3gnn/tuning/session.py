@@ -20,7 +20,7 @@ from a3gnn.tuning.campaign import Campaign
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.pretrain import shipped_policy
 from a3gnn.tuning.request import TuneRequest
-from a3gnn.units import format_size
+from a3gnn.units import count, format_size
 
 #: A trial may take this share of a tune's time, and at least and at most so many seconds.
 _TRIAL_SHARE, _LEAST_TIMEOUT_S, _MOST_TIMEOUT_S = 1 / 3, 60.0, 1800.0
@@ -45,10 +45,10 @@ def open_campaign(
     notify(_describe(hardware))
     notify(
         f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features, "
-        f"{characteristics.num_train:,} train seeds; accuracy after {epochs} epochs"
+        f"{characteristics.num_train:,} train seeds; accuracy after {count(epochs, 'epoch')}"
     )
     if done:
-        notify(f"resuming after {probes} probes")
+        notify(f"resuming after {count(probes, 'probe')}")
     limits = request.limits(hardware, None)
     plan = TrialPlan(
         accuracy_epochs=epochs,

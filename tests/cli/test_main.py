@@ -67,7 +67,8 @@ def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
     out = tmp_path / "run"
     spec = "synthetic:nodes=800,degree=6,classes=3,features=16"
     options = ["--hidden", "16", "--fanouts", "4,4", "--accuracy-epochs", "1", "--max-accuracy-drop", "100"]
-    run = a3gnn("tune", "--dataset", spec, *options, "--budget", "2", "--out", str(out), "--json")
+    limit = ["--memory-limit", "1GiB", "--budget", "2"]
+    run = a3gnn("tune", "--dataset", spec, *options, *limit, "--out", str(out), "--json")
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
     assert found["search"]["engine"] == "ppo"
@@ -81,7 +82,9 @@ def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
         "train", "--config", str(out / "tuned.json"), "--epochs", "2", "--out", str(tmp_path / "m"), "--json"
     )
     assert trained.returncode == 0, trained.stderr
-    assert json.loads(trained.stdout)["config"] == found["config"]
+    result = json.loads(trained.stdout)
+    assert result["config"] == found["config"]
+    assert 0 < result["peak_host_bytes"] <= 2**30
 
 
 def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:

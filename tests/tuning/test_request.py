@@ -98,7 +98,7 @@ def test_a_budget_of_probes() -> None:
     budget = Budget(2)
     assert budget.affords(10_000)
     budget.record(1.0)
-    assert (budget.affords(), budget.describe()) == (True, "1 probes left")
+    assert (budget.affords(), budget.describe()) == (True, "1 probe left")
     budget.record(1.0)
     assert not budget.affords()
 
