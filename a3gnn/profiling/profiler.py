@@ -106,13 +106,15 @@ class Profiler:
         return found
 
     def repeat(self, config: TrainConfig, plan: TrialPlan | None = None) -> Measurement:
-        """Returns a new measurement of `config`, whatever is stored; it is not stored.
+        """Returns a new measurement of `config`, whatever is stored; it trains for its accuracy and is not stored.
 
         Args:
             config: What to measure.
             plan: How, and under which limits, if not as this profiler's plan says.
         """
-        config, plan = config.canonical(), plan or self.plan
+        return self._trial(config.canonical(), plan or self.plan, known_accuracy=None)
+
+    def _trial(self, config: TrainConfig, plan: TrialPlan, known_accuracy: Accuracy | None) -> Measurement:
         request = TrialRequest(
             config=config,
             task=self.task,
@@ -120,7 +122,7 @@ class Profiler:
             graph_folder=self._folder(),
             hardware=self.hardware,
             plan=plan,
-            known_accuracy=self._accuracies.get(config.learning_key()),
+            known_accuracy=known_accuracy,
         )
         created = datetime.now(UTC).isoformat(timespec="seconds")
         started = time.monotonic()
@@ -138,7 +140,8 @@ class Profiler:
         )
 
     def _run(self, config: TrainConfig) -> Measurement:
-        measurement = self.repeat(config)
+        config = config.canonical()
+        measurement = self._trial(config, self.plan, self._accuracies.get(config.learning_key()))
         self.store.add(measurement)
         self._learn(measurement)
         return measurement

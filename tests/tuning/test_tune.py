@@ -94,7 +94,7 @@ def test_partitions_that_can_not_be_made_are_left_out(tmp_path: Path) -> None:
 def test_the_chosen_configuration_trains(result: TuneResult, tmp_path: Path) -> None:
     # This process holds the tests' libraries as well; tests/cli trains in one of its own, under the limit.
     trained = train(result.folder / "tuned.json", epochs=2, out=tmp_path / "run", host_memory_limit=2**36)
-    assert trained.config == result.tuned.config
+    assert trained.config == TunedConfig.read(result.folder).config
     assert 0 < trained.test_accuracy <= 1
 
 
