@@ -9,8 +9,9 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-# OpenMP threads that spin at barriers stall each other for whole time slices as soon as the cores have other work, be
-# it a sampling thread of ours: a training step took 5 to 30 times longer. Read when torch is loaded.
+# OpenMP threads that spin at barriers stall each other for whole time slices once the cores have other work, be it a
+# sampling thread of ours. Sleeping ones make small steps about 1.4 times slower on an idle machine, and spare up to 18
+# times beside other work (benchmarks/wait_policy.py). Read when torch is loaded; what the environment says holds.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:

@@ -74,7 +74,7 @@ def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:
         (["--configs", "2"], "--dataset"),
         (["--dataset", SPEC, "--configs", "-1"], "--configs"),
         (["--dataset", SPEC, "--configs", "1", "--memory-limit", "lots"], "512MiB"),
-        (["--dataset", SPEC, "--configs", "1", "--memory-limit", "9MB"], "before it opens a graph, got 8.58 MiB"),
+        (["--dataset", SPEC, "--configs", "1", "--memory-limit", "9MB"], "before it trains anything, got 8.58 MiB"),
         (["--dataset", "nothing.npz", "--configs", "1"], "nothing.npz"),
     ],
 )
