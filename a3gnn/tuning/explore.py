@@ -21,6 +21,8 @@ def measure_references(campaign: Campaign) -> None:
         if all(probe.measurement.config != frugal for probe in campaign.findings.probes):
             campaign.notify("the default configuration does not fit; its twin that reads from disk is measured")
             campaign.measure(frugal, "default")
+        if campaign.findings.reference_accuracy is None:
+            campaign.notify("that does not fit either: the best measured accuracy stands in for the default's")
     campaign.learn()
 
 

@@ -38,8 +38,13 @@ class Findings:
 
     @property
     def limits(self) -> Limits:
-        """The limits, with the least accuracy once the reference accuracy is measured."""
-        return self._request.limits(self._hardware, self.reference_accuracy)
+        """The limits, with the least accuracy once there is one to compare with.
+
+        That is the default's; where the default does not fit, the best that was measured stands in for it.
+        """
+        best = max((metrics.test_accuracy for _, metrics in self.measured()), default=None)
+        reference = self.reference_accuracy
+        return self._request.limits(self._hardware, best if reference is None else reference)
 
     @property
     def default(self) -> Probe | None:

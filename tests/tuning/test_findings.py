@@ -1,0 +1,86 @@
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
+from a3gnn.objectives import Priority
+from a3gnn.tuning.findings import Findings
+from a3gnn.tuning.journal import Probe
+from a3gnn.tuning.request import TuneRequest
+
+MiB = 2**20
+
+
+@pytest.fixture
+def findings(tiny_graph: Graph, hardware: Hardware) -> Findings:
+    request = TuneRequest(
+        spec="synthetic:",
+        task=Task(),
+        priority=Priority.parse("throughput"),
+        memory_limit=400 * MiB,
+        host_memory_limit=None,
+        max_accuracy_drop=2.0,
+        budget=5,
+        engine="ppo",
+    )
+    return Findings(request, hardware, request.space(tiny_graph.characteristics(), hardware), [])
+
+
+@pytest.fixture
+def make_probe(tiny_graph: Graph, hardware: Hardware) -> Callable[..., Probe]:
+    def make(config: TrainConfig, outcome: Metrics | Failure) -> Probe:
+        graph, created = tiny_graph.characteristics(), "2026-01-01T00:00:00+00:00"
+        return Probe(
+            "front",
+            {},
+            Measurement(config.canonical(), Task(), graph, hardware, outcome, 1, 1.0, MEASUREMENT_VERSION, created),
+        )
+
+    return make
+
+
+def test_without_a_reference_the_best_measured_accuracy_is_kept(findings, make_probe, make_metrics) -> None:
+    too_much = Failure(FailureKind.OUT_OF_MEMORY, "passed the limit")
+    findings.probes.append(make_probe(TrainConfig(), too_much))
+    assert findings.reference_accuracy is None
+    fast = make_metrics(throughput=9.0, host=300 * MiB, accuracy=0.4)
+    good = make_metrics(throughput=1.0, host=310 * MiB, accuracy=0.9)
+    findings.probes.append(make_probe(TrainConfig(batch_size=128, num_partitions=8), fast))
+    assert findings.best()[1] == fast
+    findings.probes.append(make_probe(TrainConfig(batch_size=64), good))
+    assert findings.limits.least_accuracy == pytest.approx(0.88)
+    assert findings.best()[1] == good
+
+
+def test_the_reference_is_the_default_or_what_trains_like_it(findings, make_probe, make_metrics) -> None:
+    twin = TrainConfig(feature_tier="disk")
+    findings.probes.append(make_probe(twin, make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)))
+    findings.probes.append(
+        make_probe(TrainConfig(batch_size=64), make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.9))
+    )
+    assert findings.reference_accuracy == 0.7
+    assert findings.limits.least_accuracy == pytest.approx(0.68)
+
+
+def test_what_lies_outside_the_space_is_not_eligible(findings, make_probe, make_metrics) -> None:
+    metrics = make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)
+    findings.probes.append(make_probe(TrainConfig(batch_size=64), metrics))
+    assert findings.best() is not None
+    findings.space = findings.space.fix("batch_size", 128)
+    assert findings.best() is None
+    assert len(findings.feasible()) == 1
+
+
+def test_the_hypervolume_grows_with_the_front(findings, make_probe, make_metrics) -> None:
+    assert findings.hypervolume() == 0
+    first = make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)
+    findings.probes.append(make_probe(TrainConfig(batch_size=64), first))
+    before = findings.hypervolume()
+    findings.probes.append(
+        make_probe(TrainConfig(batch_size=128), dataclasses.replace(first, throughput_epochs_per_s=2.0))
+    )
+    assert findings.hypervolume() > before > 0
