@@ -79,15 +79,15 @@ class SearchSpace:
     def for_machine(cls, graph: GraphCharacteristics, hardware: Hardware) -> Self:
         """Returns the default space of `graph` on `hardware`.
 
-        Batch sizes above the first that holds every train seed, and devices that are not there, are left out.
+        Of the batch sizes that hold every train seed, which run identically, the largest stands for all: it is the
+        default's, so that the default lies in the space. Devices that are not there are left out.
         """
         knobs = {knob.name: knob for knob in KNOBS}
         sizes = knobs["batch_size"].values
-        enough = next((size for size in sizes if size >= graph.num_train), sizes[-1])
         workers = np.geomspace(1, max(4, hardware.num_cores), 4).round().astype(int)
         rows, index = graph.row_bytes * graph.num_nodes, CACHE_INDEX_BYTES * graph.num_nodes
         values = {
-            "batch_size": tuple(size for size in sizes if size <= enough),
+            "batch_size": tuple(dict.fromkeys([*(size for size in sizes if size < graph.num_train), sizes[-1]])),
             "sampling_device": DEVICES if hardware.has_device else ("cpu",),
             "num_workers": tuple(int(n) for n in workers),
             "cache_bytes": (0, *(int(share * rows + index) for share in CACHE_SHARES)),

@@ -49,7 +49,7 @@ def test_without_a_reference_the_best_measured_accuracy_is_kept(findings, make_p
     assert findings.reference_accuracy is None
     fast = make_metrics(throughput=9.0, host=300 * MiB, accuracy=0.4)
     good = make_metrics(throughput=1.0, host=310 * MiB, accuracy=0.9)
-    findings.probes.append(make_probe(TrainConfig(batch_size=128, num_partitions=8), fast))
+    findings.probes.append(make_probe(TrainConfig(num_partitions=8), fast))
     assert findings.best()[1] == fast
     findings.probes.append(make_probe(TrainConfig(batch_size=64), good))
     assert findings.limits.least_accuracy == pytest.approx(0.88)
@@ -70,7 +70,7 @@ def test_what_lies_outside_the_space_is_not_eligible(findings, make_probe, make_
     metrics = make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)
     findings.probes.append(make_probe(TrainConfig(batch_size=64), metrics))
     assert findings.best() is not None
-    findings.space = findings.space.fix("batch_size", 128)
+    findings.space = findings.space.fix("batch_size", 256)
     assert findings.best() is None
     assert len(findings.feasible()) == 1
 
@@ -84,3 +84,9 @@ def test_the_hypervolume_grows_with_the_front(findings, make_probe, make_metrics
         make_probe(TrainConfig(batch_size=128), dataclasses.replace(first, throughput_epochs_per_s=2.0))
     )
     assert findings.hypervolume() > before > 0
+
+
+def test_the_default_is_eligible_however_small_the_graph(findings, make_probe, make_metrics) -> None:
+    findings.probes.append(make_probe(TrainConfig(), make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)))
+    assert findings.best() is not None
+    assert findings.best()[0] is findings.default
