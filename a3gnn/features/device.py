@@ -32,6 +32,7 @@ class DeviceFeatures:
         self.device = device
         self.num_features = host.num_features
         self.is_sparse = False
+        self.can_aggregate = False
         self.cache_bytes = tier.nbytes
         self._host = host
         self._split = tier.split
@@ -57,7 +58,8 @@ class DeviceFeatures:
         if len(places):
             x.index_copy_(0, self._index(places_at), self._rows.index_select(0, self._index(places)).float())
         if len(misses):
-            x.index_copy_(0, self._index(misses_at), self._host.read(misses, self._staging(len(misses))).x.to(x.device))
+            missed = self._host.read(misses, self._staging(len(misses))).x.to(x.device, non_blocking=True)
+            x.index_copy_(0, self._index(misses_at), missed)
         return Rows(x, len(places))
 
     def _index(self, places: NDArray[np.int32]) -> torch.Tensor:

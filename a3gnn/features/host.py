@@ -7,10 +7,14 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
+from a3gnn.features.aggregate import Aggregator, aggregate, gather, input_width
 from a3gnn.features.cache import Tier
 from a3gnn.features.csr import csr
 from a3gnn.features.result import Rows
+from a3gnn.features.row_kernels import locate, relocate
 from a3gnn.features.rows import Csr, DenseRows, FeatureRows, SparseRows, widened
+from a3gnn.features.table import RowTable, blank_row
+from a3gnn.sampling.subgraph import Block
 
 #: Where rows come from in one read: the rows, which of them, and to which rows of the output.
 Route = list[tuple[FeatureRows, NDArray[np.int32], NDArray[np.int32]]]
@@ -55,6 +59,11 @@ class HostFeatures:
         return isinstance(self._base, SparseRows)
 
     @property
+    def can_aggregate(self) -> bool:
+        """Whether `read_aggregated` works: the rows are dense."""
+        return not self.is_sparse
+
+    @property
     def cache_bytes(self) -> int:
         """What the cache really takes, its map included."""
         return self._cache.nbytes if self._cache else 0
@@ -85,11 +94,56 @@ class HostFeatures:
         Raises:
             UsageError: An id is out of range, or `out` has another shape or dtype.
         """
+        self._check(ids)
+        if isinstance(self._base, SparseRows):
+            routes, hits = self._routes(ids)
+            return Rows(self._sparse(len(ids), routes), hits)
+        table, hits = self._table(ids, self._base)
+        x = _output(out, (len(ids), self.num_features))
+        gather(table, x.numpy())
+        return Rows(x, hits)
+
+    def read_aggregated(
+        self, ids: NDArray[np.int32], block: Block, aggregator: Aggregator, out: torch.Tensor | None = None
+    ) -> Rows:
+        """Returns what the input layer's destinations need of the rows of `ids`, and how many the cache served.
+
+        One pass over the rows, which are never copied by themselves. Safe to call from several threads.
+
+        Args:
+            ids: Global ids of the block's sources, int32.
+            block: The input layer's.
+            aggregator: mean gives (num_dst, 2 num_features), the mean and the own row; sum and gcn (num_dst,
+                num_features), the own row included.
+            out: Where it goes, float32, contiguous; None takes fresh memory.
+
+        Raises:
+            UsageError: The rows are sparse, an id is out of range, or `out` has another shape or dtype.
+        """
+        self._check(ids)
+        if not isinstance(self._base, DenseRows):
+            raise UsageError("read_aggregated needs dense features, got sparse ones; read them and aggregate later")
+        table, hits = self._table(ids, self._base)
+        x = _output(out, (block.num_dst, input_width(aggregator, self.num_features)))
+        aggregate(aggregator, table, block.indptr, block.indices, x.numpy())
+        return Rows(x, hits)
+
+    def _check(self, ids: NDArray[np.int32]) -> None:
         # The kernels check no bounds.
         if len(ids) and (ids.min() < 0 or ids.max() >= self._num_nodes):
             raise UsageError(f"ids must be in [0, {self._num_nodes}), got ids from {ids.min()} to {ids.max()}")
-        routes, hits = self._routes(ids)
-        return Rows(self._sparse(len(ids), routes) if self.is_sparse else self._dense(len(ids), routes, out), hits)
+
+    def _table(self, ids: NDArray[np.int32], base: DenseRows) -> tuple[RowTable, int]:
+        """Returns where the row of each of `ids` lies, in the fastest tier that has it, and how many the cache has."""
+        addresses = np.empty(len(ids), dtype=np.int64)
+        owners, row_bytes, hits = [base.array], base.array.strides[0], 0
+        locate(base.array.ctypes.data, row_bytes, ids, addresses)
+        for tier in (self._resident, self._cache):
+            if tier is not None and isinstance(tier.rows, DenseRows):
+                owners.append(tier.rows.array)
+                found = relocate(tier.rows.array.ctypes.data, row_bytes, tier.position, ids, addresses)
+                hits = found if tier is self._cache else 0
+        return RowTable(addresses, blank_row(base.array), tuple(owners)), hits
 
     def _routes(self, ids: NDArray[np.int32]) -> tuple[Route, int]:
         where = np.arange(len(ids), dtype=np.int32)
@@ -100,17 +154,6 @@ class HostFeatures:
                 routes.append((tier.rows, places, places_at))
         hits = len(routes[0][1]) if self._cache else 0
         return [*routes, (self._base, ids, where)], hits
-
-    def _dense(self, count: int, routes: Route, out: torch.Tensor | None) -> torch.Tensor:
-        shape = (count, self.num_features)
-        x = torch.empty(shape, dtype=torch.float32) if out is None else out
-        if x.shape != shape or x.dtype != torch.float32:
-            raise UsageError(f"out must be float32 of shape {shape}, got {x.dtype} of shape {tuple(x.shape)}")
-        target = x.numpy()
-        for rows, ids, where in routes:
-            if isinstance(rows, DenseRows):
-                rows.fill(ids, where, target)
-        return x
 
     def _sparse(self, count: int, routes: Route) -> torch.Tensor:
         sparse = [(rows, ids, where) for rows, ids, where in routes if isinstance(rows, SparseRows)]
@@ -126,3 +169,10 @@ class HostFeatures:
         columns = torch.from_numpy(out.indices)
         values = torch.from_numpy(widened(out.data))
         return csr(crow, columns.to(crow.dtype), values, (count, self.num_features))
+
+
+def _output(out: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor:
+    x = torch.empty(shape, dtype=torch.float32) if out is None else out
+    if x.shape != shape or x.dtype != torch.float32 or not x.is_contiguous():
+        raise UsageError(f"out must be contiguous float32 of shape {shape}, got {x.dtype} of shape {tuple(x.shape)}")
+    return x

@@ -1,7 +1,4 @@
-"""Compiled kernels of the feature store: routing ids to tiers, and copying rows. All release the GIL.
-
-One thread a call: worker threads gather side by side, and OpenMP teams beneath them would crowd each other out.
-"""
+"""Compiled kernels of the feature store: routing ids to tiers, and copying sparse rows. All release the GIL."""
 
 from __future__ import annotations
 
@@ -10,6 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from a3gnn.features.intrinsics import widened
 
 
 @njit(cache=True, nogil=True)
@@ -38,41 +37,10 @@ def split(
 
 
 @njit(cache=True, nogil=True)
-def gather_single(
-    rows: NDArray[np.float32], ids: NDArray[np.int32], where: NDArray[np.int32], out: NDArray[np.float32]
-) -> None:
-    """Copies `rows[ids]` to `out[where]`."""
-    for i in range(len(ids)):
-        # As far as the compiler knows, `out` may overlap `where`: indexed in the inner loop, no copy is vectorised.
-        row, target = rows[ids[i]], out[where[i]]
-        for j in range(len(row)):
-            target[j] = row[j]
-
-
-@njit(cache=True, nogil=True)
-def gather_half(
-    rows: NDArray[np.uint16], ids: NDArray[np.int32], where: NDArray[np.int32], out: NDArray[np.float32]
-) -> None:
-    """Copies `rows[ids]`, the bits of float16, to `out[where]` as float32."""
-    for i in range(len(ids)):
-        row, target = rows[ids[i]], out[where[i]]
-        for j in range(len(row)):
-            target[j] = single(row[j])
-
-
-@njit(cache=True, nogil=True)
 def widen(halves: NDArray[np.uint16], out: NDArray[np.float32]) -> None:
     """Copies `halves`, the bits of float16, to `out` as float32; both of one dimension."""
     for i in range(len(halves)):
-        out[i] = single(halves[i])
-
-
-@njit(cache=True, nogil=True)
-def single(bits: np.uint16) -> Any:
-    """Returns the float32 of a finite float16's bits (numba has no float16 on the CPU), subnormal numbers included."""
-    sign = (np.uint32(bits) & np.uint32(0x8000)) << np.uint32(16)
-    magnitude = (np.uint32(bits) & np.uint32(0x7FFF)) << np.uint32(13)
-    return np.uint32(sign | magnitude).view(np.float32) * np.float32(2.0**112)
+        out[i] = widened(halves[i])
 
 
 @njit(cache=True, nogil=True)

@@ -33,6 +33,10 @@ class FeatureStore(Protocol):
         """Whether `read` answers torch's sparse CSR."""
 
     @property
+    def can_aggregate(self) -> bool:
+        """Whether the store has `read_aggregated`, as `HostFeatures` of dense rows has."""
+
+    @property
     def device(self) -> str:
         """Where `read`'s rows lie: cpu or cuda."""
 

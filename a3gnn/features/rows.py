@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.features.kernels import gather_csr, gather_half, gather_single, row_lengths, widen
+from a3gnn.features.kernels import gather_csr, row_lengths, widen
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.sampling.views import readonly
 
@@ -48,11 +48,6 @@ class DenseRows:
     def copied(self) -> DenseRows:
         """Returns a copy of all rows in anonymous memory."""
         return DenseRows(readonly(np.array(self.array)))
-
-    def fill(self, ids: NDArray[np.int32], where: NDArray[np.int32], out: NDArray[np.float32]) -> None:
-        """Writes the rows of `ids` to `out[where]`."""
-        gather = gather_half if self.array.dtype == np.float16 else gather_single
-        gather(_bits(self.array), ids, where, out)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
+from a3gnn.features.aggregate import AGGREGATORS
 from a3gnn.features.cache import Tier, cached_nodes
 from a3gnn.features.device import DeviceFeatures
 from a3gnn.features.host import HostFeatures
@@ -13,6 +14,7 @@ from a3gnn.features.result import FeatureStore
 from a3gnn.features.rows import rows_of
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.sampling.subgraph import Block
 
 
 def open_features(
@@ -61,3 +63,6 @@ def warm_up() -> None:
         sparse = SparseFeatures(np.ones(2, dtype=dtype), columns, indptr, (2, 1))
         for features in (dense, sparse):
             HostFeatures(rows_of(features), 2, 1, cached=one).read(ids)
+        block = Block(one.repeat(2), one[:0], 2, 1)
+        for aggregator in AGGREGATORS:
+            HostFeatures(rows_of(dense), 2, 1, cached=one).read_aggregated(ids, block, aggregator)

@@ -10,11 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from a3gnn.errors import UsageError
+from a3gnn.features.aggregate import Aggregator
 from a3gnn.measurement import StageSeconds
+from a3gnn.runtime.upload import Arrival
 from a3gnn.sampling.subgraph import Subgraph
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+
+_TENSORS = ("x", "y", "indptr", "indices")
 
 
 class TorchBlock(NamedTuple):
@@ -37,13 +43,16 @@ class MiniBatch:
         epoch: Epoch, from 0.
         index: Place in the epoch, from 0.
         subgraph: Ids and structure, on the host.
-        x: Features of `subgraph.n_id`, float32, shape (num_nodes, num_features), dense or sparse CSR.
+        x: Features of `subgraph.n_id`, float32, shape (num_nodes, num_features), dense or sparse CSR; or, where an
+            `aggregator` is named, what the input layer's destinations need of them (`HostFeatures.read_aggregated`).
         y: Labels of the seeds, int64, shape (num_seeds,).
         indptr: `subgraph.indptr` as a tensor beside `x`.
         indices: `subgraph.indices` as a tensor beside `x`.
-        hits: Rows of `x` that the cache served.
+        hits: Rows of features that the cache served.
         seconds: Work done so far, by stage; `train` is the trainer's to fill in.
         graph_labels: Labels of the whole graph, int64, not copied.
+        aggregator: The aggregator that `x` has been through; None for features as they are.
+        arrival: When the copy to a CUDA device began and ended; None on the host.
     """
 
     epoch: int
@@ -56,6 +65,8 @@ class MiniBatch:
     hits: int
     seconds: StageSeconds
     graph_labels: NDArray[np.int64]
+    aggregator: Aggregator | None = None
+    arrival: Arrival | None = None
 
     @property
     def num_seeds(self) -> int:
@@ -79,10 +90,15 @@ class MiniBatch:
         edges = int(self.subgraph.indptr[num_dst])
         return TorchBlock(self.indptr[: num_dst + 1], self.indices[:edges], num_src, num_dst)
 
+    def pinned(self) -> MiniBatch:
+        """Returns the mini-batch with its dense tensors on the host page-locked, for copies that don't block."""
+        names = [name for name in _TENSORS if getattr(self, name).device.type == "cpu"]
+        dense = [name for name in names if not getattr(self, name).is_sparse_csr]
+        return dataclasses.replace(self, **{name: getattr(self, name).pin_memory() for name in dense})
+
     def to(self, device: str | torch.device, non_blocking: bool = False) -> MiniBatch:
         """Returns the mini-batch with its tensors on `device`; tensors that are there already are shared."""
-        names = ("x", "y", "indptr", "indices")
-        moved = {name: getattr(self, name).to(device, non_blocking=non_blocking) for name in names}
+        moved = {name: getattr(self, name).to(device, non_blocking=non_blocking) for name in _TENSORS}
         return dataclasses.replace(self, **moved)
 
     def to_pyg(self) -> Data:
@@ -90,9 +106,17 @@ class MiniBatch:
 
         A `Data` with x (dense), y of all nodes, edge_index (sources, targets) in local ids, n_id and batch_size; the
         seeds are the first `batch_size` nodes.
+
+        Raises:
+            UsageError: The features have been aggregated.
         """
         from torch_geometric.data import Data
 
+        if self.aggregator is not None:
+            raise UsageError(
+                f"to_pyg needs every node's features, got their {self.aggregator}; "
+                "leave the pipeline's aggregator out, as Loader does"
+            )
         device, subgraph = self.x.device, self.subgraph
         rows = torch.arange(len(subgraph.indptr) - 1, device=device)
         targets = rows.repeat_interleave(self.indptr.diff().long(), output_size=subgraph.num_edges)

@@ -17,12 +17,10 @@ class BufferPool:
 
     Args:
         width: Columns.
-        pinned: Whether buffers are page-locked, for copies to a device.
     """
 
-    def __init__(self, width: int, pinned: bool = False) -> None:
+    def __init__(self, width: int) -> None:
         self._width = width
-        self._pinned = pinned
         self._free: deque[torch.Tensor] = deque()
         self._rows = 0
 
@@ -36,7 +34,7 @@ class BufferPool:
             self._rows = max(self._rows, int(rows * _SLACK))
             # The short one goes before the long one comes, so that both are never held at once.
             del buffer
-            buffer = torch.empty((max(self._rows, rows), self._width), pin_memory=self._pinned)
+            buffer = torch.empty((max(self._rows, rows), self._width))
         return buffer[:rows]
 
     def give(self, taken: torch.Tensor) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import DeviceError, UsageError
+from a3gnn.features.aggregate import Aggregator, input_width
 from a3gnn.features.result import FeatureStore
 from a3gnn.features.store import open_features
 from a3gnn.graphs.graph import Graph
@@ -26,6 +27,7 @@ from a3gnn.runtime.device_sampler import DeviceSampler
 from a3gnn.runtime.overlap import ordered_map
 from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.runtime.stages import Sampled, Sampler, Stages
+from a3gnn.runtime.turns import Cores, Turns
 from a3gnn.sampling.sampler import NeighbourSampler
 
 # Partitions are a property of the graph: runs of any seed share the stored ones.
@@ -39,7 +41,8 @@ class Pipeline:
     * mode1: `num_workers` threads sample and gather; as many mini-batches wait or are under way.
     * mode2: the threads only sample; the caller's thread gathers, so that one mini-batch's features are held.
 
-    All give bit-identical mini-batches. Parts are trained one after the other, without overlap from one to the next.
+    All give bit-identical mini-batches. Whether workers and training use the cores at once or in turn is found by
+    measurement (`Turns`). Parts are trained one after the other, without overlap from one to the next.
 
     Args:
         graph: The graph.
@@ -50,6 +53,8 @@ class Pipeline:
         reuse_buffers: Whether a mini-batch's `x` is overwritten after the next one has been asked for.
         input_nodes: Seeds, int32, distinct; the train nodes by default.
         shuffle: Whether seeds are shuffled, anew for every epoch.
+        aggregator: What the model's input layer makes of in-neighbours' features. Where the host can do that while it
+            gathers, mini-batches carry the outcome and say so (`MiniBatch.aggregator`); else they carry the features.
 
     Attributes:
         store: The features.
@@ -70,6 +75,7 @@ class Pipeline:
         reuse_buffers: bool = True,
         input_nodes: NDArray[np.int32] | None = None,
         shuffle: bool = True,
+        aggregator: Aggregator | None = None,
     ) -> None:
         _check_devices(config, device)
         self._config = config.canonical()
@@ -85,9 +91,12 @@ class Pipeline:
         self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
         self.store: FeatureStore = open_features(graph, self._config, self._parts, device)
         sampler = self._sampler(indptr, indices, fanouts)
-        on_host = reuse_buffers and not self.store.is_sparse and self.store.device == "cpu"
-        buffers = BufferPool(graph.num_features, pinned=device != "cpu") if on_host else None
-        self._stages = Stages(sampler, self.store, graph.labels, device, buffers)
+        on_host = reuse_buffers and not self.store.is_sparse and device == "cpu"
+        aggregator = aggregator if self.store.can_aggregate else None
+        width = input_width(aggregator, graph.num_features)
+        buffers = BufferPool(width) if on_host else None
+        self._stages = Stages(sampler, self.store, graph.labels, device, buffers, aggregator)
+        self._turns = Turns()
         self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[MiniBatch]:
@@ -130,12 +139,30 @@ class Pipeline:
                     self._stages.release(batch)
 
     def _run(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
-        workers, stages = self._config.num_workers, self._stages
-        if self._config.parallel_mode == "mode1":
-            return ordered_map(partial(stages.complete, epoch), planned, workers)
-        if self._config.parallel_mode == "mode2":
-            return _gathered(stages, ordered_map(partial(stages.sample, epoch), planned, workers))
-        return (stages.complete(epoch, batch) for batch in planned)
+        stages, mode = self._stages, self._config.parallel_mode
+        if mode == "sequential":
+            return (stages.complete(epoch, batch) for batch in planned)
+        work = partial(stages.complete if mode == "mode1" else stages.sample, epoch)
+        return self._overlapped(work, planned)
+
+    def _overlapped(
+        self, work: Callable[[PlannedBatch], MiniBatch | Sampled], planned: Iterable[PlannedBatch]
+    ) -> Generator[MiniBatch, None, None]:
+        cores, stages = Cores(self._turns), self._stages
+
+        def on_worker(batch: PlannedBatch) -> MiniBatch | Sampled:
+            with cores.at_work():
+                return work(batch)
+
+        # A traceback keeps this frame, and so the workers, unless they are closed here.
+        with closing(ordered_map(on_worker, planned, self._config.num_workers)) as results:
+            try:
+                for result in results:
+                    cores.take()
+                    yield stages.gather(result) if isinstance(result, Sampled) else result
+                    cores.next()
+            finally:
+                cores.leave()
 
     def _sampler(self, indptr: NDArray[np.int64], indices: NDArray[np.int32], fanouts: Sequence[int]) -> Sampler:
         cached = np.zeros(len(indptr) - 1, dtype=np.bool_)
@@ -144,13 +171,6 @@ class Pipeline:
         if self._config.sampling_device == "cuda":
             make = partial(DeviceSampler, device="cuda")
         return make(indptr, indices, fanouts, seed=self._seed, bias_rate=self._config.bias_rate, cached=cached)
-
-
-def _gathered(stages: Stages, samples: Generator[Sampled, None, None]) -> Generator[MiniBatch, None, None]:
-    # A traceback keeps this frame, and so the workers behind `samples`, unless they are closed here.
-    with closing(samples):
-        for sampled in samples:
-            yield stages.gather(sampled)
 
 
 def _check_devices(config: TrainConfig, device: str) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
@@ -13,11 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from a3gnn.features.result import FeatureStore
+from a3gnn.features.aggregate import Aggregator, input_width
+from a3gnn.features.host import HostFeatures
+from a3gnn.features.result import FeatureStore, Rows
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.buffers import BufferPool
 from a3gnn.runtime.plan import PlannedBatch
+from a3gnn.runtime.upload import Arrival, Upload
 from a3gnn.sampling.subgraph import Subgraph
 
 
@@ -46,18 +46,27 @@ class Stages:
         store: Serves features.
         labels: Of the whole graph, int64.
         device: Where mini-batches are trained.
-        buffers: Memory for dense features on the host; None takes fresh memory a mini-batch.
+        buffers: Memory for dense features, where they are trained on the host and the caller lets go of them in time;
+            None takes fresh memory a mini-batch.
+        aggregator: What to make of the features for the input layer; None leaves them as they are.
     """
 
     def __init__(
-        self, sampler: Sampler, store: FeatureStore, labels: NDArray[np.int64], device: str, buffers: BufferPool | None
+        self,
+        sampler: Sampler,
+        store: FeatureStore,
+        labels: NDArray[np.int64],
+        device: str,
+        buffers: BufferPool | None,
+        aggregator: Aggregator | None = None,
     ) -> None:
         self._sampler = sampler
         self._store = store
         self._labels = labels
         self._device = torch.device(device)
         self._buffers = buffers
-        self._streams = threading.local()
+        self._aggregator = aggregator
+        self._upload = None if self._device.type == "cpu" else Upload(self._device)
 
     def sample(self, epoch: int, planned: PlannedBatch) -> Sampled:
         """Returns the sampled ids of `planned`."""
@@ -66,50 +75,54 @@ class Stages:
         return Sampled(epoch, planned.index, subgraph, perf_counter() - begin)
 
     def gather(self, sampled: Sampled) -> MiniBatch:
-        """Returns the mini-batch with its features and labels, on the device."""
-        subgraph = sampled.subgraph
-        with self._copy_stream():
-            begin = perf_counter()
-            buffer = self._buffers.take(subgraph.num_nodes) if self._buffers else None
-            x, hits = self._store.read(subgraph.n_id, buffer)
-            y = torch.from_numpy(np.asarray(self._labels)[subgraph.n_id[: subgraph.num_seeds]])
-            gathered = perf_counter()
-            structure = (torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices))
-            seconds = StageSeconds(sampled.seconds, gathered - begin, 0.0, 0.0)
-            epoch, index, labels = sampled.epoch, sampled.index, self._labels
-            batch = MiniBatch(epoch, index, subgraph, x, y, *structure, hits, seconds, labels)
-            if self._device.type == "cpu":
-                return batch
-            moved = batch.to(self._device)
-            if buffer is not None and self._buffers:
-                self._buffers.give(buffer)
-        moved.seconds = StageSeconds(sampled.seconds, gathered - begin, perf_counter() - gathered, 0.0)
+        """Returns the mini-batch with its features and labels, on the device or on their way there."""
+        if self._upload is None:
+            return self._on_host(sampled)
+        with self._upload.stream() as stream:
+            batch = self._on_host(sampled).pinned()
+            begin = self._upload.mark(stream)
+            moved = batch.to(self._device, non_blocking=True)
+            moved.arrival = Arrival(begin, self._upload.mark(stream))
         return moved
+
+    def _on_host(self, sampled: Sampled) -> MiniBatch:
+        """Returns the mini-batch on the host; rows that the device caches are there already."""
+        begin = perf_counter()
+        subgraph = sampled.subgraph
+        x, hits = self._read(subgraph)
+        y = torch.from_numpy(np.asarray(self._labels)[subgraph.n_id[: subgraph.num_seeds]])
+        seconds = StageSeconds(sampled.seconds, perf_counter() - begin, 0.0, 0.0)
+        structure = (torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices))
+        place = (sampled.epoch, sampled.index, subgraph)
+        return MiniBatch(*place, x, y, *structure, hits, seconds, self._labels, self._aggregator)
 
     def complete(self, epoch: int, planned: PlannedBatch) -> MiniBatch:
         """Returns the mini-batch of `planned`: sample, then gather."""
         return self.gather(self.sample(epoch, planned))
 
     def arrive(self, batch: MiniBatch) -> None:
-        """Tells the allocator that the caller's stream uses `batch`, which another stream made."""
-        if self._device.type == "cuda":
-            for tensor in (batch.x, batch.y, batch.indptr, batch.indices):
-                if not tensor.is_sparse_csr:
-                    tensor.record_stream(torch.cuda.current_stream(self._device))
+        """Lets the caller's stream wait for `batch`, if that is on its way to a device."""
+        if batch.arrival is not None:
+            batch.arrival.wait((batch.x, batch.y, batch.indptr, batch.indices))
 
     def release(self, batch: MiniBatch) -> None:
         """Takes back the buffer of `batch`, whose features the caller no longer reads."""
-        if self._buffers and self._device.type == "cpu":
+        if self._buffers:
             self._buffers.give(batch.x)
 
-    @contextlib.contextmanager
-    def _copy_stream(self) -> Iterator[None]:
-        """Copies of a thread go through a CUDA stream of its own, so that they don't wait for kernels that train."""
-        if self._device.type != "cuda":
-            yield
-            return
-        if not hasattr(self._streams, "own"):
-            self._streams.own = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        with torch.cuda.stream(self._streams.own):
-            yield
-            self._streams.own.synchronize()
+    def _read(self, subgraph: Subgraph) -> Rows:
+        """Returns what the input layer reads."""
+        block = subgraph.block(0)
+        buffer = self._buffer(block.num_src if self._aggregator is None else block.num_dst)
+        if self._aggregator is None or not isinstance(self._store, HostFeatures):
+            return self._store.read(subgraph.n_id, buffer)
+        return self._store.read_aggregated(subgraph.n_id, block, self._aggregator, buffer)
+
+    def _buffer(self, rows: int) -> torch.Tensor | None:
+        """Returns memory for dense rows on the host; None where they are sparse, on the device, or the caller's own."""
+        if self._buffers:
+            return self._buffers.take(rows)
+        if self._upload is None or self._store.is_sparse or self._store.device != "cpu":
+            return None
+        # torch keeps page-locked memory and hands it out again once the copies out of it have ended: that is the ring.
+        return torch.empty((rows, input_width(self._aggregator, self._store.num_features)), pin_memory=True)

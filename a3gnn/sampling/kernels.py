@@ -1,4 +1,4 @@
-"""Compiled kernels of the sampler: rows' bounds, picks of a row, relabelling.
+"""Compiled kernels of the sampler: rows' bounds, hops, relabelling.
 
 Rows go through in chunks, each pass asking for the memory that the next one reads; without that the reads' latencies
 add up. All kernels release the GIL.
@@ -10,16 +10,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from a3gnn.sampling.pick_kernels import pick_a_res, pick_rejection, pick_scan, pick_two_bucket
 from a3gnn.sampling.prefetch import prefetch
-from a3gnn.sampling.random import below, fold, uniform
+from a3gnn.sampling.random import below, fold
 
 #: Of each row of a hop: where it begins in `indices` (int64), its degree and how many of it are cached (int32).
 Bounds = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
-#: How a hop is drawn: cached mask (bool, shape (num_nodes,) for A-Res, else empty), bias rate, fanout, key.
-Draw = tuple[NDArray[np.bool_], float, int, np.uint64]
+#: How a hop is drawn: cached mask (bool, shape (num_nodes,); empty for two buckets), bias rate, fanout, key, A-Res.
+Draw = tuple[NDArray[np.bool_], float, int, np.uint64, bool]
 
 _AHEAD = 16
 _CHUNK = 32
+# Rejection reads a row's slots at random; a row of at most so many fanouts is cheaper read as a whole.
+_SCANNED_FANOUTS = 3
 
 
 @njit(cache=True, nogil=True)
@@ -77,61 +80,28 @@ def row_bounds(
 
 
 @njit(cache=True, nogil=True)
-def pick_two_bucket(
-    stream: np.uint64, cached: int, degree: int, bias: float, fanout: int, picks: NDArray[np.int32]
+def ask_rows(
+    rows: tuple[int, int], indices: NDArray[np.int32], nodes: NDArray[np.int32], bounds: Bounds, draw: Draw
 ) -> None:
-    """Fills `picks`, int32, shape (fanout,), with distinct offsets in [0, degree).
-
-    The first `cached` offsets weigh `bias`, the others 1. The law of weighted sampling without replacement (A3GNN,
-    Algorithm 2) in O(fanout) draws: only two weights exist, so the buckets are drawn one by one by their remaining
-    weight, then members uniformly within (Floyd's algorithm). Picks are a set: their order is not random. Needs
-    degree > fanout.
-    """
-    taken = 0
-    if cached > 0:
-        inside, outside = np.float64(cached), np.float64(degree - cached)
-        for i in range(fanout):
-            if uniform(stream, i) * (bias * inside + outside) < bias * inside:
-                inside -= 1.0
-                taken += 1
-            else:
-                outside -= 1.0
-    for i in range(fanout):
-        low = 0 if i < taken else cached
-        size = cached - taken + i + 1 if i < taken else degree - cached - fanout + i + 1
-        pick = low + below(stream, fanout + i, size)
-        clash = False
-        for j in range(i):
-            clash |= picks[j] == pick
-        picks[i] = low + size - 1 if clash else pick
-
-
-@njit(cache=True, nogil=True)
-def pick_a_res(
-    stream: np.uint64,
-    neighbours: NDArray[np.int32],
-    mask: NDArray[np.bool_],
-    bias: float,
-    fanout: int,
-    picks: NDArray[np.int32],
-) -> None:
-    """Fills `picks` like `pick_two_bucket`, by A-Res (Efraimidis and Spirakis, 2006): the largest keys u ** (1 / w).
-
-    Keys are compared by their logarithms. O(degree); it needs no reordered row, so that `mask` may change meanwhile.
-    """
-    keys = np.empty(fanout, dtype=np.float64)
-    least = 0
-    for i in range(len(neighbours)):
-        key = np.log(uniform(stream, i)) / (bias if mask[neighbours[i]] else 1.0)
-        if i < fanout:
-            keys[i] = key
-            picks[i] = i
-            if i + 1 == fanout:
-                least = int(np.argmin(keys))
-        elif key > keys[least]:
-            keys[least] = key
-            picks[least] = i
-            least = int(np.argmin(keys))
+    """Asks for the slots of rows `rows[0]` to `rows[1]` that `pick_rejection` reads first, then for their mask."""
+    begin, degree, _ = bounds
+    mask, _, fanout, key, _ = draw
+    for i in range(rows[0], rows[1]):
+        if degree[i] > _SCANNED_FANOUTS * fanout:
+            stream = fold(key, np.uint64(nodes[i]))
+            for t in range(fanout + fanout // 2):
+                prefetch(indices, begin[i] + below(stream, 2 * t, degree[i]))
+        elif degree[i] > fanout:
+            for slot in range(0, degree[i], 16):
+                prefetch(indices, begin[i] + slot)
+    for i in range(rows[0], rows[1]):
+        if degree[i] > _SCANNED_FANOUTS * fanout:
+            stream = fold(key, np.uint64(nodes[i]))
+            for t in range(fanout + fanout // 2):
+                prefetch(mask, np.int64(indices[begin[i] + below(stream, 2 * t, degree[i])]))
+        elif degree[i] > fanout:
+            for slot in range(degree[i]):
+                prefetch(mask, np.int64(indices[begin[i] + slot]))
 
 
 @njit(cache=True, nogil=True)
@@ -146,7 +116,9 @@ def pick_rows(
 ) -> None:
     """Writes the ends of a hop's rows `rows[0]` to `rows[1]` to `indptr`, and offsets of their picks to `edges`."""
     begin, degree, cached = bounds
-    mask, bias, fanout, key = draw
+    mask, bias, fanout, key, reservoir = draw
+    if len(mask) > 0 and fanout > 0 and not reservoir:
+        ask_rows(rows, indices, nodes, bounds, draw)
     for i in range(rows[0], rows[1]):
         size = degree[i] if fanout < 0 else min(fanout, degree[i])
         indptr[i + 1] = indptr[i] + size
@@ -155,8 +127,13 @@ def pick_rows(
             for j in range(size):
                 picks[j] = j
         elif len(mask) > 0:
-            row = indices[begin[i] : begin[i] + degree[i]]
-            pick_a_res(fold(key, np.uint64(nodes[i])), row, mask, bias, size, picks)
+            row, stream = indices[begin[i] : begin[i] + degree[i]], fold(key, np.uint64(nodes[i]))
+            if reservoir:
+                pick_a_res(stream, row, mask, bias, size, picks)
+            elif degree[i] <= _SCANNED_FANOUTS * size:
+                pick_scan(stream, row, mask, bias, 0, picks)
+            else:
+                pick_rejection(stream, row, mask, bias, picks)
         else:
             pick_two_bucket(fold(key, np.uint64(nodes[i])), cached[i], degree[i], bias, size, picks)
         for j in range(size):
@@ -178,7 +155,7 @@ def sample_rows(
     """Samples one hop: writes each row's local in-neighbours to `edges` and its end to `indptr[1:]`.
 
     `indptr[0]` holds the edges that earlier hops sampled. `position` maps a global id to one plus its place in `n_id`,
-    0 for unseen; newly seen ids are appended to `n_id` from `count` on. A mask that is not empty chooses A-Res.
+    0 for unseen; newly seen ids are appended to `n_id` from `count` on.
 
     Returns:
         The new count of `n_id`.

@@ -16,8 +16,8 @@ from a3gnn.sampling.random import hop_key
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.sampling.views import readonly
 
-Method = Literal["two_bucket", "a_res"]
-METHODS: tuple[Method, ...] = ("two_bucket", "a_res")
+Method = Literal["two_bucket", "rejection", "a_res"]
+METHODS: tuple[Method, ...] = ("two_bucket", "rejection", "a_res")
 
 _MOST_EDGES = 2**31 - 1
 _NO_MASK = readonly(np.empty(0, dtype=np.bool_))
@@ -36,9 +36,9 @@ class NeighbourSampler:
         fanouts: In-neighbours taken a node, the seeds' hop first; -1 takes all.
         seed: Any non-negative integer below 2**64.
         bias_rate: Weight of a cached in-neighbour, >= 1; 1 samples uniformly.
-        cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. `a_res` reads it at every
-            call, `two_bucket` once, into a private copy of `indices`.
-        method: two_bucket, or a_res, the O(degree) reference.
+        cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. `two_bucket` reads it once, into
+            a private copy of `indices`; the others at every call, so that it may change between calls.
+        method: two_bucket; rejection, for caches that change; or a_res, the O(degree) reference.
 
     Raises:
         UsageError: An argument breaks its law.
@@ -59,8 +59,10 @@ class NeighbourSampler:
         self.fanouts = tuple(fanouts)
         self.bias_rate = float(bias_rate)
         self._seed = np.uint64(seed)
-        biased = bias_rate > 1 and cached is not None and bool(cached.any())
-        self._mask = readonly(cached) if biased and cached is not None and method == "a_res" else _NO_MASK
+        # A cache that changes may be empty as yet.
+        biased = bias_rate > 1 and cached is not None and (method != "two_bucket" or bool(cached.any()))
+        self._reservoir = method == "a_res"
+        self._mask = readonly(cached) if biased and cached is not None and method != "two_bucket" else _NO_MASK
         if biased and cached is not None and method == "two_bucket":
             self._adjacency = Adjacency.by_cache(indptr, indices, cached)
         else:
@@ -87,7 +89,7 @@ class NeighbourSampler:
             pointer = _pointer(len(nodes), sum(map(len, edges)), total)
             edges.append(np.empty(total, dtype=np.int32))
             n_id, first = _grown(n_id, min(count + total, self._adjacency.num_nodes), count), count
-            draw = (self._mask, self.bias_rate, fanout, key)
+            draw = (self._mask, self.bias_rate, fanout, key, self._reservoir)
             count = sample_rows(self._adjacency.indices, nodes, bounds, draw, position, n_id, count, pointer, edges[-1])
             pointers.append(pointer[1:])
             sizes.append(count)

@@ -9,7 +9,7 @@ from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
 from a3gnn.hardware import Hardware
 from a3gnn_surrogate.columns import Columns
 from a3gnn_surrogate.model_cost import ModelCost
-from a3gnn_surrogate.stages import served_row_bytes, topology_bytes
+from a3gnn_surrogate.stages import topology_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ def peak_host_bytes(
     workers = columns["num_workers"].astype(np.float64)
     overlapped = columns["parallel_mode"] != "sequential"
     relabel = 4.0 * graph.num_nodes * np.where(overlapped, workers, 1.0)
-    resident = features + cache + adjacency + relabel + _in_flight(columns, volume, graph)
+    resident = features + cache + adjacency + relabel + _in_flight(columns, volume, cost)
     compute = 0.0 if hardware.has_device else _compute_bytes(cost)
     return np.asarray(hardware.limits.idle_host_bytes + resident + compute + _EVALUATION_BYTES)
 
@@ -52,8 +52,7 @@ def peak_device_bytes(
     """Returns the peak of device memory, context included, float64, shape (n_configs,); 0 without a device."""
     if not hardware.has_device:
         return np.zeros_like(volume.seeds)
-    rows = volume.input_nodes * served_row_bytes(graph)
-    batch = rows + topology_bytes(volume)
+    batch = cost.input_bytes + topology_bytes(volume)
     topology = np.where(columns["sampling_device"] == "cuda", 4.0 * graph.num_edges + 8.0 * graph.num_nodes, 0.0)
     fixed = hardware.limits.idle_device_bytes + cache_bytes(columns, graph) + topology
     return np.asarray(fixed + batch + _compute_bytes(cost) + _EVALUATION_BYTES)
@@ -64,14 +63,13 @@ def cache_bytes(columns: Columns, graph: GraphCharacteristics) -> Array:
     return np.minimum(columns["cache_bytes"], (graph.row_bytes + CACHE_INDEX_BYTES) * graph.num_nodes)
 
 
-def _in_flight(columns: Columns, volume: BatchVolume, graph: GraphCharacteristics) -> Array:
+def _in_flight(columns: Columns, volume: BatchVolume, cost: ModelCost) -> Array:
     """Returns the bytes of mini-batches between sampling and training: one, and what workers have ready."""
     topology = topology_bytes(volume)
-    rows = volume.input_nodes * served_row_bytes(graph)
     ready = columns["num_workers"] + 1.0
     whole = np.where(columns["parallel_mode"] == "mode1", ready, 1.0)
     sampled = np.where(columns["parallel_mode"] == "sequential", 1.0, ready)
-    return whole * rows + sampled * topology
+    return whole * cost.input_bytes + sampled * topology
 
 
 def _compute_bytes(cost: ModelCost) -> Array:

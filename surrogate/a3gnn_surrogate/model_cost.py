@@ -23,6 +23,8 @@ class _Operators:
         maps_destinations: Dense maps in -> out of the layer's destinations.
         maps_sources: Dense maps in -> out of its sources.
         maps_output: Dense maps out -> out of its destinations.
+        input_widths: What the input layer is handed of a destination where its aggregation is done while rows are
+            gathered, in widths of a row; 0 where the model reads the rows themselves.
         edge_passes: Passes over the edges' messages.
         edge_values: Numbers that an edge and head keeps for backward.
     """
@@ -30,15 +32,20 @@ class _Operators:
     maps_destinations: int
     maps_sources: int
     maps_output: int
+    input_widths: int
     edge_passes: int
     edge_values: int
 
 
 _OPERATORS = {
-    "sage": _Operators(maps_destinations=2, maps_sources=0, maps_output=0, edge_passes=1, edge_values=0),
-    "gcn": _Operators(maps_destinations=1, maps_sources=0, maps_output=0, edge_passes=1, edge_values=0),
-    "gin": _Operators(maps_destinations=1, maps_sources=0, maps_output=1, edge_passes=1, edge_values=0),
-    "gat": _Operators(maps_destinations=0, maps_sources=1, maps_output=0, edge_passes=3, edge_values=14),
+    "sage": _Operators(
+        maps_destinations=2, maps_sources=0, maps_output=0, input_widths=2, edge_passes=1, edge_values=0
+    ),
+    "gcn": _Operators(maps_destinations=1, maps_sources=0, maps_output=0, input_widths=1, edge_passes=1, edge_values=0),
+    "gin": _Operators(maps_destinations=1, maps_sources=0, maps_output=1, input_widths=1, edge_passes=1, edge_values=0),
+    "gat": _Operators(
+        maps_destinations=0, maps_sources=1, maps_output=0, input_widths=0, edge_passes=3, edge_values=14
+    ),
 }
 
 
@@ -50,12 +57,14 @@ class ModelCost:
         gemm_flops: Multiplies and adds of dense maps.
         spmm_bytes: Bytes of rows that aggregation and sparse maps gather.
         activation_bytes: Largest memory of intermediate results, gradients included.
+        input_bytes: Features that a mini-batch hands to the model.
         parameters: Weights of the model.
     """
 
     gemm_flops: Array
     spmm_bytes: Array
     activation_bytes: Array
+    input_bytes: Array
     parameters: int
 
 
@@ -92,12 +101,32 @@ def model_cost(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> 
         else:
             flops = flops + passes * 2.0 * mapped * weights
         flops = flops + 3 * 2.0 * layer.destinations * square
-        spmm = spmm + (1 if layer.first else 2) * ops.edge_passes * layer.edges * message
+        if not (layer.first and aggregates_while_gathering(task, graph)):
+            spmm = spmm + (1 if layer.first else 2) * ops.edge_passes * layer.edges * message
         rows = layer.destinations * (aggregated + 3 * layer.width_out)
         rows = rows + ops.maps_sources * 2 * layer.sources * layer.width_out
         rows = rows + ops.edge_values * task.heads * layer.edges
         activations = activations + 4.0 * rows
-    return ModelCost(flops, spmm, activations, parameters)
+    return ModelCost(flops, spmm, activations, _input_bytes(volume, task, graph), parameters)
+
+
+def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
+    """Returns whether the input layer's aggregation is a part of the gather: sums and means of dense rows are."""
+    return _OPERATORS[task.model].input_widths > 0 and not graph.sparse_features
+
+
+def _input_bytes(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
+    """Returns the bytes of features that a mini-batch hands to the model, float64, shape (n_configs,)."""
+    if aggregates_while_gathering(task, graph):
+        return np.asarray(4.0 * _OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
+    return np.asarray(volume.input_nodes * served_row_bytes(graph))
+
+
+def served_row_bytes(graph: GraphCharacteristics) -> float:
+    """Returns the bytes of a row in a mini-batch: float32, and an int32 column number where features are sparse."""
+    if graph.sparse_features:
+        return 8.0 * graph.num_features * graph.feature_density + 4.0
+    return 4.0 * graph.num_features
 
 
 def _message_width(layer: _Layer, task: Task) -> int:

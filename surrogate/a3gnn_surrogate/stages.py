@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.hardware import Hardware
 from a3gnn_surrogate.columns import Columns
-from a3gnn_surrogate.model_cost import ModelCost
+from a3gnn_surrogate.model_cost import ModelCost, served_row_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
 Array = NDArray[np.float64]
@@ -37,13 +37,6 @@ class Stages:
     train: Array
 
 
-def served_row_bytes(graph: GraphCharacteristics) -> float:
-    """Returns the bytes of a row in a mini-batch: float32, and an int32 column number where features are sparse."""
-    if graph.sparse_features:
-        return 8.0 * graph.num_features * graph.feature_density + 4.0
-    return 4.0 * graph.num_features
-
-
 def topology_bytes(volume: BatchVolume) -> Array:
     """Returns the bytes of a mini-batch's ids and CSR: int32 each, float64, shape (n_configs,)."""
     return 4.0 * (2 * volume.input_nodes + volume.sampled_edges)
@@ -63,7 +56,10 @@ def stages(
     from_disk = np.where(columns["feature_tier"] == "disk", stored / limits.disk_read_bytes_per_s, 0.0)
     # A device's cache is read at the device's speed, which is nothing beside the host's.
     copied = misses if hardware.has_device else hits + misses
-    gather = copied / limits.copy_bytes_per_s + from_disk
+    # All cores gather, but for workers of mode 1 that work beside a device.
+    alone = (columns["parallel_mode"] == "mode1") & hardware.has_device
+    teams = np.where(alone, 1.0, _team_speed(hardware))
+    gather = (copied / limits.copy_bytes_per_s + from_disk) / teams
     transfer = np.zeros_like(gather)
     if hardware.has_device:
         topology = np.where(on_device, 0.0, topology_bytes(volume))
@@ -82,6 +78,11 @@ def _train_seconds(cost: ModelCost, hardware: Hardware) -> Array:
     return cost.gemm_flops / flops + cost.spmm_bytes / traffic + optimiser + limits.batch_overhead_s
 
 
+def _team_speed(hardware: Hardware) -> float:
+    """Returns how many times faster than one thread all cores copy rows."""
+    return 1 + (hardware.num_cores - 1) * hardware.limits.thread_efficiency
+
+
 def effective_workers(num_workers: NDArray[np.int64], hardware: Hardware) -> Array:
     """Returns n_eff = n / (1 + s (n - 1) + k n (n - 1)), clipped by cores and never less than one, float64.
 
@@ -98,7 +99,7 @@ def batch_seconds(columns: Columns, work: Stages, hardware: Hardware) -> Array:
 
     sequential: t_s + t_b + t_t; mode 1: max(t_t, (t_s + t_b) / n_eff); mode 2: max(t_b + t_t, t_s / n_eff)
     (A3GNN, Eqs. 2 and 4), the maximum softened by a q-norm. Without a device training takes all cores, so overlap
-    can at best fill the cores that sampling leaves idle.
+    can at best fill the cores that sampling leaves idle; and where it would lose, workers and training take turns.
     """
     generate = work.gather + work.transfer
     mode1 = columns["parallel_mode"] == "mode1"
@@ -107,7 +108,7 @@ def batch_seconds(columns: Columns, work: Stages, hardware: Hardware) -> Array:
     produced = ahead / effective_workers(columns["num_workers"], hardware)
     overlapped = (produced**_OVERLAP_NORM + behind**_OVERLAP_NORM) ** (1 / _OVERLAP_NORM)
     if not hardware.has_device:
-        overlapped = np.maximum(overlapped, behind + ahead / hardware.num_cores)
+        overlapped = np.clip(overlapped, behind + ahead / hardware.num_cores, behind + ahead)
     return np.where(columns["parallel_mode"] == "sequential", ahead + behind, overlapped)
 
 

@@ -9,7 +9,8 @@ from numba.core.dispatcher import Dispatcher
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.features import kernels
+from a3gnn.features import kernels, row_kernels
+from a3gnn.features.aggregate import AGGREGATORS
 from a3gnn.features.cache import Tier, cached_nodes
 from a3gnn.features.device import DeviceFeatures
 from a3gnn.features.host import HostFeatures
@@ -18,6 +19,7 @@ from a3gnn.features.rows import rows_of
 from a3gnn.features.store import open_features, warm_up
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition
+from a3gnn.sampling.subgraph import Block
 
 FORMS = ["dense-float32", "dense-float16", "sparse-float32", "sparse-float16"]
 HOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -90,7 +92,7 @@ def test_reads_into_the_buffer_it_is_given(tiny_graph: Graph) -> None:
     assert store.read(ids, out).x is out
     assert np.array_equal(out.numpy(), tiny_graph.features.array[ids])
     for wrong in (torch.empty(49, 16), torch.empty(50, 16, dtype=torch.float64)):
-        with pytest.raises(UsageError, match=r"out must be float32 of shape \(50, 16\)"):
+        with pytest.raises(UsageError, match=r"out must be contiguous float32 of shape \(50, 16\)"):
             store.read(ids, wrong)
 
 
@@ -150,9 +152,14 @@ def test_a_cache_on_cuda_answers_the_same(small_graph: Graph) -> None:
 
 def test_after_warm_up_reads_compile_nothing(small_folder_graph: Graph, sparse_graph: Graph) -> None:
     warm_up()
-    compiled = {kernel: len(kernel.signatures) for kernel in vars(kernels).values() if isinstance(kernel, Dispatcher)}
+    found = [*vars(kernels).values(), *vars(row_kernels).values()]
+    compiled = {kernel: len(kernel.signatures) for kernel in found if isinstance(kernel, Dispatcher)}
+    ids = draw_ids(sparse_graph, 0, 50)
+    block = Block(np.arange(3, dtype=np.int32), np.arange(2, dtype=np.int32), 50, 2)
     for graph in (small_folder_graph, sparse_graph):
         for tier in ("ram", "disk"):
-            cache_bytes = graph.features.nbytes // 2
-            open_features(graph, TrainConfig(feature_tier=tier, cache_bytes=cache_bytes)).read(draw_ids(graph, 0, 50))
+            store = open_features(graph, TrainConfig(feature_tier=tier, cache_bytes=graph.features.nbytes // 2))
+            store.read(ids)
+            for aggregator in AGGREGATORS if store.can_aggregate else ():
+                store.read_aggregated(ids, block, aggregator)
     assert {kernel: len(kernel.signatures) for kernel in compiled} == compiled

@@ -7,6 +7,7 @@ import torch
 
 from a3gnn.config import PARALLEL_MODES, TrainConfig
 from a3gnn.errors import DeviceError, UsageError
+from a3gnn.features.aggregate import Aggregator
 from a3gnn.features.host import HostFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition
@@ -30,8 +31,10 @@ def content(batch: MiniBatch) -> tuple:
     return (batch.epoch, batch.index, batch.hits, subgraph.hop_sizes, *(array.tobytes() for array in arrays))
 
 
-def epoch_content(graph: Graph, config: TrainConfig, epoch: int = 1, start: int = 0) -> list[tuple]:
-    with Pipeline(graph, config, FANOUTS, seed=7) as pipeline:
+def epoch_content(
+    graph: Graph, config: TrainConfig, epoch: int = 1, start: int = 0, aggregator: Aggregator | None = None
+) -> list[tuple]:
+    with Pipeline(graph, config, FANOUTS, seed=7, aggregator=aggregator) as pipeline:
         return [content(batch) for batch in pipeline.epoch(epoch, start)]
 
 
@@ -49,6 +52,48 @@ def test_batches_are_bit_identical_in_every_mode(base: dict, small_graph: Graph)
         for workers in (1, 2, 3, 4):
             config = config_of(small_graph, parallel_mode=mode, num_workers=workers, **base)
             assert epoch_content(small_graph, config) == expected
+
+
+@pytest.mark.parametrize("aggregator", ["mean", "sum", "gcn"])
+def test_aggregated_batches_are_bit_identical_in_every_mode(aggregator: Aggregator, small_graph: Graph) -> None:
+    expected = epoch_content(small_graph, config_of(small_graph), aggregator=aggregator)
+    assert expected != epoch_content(small_graph, config_of(small_graph))
+    for mode in ("mode1", "mode2"):
+        for tier in ("ram", "disk"):
+            config = config_of(small_graph, parallel_mode=mode, num_workers=3, feature_tier=tier)
+            assert epoch_content(small_graph, config, aggregator=aggregator) == expected
+
+
+def test_an_aggregated_batch_says_so_and_is_no_pyg_batch(small_graph: Graph) -> None:
+    with Pipeline(small_graph, config_of(small_graph), FANOUTS, seed=7, aggregator="mean") as pipeline:
+        batch = next(pipeline.epoch(0))
+        block = batch.subgraph.block(0)
+        assert batch.aggregator == "mean"
+        assert batch.x.shape == (block.num_dst, 2 * small_graph.num_features)
+        own = small_graph.features.array[batch.subgraph.n_id[: block.num_dst]]
+        assert np.array_equal(batch.x[:, small_graph.num_features :].numpy(), own)
+        with pytest.raises(UsageError, match="to_pyg needs every node's features, got their mean"):
+            batch.to_pyg()
+
+
+def test_sparse_features_are_left_as_they_are(sparse_graph: Graph) -> None:
+    with Pipeline(sparse_graph, TrainConfig(batch_size=20), FANOUTS, seed=7, aggregator="mean") as pipeline:
+        batch = next(pipeline.epoch(0))
+    assert batch.aggregator is None
+    assert batch.x.shape == (batch.subgraph.num_nodes, sparse_graph.num_features)
+
+
+@pytest.mark.parametrize("turns", [True, False])
+def test_batches_are_the_same_whether_workers_take_turns(turns: bool, small_graph: Graph) -> None:
+    expected = epoch_content(small_graph, config_of(small_graph))
+    for mode in ("mode1", "mode2"):
+        config = config_of(small_graph, parallel_mode=mode, num_workers=3)
+        with Pipeline(small_graph, config, FANOUTS, seed=7) as pipeline:
+            pipeline._turns.together = turns
+            assert [content(batch) for batch in pipeline.epoch(1)] == expected
+            # Left early, twice at once: nobody waits for cores that nobody leaves.
+            one, other = pipeline.epoch(0), pipeline.epoch(0)
+            assert content(next(one)) == content(next(other))
 
 
 @pytest.mark.parametrize("mode", PARALLEL_MODES)

@@ -1,4 +1,4 @@
-"""Both kernels against the exact law of weighted sampling without replacement, by chi-square at fixed seeds."""
+"""Every method against the exact law of weighted sampling without replacement, by chi-square at fixed seeds."""
 
 from collections.abc import Callable
 
@@ -47,6 +47,16 @@ def test_small_rows_keep_the_exact_law(
     assert pvalue(draw(DEGREE, cached, fanout, bias, method), law) > 1e-3
 
 
+@pytest.mark.parametrize("bias", [2.0, 8.0, 64.0])
+@pytest.mark.parametrize("cached", [[3], [0, 2, 5, 6]])
+def test_rejection_keeps_the_exact_law_when_its_proposals_run_out(
+    bias: float, cached: list[int], draw, exact_law
+) -> None:
+    # At most 8 proposals for 2 picks: with one cached in 8 and bias 64, most rows end in a scan.
+    law = exact_law([bias if item in cached else 1.0 for item in range(8)], 2)
+    assert pvalue(draw(8, cached, 2, bias, "rejection"), law) > 1e-3
+
+
 def test_the_chi_square_test_sees_a_wrong_bias(draw, exact_law) -> None:
     rows = draw(DEGREE, [1, 4], 2, 2.0, "two_bucket")
     assert pvalue(rows, exact_law([2.2 if item in (1, 4) else 1.0 for item in range(DEGREE)], 2)) < 1e-3
@@ -55,7 +65,7 @@ def test_the_chi_square_test_sees_a_wrong_bias(draw, exact_law) -> None:
 @pytest.mark.parametrize(
     ("degree", "cached", "fanout", "bias"), [(60, 15, 10, 3.0), (200, 20, 25, 8.0), (30, 28, 10, 2.0)]
 )
-def test_both_kernels_pick_as_many_cached(degree: int, cached: int, fanout: int, bias: float, draw) -> None:
+def test_all_methods_pick_as_many_cached(degree: int, cached: int, fanout: int, bias: float, draw) -> None:
     counts = [
         np.bincount(
             draw(degree, list(range(cached)), fanout, bias, method)[:, :cached].sum(axis=1), minlength=fanout + 1

@@ -120,6 +120,22 @@ def test_after_warm_up_sampling_compiles_nothing(random_graph: Callable) -> None
     assert {kernel: len(kernel.signatures) for kernel in compiled} == compiled
 
 
+@pytest.mark.parametrize("method", ["rejection", "a_res"])
+def test_a_cache_may_change_between_calls(method: str, repeated_row: Callable) -> None:
+    indptr, indices = repeated_row(100, 200)
+    cached, seeds = np.zeros(300, dtype=bool), np.arange(100, 300, dtype=np.int32)
+    sampler = NeighbourSampler(indptr, indices, (5,), seed=0, bias_rate=1000.0, cached=cached, method=method)
+    shares = []
+    for nodes in (slice(0, 0), slice(0, 50), slice(50, 100)):
+        cached[:] = False
+        cached[nodes] = True
+        subgraph = sampler.sample(seeds, 0, 0)
+        shares.append(float((subgraph.n_id[subgraph.indices] < 50).mean()))
+    assert 0.4 < shares[0] < 0.6
+    assert shares[1] > 0.95
+    assert shares[2] < 0.05
+
+
 def test_epoch_batch_and_seed_each_change_the_draw(random_graph: Callable) -> None:
     indptr, indices = random_graph(300, 100, 3)
     seeds = np.arange(30, dtype=np.int32)

@@ -100,11 +100,28 @@ def test_the_default_loses_no_accuracy_and_bias_and_parts_do(expect, graphs):
 def test_modes_overlap_what_the_paper_says_they_overlap(expect, graphs, accelerated):
     modes = ("sequential", "mode1", "mode2")
     whole = expect(*(TrainConfig(parallel_mode=mode) for mode in modes), hardware=accelerated)
-    parts = [whole[f"{stage}_seconds"][0] for stage in ("sample", "gather", "transfer", "train")]
+    parts = np.array([whole[f"{stage}_seconds"] for stage in ("sample", "gather", "transfer", "train")])
     sequential, mode1, mode2 = whole["batch_seconds"]
-    assert sequential == pytest.approx(sum(parts))
-    assert max(parts[3], sum(parts[:3])) <= mode1 < sequential
-    assert sum(parts[1:]) <= mode2 < sequential
+    assert sequential == pytest.approx(parts[:, 0].sum())
+    assert parts[1, 0] < parts[1, 1]  # a worker of mode 1 gathers on one thread
+    assert max(parts[3, 1], parts[:3, 1].sum()) <= mode1 < parts[:, 1].sum()
+    assert parts[1:, 2].sum() <= mode2 < sequential
+
+
+def test_without_a_device_overlap_never_loses(expect):
+    modes = ("sequential", "mode1", "mode2")
+    configs = [TrainConfig(parallel_mode=mode, num_workers=workers) for mode in modes for workers in (1, 4)]
+    sequential, _, *overlapped = expect(*configs)["batch_seconds"]
+    assert max(overlapped) <= sequential
+
+
+def test_a_mini_batch_carries_sums_where_the_input_layer_takes_sums(expect, graphs):
+    one, eight = (TrainConfig(parallel_mode="mode1", num_workers=workers) for workers in (1, 8))
+    grown = {}
+    for model in ("gcn", "sage", "gat"):
+        peaks = expect(one, eight, task=Task(model=model))["peak_host_bytes"]
+        grown[model] = peaks[1] - peaks[0]
+    assert grown["gcn"] < grown["sage"] < grown["gat"]
 
 
 def test_workers_help_less_and_less_and_never_beyond_the_cores(laptop):

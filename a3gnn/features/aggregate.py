@@ -1,0 +1,60 @@
+"""Rows copied, or aggregated by destination in the same pass: what an input layer needs of them (ENGINE: gather)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn import team
+from a3gnn.features.row_kernels import copy_rows, sum_rows, symmetric_weights, weigh_rows
+from a3gnn.features.table import RowTable
+
+#: mean: GraphSAGE's, beside the node's own row; sum: GIN's, own row included; gcn: symmetrically normalised, likewise.
+Aggregator = Literal["mean", "sum", "gcn"]
+AGGREGATORS: tuple[Aggregator, ...] = ("mean", "sum", "gcn")
+
+# Rows too few to be worth a second thread: some 100 microseconds of work.
+_GRAIN_BYTES = 1 << 19
+
+
+def input_width(aggregator: Aggregator | None, num_features: int) -> int:
+    """Returns the columns of an input layer's input: twice the features where the own row stands beside the mean."""
+    return 2 * num_features if aggregator == "mean" else num_features
+
+
+def gather(table: RowTable, out: NDArray[np.float32], column: int = 0) -> None:
+    """Copies the first `len(out)` rows of `table` to `out`, float32, from `column` on."""
+    kernel = partial(copy_rows, table.addresses, table.stored, out, column)
+    team.in_chunks(kernel, len(out), max(1, _GRAIN_BYTES // max(table.stored.nbytes, 1)))
+
+
+def aggregate(
+    aggregator: Aggregator,
+    table: RowTable,
+    indptr: NDArray[np.int32],
+    indices: NDArray[np.int32],
+    out: NDArray[np.float32],
+) -> None:
+    """Writes what `aggregator` makes of each destination's in-neighbours and own row to `out`.
+
+    Args:
+        aggregator: The rule.
+        table: Rows of the sources; row i of the output is of source i.
+        indptr: int32, shape (num_dst + 1,).
+        indices: int32, shape (num_edges,), below len(table).
+        out: float32, shape (num_dst, input_width).
+    """
+    rows, edges = len(out), int(indptr[len(out)])
+    grain = max(1, _GRAIN_BYTES * rows // max(table.stored.nbytes * (edges + rows), 1))
+    if aggregator == "mean":
+        kernel = partial(sum_rows, table.addresses, table.stored, indptr, indices, True, out)
+        team.in_chunks(kernel, rows, grain)
+        gather(table, out, table.width)
+        return
+    weights, own = np.ones(edges, dtype=np.float32), np.ones(rows, dtype=np.float32)
+    if aggregator == "gcn":
+        symmetric_weights(indptr, indices, weights, own)
+    team.in_chunks(partial(weigh_rows, table.addresses, table.stored, indptr, indices, weights, own, out), rows, grain)

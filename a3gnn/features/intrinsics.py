@@ -1,0 +1,47 @@
+"""What kernels over rows of several arrays and dtypes need of the processor, beyond what numba offers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+
+@intrinsic
+def pointer(_context: Any, address: Any) -> Any:
+    """Returns `address`, int64, as an untyped pointer, which `numba.carray` makes an array."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    assert isinstance(address, types.Integer)
+    return types.voidptr(address), codegen
+
+
+@intrinsic
+def prefetch_at(_context: Any, address: Any) -> Any:
+    """Asks for the cache line at `address`, int64, without waiting for it."""
+
+    def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        i32 = ir.IntType(32)
+        function = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
+        callee = cgutils.get_or_insert_function(builder.module, function, "llvm.prefetch.p0")
+        builder.call(callee, [builder.inttoptr(arguments[0], cgutils.voidptr_t), i32(0), i32(3), i32(1)])
+        return context.get_dummy_value()
+
+    return types.void(address), codegen
+
+
+@intrinsic
+def widened(_context: Any, value: Any) -> Any:
+    """Returns `value`, float32 or the bits of a float16 as uint16, as float32: numba has no float16 on the CPU."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        if value == types.float32:
+            return arguments[0]
+        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+
+    assert value in {types.float32, types.uint16}
+    return types.float32(value), codegen
