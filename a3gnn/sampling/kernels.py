@@ -173,13 +173,19 @@ def sample_rows(
 
 @njit(cache=True, nogil=True)
 def relabel(ids: NDArray[np.int32], position: NDArray[np.int32], n_id: NDArray[np.int32], count: int) -> int:
-    """Replaces global `ids` by their places in `n_id`, appending unseen ones from `count` on; returns the new count."""
+    """Replaces global `ids` by their places in `n_id`, appending unseen ones from `count` on; returns the new count.
+
+    `n_id` must have room for one more than are known in the end.
+    """
+    # Whether an id is new can't be foreseen: writing either way is cheaper than a branch that is guessed wrong.
     for e in range(len(ids)):
-        place = position[ids[e]]
-        if place == 0:
-            n_id[count] = ids[e]
-            count += 1
-            position[ids[e]] = place = count
+        node = ids[e]
+        place = position[node]
+        new = place == 0
+        n_id[count] = node
+        count += new
+        place = count if new else place
+        position[node] = place
         ids[e] = place - 1
     return count
 

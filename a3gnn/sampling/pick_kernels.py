@@ -18,7 +18,12 @@ _REST = np.uint64(1 << 62)
 
 @njit(cache=True, nogil=True)
 def pick_two_bucket(
-    stream: np.uint64, cached: int, degree: int, bias: float, fanout: int, picks: NDArray[np.int32]
+    stream: np.uint64,
+    cached: int,
+    degree: int,
+    bias: float,
+    fanout: int,
+    picks: NDArray[np.int32],
 ) -> None:
     """Fills `picks`, int32, shape (fanout,), with distinct offsets in [0, degree).
 
@@ -36,14 +41,28 @@ def pick_two_bucket(
                 taken += 1
             else:
                 outside -= 1.0
+    # Which of 64 classes by low bits, and by the bits above, picks are of: only one of a known class in both can clash.
+    low_bits = high_bits = np.uint64(0)
     for i in range(fanout):
         low = 0 if i < taken else cached
         size = cached - taken + i + 1 if i < taken else degree - cached - fanout + i + 1
         pick = low + below(stream, fanout + i, size)
-        clash = False
-        for j in range(i):
-            clash |= picks[j] == pick
-        picks[i] = low + size - 1 if clash else pick
+        of_low, of_high = _class(pick), _class(pick >> 6)
+        if low_bits & of_low and high_bits & of_high:
+            clash = False
+            for j in range(i):
+                clash |= picks[j] == pick
+            if clash:
+                pick = low + size - 1
+                of_low, of_high = _class(pick), _class(pick >> 6)
+        low_bits |= of_low
+        high_bits |= of_high
+        picks[i] = pick
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _class(pick: int) -> np.uint64:
+    return np.uint64(1) << np.uint64(pick & 63)
 
 
 @njit(cache=True, nogil=True)

@@ -77,26 +77,28 @@ class NeighbourSampler:
         """
         seeds = self._checked(seeds)
         position = self._take_scratch()
-        n_id, sizes = np.empty_like(seeds), [len(seeds)]
+        n_id, sizes = np.empty(len(seeds) + 1, dtype=np.int32), [len(seeds)]
         count = relabel(seeds.copy(), position, n_id, 0)
         if count < len(seeds):
             raise UsageError(f"seeds must be distinct, got {len(seeds)} of which {count} are distinct")
-        pointers, edges, first = [np.zeros(1, dtype=np.int32)], [np.empty(0, dtype=np.int32)], 0
+        pointers, edges, first = [np.zeros(1, dtype=np.int32)], np.empty(0, dtype=np.int32), 0
         for hop, fanout in enumerate(self.fanouts):
             key = np.uint64(hop_key(self._seed, np.uint64(epoch), np.uint64(batch), np.uint64(hop)))
             nodes = n_id[first:count]
             bounds, total = self._bounds(nodes, fanout)
-            pointer = _pointer(len(nodes), sum(map(len, edges)), total)
-            edges.append(np.empty(total, dtype=np.int32))
-            n_id, first = _grown(n_id, min(count + total, self._adjacency.num_nodes), count), count
+            before = len(edges)
+            pointer = _pointer(len(nodes), before, total)
+            edges = _grown(edges, before + total, before)
+            n_id, first = _grown(n_id, min(count + total, self._adjacency.num_nodes) + 1, count), count
             draw = (self._mask, self.bias_rate, fanout, key, self._reservoir)
-            count = sample_rows(self._adjacency.indices, nodes, bounds, draw, position, n_id, count, pointer, edges[-1])
+            own = edges[before:]
+            count = sample_rows(self._adjacency.indices, nodes, bounds, draw, position, n_id, count, pointer, own)
             pointers.append(pointer[1:])
             sizes.append(count)
         n_id = n_id[:count]
         forget(n_id, position)
         self._scratch.append(position)
-        return Subgraph(n_id, np.concatenate(pointers), np.concatenate(edges), tuple(sizes))
+        return Subgraph(n_id, np.concatenate(pointers), edges, tuple(sizes))
 
     def _take_scratch(self) -> NDArray[np.int32]:
         # A call that fails midway never gives its scratch back, so those in the pool are clean.
@@ -143,7 +145,7 @@ def _pointer(rows: int, before: int, total: int) -> NDArray[np.int32]:
 
 
 def _grown(array: NDArray[np.int32], capacity: int, used: int) -> NDArray[np.int32]:
-    grown = np.empty(max(capacity, used), dtype=np.int32)
+    grown = np.empty(capacity, dtype=np.int32)
     grown[:used] = array[:used]
     return grown
 
