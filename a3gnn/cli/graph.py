@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from a3gnn.characteristics import CACHE_FRACTIONS
+from a3gnn.cli.options import SIZE
 from a3gnn.units import format_size
 
 if TYPE_CHECKING:
@@ -27,14 +28,21 @@ def graph() -> None:
 @graph.command(epilog=_SPEC_HELP)
 @click.argument("spec")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-def convert(spec: str, folder: Path) -> None:
+@click.option(
+    "--memory-budget",
+    type=SIZE,
+    default="1GiB",
+    show_default=True,
+    help="Memory for edges on their way; about 50 bytes a node and 0.3 GiB come on top.",
+)
+def convert(spec: str, folder: Path, memory_budget: int) -> None:
     """Write the graph SPEC to FOLDER as plain .npy files, which open in milliseconds and stay on disk.
 
-    FOLDER must be new, empty, or hold this very graph.
+    FOLDER must be new, empty, or hold this very graph. A synthetic graph or an .npz file may be larger than memory.
     """
-    from a3gnn.graphs.graph import Graph
+    from a3gnn.graphs.convert import convert as convert_graph
 
-    opened = Graph.load(spec).save(folder)
+    opened = convert_graph(spec, folder, memory_budget, lambda line: click.echo(line, err=True))
     for note in opened.notes:
         click.echo(f"note: {note}", err=True)
     click.echo(f"{opened!r} is in {folder}", err=True)

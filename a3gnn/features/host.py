@@ -14,6 +14,7 @@ from a3gnn.features.result import Rows
 from a3gnn.features.row_kernels import locate, relocate
 from a3gnn.features.rows import Csr, DenseRows, FeatureRows, SparseRows, widened
 from a3gnn.features.table import RowTable, blank_row
+from a3gnn.graphs.read_ahead import ReadAhead
 from a3gnn.sampling.subgraph import Block
 
 #: Where rows come from in one read: the rows, which of them, and to which rows of the output.
@@ -50,6 +51,7 @@ class HostFeatures:
         self._owns_base = owns_base
         self._parts = parts
         self._cache = Tier.of(base, cached, num_nodes) if len(cached) else None
+        self._ahead = ReadAhead(base.array if isinstance(base, DenseRows) else np.empty((0, 0), dtype=np.float32))
         self._resident: Tier | None = None
         self._part = -1
 
@@ -100,7 +102,8 @@ class HostFeatures:
             return Rows(self._sparse(len(ids), routes), hits)
         table, hits = self._table(ids, self._base)
         x = _output(out, (len(ids), self.num_features))
-        gather(table, x.numpy())
+        with self._ahead.reading(table.addresses):
+            gather(table, x.numpy())
         return Rows(x, hits)
 
     def read_aggregated(
@@ -125,7 +128,8 @@ class HostFeatures:
             raise UsageError("read_aggregated needs dense features, got sparse ones; read them and aggregate later")
         table, hits = self._table(ids, self._base)
         x = _output(out, (block.num_dst, input_width(aggregator, self.num_features)))
-        aggregate(aggregator, table, block.indptr, block.indices, x.numpy())
+        with self._ahead.reading(table.addresses):
+            aggregate(aggregator, table, block.indptr, block.indices, x.numpy())
         return Rows(x, hits)
 
     def _check(self, ids: NDArray[np.int32]) -> None:

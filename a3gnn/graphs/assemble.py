@@ -40,16 +40,9 @@ def assemble(
     Raises:
         GraphError: A law is broken.
     """
-    try:
-        validate.check_features(features)
-        num_nodes = features.shape[0]
-        validate.check_edges(edge_index, num_nodes)
-        validate.check_labels(labels, num_nodes)
-        validate.check_masks(masks, labels)
-    except GraphError as error:
-        raise GraphError(f"{name}: {error}") from None
-    indptr, indices, edge_notes = in_neighbours(edge_index, num_nodes)
-    rows, feature_notes = _canonical(features)
+    check(name, edge_index, features, labels, masks)
+    indptr, indices, notes_on_edges = in_neighbours(edge_index, features.shape[0])
+    rows, notes_on_features = _canonical(features)
     train_ids, val_ids, test_ids = (np.flatnonzero(masks[mask]).astype(np.int32) for mask in MASKS)
     return GraphArrays(
         name=name,
@@ -61,9 +54,30 @@ def assemble(
         val_ids=val_ids,
         test_ids=test_ids,
         num_classes=int(labels.max()) + 1,
-        notes=(*notes, *edge_notes, *feature_notes),
+        notes=(*notes, *notes_on_edges, *notes_on_features),
         source=source,
     )
+
+
+def check(
+    name: str,
+    edge_index: NDArray[Any],
+    features: DenseFeatures | SparseFeatures,
+    labels: NDArray[Any],
+    masks: Mapping[str, NDArray[Any]],
+) -> None:
+    """Checks every law of `assemble`'s arguments in pieces: memory maps of any size cost tens of MiB.
+
+    Raises:
+        GraphError: A law is broken.
+    """
+    try:
+        validate.check_features(features)
+        validate.check_edges(edge_index, features.shape[0])
+        validate.check_labels(labels, features.shape[0])
+        validate.check_masks(masks, labels)
+    except GraphError as error:
+        raise GraphError(f"{name}: {error}") from None
 
 
 def in_neighbours(
@@ -77,13 +91,23 @@ def in_neighbours(
     loops = int(np.count_nonzero(source == target))
     matrix = coo_array((np.ones(len(source), dtype=np.int8), (target, source)), shape=(num_nodes, num_nodes)).tocsr()
     matrix.sum_duplicates()  # sorts too
-    duplicates = len(source) - matrix.nnz
+    notes = edge_notes(len(source), loops, matrix.nnz)
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), notes
+
+
+def edge_notes(given: int, loops: int, kept: int) -> tuple[str, ...]:
+    """Returns notes on `given` edges, of which `loops` are self loops and `kept` are distinct."""
     notes = []
     if loops:
-        notes.append(f"{loops:,} of {len(source):,} edges are self loops; they are kept")
-    if duplicates:
-        notes.append(f"{duplicates:,} of {len(source):,} edges were duplicates; they are removed")
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), tuple(notes)
+        notes.append(f"{loops:,} of {given:,} edges are self loops; they are kept")
+    if given > kept:
+        notes.append(f"{given - kept:,} of {given:,} edges were duplicates; they are removed")
+    return tuple(notes)
+
+
+def feature_notes(repeated: int) -> tuple[str, ...]:
+    """Returns notes on CSR features of which `repeated` entries fell together with others."""
+    return (f"{repeated:,} feature entries were stored more than once; they are added up",) if repeated else ()
 
 
 def _canonical(features: DenseFeatures | SparseFeatures) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
@@ -98,6 +122,6 @@ def _canonical(features: DenseFeatures | SparseFeatures) -> tuple[DenseFeatures 
         matrix = csr_array((features.data.astype(np.float32), features.indices, features.indptr), shape=features.shape)
         matrix.sum_duplicates()
         repeated = len(features.data) - matrix.nnz
-    notes = (f"{repeated:,} feature entries were stored more than once; they are added up",) if repeated else ()
     data = np.ascontiguousarray(matrix.data, dtype=kept)
-    return SparseFeatures(data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), features.shape), notes
+    rows = SparseFeatures(data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), features.shape)
+    return rows, feature_notes(repeated)

@@ -12,8 +12,10 @@ from a3gnn.graphs.kernels import component_roots, equal_label_edges
 
 
 def describe(graph: GraphArrays) -> GraphCharacteristics:
-    """Returns the characteristics, computed in a few passes over the edges."""
+    """Returns the characteristics, computed in a few passes over the edges and with a few arrays by the node."""
     degrees = np.diff(graph.indptr)
+    p95, most, unevenness = float(np.percentile(degrees, 95)), int(degrees.max()), gini(degrees)
+    del degrees
     equal, labelled = equal_label_edges(graph.indptr, graph.indices, graph.labels)
     component_sizes = np.bincount(component_roots(graph.indptr, graph.indices))
     return GraphCharacteristics(
@@ -22,9 +24,9 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
         num_nodes=graph.num_nodes,
         num_edges=graph.num_edges,
         mean_degree=graph.num_edges / graph.num_nodes,
-        p95_degree=float(np.percentile(degrees, 95)),
-        max_degree=int(degrees.max()),
-        degree_gini=gini(degrees),
+        p95_degree=p95,
+        max_degree=most,
+        degree_gini=unevenness,
         num_features=graph.num_features,
         feature_density=graph.features.density,
         feature_bytes=graph.features.nbytes,
@@ -48,8 +50,8 @@ def gini(values: NDArray[np.int64]) -> float:
     total = ordered.sum()
     if total == 0:
         return 0.0
-    ranks = np.arange(1, len(ordered) + 1)
-    return float((2 * ranks - len(ordered) - 1) @ ordered / (len(ordered) * total))
+    ranks = np.arange(1 - len(ordered), len(ordered), 2, dtype=np.float64)  # 2 i - n - 1 for i from 1 to n
+    return float(ranks @ ordered / (len(ordered) * total))
 
 
 def cached_edge_mass(entries: NDArray[np.int64]) -> tuple[float, ...]:
@@ -57,6 +59,13 @@ def cached_edge_mass(entries: NDArray[np.int64]) -> tuple[float, ...]:
 
     A fraction that falls between two node counts is interpolated.
     """
-    mass = np.concatenate([[0], np.cumsum(np.sort(entries)[::-1])]) / max(int(entries.sum()), 1)
-    at = np.interp(np.array(CACHE_FRACTIONS) * len(entries), np.arange(len(mass)), mass)
-    return tuple(float(share) for share in at)
+    reach = -np.sort(-entries)
+    np.cumsum(reach, out=reach)
+    total = max(int(reach[-1]), 1)
+
+    def share(nodes: float) -> float:
+        low = min(int(nodes), len(reach) - 1)
+        ends = [int(reach[low - 1]) / total if low else 0.0, int(reach[low]) / total]
+        return float(np.interp(nodes, [low, low + 1], ends))
+
+    return tuple(share(fraction * len(entries)) for fraction in CACHE_FRACTIONS)

@@ -14,7 +14,9 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.atomic import replacing
+from a3gnn.graphs.describe import describe
 from a3gnn.graphs.features import features_from
+from a3gnn.graphs.npy import open_npy
 from a3gnn.units import format_size
 
 FORMAT = "a3gnn-graph"
@@ -33,7 +35,9 @@ def write_folder(graph: GraphArrays, characteristics: GraphCharacteristics, path
     Raises:
         GraphError: `path` holds something else, or can't be written; nothing half-written is left.
     """
-    if path.exists() and _holds(path, graph.fingerprint):
+    held = held_fingerprint(path)
+    refuse_another(path, held, graph.fingerprint)
+    if held is not None:
         return
     arrays = graph.arrays()
     needed = sum(array.nbytes for array in arrays.values())
@@ -45,10 +49,22 @@ def write_folder(graph: GraphArrays, characteristics: GraphCharacteristics, path
             draft.mkdir()
             for name, array in arrays.items():
                 np.save(draft / f"{name}.npy", array)
-            meta = _meta(graph, characteristics, arrays)
-            (draft / _META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
+            _write_meta(graph, characteristics, draft)
     except OSError as error:
         raise GraphError(f"the graph can't be written to {path}: {error}; nothing was left there") from error
+
+
+def finish_folder(path: Path, name: str, num_classes: int, notes: tuple[str, ...]) -> GraphCharacteristics:
+    """Describes the graph whose .npy files are in the folder `path`, writes its meta.json, and returns what it said.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    arrays = {file.stem: open_npy(file) for file in path.glob("*.npy")}
+    graph = _graph(arrays, name, num_classes, notes, path, None)
+    characteristics = describe(graph)
+    _write_meta(graph, characteristics, path)
+    return characteristics
 
 
 def read_folder(path: Path) -> GraphArrays:
@@ -63,21 +79,8 @@ def read_folder(path: Path) -> GraphArrays:
     try:
         kinds = {name: (str(kind), tuple(shape)) for name, (kind, shape) in meta["arrays"].items()}
         known = GraphCharacteristics.from_dict(meta["characteristics"])
-        arrays = {name: _open(path / f"{name}.npy", *kind) for name, kind in kinds.items()}
-        graph = GraphArrays(
-            name=meta["name"],
-            indptr=arrays["indptr"],
-            indices=arrays["indices"],
-            features=features_from(arrays),
-            labels=arrays["labels"],
-            train_ids=arrays["train_ids"],
-            val_ids=arrays["val_ids"],
-            test_ids=arrays["test_ids"],
-            num_classes=meta["num_classes"],
-            notes=tuple(meta["notes"]),
-            folder=path,
-            known=known,
-        )
+        arrays = {name: _opened(path / f"{name}.npy", *kind) for name, kind in kinds.items()}
+        graph = _graph(arrays, meta["name"], meta["num_classes"], tuple(meta["notes"]), path, known)
     except GraphError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -86,16 +89,67 @@ def read_folder(path: Path) -> GraphArrays:
     return graph
 
 
-def _meta(graph: GraphArrays, characteristics: GraphCharacteristics, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    return {
+def held_fingerprint(path: Path) -> str | None:
+    """Returns the fingerprint of the graph that the folder `path` holds already, None where it is new or empty.
+
+    Raises:
+        GraphError: It holds something else.
+    """
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return None
+    try:
+        return read_folder(path).fingerprint
+    except A3GNNError as error:
+        raise GraphError(
+            f"{path} must be new, empty or this graph: {error}; choose another folder, or delete it"
+        ) from error
+
+
+def refuse_another(path: Path, held: str | None, fingerprint: str) -> None:
+    """Checks that a folder which holds a graph holds the one with `fingerprint`.
+
+    Raises:
+        GraphError: It holds another graph.
+    """
+    if held not in (None, fingerprint):
+        raise GraphError(f"{path} holds another graph; choose another folder, or delete that one first")
+
+
+def _graph(
+    arrays: dict[str, NDArray[Any]],
+    name: str,
+    num_classes: int,
+    notes: tuple[str, ...],
+    folder: Path,
+    known: GraphCharacteristics | None,
+) -> GraphArrays:
+    return GraphArrays(
+        name=name,
+        indptr=arrays["indptr"],
+        indices=arrays["indices"],
+        features=features_from(arrays),
+        labels=arrays["labels"],
+        train_ids=arrays["train_ids"],
+        val_ids=arrays["val_ids"],
+        test_ids=arrays["test_ids"],
+        num_classes=num_classes,
+        notes=notes,
+        folder=folder,
+        known=known,
+    )
+
+
+def _write_meta(graph: GraphArrays, characteristics: GraphCharacteristics, path: Path) -> None:
+    meta = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "name": graph.name,
         "num_classes": graph.num_classes,
         "notes": list(graph.notes),
-        "arrays": {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()},
+        "arrays": {name: [array.dtype.str, list(array.shape)] for name, array in graph.arrays().items()},
         "characteristics": characteristics.to_dict(),
     }
+    (path / _META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
 
 
 def _read_meta(path: Path) -> dict[str, Any]:
@@ -113,10 +167,10 @@ def _read_meta(path: Path) -> dict[str, Any]:
     return meta
 
 
-def _open(path: Path, kind: str, shape: tuple[int, ...]) -> NDArray[Any]:
+def _opened(path: Path, kind: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Returns the array at `path`, which must be of `kind` and `shape`."""
     try:
-        # "c": torch.from_numpy takes writable arrays without a warning, and a stray write never reaches the file.
-        array = np.load(path, mmap_mode="c" if 0 not in shape else None, allow_pickle=False)
+        array = open_npy(path)
     except (OSError, ValueError, EOFError) as error:
         raise GraphError(f"{path} is missing or truncated ({error}); convert the graph again") from error
     if array.dtype.str != kind or array.shape != shape:
@@ -124,7 +178,7 @@ def _open(path: Path, kind: str, shape: tuple[int, ...]) -> NDArray[Any]:
             f"{path} must hold {kind} of shape {shape} as {_META} says, got {array.dtype.str} of shape {array.shape}; "
             "convert the graph again"
         )
-    return np.asarray(array)
+    return array
 
 
 def _check_fit(graph: GraphArrays, path: Path) -> None:
@@ -134,18 +188,3 @@ def _check_fit(graph: GraphArrays, path: Path) -> None:
     ends = (int(graph.indptr[0]), int(graph.indptr[-1]))
     if kinds != [np.int64, np.int32, np.int64, np.int32] or len(lengths) != 1 or ends != (0, graph.num_edges):
         raise GraphError(f"the files in {path} do not fit each other, so they are not one graph; convert it again")
-
-
-def _holds(path: Path, fingerprint: str) -> bool:
-    """Returns whether `path` is this graph (True) or an empty folder (False); anything else is an error."""
-    if path.is_dir() and not any(path.iterdir()):
-        return False
-    try:
-        same = read_folder(path).fingerprint == fingerprint
-    except A3GNNError as error:
-        raise GraphError(
-            f"{path} must be new, empty or this graph: {error}; choose another folder, or delete it"
-        ) from error
-    if not same:
-        raise GraphError(f"{path} holds another graph; choose another folder, or delete that one first")
-    return True

@@ -40,7 +40,7 @@ class Graph(GraphArrays):
             GraphError: It can't be read, or breaks a law of graphs.
             UsageError: `spec` has none of these forms.
         """
-        return cls._of(load_arrays(spec))
+        return cls.of(load_arrays(spec))
 
     @classmethod
     def from_pyg(cls, data: Data, name: str = "pyg") -> Self:
@@ -51,7 +51,7 @@ class Graph(GraphArrays):
         Raises:
             GraphError: It breaks a law of graphs.
         """
-        return cls._of(from_data(data, name))
+        return cls.of(from_data(data, name))
 
     def save(self, path: str | Path) -> Self:
         """Writes plain .npy files and meta.json to the folder `path`, and returns the graph opened from it.
@@ -62,7 +62,7 @@ class Graph(GraphArrays):
             GraphError: The folder holds something else, or can't be written.
         """
         write_folder(self, self.characteristics(), Path(path))
-        return self._of(read_folder(Path(path)))
+        return self.of(read_folder(Path(path)))
 
     def on_disk(self, cache: str | Path | None = None) -> Self:
         """Returns the graph opened by memory map: itself, or a copy under the cache folder, written once.
@@ -97,7 +97,8 @@ class Graph(GraphArrays):
         return self.known if self.known is not None else describe(self)
 
     @classmethod
-    def _of(cls, arrays: GraphArrays) -> Self:
+    def of(cls, arrays: GraphArrays) -> Self:
+        """Returns `arrays` as a graph."""
         return cls(**{field.name: getattr(arrays, field.name) for field in dataclasses.fields(arrays)})
 
     def __repr__(self) -> str:

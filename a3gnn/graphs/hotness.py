@@ -6,19 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.graphs.arrays import GraphArrays
-
-# bincount widens its input to int64: in pieces, so that a large graph costs 128 MiB and not twice its size.
-_PIECE = 1 << 24
+from a3gnn.graphs.kernels import by_falling_count, count_entries
 
 
 def neighbour_entries(graph: GraphArrays) -> NDArray[np.int64]:
     """Returns the neighbour entries that each node takes (its out-degree), int64, shape (num_nodes,)."""
     entries = np.zeros(graph.num_nodes, dtype=np.int64)
-    for start in range(0, graph.num_edges, _PIECE):
-        entries += np.bincount(graph.indices[start : start + _PIECE], minlength=graph.num_nodes)
+    count_entries(graph.indices, entries)
     return entries
 
 
 def hottest_first(graph: GraphArrays) -> NDArray[np.int32]:
     """Returns all nodes by falling neighbour entries, ties by rising id, int32, shape (num_nodes,)."""
-    return np.argsort(-neighbour_entries(graph), kind="stable").astype(np.int32)
+    order: NDArray[np.int32] = by_falling_count(neighbour_entries(graph))
+    return order

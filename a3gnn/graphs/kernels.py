@@ -49,3 +49,163 @@ def component_roots(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ND
     for v in range(len(parent)):
         parent[v] = parent[parent[v]]  # parents have smaller ids, so theirs is already the root
     return parent
+
+
+@numba.njit(nogil=True, cache=True)
+def count_entries(indices: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
+    """Adds to `counts`, int64, shape (num_nodes,), how often each node is in `indices`."""
+    for e in range(len(indices)):
+        counts[indices[e]] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def by_falling_count(counts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Returns the positions of `counts` (none negative) by falling count, ties by rising position, int32.
+
+    A counting sort: beside the result it takes 8 bytes for each number up to the highest count.
+    """
+    places = np.zeros(counts.max() + 2, dtype=np.int64)
+    for v in range(len(counts)):
+        places[counts[v]] += 1
+    after = 0
+    for count in range(len(places) - 1, -1, -1):
+        here = places[count]
+        places[count] = after
+        after += here
+    order = np.empty(len(counts), dtype=np.int32)
+    for v in range(len(counts)):
+        order[places[counts[v]]] = v
+        places[counts[v]] += 1
+    return order
+
+
+@numba.njit(nogil=True, cache=True)
+def sort_into_buckets(
+    sources: NDArray[np.int32], targets: NDArray[np.int32], width: int, buckets: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Returns (source, target) pairs by target // width, int32, shape (n, 2), and where each bucket ends, int64."""
+    cursors = np.zeros(buckets + 1, dtype=np.int64)
+    for e in range(len(targets)):
+        cursors[targets[e] // width + 1] += 1
+    for bucket in range(buckets):
+        cursors[bucket + 1] += cursors[bucket]
+    pairs = np.empty((len(targets), 2), dtype=np.int32)
+    for e in range(len(targets)):
+        bucket = targets[e] // width
+        pairs[cursors[bucket], 0] = sources[e]
+        pairs[cursors[bucket], 1] = targets[e]
+        cursors[bucket] += 1
+    return pairs, cursors[:buckets]
+
+
+@numba.njit(nogil=True, cache=True)
+def count_targets(pairs: NDArray[np.int32], first: int, counts: NDArray[np.int64]) -> None:
+    """Adds to `counts[v - first]` the edges into each node v."""
+    for e in range(len(pairs)):
+        counts[pairs[e, 1] - first] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def sources_by_row(pairs: NDArray[np.int32], first: int, starts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Returns the sources of the edges into rows first, first + 1, ..., of which the i-th begins at `starts[i]`.
+
+    Edges into other rows are passed over.
+    """
+    cursors = starts[:-1].copy()
+    entries = np.empty(starts[-1], dtype=np.int32)
+    for e in range(len(pairs)):
+        row = pairs[e, 1] - first
+        if 0 <= row < len(cursors):
+            entries[cursors[row]] = pairs[e, 0]
+            cursors[row] += 1
+    return entries
+
+
+@numba.njit(nogil=True, cache=True)
+def sort_rows(starts: NDArray[np.int64], entries: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Sorts each row of `entries` in place, drops duplicates, closes the gaps, and returns the rows' new ends."""
+    ends = np.empty(len(starts) - 1, dtype=np.int64)
+    kept = 0
+    for row in range(len(ends)):
+        part = entries[starts[row] : starts[row + 1]]
+        if len(part) > 48:
+            part.sort()
+        else:  # insertion sort: most rows are short
+            for i in range(1, len(part)):
+                value = part[i]
+                j = i
+                while j > 0 and part[j - 1] > value:
+                    part[j] = part[j - 1]
+                    j -= 1
+                part[j] = value
+        for i in range(len(part)):
+            if i == 0 or part[i] != part[i - 1]:
+                entries[kept] = part[i]
+                kept += 1
+        ends[row] = kept
+    return ends
+
+
+@numba.njit(nogil=True, cache=True)
+def guide_of(mass: NDArray[np.float64], cells: int) -> NDArray[np.int32]:
+    """Returns, for each of `cells` equal intervals of [0, mass[-1]), about where a search in `mass` should begin."""
+    guide = np.empty(cells, dtype=np.int32)
+    i = 0
+    for cell in range(cells):
+        low = mass[-1] * cell / cells
+        while i < len(mass) - 1 and mass[i] <= low:
+            i += 1
+        guide[cell] = i
+    return guide
+
+
+@numba.njit(nogil=True, cache=True)
+def search(mass: NDArray[np.float64], guide: NDArray[np.int32], point: float) -> int:
+    """Returns the first i with mass[i] > point, or the last i: `np.searchsorted(side="right")` without its log n."""
+    cell = min(int(point / mass[-1] * len(guide)), len(guide) - 1)
+    i: int = guide[cell]
+    while i > 0 and mass[i - 1] > point:
+        i -= 1
+    while i < len(mass) - 1 and mass[i] <= point:
+        i += 1
+    return i
+
+
+@numba.njit(nogil=True, cache=True)
+def draw_pairs(
+    mass: NDArray[np.float64],
+    guide: NDArray[np.int32],
+    loyalty: NDArray[np.float64],
+    class_of: NDArray[np.int16],
+    bounds: NDArray[np.float64],
+    uniform: NDArray[np.float64],
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Returns places in `mass` drawn in pairs, both int32; pairs of one place with itself fall away.
+
+    Args:
+        mass: Cumulated expected degrees, shape (num_nodes,), class by class.
+        guide: `guide_of(mass, ...)`.
+        loyalty: Probability to stay within the class, shape (num_nodes,).
+        class_of: Class at each place, shape (num_nodes,).
+        bounds: Where each class begins and ends in mass, shape (classes + 1,).
+        uniform: In [0, 1), shape (3, n): for the first end, for loyalty, for the second end.
+    """
+    total = mass[-1]
+    count = uniform.shape[1]
+    first, second = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    kept = 0
+    for e in range(count):
+        a = search(mass, guide, uniform[0, e] * total)
+        start, end = bounds[class_of[a]], bounds[class_of[a] + 1]
+        if uniform[1, e] < loyalty[a]:
+            point = start + uniform[2, e] * (end - start)
+        else:
+            point = end + uniform[2, e] * (total - (end - start))
+        if point >= total:
+            point -= total  # exact, as point < 2 * total
+        b = search(mass, guide, point)
+        if a != b:
+            first[kept] = a
+            second[kept] = b
+            kept += 1
+    return first[:kept], second[:kept]

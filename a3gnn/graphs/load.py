@@ -43,10 +43,11 @@ def load_arrays(spec: str | Path) -> GraphArrays:
         raise UsageError(f"{_FORMS}; got {str(spec)!r}")
     if not path.is_file():
         raise GraphError(f"{path} does not exist; {_FORMS}")
-    return _converted(path) or _SUFFIXES[path.suffix](path)
+    return converted_copy(path) or _SUFFIXES[path.suffix](path)
 
 
-def _converted(path: Path) -> GraphArrays | None:
+def converted_copy(path: Path) -> GraphArrays | None:
+    """Returns the graph in the file at `path` from its copy in the cache folder, or None where there is none."""
     copy = recall(cache_root(), source_of(path))
     if copy is None:
         return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +27,54 @@ def read(path: Path) -> GraphArrays:
     Raises:
         GraphError: The file is truncated, foreign, lacks an array, or its graph breaks a law.
     """
-    arrays = _arrays(path)
-    dense = "x" in arrays
-    needed = ("edge_index", "x", "y", *MASKS) if dense else ("edge_index", *_SPARSE, "y", *MASKS)
-    missing = [name for name in needed if name not in arrays]
-    if missing:
-        raise GraphError(
-            f"{path} must hold edge_index, x (or {', '.join(_SPARSE)}), y, {', '.join(MASKS)}; "
-            f"it lacks {', '.join(missing)}"
-        )
-    features = DenseFeatures(arrays["x"]) if dense else _sparse(arrays, path)
+    with readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    needed_arrays(arrays, path)
     masks = {name: arrays[name] for name in MASKS}
-    return assemble(path.stem, arrays["edge_index"], features, arrays["y"], masks, source=source_of(path))
+    return assemble(path.stem, arrays["edge_index"], features_in(arrays, path), arrays["y"], masks, (), source_of(path))
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turns whatever reading the .npz file at `path` raises into one error.
+
+    Raises:
+        GraphError: The file is not there, truncated or foreign.
+    """
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        yield
     except FileNotFoundError:
         raise GraphError(f"{path} does not exist; give the path of an .npz file") from None
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise GraphError(f"{path} is not a readable .npz file: truncated or of another format ({error})") from error
 
 
-def _sparse(arrays: dict[str, NDArray[Any]], path: Path) -> SparseFeatures:
+def needed_arrays(names: Collection[str], path: Path) -> tuple[str, ...]:
+    """Returns which arrays of an .npz file that holds `names` make its graph.
+
+    Raises:
+        GraphError: One is missing.
+    """
+    needed = ("edge_index", *(("x",) if "x" in names else _SPARSE), "y", *MASKS)
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise GraphError(
+            f"{path} must hold edge_index, x (or {', '.join(_SPARSE)}), y, {', '.join(MASKS)}; "
+            f"it lacks {', '.join(missing)}"
+        )
+    return needed
+
+
+def features_in(arrays: Mapping[str, NDArray[Any]], path: Path) -> DenseFeatures | SparseFeatures:
+    """Returns the features among `arrays`, unchecked but for the kind of their shape.
+
+    Raises:
+        GraphError: x_shape is not two integers.
+    """
+    return DenseFeatures(arrays["x"]) if "x" in arrays else _sparse(arrays, path)
+
+
+def _sparse(arrays: Mapping[str, NDArray[Any]], path: Path) -> SparseFeatures:
     shape = arrays["x_shape"]
     if shape.shape != (2,) or shape.dtype.kind not in "iu":
         raise GraphError(f"{path}: x_shape must be two integers, got {shape.dtype} of shape {shape.shape}")

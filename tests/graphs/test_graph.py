@@ -69,6 +69,7 @@ def test_npz_graph_folder_graph(
         np.testing.assert_array_equal(row, np.unique(sources))
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=drawn_arrays())
 def test_pyg_and_npz_give_the_same_graph(drawn: Arrays, npz: Callable[..., Path]) -> None:

@@ -29,6 +29,12 @@ def test_convert_then_info(tmp_path: Path) -> None:
     assert json.loads(described.stdout) == expected | {"notes": []}
 
 
+def test_convert_within_a_budget(tmp_path: Path) -> None:
+    assert _a3gnn("convert", SPEC, tmp_path / "graph", "--memory-budget", "4kB").returncode == 0
+    assert Graph.load(tmp_path / "graph").fingerprint == Graph.load(SPEC).fingerprint
+    assert _a3gnn("convert", SPEC, tmp_path / "graph", "--memory-budget", "lots").returncode == 2
+
+
 def test_convert_refuses_what_is_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     done = _a3gnn("convert", SPEC, tmp_path)

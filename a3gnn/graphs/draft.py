@@ -1,0 +1,55 @@
+"""A converted folder in the making."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.graphs.progress import Progress
+from a3gnn.units import format_size
+
+
+@dataclass
+class Draft:
+    """Where a source writes its graph, array by array, and what it says of it.
+
+    Attributes:
+        folder: Takes the graph's .npy files, by the names of `GraphArrays.arrays`.
+        scratch: Takes what is needed meanwhile.
+        memory_bytes: Budget for edges in RAM.
+        told: Told how far it is.
+        name: For people.
+        num_classes: Classes.
+        notes: What people should know of how it was read.
+    """
+
+    folder: Path
+    scratch: Path
+    memory_bytes: int
+    told: Progress
+    name: str = ""
+    num_classes: int = 0
+    notes: tuple[str, ...] = ()
+
+    def save(self, name: str, array: NDArray[Any]) -> None:
+        """Writes a whole array.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        np.save(self.folder / f"{name}.npy", array)
+
+    def need_disk(self, needed: int) -> None:
+        """Checks that the disk has room for `needed` bytes.
+
+        Raises:
+            OSError: It has not.
+        """
+        free = shutil.disk_usage(self.folder).free
+        if free < needed:
+            raise OSError(f"{format_size(needed)} are needed, {format_size(free)} are free")

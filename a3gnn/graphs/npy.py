@@ -1,0 +1,72 @@
+"""An .npy file that is written piece by piece."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+
+class NpyWriter:
+    """Writes an array of unknown length to an .npy file; a context manager. The bytes are those of `np.save`.
+
+    Numpy pads the header so that the first dimension may grow to 21 digits, and so it can be written again at the end.
+
+    Args:
+        path: The file.
+        dtype: Of the array.
+        columns: Columns of a matrix; None for a vector.
+    """
+
+    def __init__(self, path: Path, dtype: DTypeLike, columns: int | None = None) -> None:
+        self._dtype = np.dtype(dtype)
+        self._row_shape = () if columns is None else (columns,)
+        self._length = 0
+        self._file = path.open("wb")
+        self._header()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._file:
+            if kind is None:
+                self._file.seek(0)
+                self._header()
+
+    def append(self, piece: NDArray[Any]) -> None:
+        """Writes `piece`, rows of the array, behind what is there; other dtypes are cast."""
+        rows = np.ascontiguousarray(piece, dtype=self._dtype)
+        self._file.write(rows.data.cast("B") if rows.size else b"")
+        self._length += len(rows)
+
+    def _header(self) -> None:
+        shape = (self._length, *self._row_shape)
+        np.lib.format.write_array_header_1_0(
+            self._file, {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
+        )
+
+
+def open_npy(path: Path) -> NDArray[Any]:
+    """Returns the array in the .npy file at `path` as a copy-on-write memory map, or in RAM where it is empty.
+
+    Raises:
+        OSError: It can't be read.
+        ValueError: It is truncated, no .npy file, or holds Python objects.
+    """
+    with path.open("rb") as file:
+        shape = _shape(file)
+    # "c": torch.from_numpy takes writable arrays without a warning, and a stray write never reaches the file.
+    return np.asarray(np.load(path, mmap_mode=None if 0 in shape else "c", allow_pickle=False))
+
+
+def _shape(file: Any) -> tuple[int, ...]:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, _ = read(file)
+    return tuple(shape)

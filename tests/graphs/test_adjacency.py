@@ -1,0 +1,125 @@
+"""The CSR on disk against the CSR in RAM, and the parts that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from a3gnn.graphs.adjacency import write_adjacency
+from a3gnn.graphs.assemble import edge_notes, in_neighbours
+from a3gnn.graphs.communities import edge_pairs
+from a3gnn.graphs.kernels import guide_of, search
+from a3gnn.graphs.npy import NpyWriter, open_npy
+from a3gnn.graphs.progress import Progress
+from a3gnn.graphs.recipe import Recipe
+from a3gnn.seeding import generator
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    nodes=st.integers(1, 400),
+    num_edges=st.integers(1, 600),
+    skew=st.floats(1, 20),
+    memory_bytes=st.integers(1, 6000),
+    cuts=st.lists(st.integers(0, 600), max_size=4),
+    seed=st.integers(0, 2**32),
+)
+def test_any_pieces_and_any_budget_give_the_rows_in_ram(
+    nodes: int,
+    num_edges: int,
+    skew: float,
+    memory_bytes: int,
+    cuts: list[int],
+    seed: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    rng = np.random.default_rng(seed)
+    edges = (nodes * rng.random((2, num_edges)) ** skew).astype(np.int32)  # hubs at low ids
+
+    def pieces() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        for start, end in pairwise(sorted({0, num_edges, *(cut for cut in cuts if cut < num_edges)})):
+            yield edges[0, start:end], edges[1, start:end]
+
+    folder, scratch = tmp_path_factory.mktemp("csr"), tmp_path_factory.mktemp("scratch")
+    counts = write_adjacency(pieces(), num_edges, nodes, folder, scratch, memory_bytes, Progress())
+    indptr, indices, notes = in_neighbours(edges, nodes)
+    np.testing.assert_array_equal(np.load(folder / "indptr.npy"), indptr)
+    np.testing.assert_array_equal(np.load(folder / "indices.npy"), indices)
+    assert edge_notes(*counts) == notes
+    assert list(scratch.iterdir()) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 5), max_size=6),
+    columns=st.none() | st.integers(1, 4),
+    dtype=st.sampled_from(["i4", "i8", "f2", "f4"]),
+)
+def test_pieces_make_the_file_that_numpy_saves(
+    lengths: list[int], columns: int | None, dtype: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("npy")
+    shape = (sum(lengths),) if columns is None else (sum(lengths), columns)
+    whole = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    np.save(folder / "whole.npy", whole)
+    with NpyWriter(folder / "pieces.npy", dtype, columns) as file:
+        for end, length in zip(np.cumsum(lengths), lengths, strict=True):
+            file.append(whole[end - length : end])
+    assert (folder / "pieces.npy").read_bytes() == (folder / "whole.npy").read_bytes()
+    np.testing.assert_array_equal(open_npy(folder / "pieces.npy"), whole)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    weights=st.lists(st.sampled_from([0.0, 1e-9, 0.3, 1.0, 50.0]), min_size=1, max_size=40).filter(any),
+    cells=st.integers(1, 90),
+    points=st.lists(st.floats(0, 1), min_size=1, max_size=20),
+)
+def test_a_guided_search_is_searchsorted(weights: list[float], cells: int, points: list[float]) -> None:
+    mass = np.cumsum(weights)
+    guide = guide_of(mass, cells)
+    for point in (*(share * mass[-1] for share in points), *mass):
+        expected = min(int(np.searchsorted(mass, point, side="right")), len(mass) - 1)
+        assert search(mass, guide, float(point)) == expected
+
+
+def test_pairs_are_drawn_as_the_recipe_says() -> None:
+    """The block model as plain numpy says it, from the same random numbers."""
+    recipe = Recipe(nodes=700, degree=9, classes=3, seed=4, homophily=0.7)
+    labels = generator(4, "labels").integers(3, size=700)
+    degrees = ((np.arange(700) + 0.5) / 700) ** (-1 / (recipe.power - 1))
+    degrees = np.minimum(degrees / degrees.mean(), np.sqrt(700) / 2)
+    degrees = generator(4, "degrees").permutation(degrees / degrees.mean())
+    order = np.argsort(degrees, kind="stable")
+    rank = np.empty(700)
+    rank[order] = np.cumsum(degrees[order]) / degrees.sum()
+    loyalty = 0.7 + 0.5 * (0.5 - rank)
+    by_class = np.argsort(labels, kind="stable")
+    mass = np.cumsum(degrees[by_class])
+    bounds = np.concatenate([[0.0], mass])[np.cumsum([0, *np.bincount(labels)])]
+    rng = generator(4, "edges")
+    count = 700 * 9 // 2
+    first = np.searchsorted(mass, rng.random(count) * mass[-1], side="right")
+    start, end = bounds[labels[by_class[first]]], bounds[labels[by_class[first]] + 1]
+    same = rng.random(count) < loyalty[by_class[first]]
+    width = np.where(same, end - start, mass[-1] - (end - start))
+    second = np.searchsorted(mass, (np.where(same, start, end) + rng.random(count) * width) % mass[-1], side="right")
+    second = np.minimum(second, 699)
+    proper = first != second
+    ((left, right),) = edge_pairs(recipe, labels)
+    np.testing.assert_array_equal(left, by_class[first[proper]])
+    np.testing.assert_array_equal(right, by_class[second[proper]])
+
+
+def test_progress_is_said_when_it_is_time() -> None:
+    said: list[str] = []
+    eager, patient = Progress(said.append, period_s=0), Progress(said.append, period_s=3600)
+    eager("reading edges", 1, 4)
+    patient("reading edges", 2, 4)
+    assert said == ["reading edges: 25%"]

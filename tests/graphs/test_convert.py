@@ -1,0 +1,251 @@
+"""A streamed conversion against loading and saving: the same bytes and errors, less memory, nothing left behind."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.convert import convert
+from a3gnn.graphs.graph import Graph
+
+Arrays = dict[str, np.ndarray]
+SPEC = "synthetic:nodes=400,degree=9,classes=3,features=6"
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@st.composite
+def nasty_arrays(draw: st.DrawFn) -> Arrays:
+    """Self loops, duplicates, foreign integer types and orders, half precision, CSR rows in disorder."""
+    nodes = draw(st.integers(3, 30))
+    ends = st.integers(0, nodes - 1)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    edges = np.array(draw(st.lists(st.tuples(ends, ends), min_size=1, max_size=120)), dtype=draw(_INTEGERS))
+    where = rng.permutation(np.concatenate([[0, 1, 2], rng.integers(0, 4, size=nodes - 3)]))
+    drawn: Arrays = {
+        "edge_index": edges.T if draw(st.booleans()) else np.ascontiguousarray(edges.T),
+        "y": np.where(where < 3, rng.integers(0, 3, size=nodes), -1).astype(draw(st.sampled_from(["i1", "i4", "i8"]))),
+        "train_mask": where == 0,
+        "val_mask": where == 1,
+        "test_mask": where == 2,
+    }
+    kind = draw(st.sampled_from(["f2", "f4"]))
+    if draw(st.booleans()):
+        return drawn | {"x": np.asarray(rng.standard_normal((nodes, 5)), dtype=kind, order=draw(_ORDERS))}
+    lengths = rng.integers(0, 40, size=nodes)
+    stored = int(lengths.sum())
+    columns = rng.integers(0, draw(st.sampled_from([4, 100])), size=stored)
+    return drawn | {
+        "x_data": rng.standard_normal(stored).astype(kind),
+        "x_indices": columns.astype(draw(st.sampled_from(["i4", "i8"]))),
+        "x_indptr": np.concatenate([[0], np.cumsum(lengths)]),
+        "x_shape": np.array([nodes, 100]),
+    }
+
+
+_INTEGERS = st.sampled_from(["i1", "u1", "i4", "i8", ">i8", "u8"])
+_ORDERS = st.sampled_from(["C", "F"])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(drawn=nasty_arrays(), memory_bytes=st.integers(1, 2000), compressed=st.booleans())
+def test_an_npz_file_gives_the_same_bytes(
+    drawn: Arrays, memory_bytes: int, compressed: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("npz")
+    (np.savez_compressed if compressed else np.savez)(folder / "drawn.npz", **drawn)
+    saved = Graph.load(folder / "drawn.npz").save(folder / "saved")
+    opened = convert(folder / "drawn.npz", folder / "streamed", memory_bytes)
+    assert content(folder / "streamed") == content(folder / "saved")
+    assert (opened.notes, opened.fingerprint) == (saved.notes, saved.fingerprint)
+    assert sorted(path.name for path in folder.iterdir()) == ["drawn.npz", "saved", "streamed"]
+
+
+@pytest.mark.parametrize("memory_bytes", [1, 3000, 1 << 30])
+@pytest.mark.parametrize(
+    "spec", ["synthetic:", SPEC, SPEC + ",density=0.5,seed=3", "synthetic:nodes=10,degree=9,homophily=1,classes=2"]
+)
+def test_a_synthetic_graph_gives_the_same_bytes(spec: str, memory_bytes: int, tmp_path: Path) -> None:
+    Graph.load(spec).save(tmp_path / "saved")
+    convert(spec, tmp_path / "streamed", memory_bytes)
+    assert content(tmp_path / "streamed") == content(tmp_path / "saved")
+
+
+def test_a_piece_of_edges_and_features_more_gives_the_same_bytes(tmp_path: Path) -> None:
+    spec = "synthetic:nodes=290000,degree=29,features=15,classes=4"  # 4.2 million pairs and 4.4 million values
+    Graph.load(spec).save(tmp_path / "saved")
+    convert(spec, tmp_path / "streamed", 1 << 24)
+    for saved in (tmp_path / "saved").iterdir():
+        assert saved.read_bytes() == (tmp_path / "streamed" / saved.name).read_bytes(), saved.name
+
+
+def test_a_converted_folder_and_a_known_file_are_copied(
+    small_folder_graph: Graph, tmp_path: Path, arrays: Arrays, npz: Callable[..., Path]
+) -> None:
+    assert small_folder_graph.folder is not None
+    convert(small_folder_graph.folder, tmp_path / "copy")
+    assert content(tmp_path / "copy") == content(small_folder_graph.folder)
+    arrays["x"] += 23  # content of its own, as the cache folder is shared by all tests
+    path = npz(arrays, "known")
+    cached = Graph.load(path).on_disk()
+    assert convert(path, tmp_path / "known").fingerprint == cached.fingerprint
+
+
+_BROKEN: dict[str, dict[str, object]] = {
+    "nan": {"x": np.full((6, 3), np.nan, dtype=np.float32)},
+    "edges past the nodes": {"edge_index": np.array([[0], [6]])},
+    "negative edges": {"edge_index": np.array([[-1], [0]])},
+    "no edges": {"edge_index": np.empty((2, 0), dtype=np.int64)},
+    "edges of three rows": {"edge_index": np.zeros((3, 2), dtype=np.int64)},
+    "float edges": {"edge_index": np.zeros((2, 2))},
+    "no columns": {"x": np.empty((6, 0), dtype=np.float32)},
+    "double features": {"x": np.zeros((6, 3))},
+    "labels of others": {"y": np.zeros(5, dtype=np.int64)},
+    "label past the nodes": {"y": np.array([0, 1, 0, 9, 0, -1])},
+    "overlapping masks": {"val_mask": np.arange(6) < 2},
+    "empty mask": {"test_mask": np.zeros(6, dtype=bool)},
+    "no labels": {"y": None},
+    "foreign shape": {"x": None, "x_data": np.ones(1, "f4"), "x_indices": np.zeros(1, "i4"), "x_indptr": np.arange(2)}
+    | {"x_shape": np.array([1.0, 2.0])},
+}
+
+
+@pytest.mark.parametrize("change", _BROKEN.values(), ids=_BROKEN)
+def test_a_broken_law_is_said_as_in_loading(
+    change: dict[str, object], arrays: Arrays, npz: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = npz(arrays, "broken", **change)
+    with pytest.raises(GraphError) as loading:
+        Graph.load(path)
+    with pytest.raises(GraphError) as converting:
+        convert(path, tmp_path / "graph")
+    assert str(converting.value) == str(loading.value)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kept", [0, 30, 600, -40])
+def test_a_truncated_file_is_said(kept: int, arrays: Arrays, npz: Callable[..., Path], tmp_path: Path) -> None:
+    path = npz(arrays, "cut")
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(GraphError, match=r"cut\.npz is not a readable \.npz file: truncated or of another format"):
+        convert(path, tmp_path / "graph")
+
+
+def test_python_objects_are_refused(arrays: Arrays, npz: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"objects\.npz is not a readable \.npz file.*Python objects"):
+        convert(npz(arrays, "objects", y=np.array([object()] * 6)), tmp_path / "graph")
+
+
+def test_a_changed_byte_is_noticed(arrays: Arrays, npz: Callable[..., Path], tmp_path: Path) -> None:
+    path = npz(arrays, "rotten")
+    data = bytearray(path.read_bytes())
+    at = data.index(arrays["x"].tobytes()) + 5
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(GraphError, match=r"rotten\.npz is not a readable \.npz file.*CRC"):
+        convert(path, tmp_path / "graph")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_same_graph_stays_and_others_are_refused(tmp_path: Path) -> None:
+    convert(SPEC, tmp_path / "graph")
+    before = (tmp_path / "graph" / "indices.npy").stat().st_mtime_ns
+    convert(SPEC, tmp_path / "graph")
+    assert (tmp_path / "graph" / "indices.npy").stat().st_mtime_ns == before
+    with pytest.raises(GraphError, match="holds another graph; choose another folder"):
+        convert(SPEC + ",seed=1", tmp_path / "graph")
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(GraphError, match="must be new, empty or this graph"):
+        convert(SPEC, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["graph", "thesis.tex"]
+
+
+def test_a_wrong_argument_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="memory_bytes must be > 0, got 0"):
+        convert(SPEC, tmp_path / "graph", 0)
+    with pytest.raises(UsageError, match="a parameter of synthetic must be one of"):
+        convert("synthetic:nodez=3", tmp_path / "graph")
+    with pytest.raises(GraphError, match=r"nowhere\.npz does not exist"):
+        convert(tmp_path / "nowhere.npz", tmp_path / "graph")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_graph_larger_than_the_disk_is_refused_before_it_is_drawn(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"TiB are needed, .* are free; nothing was left"):
+        convert("synthetic:nodes=2000000000,degree=1000,features=10000", tmp_path / "graph")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("spec", ["synthetic:nodes=20000,degree=10,features=4", "ring.npz"])
+def test_a_write_that_fails_half_way_leaves_nothing(
+    spec: str, arrays: Arrays, npz: Callable[..., Path], tmp_path: Path
+) -> None:
+    npz(arrays, "ring", x=np.zeros((6, 9000), dtype=np.float32))
+    # A limit on file size stands for a full disk: write(2) fails once files pass it.
+    code = (
+        "import resource, signal, sys; from a3gnn.graphs.convert import convert; from a3gnn.errors import GraphError\n"
+        "convert('synthetic:nodes=50,degree=4', 'warm')  # numba writes its cache of kernels\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000))\n"
+        "try: convert(sys.argv[1], 'room/graph')\n"
+        "except GraphError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, spec], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert "the graph can't be written to room/graph" in done.stdout
+    assert "nothing was left there" in done.stdout
+    assert list((tmp_path / "room").iterdir()) == []
+
+
+def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    room = tmp_path / "room"
+    arguments = ["graph", "convert", "synthetic:nodes=500000,degree=30,features=64", str(room / "graph")]
+    run = subprocess.Popen([sys.executable, "-m", "a3gnn", *arguments], stderr=subprocess.PIPE)
+    while run.poll() is None and not list(room.glob(".graph.*/*/edges-*")):
+        time.sleep(0.01)
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert list(room.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("source", ["synthetic", "npz"])
+def test_memory_stays_far_below_the_graph(source: str, tmp_path: Path) -> None:
+    nodes, features = 100_000, 512  # 195 MiB
+    spec = f"synthetic:nodes={nodes},degree=2,features={features}"
+    if source == "npz":
+        where = np.arange(nodes) % 3
+        spec = str(tmp_path / "wide.npz")
+        masks = {f"{name}_mask": where == i for i, name in enumerate(("train", "val", "test"))}
+        edge_index, y = np.stack([np.arange(nodes), np.roll(np.arange(nodes), 1)]), np.zeros(nodes, dtype=np.int64)
+        np.savez(spec, x=np.ones((nodes, features), dtype=np.float32), edge_index=edge_index, y=y, **masks)
+    # The high-water mark of anonymous memory counts no pages of files, which the system takes back when it wants.
+    code = (
+        "import re, sys, threading; from a3gnn.graphs.convert import convert\n"
+        "def anonymous(): return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
+        "convert('synthetic:nodes=50,degree=4', sys.argv[2] + '-warm'); before = peak = anonymous()\n"
+        "ended = threading.Event()\n"
+        "def watch():\n"
+        "    global peak\n"
+        "    while not ended.wait(0.005): peak = max(peak, anonymous())\n"
+        "watcher = threading.Thread(target=watch); watcher.start()\n"
+        "convert(sys.argv[1], sys.argv[2], 1 << 24); ended.set(); watcher.join(); print(peak - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, spec, str(tmp_path / "graph")], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 90 * 1024
+    assert (tmp_path / "graph" / "x.npy").stat().st_size > 190 * 2**20
+    shutil.rmtree(tmp_path / "graph")  # pytest keeps the folders of its last runs
