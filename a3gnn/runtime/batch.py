@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from a3gnn.errors import UsageError
 from a3gnn.features.aggregate import Aggregator
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.upload import Arrival
 from a3gnn.sampling.subgraph import Subgraph
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
 
 _TENSORS = ("x", "y", "indptr", "indices")
 
@@ -50,7 +43,6 @@ class MiniBatch:
         indices: `subgraph.indices` as a tensor beside `x`.
         hits: Rows of features that the cache served.
         seconds: Work done so far, by stage; `train` is the trainer's to fill in.
-        graph_labels: Labels of the whole graph, int64, not copied.
         aggregator: The aggregator that `x` has been through; None for features as they are.
         arrival: When the copy to a CUDA device began and ended; None on the host.
     """
@@ -64,7 +56,6 @@ class MiniBatch:
     indices: torch.Tensor
     hits: int
     seconds: StageSeconds
-    graph_labels: NDArray[np.int64]
     aggregator: Aggregator | None = None
     arrival: Arrival | None = None
 
@@ -100,30 +91,3 @@ class MiniBatch:
         """Returns the mini-batch with its tensors on `device`; tensors that are there already are shared."""
         moved = {name: getattr(self, name).to(device, non_blocking=non_blocking) for name in _TENSORS}
         return dataclasses.replace(self, **moved)
-
-    def to_pyg(self) -> Data:
-        """Returns the mini-batch as PyG's NeighborLoader would give it.
-
-        A `Data` with x (dense), y of all nodes, edge_index (sources, targets) in local ids, n_id and batch_size; the
-        seeds are the first `batch_size` nodes.
-
-        Raises:
-            UsageError: The features have been aggregated.
-        """
-        from torch_geometric.data import Data
-
-        if self.aggregator is not None:
-            raise UsageError(
-                f"to_pyg needs every node's features, got their {self.aggregator}; "
-                "leave the pipeline's aggregator out, as Loader does"
-            )
-        device, subgraph = self.x.device, self.subgraph
-        rows = torch.arange(len(subgraph.indptr) - 1, device=device)
-        targets = rows.repeat_interleave(self.indptr.diff().long(), output_size=subgraph.num_edges)
-        return Data(
-            x=self.x.to_dense() if self.x.is_sparse_csr else self.x,
-            y=torch.from_numpy(np.asarray(self.graph_labels)[subgraph.n_id]).to(device),
-            edge_index=torch.stack([self.indices.long(), targets]),
-            n_id=torch.from_numpy(subgraph.n_id.astype(np.int64)).to(device),
-            batch_size=self.num_seeds,
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 
 import torch
@@ -13,7 +14,7 @@ class BufferPool:
     """Hands out float32 buffers and takes them back; safe to call from several threads.
 
     Buffers are as long as the longest mini-batch so far needed, and a tenth more: worst-case buffers would take
-    gigabytes. There are never more than were out at once.
+    gigabytes. There are never more than were out at once. What is taken must be given back; what is lent comes back.
 
     Args:
         width: Columns.
@@ -26,6 +27,22 @@ class BufferPool:
 
     def take(self, rows: int) -> torch.Tensor:
         """Returns a buffer's first `rows` rows, float32, shape (rows, width), with whatever they held."""
+        return self._buffer(rows)[:rows]
+
+    def give(self, taken: torch.Tensor) -> None:
+        """Takes back what `take` returned; its memory may be handed out again."""
+        whole = taken._base
+        self._free.append(whole if whole is not None else taken)
+
+    def lend(self, rows: int) -> torch.Tensor:
+        """Returns the same as `take`, whose memory is handed out again once no tensor uses it any more."""
+        buffer = self._buffer(rows)
+        # Tensors and their views share one storage, which holds this view: it dies with the last of them.
+        view = buffer.numpy()[:rows]
+        weakref.finalize(view, self._free.append, buffer).atexit = False
+        return torch.from_numpy(view)
+
+    def _buffer(self, rows: int) -> torch.Tensor:
         try:
             buffer = self._free.pop()
         except IndexError:
@@ -35,9 +52,4 @@ class BufferPool:
             # The short one goes before the long one comes, so that both are never held at once.
             del buffer
             buffer = torch.empty((max(self._rows, rows), self._width))
-        return buffer[:rows]
-
-    def give(self, taken: torch.Tensor) -> None:
-        """Takes back what `take` returned; its memory may be handed out again."""
-        whole = taken._base
-        self._free.append(whole if whole is not None else taken)
+        return buffer

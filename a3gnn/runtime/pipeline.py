@@ -50,7 +50,8 @@ class Pipeline:
         fanouts: In-neighbours taken a node, the seeds' hop first; -1 takes all.
         seed: Decides order and neighbours.
         device: Where mini-batches are trained: cpu or cuda.
-        reuse_buffers: Whether a mini-batch's `x` is overwritten after the next one has been asked for.
+        reuse_buffers: Whether a mini-batch's `x` is overwritten after the next one has been asked for; if not, after no
+            tensor uses it any more.
         input_nodes: Seeds, int32, distinct; the train nodes by default.
         shuffle: Whether seeds are shuffled, anew for every epoch.
         aggregator: What the model's input layer makes of in-neighbours' features. Where the host can do that while it
@@ -91,11 +92,12 @@ class Pipeline:
         self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
         self.store: FeatureStore = open_features(graph, self._config, self._parts, device)
         sampler = self._sampler(indptr, indices, fanouts)
-        on_host = reuse_buffers and not self.store.is_sparse and device == "cpu"
+        on_host = not self.store.is_sparse and device == "cpu"
         aggregator = aggregator if self.store.can_aggregate else None
         width = input_width(aggregator, graph.num_features)
         buffers = BufferPool(width) if on_host else None
-        self._stages = Stages(sampler, self.store, graph.labels, device, buffers, aggregator)
+        lends = not reuse_buffers
+        self._stages = Stages(sampler, self.store, graph.labels, device, buffers, lends=lends, aggregator=aggregator)
         self._turns = Turns()
         self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
 

@@ -46,8 +46,8 @@ class Stages:
         store: Serves features.
         labels: Of the whole graph, int64.
         device: Where mini-batches are trained.
-        buffers: Memory for dense features, where they are trained on the host and the caller lets go of them in time;
-            None takes fresh memory a mini-batch.
+        buffers: Memory for dense features that are trained on the host; None takes fresh memory a mini-batch.
+        lends: Whether a mini-batch keeps its buffer as long as its features are in use, and not just until `release`.
         aggregator: What to make of the features for the input layer; None leaves them as they are.
     """
 
@@ -58,6 +58,8 @@ class Stages:
         labels: NDArray[np.int64],
         device: str,
         buffers: BufferPool | None,
+        *,
+        lends: bool = False,
         aggregator: Aggregator | None = None,
     ) -> None:
         self._sampler = sampler
@@ -65,6 +67,7 @@ class Stages:
         self._labels = labels
         self._device = torch.device(device)
         self._buffers = buffers
+        self._lends = lends
         self._aggregator = aggregator
         self._upload = None if self._device.type == "cpu" else Upload(self._device)
 
@@ -94,7 +97,7 @@ class Stages:
         seconds = StageSeconds(sampled.seconds, perf_counter() - begin, 0.0, 0.0)
         structure = (torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices))
         place = (sampled.epoch, sampled.index, subgraph)
-        return MiniBatch(*place, x, y, *structure, hits, seconds, self._labels, self._aggregator)
+        return MiniBatch(*place, x, y, *structure, hits, seconds, self._aggregator)
 
     def complete(self, epoch: int, planned: PlannedBatch) -> MiniBatch:
         """Returns the mini-batch of `planned`: sample, then gather."""
@@ -107,7 +110,7 @@ class Stages:
 
     def release(self, batch: MiniBatch) -> None:
         """Takes back the buffer of `batch`, whose features the caller no longer reads."""
-        if self._buffers:
+        if self._buffers and not self._lends:
             self._buffers.give(batch.x)
 
     def _read(self, subgraph: Subgraph) -> Rows:
@@ -121,7 +124,7 @@ class Stages:
     def _buffer(self, rows: int) -> torch.Tensor | None:
         """Returns memory for dense rows on the host; None where they are sparse, on the device, or the caller's own."""
         if self._buffers:
-            return self._buffers.take(rows)
+            return self._buffers.lend(rows) if self._lends else self._buffers.take(rows)
         if self._upload is None or self._store.is_sparse or self._store.device != "cpu":
             return None
         # torch keeps page-locked memory and hands it out again once the copies out of it have ended: that is the ring.

@@ -64,7 +64,7 @@ def test_aggregated_batches_are_bit_identical_in_every_mode(aggregator: Aggregat
             assert epoch_content(small_graph, config, aggregator=aggregator) == expected
 
 
-def test_an_aggregated_batch_says_so_and_is_no_pyg_batch(small_graph: Graph) -> None:
+def test_an_aggregated_batch_says_so(small_graph: Graph) -> None:
     with Pipeline(small_graph, config_of(small_graph), FANOUTS, seed=7, aggregator="mean") as pipeline:
         batch = next(pipeline.epoch(0))
         block = batch.subgraph.block(0)
@@ -72,8 +72,6 @@ def test_an_aggregated_batch_says_so_and_is_no_pyg_batch(small_graph: Graph) -> 
         assert batch.x.shape == (block.num_dst, 2 * small_graph.num_features)
         own = small_graph.features.array[batch.subgraph.n_id[: block.num_dst]]
         assert np.array_equal(batch.x[:, small_graph.num_features :].numpy(), own)
-        with pytest.raises(UsageError, match="to_pyg needs every node's features, got their mean"):
-            batch.to_pyg()
 
 
 def test_sparse_features_are_left_as_they_are(sparse_graph: Graph) -> None:
