@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
-from a3gnn.runtime.batch import MiniBatch
+from a3gnn.runtime.batch import MiniBatch, TorchBlock
 from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.kernels import count_in_edges
 
 
 def blocks_of(batch: MiniBatch, *, with_degrees: bool) -> list[Block]:
@@ -20,8 +22,17 @@ def blocks_of(batch: MiniBatch, *, with_degrees: bool) -> list[Block]:
     blocks = [Block(part.indptr, part.indices, part.num_src, slice(0, part.num_dst)) for part in parts]
     if not with_degrees:
         return blocks
-    degrees = torch.zeros(blocks[0].num_src, device=batch.indptr.device)
-    degrees[: blocks[0].num_dst] = (batch.indptr[1:] - batch.indptr[:-1]).to(degrees.dtype)
-    loops = blocks[0].rows[blocks[0].self_loops]
-    degrees.index_add_(0, loops, degrees.new_ones(loops.numel()), alpha=-1)
+    degrees = _in_degrees(parts[0])
     return [Block(b.indptr, b.indices, b.num_src, b.dst, degrees[: b.num_src]) for b in blocks]
+
+
+def _in_degrees(part: TorchBlock) -> Tensor:
+    """Returns the sampled in-neighbours of each source other than itself, float32, shape (num_src,)."""
+    if part.indptr.device.type == "cpu":
+        degrees = torch.empty(part.num_src)
+        count_in_edges(part.indptr.numpy(), part.indices.numpy(), degrees.numpy())
+        return degrees
+    block = Block(part.indptr, part.indices, part.num_src, slice(0, part.num_dst))
+    degrees = torch.zeros(part.num_src, device=part.indptr.device)
+    degrees[: part.num_dst] = part.indptr.diff().to(degrees.dtype)
+    return degrees.index_add_(0, block.rows, block.self_loops.to(degrees.dtype), alpha=-1)

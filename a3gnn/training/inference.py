@@ -14,6 +14,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.training.chunks import EDGE_BYTES, chunks, in_edges
 from a3gnn.training.feature_rows import FeatureRows
 from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.cost import Work
 from a3gnn.training.layers.layer import Layer
 from a3gnn.training.model import Model
 from a3gnn.training.scratch import Scratch
@@ -73,7 +74,9 @@ class Inference:
     def _layer(
         self, layer: Layer, rows: FeatureRows, inputs: NDArray[np.int32], outputs: NDArray[np.int32]
     ) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
-        mapped = layer.maps_first(sparse=rows.is_sparse, cheap=True)
+        mean_degree = self._graph.num_edges / self._graph.num_nodes
+        work = Work(len(inputs), len(outputs), round(mean_degree * len(outputs)), sparse=rows.is_sparse)
+        mapped = layer.maps_first(work)
         sources = rows if not mapped and rows.whole is not None else self._mapped(layer, rows, inputs, mapped)
         row_bytes = 4 * (2 * layer.in_channels + 4 * layer.out_channels)
         edge_bytes = EDGE_BYTES + layer.edge_bytes + (0 if self._in_place else 4 * sources.columns)

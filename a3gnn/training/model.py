@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from a3gnn.config import Task
+from a3gnn.features.aggregate import Aggregator
 from a3gnn.seeding import derive
-from a3gnn.training.layers.activation import relu_dropout
 from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.gcn import GCNLayer
 from a3gnn.training.layers.layer import Layer
 from a3gnn.training.layers.sage import SAGELayer
@@ -37,18 +38,29 @@ class Model(nn.Module):
         """Whether the layers read the blocks' `in_degrees`."""
         return any(layer.needs_degrees for layer in self.layers)
 
-    def forward(self, x: Tensor, blocks: list[Block]) -> Tensor:
+    @property
+    def aggregator(self) -> Aggregator | None:
+        """What the input layer makes of features before anything that is learnt; None if it can't (GAT)."""
+        return self.layers[0].aggregator
+
+    def forward(self, x: Tensor, blocks: list[Block], *, aggregated: bool = False, seed: int | None = None) -> Tensor:
         """Returns the seeds' logits, float32, shape (num_seeds, num_classes).
 
         Args:
-            x: Input nodes' features, float32, shape (num_src of the first block, num_features), dense or sparse CSR.
+            x: Input nodes' features, float32, shape (num_src of the first block, num_features), dense or sparse CSR;
+                or what the input layer's `aggregator` made of them, shape (num_dst of the first block, input_width).
             blocks: One a layer, input layer first; each one's destinations are the next one's sources.
+            aggregated: Which of the two `x` is.
+            seed: Decides what is dropped in training; None draws a seed from torch's generator.
         """
-        last = len(self.convs) - 1
-        for i, (layer, block) in enumerate(zip(self.convs, blocks, strict=True)):
-            x = layer(block, x)
-            if i < last:
-                x = relu_dropout(x, self.dropout, self.training)
+        if seed is None:
+            seed = int(torch.randint(2**62, ())) if self.training else 0
+        for i, (layer, block) in enumerate(zip(self.layers, blocks, strict=True)):
+            if i == 0 and aggregated:
+                x = layer.combine(x)
+                continue
+            dropout = Dropout.of(self.dropout if self.training else 0.0, seed, "hidden", i) if i else None
+            x = layer(block, x, dropout, derive(seed, "layer", i))
         return x
 
 

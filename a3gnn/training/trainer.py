@@ -105,8 +105,10 @@ class Trainer:
         self._device = torch.device(device)
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
-        self._pipeline = Pipeline(graph, config, task.fanouts, seed=task.seed, device=device)
         self.model = build_model(task, graph.num_features, graph.num_classes).to(self._device)
+        self._pipeline = Pipeline(
+            graph, config, task.fanouts, seed=task.seed, device=device, aggregator=self.model.aggregator
+        )
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=task.learning_rate, weight_decay=task.weight_decay, fused=True
         )
@@ -164,13 +166,17 @@ class Trainer:
             input_nodes=batch.subgraph.num_nodes,
             hits=batch.hits,
             sampled_edges=batch.subgraph.num_edges,
-            seconds=dataclasses.replace(batch.seconds, train=perf_counter() - begin),
+            seconds=dataclasses.replace(batch.seconds, transfer=_transfer(batch), train=perf_counter() - begin),
         )
 
     def _loss(self, batch: MiniBatch) -> Tensor:
         """Returns the mean cross-entropy of the seeds; dropout is drawn from the mini-batch's own seed."""
-        devices = [self._device] if self._device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(derive(self._task.seed, "dropout", batch.epoch, batch.index))
-            logits = self.model(batch.x, blocks_of(batch, with_degrees=self.model.needs_degrees))
+        blocks = blocks_of(batch, with_degrees=self.model.needs_degrees)
+        seed = derive(self._task.seed, "dropout", batch.epoch, batch.index)
+        logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed)
         return functional.cross_entropy(logits, batch.y)
+
+
+def _transfer(batch: MiniBatch) -> float:
+    """Returns the seconds of the copy to the device; 0 where there was none."""
+    return 0.0 if batch.arrival is None else batch.arrival.seconds()

@@ -9,7 +9,9 @@ import torch
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import A3GNNError, MemoryLimitError
 from a3gnn.graphs.graph import Graph
+from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.training.batch_blocks import blocks_of
+from a3gnn.training.model import build_model
 from a3gnn.training.trainer import Trainer
 
 MODELS = ["sage", "gcn", "gin", "gat"]
@@ -101,16 +103,34 @@ def test_the_callers_generator_is_left_alone(small_folder_graph, task, tmp_path)
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_gcn_degrees_are_those_of_the_sampled_graph(small_folder_graph, tmp_path):
-    task = Task(model="gcn", hidden_channels=8, fanouts=(4, 3))
-    with Trainer(small_folder_graph, TrainConfig(batch_size=64), task, scratch=tmp_path) as trainer:
-        batch = next(iter(trainer._pipeline.epoch(0)))
-        blocks = blocks_of(batch, with_degrees=True)
-        edges = batch.to_pyg().edge_index
-    kept = edges[1][edges[0] != edges[1]]
+def test_gcn_degrees_are_those_of_the_sampled_graph(small_folder_graph):
+    with Pipeline(small_folder_graph, TrainConfig(batch_size=64), (4, 3), seed=0) as pipeline:
+        batch = next(iter(pipeline.epoch(0)))
+    blocks = blocks_of(batch, with_degrees=True)
+    targets = torch.arange(len(batch.indptr) - 1).repeat_interleave(batch.indptr.diff())
+    kept = targets[batch.indices != targets]
     expected = torch.bincount(kept, minlength=batch.subgraph.num_nodes).float()
     assert torch.equal(blocks[0].in_degrees, expected)
     assert torch.equal(blocks[1].in_degrees, expected[: blocks[1].num_src])
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+def test_aggregated_features_give_the_same_logits_and_gradients(model, small_folder_graph):
+    task = Task(model=model, hidden_channels=16, fanouts=(6, 4, 3))
+    net = build_model(task, small_folder_graph.num_features, small_folder_graph.num_classes)
+    outs, grads = [], []
+    for aggregator in (None, net.aggregator):
+        with Pipeline(
+            small_folder_graph, TrainConfig(batch_size=64), task.fanouts, seed=0, aggregator=aggregator
+        ) as pipeline:
+            batch = next(iter(pipeline.epoch(0)))
+            assert batch.aggregator == aggregator
+            blocks = blocks_of(batch, with_degrees=net.needs_degrees)
+            outs.append(net(batch.x, blocks, aggregated=aggregator is not None, seed=3))
+            grads.append(torch.autograd.grad(outs[-1].square().mean(), list(net.parameters())))
+    torch.testing.assert_close(outs[0], outs[1], rtol=1e-4, atol=1e-5)
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
 
 
 def test_a_passed_memory_limit_stops_after_a_whole_mini_batch(small_folder_graph, task, tmp_path):

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.features.csr import csr
+from a3gnn.training.layers.kernels import by_source
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,32 @@ class Block:
     def self_loops(self) -> Tensor:
         """Whether an edge joins a node to itself, bool, shape (num_edges,)."""
         return self.indices == self.dst_ids.index_select(0, self.rows).to(self.indices.dtype)
+
+    @cached_property
+    def symmetric_weights(self) -> tuple[Tensor, Tensor]:
+        """GCN's factors of edges and of destinations' own rows, float32, shapes (num_edges,) and (num_dst,).
+
+        1 / sqrt(d_source d_destination), d counting the node itself; an edge from a node to itself weighs 0, for the
+        own row stands for it.
+        """
+        assert self.in_degrees is not None
+        scale = (self.in_degrees + 1).rsqrt()
+        own = scale.index_select(0, self.dst_ids)
+        weights = scale.index_select(0, self.indices) * own.index_select(0, self.rows)
+        return weights.masked_fill_(self.self_loops, 0.0), own.square()
+
+    @cached_property
+    def by_source(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """The edges sorted by source, on the CPU: where each source's begin, which they are, their destinations."""
+        starts = np.empty(self.num_src + 1, dtype=np.int32)
+        edges, targets = (np.empty(self.indices.numel(), dtype=np.int32) for _ in range(2))
+        by_source(self.indptr.numpy(), self.indices.numpy(), starts, edges, targets)
+        return starts, edges, targets
+
+    def runs_compiled(self, x: Tensor) -> bool:
+        """Returns whether kernels of ours can read `x` and the block: dense, on the CPU, destinations first."""
+        first = isinstance(self.dst, slice) and not self.dst.start
+        return first and x.device.type == "cpu" and x.layout is torch.strided and x.dtype is torch.float32
 
     def destinations(self, x: Tensor) -> Tensor:
         """Returns the destinations' rows of `x` (num_src, ...), dense or sparse CSR."""

@@ -12,10 +12,17 @@ from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import softmax
 
 from a3gnn.features.csr import csr
+from a3gnn.training.layers.activation import relu_dropout
+from a3gnn.training.layers.attention.attended import attended
+from a3gnn.training.layers.attention.heads import map_heads
 from a3gnn.training.layers.block import Block, csr_matmul
-from a3gnn.training.layers.layer import Layer, linear
+from a3gnn.training.layers.cost import Work
+from a3gnn.training.layers.dropout import Dropout
+from a3gnn.training.layers.layer import Layer, linear, work_of
 
 _NEGATIVE_SLOPE = 0.2
+# What torch takes for an edge's score, softmax and product in each head, forward and backward, in `Work`'s units.
+_EDGE_COST = 3000
 
 
 class GATLayer(Layer):
@@ -38,15 +45,31 @@ class GATLayer(Layer):
         glorot(self.att_src)
         glorot(self.att_dst)
 
-    def maps_first(self, *, sparse: bool, cheap: bool) -> bool:
+    def maps_first(self, work: Work) -> bool:
         """Returns True: the attention reads mapped rows."""
         return True
 
-    def forward(self, block: Block, x: Tensor) -> Tensor:
+    def forward(self, block: Block, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
         """Returns the destinations' output; see `Layer.forward`."""
+        attention = Dropout.of(self.dropout if self.training else 0.0, seed, "attention")
+        if block.runs_compiled(x) and self._attends_first(work_of(block, x)):
+            maps = self._scorer(self.att_src), self._scorer(self.att_dst)
+            sums = attended(block, x, *maps, attention=attention, before=dropout)
+            weight = self.lin.weight.view(self.heads, -1, self.in_channels)
+            if self.concat:
+                return map_heads(sums, weight, self.bias)
+            flat = sums.transpose(0, 1).flatten(1)
+            return linear(flat, weight.transpose(0, 1).flatten(1) / self.heads, self.bias)
+        x = x if dropout is None else relu_dropout(x, dropout)
         by_head = linear(x, self.lin.weight).view(block.num_src, self.heads, -1)
         score = linear(x, self._scorer(self.att_src))
-        return self._output(self._attend(block, by_head, score, block.destinations(x)))
+        return self._output(self._attend(block, by_head, score, block.destinations(x), attention))
+
+    def _attends_first(self, work: Work) -> bool:
+        """Returns whether to sum input rows by each head's attention before they are mapped."""
+        widths = self.in_channels, self.lin.weight.shape[0]
+        mapping = work.map_first(*widths) + _EDGE_COST * work.num_edges * self.heads
+        return work.aggregate_first(*widths, heads=self.heads) < mapping
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
         """Returns `W x` with each head's source score beside it, shape (n_rows, heads * (width + 1))."""
@@ -56,7 +79,7 @@ class GATLayer(Layer):
     def update(self, block: Block, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
         by_head = sources.view(block.num_src, self.heads, -1)
-        return self._output(self._attend(block, by_head, by_head[..., -1], x)[..., :-1])
+        return self._output(self._attend(block, by_head, by_head[..., -1], x, Dropout.of(0.0))[..., :-1])
 
     def _scorer(self, attention: Tensor) -> Tensor:
         """Returns the map from input rows to the heads' scores, float32, shape (heads, in_channels)."""
@@ -64,7 +87,7 @@ class GATLayer(Layer):
         scorer: Tensor = (attention.transpose(0, 1) @ weight).squeeze(1)
         return scorer
 
-    def _attend(self, block: Block, by_head: Tensor, source: Tensor, x: Tensor) -> Tensor:
+    def _attend(self, block: Block, by_head: Tensor, source: Tensor, x: Tensor, dropout: Dropout) -> Tensor:
         """Returns attention-weighted sums, float32, shape (num_dst, heads, n_columns).
 
         Args:
@@ -72,12 +95,15 @@ class GATLayer(Layer):
             by_head: What is summed, float32, shape (num_src, heads, n_columns).
             source: The sources' scores, float32, shape (num_src, heads).
             x: The destinations' rows of the input.
+            dropout: Of the attention.
         """
         indptr, indices = _with_self_loops(block)
         counts = (indptr[1:] - indptr[:-1]).long()
         own = linear(x, self._scorer(self.att_dst)).repeat_interleave(counts, dim=0, output_size=indices.numel())
         score = functional.leaky_relu(source.index_select(0, indices) + own, _NEGATIVE_SLOPE)
-        attention = functional.dropout(softmax(score, ptr=indptr.long()), self.dropout, self.training)
+        attention = softmax(score, ptr=indptr.long())
+        if dropout.threshold:
+            attention = attention * dropout.factors(attention)
         return _sum_by_head(indptr, indices, attention, by_head)
 
     def _output(self, out: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ class GCNLayer(Layer):
     the graph has counts once.
     """
 
+    aggregator = "gcn"
     needs_degrees = True
     edge_bytes = 48
 
@@ -25,16 +26,16 @@ class GCNLayer(Layer):
         nn.init.xavier_uniform_(self.lin.weight)  # PyG calls it glorot
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
+    def combine(self, inputs: Tensor) -> Tensor:
+        """Returns `W inputs + b`; see `Layer.combine`."""
+        return linear(inputs, self.lin.weight, self.bias)
+
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
         """Returns `W x`, or `x` if the map comes later."""
         return linear(x, self.lin.weight) if mapped else x
 
     def update(self, block: Block, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
-        assert block.in_degrees is not None
-        scale = (block.in_degrees + 1).rsqrt()
-        own = scale.index_select(0, block.dst_ids)
-        weights = scale.index_select(0, block.indices) * own.index_select(0, block.rows)
-        weights = weights.masked_fill(block.self_loops, 0.0)
-        total = block.aggregate(sources, "sum", weights) + own.square().unsqueeze(1) * block.destinations(sources)
-        return (total if mapped else linear(total, self.lin.weight)) + self.bias
+        weights, own = block.symmetric_weights
+        total = block.aggregate(sources, "sum", weights) + own.unsqueeze(1) * block.destinations(sources)
+        return total + self.bias if mapped else self.combine(total)

@@ -18,6 +18,7 @@ class GINLayer(Layer):
     from layer to layer, and without it training on such graphs never leaves chance.
     """
 
+    aggregator = "sum"
     eps: Tensor
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
@@ -25,13 +26,21 @@ class GINLayer(Layer):
         self.nn = MLP([in_channels, out_channels, out_channels], norm="batch_norm")
         self.register_buffer("eps", torch.zeros(1))
 
+    def combine(self, inputs: Tensor) -> Tensor:
+        """Returns the MLP of `inputs`; see `Layer.combine`."""
+        first = self.nn.lins[0]
+        return self._rest(linear(inputs, first.weight, first.bias))
+
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
         """Returns the first map of the MLP without its bias, or `x` if it comes later."""
         return linear(x, self.nn.lins[0].weight) if mapped else x
 
     def update(self, block: Block, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
-        first, second = self.nn.lins
         total = block.aggregate(sources, "sum") + (1 + self.eps) * block.destinations(sources)
-        hidden = total + first.bias if mapped else linear(total, first.weight, first.bias)
-        return linear(functional.relu(self.nn.norms[0](hidden)), second.weight, second.bias)
+        return self._rest(total + self.nn.lins[0].bias) if mapped else self.combine(total)
+
+    def _rest(self, hidden: Tensor) -> Tensor:
+        """Returns the MLP's output from the outcome of its first map."""
+        second = self.nn.lins[1]
+        return linear(functional.relu_(self.nn.norms[0](hidden)), second.weight, second.bias)

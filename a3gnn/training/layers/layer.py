@@ -6,24 +6,32 @@ The two steps are apart so that full-neighbour evaluation can run the first over
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from a3gnn.features.aggregate import Aggregator
+from a3gnn.training.layers.activation import relu_dropout
+from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.block import Block, csr_matmul
+from a3gnn.training.layers.cost import Work
+from a3gnn.training.layers.dropout import Dropout
 
 
 class Layer(nn.Module, ABC):
     """A graph layer. Linear maps commute with sums and means, so each picks the cheaper order; the result is the same.
 
     Attributes:
+        aggregator: What the layer makes of its input's rows before anything that is learnt; None if it can't.
         in_channels: Columns of the input.
         out_channels: Columns of the output.
-        needs_degrees: Whether `update` reads the block's `in_degrees`.
+        needs_degrees: Whether the layer reads the block's `in_degrees`.
         edge_bytes: What `update` takes for an edge at its peak, without gradients.
     """
 
+    aggregator: ClassVar[Aggregator | None] = None
     needs_degrees = False
     edge_bytes = 16
 
@@ -32,26 +40,33 @@ class Layer(nn.Module, ABC):
         self.in_channels = in_channels
         self.out_channels = out_channels
 
-    def maps_first(self, *, sparse: bool, cheap: bool) -> bool:
-        """Returns whether the linear map should come before the aggregation.
+    def maps_first(self, work: Work) -> bool:
+        """Returns whether the linear map should come before the aggregation: always for a sparse input."""
+        widths = self.in_channels, self.out_channels
+        return work.sparse or work.map_first(*widths) < work.aggregate_first(*widths)
 
-        Args:
-            sparse: Whether the input is CSR: then always, so that it is never made dense.
-            cheap: Whether mapping all sources costs little more than mapping the destinations, or its gradient is
-                needed anyway: then where the output is narrower than the input.
-        """
-        return sparse or (cheap and self.out_channels < self.in_channels)
-
-    def forward(self, block: Block, x: Tensor) -> Tensor:
+    def forward(self, block: Block, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
         """Returns the destinations' output, float32, shape (num_dst, out_channels).
 
         Args:
             block: Destinations are the first of the sources.
             x: Sources, float32, shape (num_src, in_channels), dense or sparse CSR.
+            dropout: ReLU and this come first, and overwrite `x`; None takes `x` as it is.
+            seed: Decides what the layer itself draws in training.
         """
-        cheap = x.requires_grad or block.num_src <= 2 * block.num_dst
-        mapped = self.maps_first(sparse=x.layout is torch.sparse_csr, cheap=cheap)
+        mapped = self.maps_first(work_of(block, x))
+        if self.aggregator is not None and not mapped:
+            return self.combine(aggregated(self.aggregator, block, x, dropout))
+        x = x if dropout is None else relu_dropout(x, dropout)
         return self.update(block, self.sources(x, mapped), block.destinations(x), mapped)
+
+    def combine(self, inputs: Tensor) -> Tensor:
+        """Returns the output of rows that have been through `aggregator`, float32, shape (n_rows, out_channels).
+
+        Args:
+            inputs: float32, shape (n_rows, `a3gnn.features.aggregate.input_width`).
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no aggregator")
 
     @abstractmethod
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
@@ -72,6 +87,12 @@ class Layer(nn.Module, ABC):
             x: The destinations' rows of the input.
             mapped: As it was for `sources`.
         """
+
+
+def work_of(block: Block, x: Tensor) -> Work:
+    """Returns the shapes of a layer on `block` whose input is `x`."""
+    sparse, trains = x.layout is torch.sparse_csr, torch.is_grad_enabled()
+    return Work(block.num_src, block.num_dst, block.indices.numel(), sparse, trains, trains and x.requires_grad)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from a3gnn.training.layers.block import Block
@@ -11,10 +12,16 @@ from a3gnn.training.layers.layer import Layer, linear
 class SAGELayer(Layer):
     """`W_l mean(in-neighbours) + b + W_r self`."""
 
+    aggregator = "mean"
+
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels)
         self.lin_l = nn.Linear(in_channels, out_channels)
         self.lin_r = nn.Linear(in_channels, out_channels, bias=False)
+
+    def combine(self, inputs: Tensor) -> Tensor:
+        """Returns the output, in one product; see `Layer.combine`."""
+        return linear(inputs, torch.cat([self.lin_l.weight, self.lin_r.weight], dim=1), self.lin_l.bias)
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
         """Returns `W_l x`, or `x` if the map comes later."""

@@ -1,0 +1,130 @@
+"""Input rows aggregated before a layer's linear map, with the gradient of the activation before them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from a3gnn import team
+from a3gnn.features.aggregate import Aggregator, aggregate, input_width
+from a3gnn.features.row_kernels import weigh_rows
+from a3gnn.features.table import RowTable
+from a3gnn.training.layers.activation import rectify_in_place, relu_dropout
+from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.dropout import Dropout
+from a3gnn.training.layers.kernels import collect
+
+# Bytes that are too few to be worth a second thread: some 50 microseconds of work.
+_GRAIN_BYTES = 1 << 19
+
+
+def aggregated(aggregator: Aggregator, block: Block, x: Tensor, dropout: Dropout | None = None) -> Tensor:
+    """Returns what `aggregator` makes of each destination's in-neighbours and own row, float32 (num_dst, input_width).
+
+    As `MiniBatch.x` holds it for the input layer (`a3gnn.features.aggregate`).
+
+    Args:
+        aggregator: The rule.
+        block: Destinations are the first of the sources.
+        x: Sources, dense, float32, shape (num_src, n_columns).
+        dropout: ReLU and this come first, and overwrite `x`; None takes `x` as it is.
+    """
+    if block.runs_compiled(x):
+        if dropout is None:
+            out: Tensor = _Aggregate.apply(x.contiguous(), block, aggregator)  # type: ignore[no-untyped-call]
+            return out
+        active: tuple[Tensor, Tensor] = _ActivateAndAggregate.apply(x, block, aggregator, dropout)  # type: ignore[no-untyped-call]
+        return active[0]
+    x = x if dropout is None else relu_dropout(x, dropout)
+    match aggregator:
+        case "mean":
+            return torch.cat([block.aggregate(x, "mean"), block.destinations(x)], dim=1)
+        case "sum":
+            return block.aggregate(x, "sum") + block.destinations(x)
+        case "gcn":
+            weights, own = block.symmetric_weights
+            return block.aggregate(x, "sum", weights) + own.unsqueeze(1) * block.destinations(x)
+
+
+class _Aggregate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, block: Block, aggregator: Aggregator) -> Tensor:
+        ctx.block, ctx.aggregator, ctx.shape = block, aggregator, x.shape
+        return _forward(aggregator, block, x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _backward(ctx.aggregator, ctx.block, grad, grad.new_empty(ctx.shape)), None, None
+
+
+class _ActivateAndAggregate(torch.autograd.Function):
+    """Returns the activated sources beside their aggregate: autograd must know of what was overwritten."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, block: Block, aggregator: Aggregator, dropout: Dropout) -> tuple[Tensor, Tensor]:
+        rectify_in_place(x, dropout)
+        ctx.block, ctx.aggregator, ctx.scale = block, aggregator, dropout.scale
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x)
+        ctx.set_materialize_grads(False)
+        return _forward(aggregator, block, x), x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, None, None, None]:
+        (x,) = ctx.saved_tensors
+        out = _backward(ctx.aggregator, ctx.block, grad, torch.empty_like(x), x, ctx.scale)
+        return out, None, None, None
+
+
+def _forward(aggregator: Aggregator, block: Block, x: Tensor) -> Tensor:
+    rows = x.detach().numpy()
+    indptr, indices = block.indptr.numpy(), block.indices.numpy()
+    table = RowTable.of(rows)
+    out = x.new_empty(block.num_dst, input_width(aggregator, x.shape[1]))
+    if aggregator != "gcn":
+        aggregate(aggregator, table, indptr, indices, out.numpy())
+        return out
+    weights, own = (factors.numpy() for factors in block.symmetric_weights)
+    kernel = partial(weigh_rows, table.addresses, table.stored, indptr, indices, weights, own, out.numpy())
+    team.in_chunks(kernel, block.num_dst, _grain(block.num_dst, rows.shape[1] * (1 + len(indices))))
+    return out
+
+
+def _backward(
+    aggregator: Aggregator, block: Block, grad: Tensor, out: Tensor, alive: Tensor | None = None, scale: Any = 1
+) -> Tensor:
+    """Writes the sources' gradient to `out` and returns it."""
+    weights, own = _factors(aggregator, block)
+    gated = np.empty((0, 0), dtype=np.float32) if alive is None else alive.detach().numpy()
+    own_column = out.shape[1] if aggregator == "mean" else 0
+    rows = grad.contiguous().numpy()
+    kernel = partial(collect, rows, own_column, own, weights, *block.by_source, gated, np.float32(scale), out.numpy())
+    team.in_chunks(kernel, block.num_src, _grain(block.num_src, out.numel() + out.shape[1] * len(weights)))
+    return out
+
+
+def _factors(aggregator: Aggregator, block: Block) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Returns the factors of edges and of own rows, float32, shapes (num_edges,) and (num_dst,)."""
+    match aggregator:
+        case "mean":
+            counts = np.diff(block.indptr.numpy())
+            shares = np.float32(1) / np.maximum(counts, 1).astype(np.float32)
+            return np.repeat(shares, counts), np.ones(block.num_dst, dtype=np.float32)
+        case "sum":
+            return np.ones(block.indices.numel(), dtype=np.float32), np.ones(block.num_dst, dtype=np.float32)
+        case "gcn":
+            weights, own = block.symmetric_weights
+            return weights.numpy(), own.numpy()
+
+
+def _grain(rows: int, values: int) -> int:
+    """Returns the rows of an output that take `_GRAIN_BYTES` of the float32 `values` that all of them read or write."""
+    return max(1, _GRAIN_BYTES * rows // max(4 * values, 1))

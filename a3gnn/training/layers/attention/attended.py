@@ -1,0 +1,94 @@
+"""Input rows summed by attention, once a head, before a layer's linear map."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from a3gnn import team
+from a3gnn.training.layers.activation import rectify_in_place
+from a3gnn.training.layers.attention import kernels
+from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.dropout import Dropout
+
+# Destinations or sources of which a few dozen make a thread's piece: tens of edges each, on all heads.
+_GRAIN = 64
+
+
+def attended(
+    block: Block, x: Tensor, source_map: Tensor, target_map: Tensor, *, attention: Dropout, before: Dropout | None
+) -> Tensor:
+    """Returns each head's attention-weighted sum of rows of `x`, float32, shape (heads, num_dst, n_columns).
+
+    A head's weights are the softmax, over a destination's in-neighbours and itself, of LeakyReLU(s + t), where s is the
+    source's score and t the destination's (Veličković et al., 2018, equation 3).
+
+    Args:
+        block: One that compiled kernels can read (`Block.runs_compiled`).
+        x: Sources, float32, shape (num_src, n_columns).
+        source_map: From rows to sources' scores, float32, shape (heads, n_columns).
+        target_map: From rows to destinations' scores, likewise.
+        attention: Of the weights.
+        before: ReLU and this come first, and overwrite `x`; None takes `x` as it is.
+    """
+    out, *_ = _Attend.apply(x, source_map, target_map, block, attention, before)  # type: ignore[no-untyped-call]
+    return out  # type: ignore[no-any-return]
+
+
+class _Attend(torch.autograd.Function):
+    """Returns the sums, and `x` where it was overwritten: autograd must know of that."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, source_map: Tensor, target_map: Tensor, block: Block, attention: Dropout, before: Any
+    ) -> tuple[Tensor, ...]:
+        if before is None:
+            rows = x.contiguous()
+        else:
+            rectify_in_place(x, before)
+            ctx.mark_dirty(x)
+            rows = x
+        heads, slots = len(source_map), block.indices.numel() + block.num_dst
+        source, target = rows @ source_map.t(), rows[: block.num_dst] @ target_map.t()
+        weights, out = x.new_empty(slots, heads), x.new_empty(heads, block.num_dst, x.shape[1])
+        arguments = (_edges(block), (source.numpy(), target.numpy()), attention.arguments)
+        written = (rows.detach().numpy(), weights.numpy(), out.numpy())
+        team.in_chunks(partial(kernels.attend, *arguments, *written), block.num_dst, _GRAIN)
+        ctx.block, ctx.scale, ctx.before = block, attention.scale, before
+        ctx.save_for_backward(rows, source_map, target_map, source, target, weights)
+        ctx.set_materialize_grads(False)
+        return (out,) if before is None else (out, x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, *_: None) -> tuple[Tensor | None, ...]:
+        rows, source_map, target_map, source, target, weights = ctx.saved_tensors
+        block: Block = ctx.block
+        given, x, edges = grad.contiguous().numpy(), rows.detach().numpy(), _edges(block)
+        by_slot, by_target, by_source = (np.empty_like(part.numpy()) for part in (weights, target, source))
+        by_source[:] = 0
+        attention = (weights.numpy(), ctx.scale)
+        scores = (source.numpy(), target.numpy())
+        kernel = partial(kernels.score_gradients, given, edges, scores, *attention, x, by_slot, by_target)
+        team.in_chunks(kernel, block.num_dst, _GRAIN)
+        kernels.sum_by_source(edges, by_slot, by_source)
+        by_x = None
+        if ctx.needs_input_grad[0]:
+            by_x = torch.empty_like(rows)
+            maps = (source_map.detach().numpy(), target_map.detach().numpy())
+            alive = np.empty((0, 0), dtype=np.float32) if ctx.before is None else x
+            alive_scale = np.float32(1) if ctx.before is None else ctx.before.scale
+            arguments = (*attention, block.by_source, (by_source, by_target), maps, alive, alive_scale, by_x.numpy())
+            team.in_chunks(partial(kernels.collect_attended, given, edges, *arguments), block.num_src, _GRAIN)
+        by_maps = (torch.from_numpy(by_source).t() @ rows, torch.from_numpy(by_target).t() @ rows[: block.num_dst])
+        return by_x, *by_maps, None, None, None
+
+
+def _edges(block: Block) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    return block.indptr.numpy(), block.indices.numpy()

@@ -1,0 +1,203 @@
+"""Compiled kernels between layers: ReLU and dropout, and gradients gathered by source. All release the GIL.
+
+Each call works on a range of its output, on one thread; `a3gnn.team` shares ranges out, and no bit depends on how.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+# A plain 0 is an integer, against which numba compares in double precision.
+_ZERO = np.float32(0)
+_ONE = np.float32(1)
+# Below it a float32 exponential is 0 in effect.
+_LOWEST = np.float32(-87)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def random_bits(low_key: np.uint32, high_key: np.uint32, place: int) -> Any:
+    """Returns 32 random bits for `place`, a pure function of it and the keys.
+
+    Two rounds of a 32-bit multiply and shift (Wellons' lowbias32), which vectorise where 64-bit products don't. The
+    second key enters between them: masks of different keys are no permutations of each other.
+    """
+    z = np.uint32(place) ^ low_key
+    z = np.uint32((z ^ (z >> np.uint32(16))) * np.uint32(0x7FEB352D))
+    z = np.uint32((z ^ (z >> np.uint32(15))) + high_key)
+    z = np.uint32((z ^ (z >> np.uint32(16))) * np.uint32(0x846CA68B))
+    z = np.uint32((z ^ (z >> np.uint32(15))) * np.uint32(0x7FEB352D))
+    return np.uint32(z ^ (z >> np.uint32(16)))
+
+
+@njit(cache=True, nogil=True)
+def rectify(
+    x: NDArray[np.float32],
+    threshold: np.uint32,
+    scale: np.float32,
+    low_key: np.uint32,
+    high_key: np.uint32,
+    low: int,
+    high: int,
+) -> None:
+    """Overwrites entries `low` to `high` of the flat `x` by their ReLU, dropped or scaled; NaN stays.
+
+    Entries whose random bits are below `threshold` are dropped.
+    """
+    # Counting from 0 over a slice: with `low` in the index nothing is vectorised.
+    part, first = x[low:high], np.uint32(low)
+    if threshold == 0:
+        for j in range(len(part)):
+            part[j] = _ZERO if part[j] <= _ZERO else part[j]
+        return
+    for j in range(len(part)):
+        factor = _ZERO if random_bits(low_key, high_key, np.uint32(j) + first) < threshold else scale
+        value = part[j]
+        part[j] = (_ZERO if value <= _ZERO else value) * factor
+
+
+@njit(cache=True, nogil=True)
+def gate(
+    grad: NDArray[np.float32],
+    alive: NDArray[np.float32],
+    scale: np.float32,
+    out: NDArray[np.float32],
+    low: int,
+    high: int,
+) -> None:
+    """Writes what passes of the flat `grad` where `alive`, the activation's outcome, is positive."""
+    given, passed, written = grad[low:high], alive[low:high], out[low:high]
+    for j in range(len(given)):
+        written[j] = _ZERO if passed[j] <= _ZERO else given[j] * scale
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _exponential(x: np.float32) -> Any:
+    """Returns e**x for x <= 0 to 2 units in the last place (Cephes' expf): numba's own call does not vectorise."""
+    held = x if x > _LOWEST else _LOWEST
+    power = np.floor(held * np.float32(1.44269504) + np.float32(0.5))
+    r = held - power * np.float32(0.693359375) + power * np.float32(2.12194440e-4)
+    tail = np.float32(1.9875691500e-4) * r + np.float32(1.3981999507e-3)
+    tail = (tail * r + np.float32(8.3334519073e-3)) * r + np.float32(4.1665795894e-2)
+    tail = (tail * r + np.float32(1.6666665459e-1)) * r + np.float32(5.0000001201e-1)
+    whole = np.int32((np.int32(power) + np.int32(127)) << np.int32(23)).view(np.float32)
+    value = (tail * r * r + r + _ONE) * whole
+    return value if x > _LOWEST else _ZERO
+
+
+@njit(cache=True, nogil=True)
+def softmax(scores: NDArray[np.float32]) -> None:
+    """Overwrites the scores of a destination, shape (num_slots, heads), by their softmax over the slots."""
+    slots, heads = scores.shape
+    for h in range(heads):
+        top = scores[0, h]
+        for k in range(1, slots):
+            top = max(top, scores[k, h])
+        for k in range(slots):
+            scores[k, h] -= top
+    flat = scores.reshape(-1)
+    for k in range(len(flat)):
+        flat[k] = _exponential(flat[k])
+    for h in range(heads):
+        total = _ZERO
+        for k in range(slots):
+            total += scores[k, h]
+        share = _ONE / total
+        for k in range(slots):
+            scores[k, h] *= share
+
+
+@njit(cache=True, nogil=True)
+def count_in_edges(indptr: NDArray[np.int32], indices: NDArray[np.int32], degrees: NDArray[np.float32]) -> None:
+    """Writes each destination's in-neighbours other than itself, and 0 for the nodes beyond."""
+    rows = len(indptr) - 1
+    for i in range(rows):
+        count = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            count += indices[e] != i
+        degrees[i] = count
+    degrees[rows:] = np.float32(0)
+
+
+@njit(cache=True, nogil=True)
+def by_source(
+    indptr: NDArray[np.int32],
+    indices: NDArray[np.int32],
+    starts: NDArray[np.int32],
+    edges: NDArray[np.int32],
+    targets: NDArray[np.int32],
+) -> None:
+    """Sorts a block's edges by source, stably, so that gradients are summed in the order of the edges.
+
+    Args:
+        indptr: The block's, shape (num_dst + 1,).
+        indices: The block's, shape (num_edges,).
+        starts: Where each source's edges begin, written, shape (num_src + 1,).
+        edges: Which edges they are, written, shape (num_edges,).
+        targets: The destinations of those, written, shape (num_edges,).
+    """
+    starts[:] = 0
+    for source in indices:
+        starts[source + 1] += 1
+    for s in range(1, len(starts)):
+        starts[s] += starts[s - 1]
+    place = starts[:-1].copy()
+    for i in range(len(indptr) - 1):
+        for e in range(indptr[i], indptr[i + 1]):
+            at = place[indices[e]]
+            place[indices[e]] = at + 1
+            edges[at] = e
+            targets[at] = i
+
+
+@njit(cache=True, nogil=True)
+def collect(
+    grad: NDArray[np.float32],
+    own_column: int,
+    own: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    starts: NDArray[np.int32],
+    edges: NDArray[np.int32],
+    targets: NDArray[np.int32],
+    alive: NDArray[np.float32],
+    scale: np.float32,
+    out: NDArray[np.float32],
+    low: int,
+    high: int,
+) -> None:
+    """Writes the gradient of sources `low` to `high` from that of the destinations' aggregates.
+
+    Args:
+        grad: By what destinations aggregated, shape (num_dst, columns); the edges' part begins at column 0.
+        own_column: Where the part of a destination's own row begins.
+        own: Factors of own rows, shape (num_dst,).
+        weights: Factors of edges in the block's order, shape (num_edges,).
+        starts: Of the edges by source (`by_source`).
+        edges: Likewise.
+        targets: Likewise.
+        alive: The sources' rows after ReLU and dropout, whose gradient is taken too; empty if there was none.
+        scale: Of the dropout.
+        out: Written, shape (num_src, width).
+        low: First row.
+        high: Past the last row.
+    """
+    width = out.shape[1]
+    for s in range(low, high):
+        total = out[s]
+        if s < len(grad):
+            row, factor = grad[s, own_column : own_column + width], own[s]
+            for j in range(width):
+                total[j] = factor * row[j]
+        else:
+            total[:] = np.float32(0)
+        for k in range(starts[s], starts[s + 1]):
+            row, factor = grad[targets[k]], weights[edges[k]]
+            for j in range(width):
+                total[j] += factor * row[j]
+        if len(alive):
+            passed = alive[s]
+            for j in range(width):
+                total[j] = _ZERO if passed[j] <= _ZERO else total[j] * scale
