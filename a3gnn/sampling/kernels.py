@@ -126,18 +126,19 @@ def pick_rows(
         if size == degree[i]:
             for j in range(size):
                 picks[j] = j
-        elif len(mask) > 0:
-            row, stream = indices[begin[i] : begin[i] + degree[i]], fold(key, np.uint64(nodes[i]))
-            if reservoir:
-                pick_a_res(stream, row, mask, bias, size, picks)
-            elif degree[i] <= _SCANNED_FANOUTS * size:
-                pick_scan(stream, row, mask, bias, 0, picks)
-            else:
-                pick_rejection(stream, row, mask, bias, picks)
+                prefetch(indices, begin[i] + j)
+            continue
+        stream = fold(key, np.uint64(nodes[i]))
+        if len(mask) == 0:
+            pick_two_bucket(stream, cached[i], bias, indices, (begin[i], degree[i]), picks)
+            continue
+        row = indices[begin[i] : begin[i] + degree[i]]
+        if reservoir:
+            pick_a_res(stream, row, mask, bias, size, picks)
+        elif degree[i] <= _SCANNED_FANOUTS * size:
+            pick_scan(stream, row, mask, bias, 0, picks)
         else:
-            pick_two_bucket(fold(key, np.uint64(nodes[i])), cached[i], degree[i], bias, size, picks)
-        for j in range(size):
-            prefetch(indices, begin[i] + picks[j])
+            pick_rejection(stream, row, mask, bias, picks)
 
 
 @njit(cache=True, nogil=True)

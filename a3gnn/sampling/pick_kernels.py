@@ -10,7 +10,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from a3gnn.sampling.prefetch import prefetch
 from a3gnn.sampling.random import below, fold, uniform
+
+#: Where a row begins in `indices` (int64), and its degree (int32).
+Row = tuple[np.int64, np.int32]
 
 # The stream of what follows a row's rejected proposals, beyond any counter of theirs.
 _REST = np.uint64(1 << 62)
@@ -18,21 +22,16 @@ _REST = np.uint64(1 << 62)
 
 @njit(cache=True, nogil=True)
 def pick_two_bucket(
-    stream: np.uint64,
-    cached: int,
-    degree: int,
-    bias: float,
-    fanout: int,
-    picks: NDArray[np.int32],
+    stream: np.uint64, cached: int, bias: float, indices: NDArray[np.int32], row: Row, picks: NDArray[np.int32]
 ) -> None:
-    """Fills `picks`, int32, shape (fanout,), with distinct offsets in [0, degree).
+    """Fills `picks`, int32, shape (fanout,), with distinct offsets in [0, degree), and asks for their `indices`.
 
     The first `cached` offsets weigh `bias`, the others 1. The law of weighted sampling without replacement (A3GNN,
     Algorithm 2) in O(fanout) draws: only two weights exist, so the buckets are drawn one by one by their remaining
-    weight, then members uniformly within (Floyd's algorithm). Picks are a set: their order is not random. Needs
-    degree > fanout.
+    weight, then members uniformly within. Picks are a set: their order is not random. Needs degree > fanout.
     """
-    taken = 0
+    begin, degree = row
+    fanout, taken = len(picks), 0
     if cached > 0:
         inside, outside = np.float64(cached), np.float64(degree - cached)
         for i in range(fanout):
@@ -41,28 +40,54 @@ def pick_two_bucket(
                 taken += 1
             else:
                 outside -= 1.0
-    # Which of 64 classes by low bits, and by the bits above, picks are of: only one of a known class in both can clash.
-    low_bits = high_bits = np.uint64(0)
-    for i in range(fanout):
-        low = 0 if i < taken else cached
-        size = cached - taken + i + 1 if i < taken else degree - cached - fanout + i + 1
-        pick = low + below(stream, fanout + i, size)
-        of_low, of_high = _class(pick), _class(pick >> 6)
-        if low_bits & of_low and high_bits & of_high:
-            clash = False
-            for j in range(i):
-                clash |= picks[j] == pick
-            if clash:
-                pick = low + size - 1
-                of_low, of_high = _class(pick), _class(pick >> 6)
-        low_bits |= of_low
-        high_bits |= of_high
-        picks[i] = pick
+        _pick_uniform(stream, fanout, 0, cached, indices, begin, picks, 0, taken)
+    _pick_uniform(stream, fanout, cached, degree - cached, indices, begin, picks, taken, fanout)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _class(pick: int) -> np.uint64:
-    return np.uint64(1) << np.uint64(pick & 63)
+def _pick_uniform(
+    stream: np.uint64,
+    counter: int,
+    low: int,
+    size: int,
+    indices: NDArray[np.int32],
+    begin: int,
+    picks: NDArray[np.int32],
+    first: int,
+    last: int,
+) -> None:
+    """Fills `picks[first:last]` with a uniform set of distinct offsets in [low, low + size), by Floyd's algorithm.
+
+    A pick that was met before gives way to the last offset it might have been. In a small bucket a word knows who was
+    met, and whether one was can't be foreseen, so there is no branch; in a large one it hardly ever happens.
+    """
+    least, met, met_above = size - last, np.uint64(0), np.uint64(0)
+    if size <= 64:
+        for i in range(first, last):
+            pick = below(stream, counter + i, least + i + 1)
+            pick = least + i if met & _bit(pick) else pick
+            met |= _bit(pick)
+            picks[i] = low + pick
+            prefetch(indices, begin + low + pick)
+        return
+    for i in range(first, last):
+        pick = below(stream, counter + i, least + i + 1)
+        # Only an offset of whose low bits and of whose higher bits one was met can have been met.
+        if met & _bit(pick) and met_above & _bit(pick >> 6):
+            clash = False
+            for j in range(first, i):
+                clash |= picks[j] == low + pick
+            if clash:
+                pick = least + i
+        met |= _bit(pick)
+        met_above |= _bit(pick >> 6)
+        picks[i] = low + pick
+        prefetch(indices, begin + low + pick)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _bit(place: int) -> np.uint64:
+    return np.uint64(1) << np.uint64(place & 63)
 
 
 @njit(cache=True, nogil=True)
@@ -118,7 +143,7 @@ def pick_scan(
             back -= 1
             order[back] = i
     rest = picks[taken:]
-    pick_two_bucket(stream, front, len(order), bias, len(rest), rest)
+    pick_two_bucket(stream, front, bias, order, (np.int64(0), np.int32(len(order))), rest)
     for j in range(len(rest)):
         rest[j] = order[rest[j]]
 
