@@ -4,8 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 BUDGET ?= 90s
+PEERS := .peers
+PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune test lint notebooks bench clean
+.PHONY: tune test lint notebooks bench peers clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --priority throughput --memory-limit 1GiB --budget $(BUDGET)
@@ -23,8 +25,11 @@ notebooks: $(VENV)/.dev  ## execute the notebooks in place
 		$(BIN)/jupyter-nbconvert --to notebook --execute --inplace $$notebook || exit 1; \
 	done
 
-bench: $(VENV)/.dev  ## run the benchmarks
+bench: $(VENV)/.dev  ## run the benchmarks; peers that are not there are reported so
+	$(BIN)/python -m benchmarks.engine
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+peers: $(PEERS)/dgl/.installed $(PEERS)/pyg/.installed  ## build the environments of PyG and DGL (half an hour)
 
 clean:  ## remove the environment and what the tools cached
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -40,4 +45,17 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.installed
 	$(PIP) --editable '.[dev]'
+	@touch $@
+
+# DGL 2.1 has no wheels for Python 3.12 and later.
+$(PEERS)/dgl/.installed: benchmarks/engine/peers/dgl.txt
+	$(PEER_PYTHON) -m venv $(PEERS)/dgl
+	$(PEERS)/dgl/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+$(PEERS)/pyg/.installed: benchmarks/engine/peers/pyg.txt benchmarks/engine/peers/pyg-sampler.txt
+	$(PEER_PYTHON) -m venv $(PEERS)/pyg
+	$(PEERS)/pyg/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/engine/peers/pyg.txt
+	@echo "compiling PyG's sampler (half an hour on two cores)"
+	$(PEERS)/pyg/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -r benchmarks/engine/peers/pyg-sampler.txt
 	@touch $@

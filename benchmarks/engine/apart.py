@@ -1,0 +1,124 @@
+"""What needs a fresh process: the first mini-batch after start-up, and memory while training."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engine.client import Engine
+from benchmarks.engine.memory import Resident
+from benchmarks.engine.workers.work import Unavailable, Work
+
+_LOOK_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class FirstBatch:
+    """Seconds from asking for mini-batches to holding the first, imports done and the graph in RAM.
+
+    Attributes:
+        missing: Why there is nothing, or "".
+        variant: The way that was fastest.
+        seconds: Of each fresh process.
+    """
+
+    missing: str = ""
+    variant: str = ""
+    seconds: list[float] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes of a process tree while it trains.
+
+    Attributes:
+        missing: Why there is nothing, or "".
+        variant: How it trained.
+        peak: The most that was seen, files included.
+        peak_anonymous: The most anonymous memory.
+        by_epoch: Anonymous memory after each epoch, where epochs were counted.
+    """
+
+    missing: str = ""
+    variant: str = ""
+    peak: int = 0
+    peak_anonymous: int = 0
+    by_epoch: list[int] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return asdict(self)
+
+
+def first_batch(name: str, python: Path, folder: Path, work: Work, repeats: int) -> FirstBatch:
+    """Returns the best of the ways without worker processes, each process fresh.
+
+    The first process of all is left out: it may compile kernels, which later ones find in the cache.
+    """
+    times: dict[str, list[float]] = {}
+    try:
+        for repeat in range(repeats + 1):
+            with Engine(name, python) as engine:
+                variants = [way for way in engine.ask("variants", work=work.to_dict()) if _alone(way)]
+                way = variants[repeat % len(variants)] if repeat else variants[0]
+                engine.ask("open", folder=str(folder))
+                seconds = engine.ask("start", key="first", work=work.to_dict(), variant=way)
+            if repeat:
+                times.setdefault(way, []).append(seconds)
+    except Unavailable as reason:
+        return FirstBatch(missing=str(reason))
+    best = min(times, key=lambda way: statistics.median(times[way]))
+    return FirstBatch(variant=best, seconds=times[best])
+
+
+def training_memory(
+    name: str, python: Path, folder: Path, work: Work, variant: str, batches: int, epochs: int = 0
+) -> MemoryUse:
+    """Returns the memory of a fresh process that trains `batches` mini-batches, or `epochs` whole epochs."""
+    by_epoch = []
+    try:
+        with Engine(name, python) as engine:
+            engine.ask("open", folder=str(folder))
+            with _watched(engine) as seen:
+                engine.ask("start", key="memory", work=work.to_dict(), variant=variant)
+                if not epochs:
+                    engine.ask("turn", key="memory", count=batches, skip=0)
+                for _ in range(epochs):
+                    engine.ask("epochs", key="memory", count=1)
+                    by_epoch.append(engine.resident().anonymous)
+                seen.append(engine.resident())
+    except Unavailable as reason:
+        return MemoryUse(missing=str(reason))
+    return MemoryUse("", variant, max(one.total for one in seen), max(one.anonymous for one in seen), by_epoch)
+
+
+@contextmanager
+def _watched(engine: Engine) -> Iterator[list[Resident]]:
+    """Collects the engine's memory four times a second."""
+    seen: list[Resident] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_LOOK_S):
+            seen.append(engine.resident())
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _alone(variant: str) -> bool:
+    return "worker" not in variant or "0 workers" in variant

@@ -1,0 +1,154 @@
+"""Measures one row on one graph: each contestant's best way is found, then they take turns."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from benchmarks.engine.client import Engine
+from benchmarks.engine.rows import CONTESTANTS, Contestant, Row
+from benchmarks.engine.summary import stage_medians
+from benchmarks.engine.workers.work import Unavailable, Work
+
+# Two batches fill buffers and thread pools; a worker process or thread holds up to two that were made in advance.
+_WARM_UP, _PREPARED_A_WORKER = 2, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long is measured.
+
+    Attributes:
+        rounds: Turns of each contestant.
+        batches: Mini-batches of a turn.
+        screening: Mini-batches of each way, before the fastest is kept.
+        starts: Fresh processes of each engine that are timed to their first mini-batch.
+        memory: Mini-batches that are trained to see how much memory that takes.
+        shares: Mini-batches that the shares of the machine's limits are taken over.
+    """
+
+    rounds: int = 5
+    batches: int = 20
+    screening: int = 4
+    starts: int = 5
+    memory: int = 40
+    shares: int = 30
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one contestant did of a row on a graph.
+
+    Attributes:
+        missing: Why there is nothing, or "".
+        variant: The way that was fastest.
+        screened: Median milliseconds of each way; those that failed are not in it.
+        rounds: Columns of each turn: ms, nodes, edges, loss, and stages where they were timed.
+        stages: Median milliseconds of sample, gather and model, run one after the other without workers.
+    """
+
+    missing: str = ""
+    variant: str = ""
+    screened: dict[str, float] = field(default_factory=dict)
+    rounds: list[dict[str, list[Any]]] = field(default_factory=list)
+    stages: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ms(self) -> list[list[float]]:
+        """Milliseconds of every batch, by round."""
+        return [one["ms"] for one in self.rounds]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return asdict(self)
+
+
+def measure(
+    row: Row, batch_size: int, engines: Mapping[str, Engine | str], effort: Effort, say: Callable[[str], None]
+) -> dict[Contestant, Outcome]:
+    """Returns each contestant's outcome; turns rotate, and nothing else computes during one.
+
+    Args:
+        row: What is measured.
+        batch_size: Seeds of a mini-batch.
+        engines: By name: one with the graph open, or why there is none.
+        effort: How long.
+        say: Takes a line on progress.
+    """
+    outcomes: dict[Contestant, Outcome] = {}
+    ready: list[Contestant] = []
+    for label in row.contestants:
+        name, style = CONTESTANTS[label]
+        engine, work = engines[name], replace(row.work, style=style, batch_size=batch_size)
+        outcomes[label] = Outcome(missing=engine) if isinstance(engine, str) else _screened(engine, label, work, effort)
+        if not outcomes[label].missing:
+            ready.append(label)
+        say(f"  {row.label}: {label}: {outcomes[label].missing or outcomes[label].variant}")
+    for turn in range(effort.rounds):
+        first = turn % max(1, len(ready))
+        for label in ready[first:] + ready[:first]:
+            _take_turn(engines[CONTESTANTS[label][0]], label, outcomes[label], effort)
+    for label in ready:
+        engine = engines[CONTESTANTS[label][0]]
+        if isinstance(engine, Engine) and engine.alive:
+            engine.ask("stop", key=label)
+        outcomes[label].stages = outcomes[label].stages or stage_medians(outcomes[label].rounds)
+    return outcomes
+
+
+def _take_turn(engine: Engine | str, label: str, outcome: Outcome, effort: Effort) -> None:
+    """Adds a round to `outcome`; one that fails in a round is missing, since its rounds would not pair up."""
+    if outcome.missing or isinstance(engine, str):
+        return
+    try:
+        skip = _skip(outcome.variant)
+        outcome.rounds.append(engine.ask("turn", key=label, count=effort.batches, skip=skip))
+        engine.settle()
+    except Unavailable as reason:
+        outcome.missing, outcome.rounds = str(reason), []
+
+
+def _screened(engine: Engine, label: str, work: Work, effort: Effort) -> Outcome:
+    """Returns an outcome without rounds: the fastest way, which is left started as session `label`."""
+    outcome = Outcome()
+    try:
+        variants = engine.ask("variants", work=work.to_dict())
+    except Unavailable as reason:
+        return Outcome(missing=str(reason))
+    reasons = []
+    for variant in variants:
+        try:
+            turn = _tried(engine, work, variant, effort.screening)
+        except Unavailable as reason:
+            reasons.append(f"{variant}: {reason}")
+            continue
+        outcome.screened[variant] = statistics.median(turn["ms"])
+        outcome.stages = outcome.stages or stage_medians([turn])
+    if not outcome.screened:
+        return Outcome(missing="; ".join(reasons))
+    outcome.variant = min(outcome.screened, key=outcome.screened.__getitem__)
+    try:
+        engine.ask("start", key=label, work=work.to_dict(), variant=outcome.variant)
+    except Unavailable as reason:
+        return Outcome(missing=str(reason))
+    engine.settle()
+    return outcome
+
+
+def _tried(engine: Engine, work: Work, variant: str, count: int) -> dict[str, list[Any]]:
+    engine.ask("start", key="screening", work=work.to_dict(), variant=variant)
+    try:
+        turn: dict[str, list[Any]] = engine.ask("turn", key="screening", count=count, skip=_skip(variant))
+        return turn
+    finally:
+        if engine.alive:
+            engine.ask("stop", key="screening")
+            engine.settle()
+
+
+def _skip(variant: str) -> int:
+    """Returns the mini-batches of a turn that were prepared while others had theirs, and those that warm up."""
+    workers = next((count for count in (1, 2) if f"{count} worker" in variant), 0)
+    return _WARM_UP + _PREPARED_A_WORKER * workers

@@ -1,0 +1,70 @@
+"""Memory and processor time of a worker and its children, read from outside it (Linux)."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import NamedTuple
+
+from a3gnn.profiling.memory import process_tree
+
+_LINES = re.compile(rb"^(Rss|Pss|Pss_Anon|Pss_Shmem|Anonymous):\s+(\d+) kB", re.MULTILINE)
+
+
+class Resident(NamedTuple):
+    """Memory of a process tree in bytes; a page that several share is divided among them (PSS).
+
+    Attributes:
+        total: All resident pages, files among them.
+        anonymous: Anonymous and shared-anonymous pages alone.
+    """
+
+    total: int
+    anonymous: int
+
+
+def resident(pid: int) -> Resident:
+    """Returns the memory of process `pid` and all its descendants; zero once they are gone."""
+    parts = [_resident(member) for member in process_tree(pid)]
+    return Resident(sum(part.total for part in parts), sum(part.anonymous for part in parts))
+
+
+def _resident(pid: int) -> Resident:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            found = {name: 1024 * int(size) for name, size in _LINES.findall(file.read())}
+    except OSError:
+        return Resident(0, 0)
+    anonymous = found.get(b"Pss_Anon", found.get(b"Anonymous", 0)) + found.get(b"Pss_Shmem", 0)
+    return Resident(found.get(b"Pss", 0), anonymous)
+
+
+def busy_ticks(pid: int) -> int:
+    """Returns the processor time that the process tree has used so far, in clock ticks."""
+    total = 0
+    for member in process_tree(pid):
+        try:
+            with open(f"/proc/{member}/stat", "rb") as file:
+                words = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        total += int(words[11]) + int(words[12])
+    return total
+
+
+def settle(pid: int, patience_s: float = 20.0, look_s: float = 0.1) -> bool:
+    """Waits until the process tree computes no more, so that it does not disturb the next engine's turn.
+
+    Returns whether it did so within `patience_s`.
+    """
+    least = os.sysconf("SC_CLK_TCK") * look_s / 5
+    end = time.monotonic() + patience_s
+    before = busy_ticks(pid)
+    while time.monotonic() < end:
+        time.sleep(look_s)
+        now = busy_ticks(pid)
+        if now - before <= least:
+            return True
+        before = now
+    return False

@@ -1,0 +1,82 @@
+"""The document of one run: what is stored, drawn and judged."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from a3gnn.hardware import available_cores, cpu_name, host_memory_bytes
+from benchmarks.engine.client import ROOT
+
+FORMAT = 1
+
+
+def new_report(effort: dict[str, Any]) -> dict[str, Any]:
+    """Returns an empty document of this machine and moment."""
+    return {
+        "format": FORMAT,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {"cpu": cpu_name(), "cores": available_cores(), "memory_bytes": host_memory_bytes()},
+        "effort": effort,
+        "versions": {},
+        "skipped": {},
+        "graphs": {},
+        "limits": {},
+        "rows": {},
+        "shares": {},
+        "first_batch": {},
+        "memory": {},
+        "growth": {"graph": "", "by_epoch": []},
+        "verdicts": [],
+    }
+
+
+def default_path(report: dict[str, Any]) -> Path:
+    """Returns where the document is stored unless people say otherwise."""
+    cpu = re.sub(r"[^A-Za-z0-9]+", "-", report["machine"]["cpu"]).strip("-").lower()
+    return ROOT / "benchmarks" / "results" / f"engine-{cpu}-{report['date'][:10]}.json"
+
+
+def write_report(report: dict[str, Any], path: Path) -> None:
+    """Writes the document as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """Returns a stored document.
+
+    Raises:
+        ValueError: It is of another format.
+    """
+    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if report.get("format") != FORMAT:
+        raise ValueError(f"{path} must have format {FORMAT}, got {report.get('format')!r}; measure again")
+    return report
+
+
+def merged(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the document of several runs on one machine, such as of a graph or a row each; later ones fill gaps only.
+
+    Raises:
+        ValueError: They are of different machines, versions or efforts.
+    """
+    whole = copy.deepcopy(reports[0])
+    for report in reports[1:]:
+        for name in ("machine", "effort", "versions"):
+            if report[name] != whole[name]:
+                raise ValueError(f"runs shown together must have one {name}, got {whole[name]} and {report[name]}")
+        for name in ("skipped", "graphs", "shares", "first_batch", "memory"):
+            whole[name] = report[name] | whole[name]
+        for key, by_graph in report["rows"].items():
+            whole["rows"][key] = by_graph | whole["rows"].get(key, {})
+        if report["limits"].get("entries", 0) > whole["limits"].get("entries", 0):
+            whole["limits"] = report["limits"]
+        if not whole["growth"]["by_epoch"]:
+            whole["growth"] = report["growth"]
+    return whole
