@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from a3gnn.sampling.pick_kernels import pick_a_res, pick_rejection, pick_scan, pick_two_bucket
 from a3gnn.sampling.prefetch import prefetch
-from a3gnn.sampling.random import below, fold
+from a3gnn.sampling.random import below, fold, hop_key
 
 #: Of each row of a hop: where it begins in `indices` (int64), its degree and how many of it are cached (int32).
 Bounds = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 #: How a hop is drawn: cached mask (bool, shape (num_nodes,); empty for two buckets), bias rate, fanout, key, A-Res.
 Draw = tuple[NDArray[np.bool_], float, int, np.uint64, bool]
+
+#: Places in a mini-batch's arrays are int32.
+MOST_EDGES = 2**31 - 1
 
 _AHEAD = 16
 _CHUNK = 32
@@ -170,6 +173,61 @@ def sample_rows(
                 prefetch(position, np.int64(edges[e]))
         count = relabel(edges[indptr[lo] - indptr[0] : indptr[hi] - indptr[0]], position, n_id, count)
     return count
+
+
+@njit(cache=True, nogil=True)
+def sample_hops(
+    adjacency: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]],
+    law: tuple[NDArray[np.bool_], float, bool],
+    fanouts: NDArray[np.int64],
+    key: tuple[np.uint64, np.uint64, np.uint64],
+    seeds: NDArray[np.int32],
+    position: NDArray[np.int32],
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Samples all hops from `seeds` in one call: a call costs as much as hundreds of rows.
+
+    Args:
+        adjacency: indptr, indices and how many of each row are cached, or none.
+        law: Cached mask, bias rate and whether A-Res draws, as in `Draw`.
+        fanouts: The seeds' hop first; below 0 for all.
+        key: Seed, epoch and batch.
+        seeds: Within range.
+        position: Zeros, shape (num_nodes,); zeros again where this returns all hops.
+
+    Returns:
+        n_id, indptr, indices and the nodes known after each hop. Repeated seeds give just the distinct ones; a hop
+        whose edges would pass `MOST_EDGES` gives nothing beyond the hop before it.
+    """
+    indptr, indices, num_cached = adjacency
+    mask, bias, reservoir = law
+    n_id, sizes = np.empty(len(seeds) + 1, dtype=np.int32), np.zeros(len(fanouts) + 1, dtype=np.int64)
+    pointers, edges, first = np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32), 0
+    count = relabel(seeds.copy(), position, n_id, 0)
+    sizes[0] = count
+    if count < len(seeds):
+        return n_id, pointers, edges, sizes
+    for hop in range(len(fanouts)):
+        nodes, before, rows = n_id[first:count], len(edges), len(pointers) - 1
+        begin, degree = np.empty(len(nodes), dtype=np.int64), np.empty(len(nodes), dtype=np.int32)
+        cached = np.empty(len(nodes), dtype=np.int32)
+        total = row_bounds(indptr, num_cached, nodes, fanouts[hop], begin, degree, cached)
+        if before + total > MOST_EDGES:
+            return n_id, pointers, edges, sizes
+        pointers, edges = _grown(pointers, rows + 1 + len(nodes)), _grown(edges, before + total)
+        n_id, first = _grown(n_id[:count], min(count + total, len(position)) + 1), count
+        draw = (mask, bias, fanouts[hop], hop_key(key[0], key[1], key[2], np.uint64(hop)), reservoir)
+        own = pointers[rows:], edges[before:]
+        count = sample_rows(indices, nodes, (begin, degree, cached), draw, position, n_id, count, own[0], own[1])
+        sizes[hop + 1] = count
+    forget(n_id[:count], position)
+    return n_id[:count], pointers, edges, sizes
+
+
+@njit(cache=True, nogil=True)
+def _grown(array: NDArray[np.int32], capacity: int) -> NDArray[np.int32]:
+    grown = np.empty(capacity, dtype=np.int32)
+    grown[: len(array)] = array
+    return grown
 
 
 @njit(cache=True, nogil=True)

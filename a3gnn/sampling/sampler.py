@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.sampling.adjacency import Adjacency
-from a3gnn.sampling.kernels import Bounds, forget, relabel, row_bounds, sample_rows
-from a3gnn.sampling.random import hop_key
+from a3gnn.sampling.kernels import MOST_EDGES, sample_hops
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.sampling.views import readonly
 
 Method = Literal["two_bucket", "rejection", "a_res"]
 METHODS: tuple[Method, ...] = ("two_bucket", "rejection", "a_res")
 
-_MOST_EDGES = 2**31 - 1
 _NO_MASK = readonly(np.empty(0, dtype=np.bool_))
 
 
@@ -58,6 +56,7 @@ class NeighbourSampler:
         _check(fanouts, bias_rate, method)
         self.fanouts = tuple(fanouts)
         self.bias_rate = float(bias_rate)
+        self._fanouts = readonly(np.array(self.fanouts, dtype=np.int64))
         self._seed = np.uint64(seed)
         # A cache that changes may be empty as yet.
         biased = bias_rate > 1 and cached is not None and (method != "two_bucket" or bool(cached.any()))
@@ -77,28 +76,23 @@ class NeighbourSampler:
         """
         seeds = self._checked(seeds)
         position = self._take_scratch()
-        n_id, sizes = np.empty(len(seeds) + 1, dtype=np.int32), [len(seeds)]
-        count = relabel(seeds.copy(), position, n_id, 0)
-        if count < len(seeds):
-            raise UsageError(f"seeds must be distinct, got {len(seeds)} of which {count} are distinct")
-        pointers, edges, first = [np.zeros(1, dtype=np.int32)], np.empty(0, dtype=np.int32), 0
-        for hop, fanout in enumerate(self.fanouts):
-            key = np.uint64(hop_key(self._seed, np.uint64(epoch), np.uint64(batch), np.uint64(hop)))
-            nodes = n_id[first:count]
-            bounds, total = self._bounds(nodes, fanout)
-            before = len(edges)
-            pointer = _pointer(len(nodes), before, total)
-            edges = _grown(edges, before + total, before)
-            n_id, first = _grown(n_id, min(count + total, self._adjacency.num_nodes) + 1, count), count
-            draw = (self._mask, self.bias_rate, fanout, key, self._reservoir)
-            own = edges[before:]
-            count = sample_rows(self._adjacency.indices, nodes, bounds, draw, position, n_id, count, pointer, own)
-            pointers.append(pointer[1:])
-            sizes.append(count)
-        n_id = n_id[:count]
-        forget(n_id, position)
+        adjacency = self._adjacency
+        n_id, indptr, indices, sizes = sample_hops(
+            (adjacency.indptr, adjacency.indices, adjacency.num_cached),
+            (self._mask, self.bias_rate, self._reservoir),
+            self._fanouts,
+            (self._seed, np.uint64(epoch), np.uint64(batch)),
+            seeds,
+            position,
+        )
+        if sizes[0] < len(seeds):
+            raise UsageError(f"seeds must be distinct, got {len(seeds)} of which {sizes[0]} are distinct")
+        if sizes[-1] == 0:
+            raise UsageError(
+                f"a mini-batch must have at most {MOST_EDGES} edges, got more; lower the batch size or the fanouts"
+            )
         self._scratch.append(position)
-        return Subgraph(n_id, np.concatenate(pointers), edges, tuple(sizes))
+        return Subgraph(n_id, indptr, indices, tuple(sizes.tolist()))
 
     def _take_scratch(self) -> NDArray[np.int32]:
         # A call that fails midway never gives its scratch back, so those in the pool are clean.
@@ -106,14 +100,6 @@ class NeighbourSampler:
             return self._scratch.pop()
         except IndexError:
             return np.zeros(self._adjacency.num_nodes, dtype=np.int32)
-
-    def _bounds(self, nodes: NDArray[np.int32], fanout: int) -> tuple[Bounds, int]:
-        rows = len(nodes)
-        begin, degree = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int32)
-        cached = np.empty(rows, dtype=np.int32)
-        adjacency = self._adjacency
-        total = row_bounds(adjacency.indptr, adjacency.num_cached, nodes, fanout, begin, degree, cached)
-        return (begin, degree, cached), total
 
     def _checked(self, seeds: NDArray[np.int32]) -> NDArray[np.int32]:
         if seeds.ndim != 1 or not len(seeds):
@@ -131,23 +117,6 @@ def warm_up() -> None:
     for method in METHODS:
         sampler = NeighbourSampler(indptr, indices, (2,), seed=0, bias_rate=2.0, cached=cached, method=method)
         sampler.sample(np.zeros(1, dtype=np.int32), epoch=0, batch=0)
-
-
-def _pointer(rows: int, before: int, total: int) -> NDArray[np.int32]:
-    if before + total > _MOST_EDGES:
-        raise UsageError(
-            f"a mini-batch must have at most {_MOST_EDGES} edges, got {before + total}; "
-            "lower the batch size or the fanouts"
-        )
-    pointer = np.empty(rows + 1, dtype=np.int32)
-    pointer[0] = before
-    return pointer
-
-
-def _grown(array: NDArray[np.int32], capacity: int, used: int) -> NDArray[np.int32]:
-    grown = np.empty(capacity, dtype=np.int32)
-    grown[:used] = array[:used]
-    return grown
 
 
 def _check(fanouts: Sequence[int], bias_rate: float, method: str) -> None:

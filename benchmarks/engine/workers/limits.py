@@ -91,8 +91,10 @@ class RowCopies:
 
     def _loop(self, threads: int, ids: NDArray[np.int64], out: NDArray[Any]) -> None:
         step = -(-len(ids) // threads)
-        parts = [(ids[low : low + step], out[low : low + step]) for low in range(0, len(ids), step)]
-        list(self._team.map(lambda part: _copy_rows(self._rows, *part), parts))
+        # numba knows no float16; a copy is a copy of bits.
+        rows, bits = (array.view(np.uint16 if array.itemsize == 2 else array.dtype) for array in (self._rows, out))
+        parts = [(ids[low : low + step], bits[low : low + step]) for low in range(0, len(ids), step)]
+        list(self._team.map(lambda part: _copy_rows(rows, *part), parts))
 
 
 def medians(times: list[dict[str, float]]) -> dict[str, float]:
