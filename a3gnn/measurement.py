@@ -17,7 +17,7 @@ from a3gnn.hardware import Hardware
 METRICS: tuple[str, ...] = ("throughput_epochs_per_s", "peak_device_bytes", "peak_host_bytes", "test_accuracy")
 
 #: Raised when a change of the engine or of the protocol makes older measurements incomparable.
-MEASUREMENT_VERSION = 1
+MEASUREMENT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
