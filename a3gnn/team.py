@@ -14,6 +14,8 @@ from a3gnn.hardware import available_cores
 
 # More chunks than threads: a thread that starts late, or whose core is busy, takes fewer of them.
 _CHUNKS_A_THREAD = 4
+# Bytes that are too few to be worth a second thread: some 100 microseconds of work.
+_GRAIN_BYTES = 1 << 19
 
 _cores = functools.cache(available_cores)
 _local = threading.local()
@@ -46,6 +48,11 @@ def limited(threads: int) -> Iterator[None]:
         yield
     finally:
         _local.threads = before
+
+
+def grain(rows: int, nbytes: int) -> int:
+    """Returns how many rows are too few to share, where `rows` of them read or write `nbytes`."""
+    return max(1, _GRAIN_BYTES * rows // max(nbytes, 1))
 
 
 def in_chunks(function: Callable[[int, int], object], count: int, grain: int) -> None:

@@ -1,4 +1,4 @@
-"""Rows copied, or aggregated by destination in the same pass: what an input layer needs of them (ENGINE: gather)."""
+"""Rows copied, or aggregated by destination in the same pass: what an input layer needs of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn import team
-from a3gnn.features.row_kernels import copy_rows, sum_rows, symmetric_weights, weigh_rows
+from a3gnn.features.row_kernels import copy_rows, mean_rows, symmetric_weights, weigh_rows
 from a3gnn.features.table import RowTable
 
 #: mean: GraphSAGE's, beside the node's own row; sum: GIN's, own row included; gcn: symmetrically normalised, likewise.
 Aggregator = Literal["mean", "sum", "gcn"]
 AGGREGATORS: tuple[Aggregator, ...] = ("mean", "sum", "gcn")
-
-# Rows too few to be worth a second thread: some 100 microseconds of work.
-_GRAIN_BYTES = 1 << 19
 
 
 def input_width(aggregator: Aggregator | None, num_features: int) -> int:
@@ -28,7 +25,7 @@ def input_width(aggregator: Aggregator | None, num_features: int) -> int:
 def gather(table: RowTable, out: NDArray[np.float32], column: int = 0) -> None:
     """Copies the first `len(out)` rows of `table` to `out`, float32, from `column` on."""
     kernel = partial(copy_rows, table.addresses, table.stored, out, column)
-    team.in_chunks(kernel, len(out), max(1, _GRAIN_BYTES // max(table.stored.nbytes, 1)))
+    team.in_chunks(kernel, len(out), team.grain(1, table.stored.nbytes))
 
 
 def aggregate(
@@ -48,13 +45,35 @@ def aggregate(
         out: float32, shape (num_dst, input_width).
     """
     rows, edges = len(out), int(indptr[len(out)])
-    grain = max(1, _GRAIN_BYTES * rows // max(table.stored.nbytes * (edges + rows), 1))
     if aggregator == "mean":
-        kernel = partial(sum_rows, table.addresses, table.stored, indptr, indices, True, out)
-        team.in_chunks(kernel, rows, grain)
+        kernel = partial(mean_rows, table.addresses, table.stored, indptr, indices, out)
+        team.in_chunks(kernel, rows, team.grain(rows, table.stored.nbytes * (edges + rows)))
         gather(table, out, table.width)
         return
     weights, own = np.ones(edges, dtype=np.float32), np.ones(rows, dtype=np.float32)
     if aggregator == "gcn":
         symmetric_weights(indptr, indices, weights, own)
-    team.in_chunks(partial(weigh_rows, table.addresses, table.stored, indptr, indices, weights, own, out), rows, grain)
+    weigh(table, indptr, indices, weights, own, out)
+
+
+def weigh(
+    table: RowTable,
+    indptr: NDArray[np.int32],
+    indices: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    own: NDArray[np.float32],
+    out: NDArray[np.float32],
+) -> None:
+    """Writes each destination's own row times `own` and its in-neighbours' times `weights`, summed, to `out`.
+
+    Args:
+        table: As for `aggregate`.
+        indptr: Likewise.
+        indices: Likewise.
+        weights: Of the edges, float32, shape (num_edges,).
+        own: Of the destinations, float32, shape (num_dst,).
+        out: float32, shape (num_dst, table.width).
+    """
+    kernel = partial(weigh_rows, table.addresses, table.stored, indptr, indices, weights, own, out)
+    rows = len(out)
+    team.in_chunks(kernel, rows, team.grain(rows, table.stored.nbytes * (len(weights) + rows)))

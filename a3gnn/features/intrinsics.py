@@ -8,6 +8,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from a3gnn.sampling.prefetch import emit_prefetch
+
 
 @intrinsic
 def pointer(_context: Any, address: Any) -> Any:
@@ -25,10 +27,7 @@ def prefetch_at(_context: Any, address: Any) -> Any:
     """Asks for the cache line at `address`, int64, without waiting for it."""
 
     def codegen(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        i32 = ir.IntType(32)
-        function = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
-        callee = cgutils.get_or_insert_function(builder.module, function, "llvm.prefetch.p0")
-        builder.call(callee, [builder.inttoptr(arguments[0], cgutils.voidptr_t), i32(0), i32(3), i32(1)])
+        emit_prefetch(builder, builder.inttoptr(arguments[0], cgutils.voidptr_t))
         return context.get_dummy_value()
 
     return types.void(address), codegen

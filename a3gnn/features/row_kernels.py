@@ -52,17 +52,16 @@ def copy_rows(
 
 
 @njit(cache=True, nogil=True)
-def sum_rows(
+def mean_rows(
     addresses: NDArray[np.int64],
     stored: NDArray[Any],
     indptr: NDArray[np.int32],
     indices: NDArray[np.int32],
-    mean: bool,
     out: NDArray[np.float32],
     low: int,
     high: int,
 ) -> None:
-    """Writes the sum (or mean) of destinations' in-neighbours to the first columns of `out`; 0 where there are none."""
+    """Writes the mean of destinations' in-neighbours to the first columns of `out`; 0 where there are none."""
     width, last = len(stored), indptr[high]
     for i in range(low, high):
         total, e, end = out[i][:width], indptr[i], indptr[i + 1]
@@ -88,10 +87,9 @@ def sum_rows(
             for j in range(width):
                 total[j] += widened(row[j])
             e += 1
-        if mean:
-            share = np.float32(1) / np.float32(end - indptr[i])
-            for j in range(width):
-                total[j] *= share
+        share = np.float32(1) / np.float32(end - indptr[i])
+        for j in range(width):
+            total[j] *= share
 
 
 @njit(cache=True, nogil=True)

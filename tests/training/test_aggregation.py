@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from a3gnn import team
-from a3gnn.training.layers import activation, aggregation
+from a3gnn.training.layers import activation
 from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.attention import attended as attention
 from a3gnn.training.layers.attention.attended import attended
@@ -42,7 +42,7 @@ def test_kernels_equal_torch_forward_and_backward(aggregator, dropout, make_bloc
 def test_threads_change_no_bit(aggregator, make_block, monkeypatch):
     for module in (activation, attention):
         monkeypatch.setattr(module, "_GRAIN", 3)
-    monkeypatch.setattr(aggregation, "_GRAIN_BYTES", 256)
+    monkeypatch.setattr(team, "_GRAIN_BYTES", 256)
     maps = torch.randn(2, 3, 16)
     results = []
     for threads in (1, 5):

@@ -12,16 +12,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from a3gnn import team
-from a3gnn.features.aggregate import Aggregator, aggregate, input_width
-from a3gnn.features.row_kernels import weigh_rows
+from a3gnn.features.aggregate import Aggregator, aggregate, input_width, weigh
 from a3gnn.features.table import RowTable
 from a3gnn.training.layers.activation import rectify_in_place, relu_dropout
 from a3gnn.training.layers.block import Block
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.kernels import collect
-
-# Bytes that are too few to be worth a second thread: some 50 microseconds of work.
-_GRAIN_BYTES = 1 << 19
 
 
 def aggregated(aggregator: Aggregator, block: Block, x: Tensor, dropout: Dropout | None = None) -> Tensor:
@@ -93,8 +89,7 @@ def _forward(aggregator: Aggregator, block: Block, x: Tensor) -> Tensor:
         aggregate(aggregator, table, indptr, indices, out.numpy())
         return out
     weights, own = (factors.numpy() for factors in block.symmetric_weights)
-    kernel = partial(weigh_rows, table.addresses, table.stored, indptr, indices, weights, own, out.numpy())
-    team.in_chunks(kernel, block.num_dst, _grain(block.num_dst, rows.shape[1] * (1 + len(indices))))
+    weigh(table, indptr, indices, weights, own, out.numpy())
     return out
 
 
@@ -107,7 +102,7 @@ def _backward(
     own_column = out.shape[1] if aggregator == "mean" else 0
     rows = grad.contiguous().numpy()
     kernel = partial(collect, rows, own_column, own, weights, *block.by_source, gated, np.float32(scale), out.numpy())
-    team.in_chunks(kernel, block.num_src, _grain(block.num_src, out.numel() + out.shape[1] * len(weights)))
+    team.in_chunks(kernel, block.num_src, team.grain(block.num_src, 4 * (out.numel() + out.shape[1] * len(weights))))
     return out
 
 
@@ -123,8 +118,3 @@ def _factors(aggregator: Aggregator, block: Block) -> tuple[NDArray[np.float32],
         case "gcn":
             weights, own = block.symmetric_weights
             return weights.numpy(), own.numpy()
-
-
-def _grain(rows: int, values: int) -> int:
-    """Returns the rows of an output that take `_GRAIN_BYTES` of the float32 `values` that all of them read or write."""
-    return max(1, _GRAIN_BYTES * rows // max(4 * values, 1))
