@@ -16,6 +16,7 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.atomic import replacing
 from a3gnn.graphs.describe import describe
 from a3gnn.graphs.features import features_from
+from a3gnn.graphs.mapping import in_large_pages, settle
 from a3gnn.graphs.npy import open_npy
 from a3gnn.units import format_size
 
@@ -50,6 +51,7 @@ def write_folder(graph: GraphArrays, characteristics: GraphCharacteristics, path
             for name, array in arrays.items():
                 np.save(draft / f"{name}.npy", array)
             _write_meta(graph, characteristics, draft)
+            settle(draft)
     except OSError as error:
         raise GraphError(f"the graph can't be written to {path}: {error}; nothing was left there") from error
 
@@ -60,6 +62,7 @@ def finish_folder(path: Path, name: str, num_classes: int, notes: tuple[str, ...
     Raises:
         OSError: It can't be written.
     """
+    settle(path)
     arrays = {file.stem: open_npy(file) for file in path.glob("*.npy")}
     graph = _graph(arrays, name, num_classes, notes, path, None)
     characteristics = describe(graph)
@@ -125,8 +128,8 @@ def _graph(
 ) -> GraphArrays:
     return GraphArrays(
         name=name,
-        indptr=arrays["indptr"],
-        indices=arrays["indices"],
+        indptr=in_large_pages(arrays["indptr"]),
+        indices=in_large_pages(arrays["indices"]),
         features=features_from(arrays),
         labels=arrays["labels"],
         train_ids=arrays["train_ids"],

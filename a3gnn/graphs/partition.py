@@ -15,6 +15,8 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.atomic import replacing
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.mapping import in_large_pages, settle
+from a3gnn.graphs.npy import open_npy
 
 _EDGES_A_PIECE = 1 << 23
 # METIS seeds C's srand, to which 0 and 1 are the same.
@@ -79,7 +81,9 @@ def restrict_to_parts(graph: Graph, parts: NDArray[np.int32]) -> tuple[NDArray[n
                 target[start : start + len(piece)] = piece
                 start += len(piece)
             target.flush()
-    indptr, indices = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c")) for name in ("indptr", "indices"))
+            del target
+            settle(draft)
+    indptr, indices = (in_large_pages(open_npy(folder / f"{name}.npy")) for name in ("indptr", "indices"))
     return indptr, indices
 
 

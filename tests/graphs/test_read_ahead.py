@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
 import sys
 from pathlib import Path
@@ -10,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from a3gnn.graphs.mapping import mapping_of
 from a3gnn.graphs.npy import open_npy
 from a3gnn.graphs.read_ahead import ReadAhead
+from tests.graphs.page_cache import in_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which pages are in memory")
 COLUMNS = 300  # rows of 1,200 bytes lie across pages
@@ -28,20 +26,9 @@ def rows(tmp_path: Path) -> NDArray[np.float32]:
     os.fsync(file)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(file)
-    if _in_memory(array).mean() > 0.1:
+    if in_memory(array).mean() > 0.1:
         pytest.skip("this file system keeps files in memory")
     return array
-
-
-def _in_memory(array: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Which pages of the array's file are in memory, bool, shape (pages,)."""
-    mapping = mapping_of(array)
-    assert mapping is not None
-    pages = np.zeros(-(-len(mapping) // mmap.PAGESIZE), dtype=np.uint8)
-    begin = np.frombuffer(mapping, dtype=np.uint8).ctypes.data
-    mincore = ctypes.CDLL(None, use_errno=True).mincore
-    assert mincore(ctypes.c_void_p(begin), ctypes.c_size_t(len(mapping)), ctypes.c_void_p(pages.ctypes.data)) == 0
-    return (pages & 1).astype(bool)
 
 
 def _addresses(array: NDArray[np.float32], ids: list[int]) -> NDArray[np.int64]:
@@ -52,7 +39,7 @@ def test_scattered_rows_leave_what_lies_between_on_the_disk(rows: NDArray[np.flo
     ids = list(range(13_999, 0, -700))
     with ReadAhead(rows).reading(_addresses(rows, ids)):
         np.testing.assert_array_equal(rows[ids, 7], np.array(ids, dtype=np.float32) * COLUMNS + 7)
-    held = _in_memory(rows)
+    held = in_memory(rows)
     assert len(ids) <= held.sum() < 0.1 * len(held)
 
 
@@ -60,13 +47,8 @@ def test_rows_in_other_memory_are_passed_over(rows: NDArray[np.float32]) -> None
     elsewhere = np.zeros((4, COLUMNS), dtype=np.float32)
     with ReadAhead(rows).reading(np.concatenate([_addresses(elsewhere, [0, 3]), _addresses(rows, [5_000])])):
         assert rows[5_000, 0] == 5_000 * COLUMNS
-    assert _in_memory(rows).mean() < 0.1
+    assert in_memory(rows).mean() < 0.1
     with ReadAhead(elsewhere).reading(_addresses(elsewhere, [0, 1])):
         assert elsewhere.sum() == 0
     with ReadAhead(rows).reading(np.empty(0, dtype=np.int64)):
         pass
-
-
-def test_a_map_is_found_behind_views(rows: NDArray[np.float32]) -> None:
-    assert isinstance(mapping_of(rows[5:, ::2].T), mmap.mmap)
-    assert mapping_of(rows.copy()) is None
