@@ -1,7 +1,7 @@
 """Compiled kernels that pick among a row's in-neighbours, all by one law: weighted sampling without replacement.
 
-Only two weights exist, so that counts do for a row whose cached in-neighbours come first (two buckets). In a row in no
-such order, slots are proposed and rejected, or it is scanned. All release the GIL.
+Only two weights exist, so that counts do for a row whose cached in-neighbours come first (two buckets). For rows in no
+such order there are `rejection` and, as the reference, A-Res. All release the GIL.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from a3gnn.sampling.prefetch import prefetch
-from a3gnn.sampling.random import below, fold, uniform
+from a3gnn.sampling.random import below, uniform
 
 #: Where a row begins in `indices` (int64), and its degree (int32).
 Row = tuple[np.int64, np.int32]
-
-# The stream of what follows a row's rejected proposals, beyond any counter of theirs.
-_REST = np.uint64(1 << 62)
 
 
 @njit(cache=True, nogil=True)
@@ -116,63 +113,3 @@ def pick_a_res(
             keys[least] = key
             picks[least] = i
             least = int(np.argmin(keys))
-
-
-@njit(cache=True, nogil=True)
-def pick_scan(
-    stream: np.uint64,
-    neighbours: NDArray[np.int32],
-    mask: NDArray[np.bool_],
-    bias: float,
-    taken: int,
-    picks: NDArray[np.int32],
-) -> None:
-    """Completes `picks`, of which the first `taken` are there, by two buckets over a scan of the whole row."""
-    order = np.empty(len(neighbours) - taken, dtype=np.int32)
-    front, back = 0, len(order)
-    for i in range(len(neighbours)):
-        chosen = False
-        for j in range(taken):
-            chosen |= picks[j] == i
-        if chosen:
-            continue
-        if mask[neighbours[i]]:
-            order[front] = i
-            front += 1
-        else:
-            back -= 1
-            order[back] = i
-    rest = picks[taken:]
-    pick_two_bucket(stream, front, bias, order, (np.int64(0), np.int32(len(order))), rest)
-    for j in range(len(rest)):
-        rest[j] = order[rest[j]]
-
-
-@njit(cache=True, nogil=True)
-def pick_rejection(
-    stream: np.uint64,
-    neighbours: NDArray[np.int32],
-    mask: NDArray[np.bool_],
-    bias: float,
-    picks: NDArray[np.int32],
-) -> None:
-    """Fills `picks` like `pick_two_bucket`, from `mask` as it is now and without ordering the row.
-
-    A slot is proposed uniformly, and taken unless it has been, always if cached and else with probability 1 / bias:
-    each taken one is drawn by its weight among those that remain. After as many proposals as the row has slots, the
-    rest is drawn by `pick_scan` among what is left, which continues the same law (starting the row anew would not).
-    """
-    taken, degree = 0, len(neighbours)
-    for t in range(degree):
-        slot = below(stream, 2 * t, degree)
-        if not mask[neighbours[slot]] and uniform(stream, 2 * t + 1) * bias >= 1.0:
-            continue
-        chosen = False
-        for j in range(taken):
-            chosen |= picks[j] == slot
-        if not chosen:
-            picks[taken] = slot
-            taken += 1
-            if taken == len(picks):
-                return
-    pick_scan(fold(stream, _REST), neighbours, mask, bias, taken, picks)

@@ -57,3 +57,12 @@ def below(stream: np.uint64, counter: int, bound: int) -> np.int64:
     wide = np.uint64(bound)
     high = (word >> np.uint64(32)) * wide + (((word & _LOW_32) * wide) >> np.uint64(32))
     return np.int64(high >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)
+def split(stream: np.uint64, counter: int, bound: int) -> tuple[np.int64, np.uint64]:
+    """Returns draw `counter` of `stream` as `below` does, and what is left of it, uint64, uniform whichever that is.
+
+    The left half of the product with `bound` is the integer, the right one goes through [0, 2**64) in steps of `bound`.
+    """
+    return below(stream, counter, bound), fold(stream, np.uint64(counter)) * np.uint64(bound)
