@@ -222,7 +222,7 @@ def _scan(
     front, back = 0, len(ordered)
     for i in range(len(near)):
         # Both ends are written, and the one that was wrong is written again.
-        held = np.int64(mask[near[i]])
+        held = int(mask[near[i]])
         ordered[front] = near[i]
         ordered[back - 1] = near[i]
         front += held

@@ -18,7 +18,6 @@ from a3gnn.sampling.views import readonly
 Method = Literal["two_bucket", "rejection", "a_res"]
 METHODS: tuple[Method, ...] = ("two_bucket", "rejection", "a_res")
 
-
 _NO_MASK = readonly(np.empty(0, dtype=np.bool_))
 
 
