@@ -210,7 +210,7 @@ def _finish(
             left[count] = indices[begin + slot]
             count += 1
     _scan(fold(stream, _REST), left, mask, law[0], picks[taken:])
-    return degree - judged
+    return int(degree - judged)
 
 
 @njit(cache=True, nogil=True)
