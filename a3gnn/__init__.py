@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 # sampling thread of ours. Sleeping ones make small steps about 1.4 times slower on an idle machine, and spare up to 18
 # times beside other work (benchmarks/wait_policy.py). Read when torch is loaded; what the environment says holds.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# Activations are tens of megabytes, made anew at each step: in pages of 2 MiB they cost few page faults. Read by torch.
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 if TYPE_CHECKING:
     from a3gnn.config import TrainConfig
