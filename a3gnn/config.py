@@ -15,29 +15,48 @@ from a3gnn.errors import ConfigError, unknown_name
 ParallelMode = Literal["sequential", "mode1", "mode2"]
 Device = Literal["cpu", "cuda"]
 FeatureTier = Literal["ram", "disk"]
+CachePolicy = Literal["degree", "access", "presample", "fifo", "lru", "lfu", "clock", "auto"]
+SeedOrder = Literal["random", "proximity"]
+Partitioner = Literal["metis", "random", "blocks"]
+Resources = Literal["free", "auto"]
 ModelName = Literal["sage", "gcn", "gat", "gin"]
 
 PARALLEL_MODES: tuple[ParallelMode, ...] = ("sequential", "mode1", "mode2")
 DEVICES: tuple[Device, ...] = ("cpu", "cuda")
 FEATURE_TIERS: tuple[FeatureTier, ...] = ("ram", "disk")
+STATIC_POLICIES: tuple[CachePolicy, ...] = ("degree", "access", "presample")
+DYNAMIC_POLICIES: tuple[CachePolicy, ...] = ("fifo", "lru", "lfu", "clock")
+CACHE_POLICIES: tuple[CachePolicy, ...] = (*STATIC_POLICIES, *DYNAMIC_POLICIES, "auto")
+SEED_ORDERS: tuple[SeedOrder, ...] = ("random", "proximity")
+PARTITIONERS: tuple[Partitioner, ...] = ("metis", "random", "blocks")
+RESOURCES: tuple[Resources, ...] = ("free", "auto")
 MODELS: tuple[ModelName, ...] = ("sage", "gcn", "gat", "gin")
 
 SCHEMA_VERSION = 1
+# Fields that came later than the first stored profiles: at their defaults they are left out of `TrainConfig.key`, so
+# that keys which were stored before still name the same configuration.
+_LATER_FIELDS = ("cache_policy", "seed_order", "partitioner", "resources")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """One point of the design space (A3GNN, Table I); the defaults are what a PyG user has without tuning.
+    """One point of the design space (A3GNN, Table I; BGL, section 3); the defaults are what a PyG user has untuned.
 
     Attributes:
         batch_size: Seeds a mini-batch.
-        num_partitions: METIS parts that are trained one after the other; edges between parts are not seen.
+        num_partitions: Parts that are trained one after the other; edges between parts are not seen.
         bias_rate: Weight of a cached neighbour against an uncached one, >= 1; 1 samples uniformly.
         sampling_device: Where neighbours are sampled: cpu or cuda.
         num_workers: Worker threads of mode 1 and mode 2.
         cache_bytes: Bytes for rows of the hottest nodes, in the fastest memory: the device's, or RAM without one.
         parallel_mode: sequential; mode1 (workers sample and gather); mode2 (workers only sample).
         feature_tier: Where uncached features live: ram or disk.
+        cache_policy: Which rows the cache holds. Static, chosen before training: degree, access (expected by the
+            sampler's law), presample (counted). Dynamic, replaced while training: fifo, lru, lfu, clock. Or auto:
+            whichever a short measured presample finds best. Only a static one can be sampled towards.
+        seed_order: random, or proximity: seeds that lie close in the graph come in mini-batches that lie close.
+        partitioner: metis, random, or blocks (BGL's, for graphs that METIS can't hold).
+        resources: free (stages compete for the cores) or auto (each gets its share by a measured model).
         schema_version: Version of these fields.
 
     Raises:
@@ -52,6 +71,10 @@ class TrainConfig:
     cache_bytes: int = 0
     parallel_mode: ParallelMode = "sequential"
     feature_tier: FeatureTier = "ram"
+    cache_policy: CachePolicy = "degree"
+    seed_order: SeedOrder = "random"
+    partitioner: Partitioner = "metis"
+    resources: Resources = "free"
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -64,27 +87,45 @@ class TrainConfig:
         _check_choice("sampling_device", self.sampling_device, DEVICES)
         _check_choice("parallel_mode", self.parallel_mode, PARALLEL_MODES)
         _check_choice("feature_tier", self.feature_tier, FEATURE_TIERS)
+        _check_choice("cache_policy", self.cache_policy, CACHE_POLICIES)
+        _check_choice("seed_order", self.seed_order, SEED_ORDERS)
+        _check_choice("partitioner", self.partitioner, PARTITIONERS)
+        _check_choice("resources", self.resources, RESOURCES)
         _check_version("TrainConfig", self.schema_version)
 
     def canonical(self) -> Self:
         """Returns the one configuration that stands for all that run identically to this one.
 
-        Sequential mode has no workers, and without a cache there is nothing to bias towards.
+        Sequential mode has no workers and no stages that compete; without a cache there is nothing to bias towards, nor
+        is there in one that changes while mini-batches are sampled; one part needs no partitioner.
         """
+        sequential, cacheless = self.parallel_mode == "sequential", self.cache_bytes == 0
+        biased = not cacheless and self.cache_policy in STATIC_POLICIES
         return dataclasses.replace(
             self,
-            num_workers=1 if self.parallel_mode == "sequential" else self.num_workers,
-            bias_rate=1.0 if self.cache_bytes == 0 else float(self.bias_rate),
+            num_workers=1 if sequential else self.num_workers,
+            bias_rate=float(self.bias_rate) if biased else 1.0,
+            cache_policy="degree" if cacheless else self.cache_policy,
+            partitioner="metis" if self.num_partitions == 1 else self.partitioner,
+            resources="free" if sequential else self.resources,
         )
 
-    def learning_key(self) -> tuple[int, int, float, int, str]:
-        """Returns what decides the mini-batches' content: equal keys train bit-identically on one task.
+    def learning_key(self) -> tuple[tuple[str, Any], ...]:
+        """Returns what decides the mini-batches' content as pairs: equal keys train bit-identically on one task.
 
-        Modes, workers and tiers change when and whence a batch comes, never what is in it.
+        Modes, workers, tiers and resources change when and whence a batch comes, never what is in it.
         """
         same = self.canonical()
-        cache = same.cache_bytes if same.bias_rate > 1 else 0
-        return (same.batch_size, same.num_partitions, same.bias_rate, cache, same.sampling_device)
+        key: dict[str, Any] = {
+            "batch_size": same.batch_size,
+            "num_partitions": same.num_partitions,
+            "bias_rate": same.bias_rate,
+            "cache_bytes": same.cache_bytes if same.bias_rate > 1 else 0,
+            "sampling_device": same.sampling_device,
+        }
+        later: dict[str, str] = {"seed_order": same.seed_order, "partitioner": same.partitioner}
+        later["cache_policy"] = same.cache_policy if same.bias_rate > 1 else "degree"
+        return tuple((key | _changed(later)).items())
 
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with `changes`; unknown names are refused."""
@@ -103,7 +144,8 @@ class TrainConfig:
 
     def key(self) -> str:
         """Returns a short stable hash of the canonical configuration."""
-        return _hash(self.canonical().to_dict())
+        fields = self.canonical().to_dict()
+        return _hash({name: fields[name] for name in fields if name not in _LATER_FIELDS} | _changed(fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +240,12 @@ def _check_names(kind: str, fields: Mapping[str, Any], known: set[str]) -> None:
     for name in fields:
         if name not in known:
             raise ConfigError(str(unknown_name(f"a field of {kind}", name, known)))
+
+
+def _changed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns those of the later fields of `TrainConfig` among `fields` that are not at their defaults."""
+    defaults = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
+    return {name: fields[name] for name in _LATER_FIELDS if name in fields and fields[name] != defaults[name]}
 
 
 def _hash(fields: Mapping[str, Any]) -> str:

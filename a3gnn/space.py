@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
-from a3gnn.config import DEVICES, FEATURE_TIERS, PARALLEL_MODES, TrainConfig
+from a3gnn.config import DEVICES, FEATURE_TIERS, PARALLEL_MODES, RESOURCES, SEED_ORDERS, STATIC_POLICIES, TrainConfig
 from a3gnn.errors import ConfigError, unknown_name
 from a3gnn.hardware import Hardware
 from a3gnn.seeding import generator
@@ -24,6 +24,11 @@ Scale = Literal["log2", "linear", "choice"]
 CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)
 #: A range that a person asks for is cut into at most this many values.
 _MOST_VALUES = 8
+#: Stages that can each have cores of their own: with fewer cores there is nothing to isolate.
+_ISOLATED_STAGES = 3
+#: Ordering seeds by proximity traverses every edge before each trial: above so many, which take seconds, it is left
+#: to those who ask for it.
+_ORDERED_EDGES = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Knob:
 
 
 # fmt: off
-#: A3GNN's Table I, and `feature_tier`. `for_machine` fills in what depends on the graph and the machine.
+#: A3GNN's Table I, `feature_tier`, and BGL's choices. `for_machine` fills in what depends on the graph and the machine.
 KNOBS: tuple[Knob, ...] = (
     #    name               values                      scale
     Knob("batch_size",      (64, 128, 256, 512, 1024),  "log2"),
@@ -54,6 +59,10 @@ KNOBS: tuple[Knob, ...] = (
     Knob("cache_bytes",     (0,),                       "linear"),
     Knob("parallel_mode",   PARALLEL_MODES,             "choice"),
     Knob("feature_tier",    FEATURE_TIERS,              "choice"),
+    Knob("cache_policy",    ("degree", "access", "fifo"), "choice"),
+    Knob("seed_order",      SEED_ORDERS,                "choice"),
+    Knob("partitioner",     ("metis", "blocks"),        "choice"),
+    Knob("resources",       ("free",),                  "choice"),
 )
 # fmt: on
 
@@ -80,7 +89,8 @@ class SearchSpace:
         """Returns the default space of `graph` on `hardware`.
 
         Of the batch sizes that hold every train seed, which run identically, the largest stands for all: it is the
-        default's, so that the default lies in the space. Devices that are not there are left out.
+        default's, so that the default lies in the space. Devices that are not there are left out, and so are dynamic
+        caches of sparse rows, which no store has.
         """
         knobs = {knob.name: knob for knob in KNOBS}
         sizes = knobs["batch_size"].values
@@ -90,6 +100,9 @@ class SearchSpace:
             "batch_size": tuple(dict.fromkeys([*(size for size in sizes if size < graph.num_train), sizes[-1]])),
             "sampling_device": DEVICES if hardware.has_device else ("cpu",),
             "num_workers": tuple(int(n) for n in workers),
+            "cache_policy": STATIC_POLICIES[:2] if graph.sparse_features else knobs["cache_policy"].values,
+            "seed_order": SEED_ORDERS if graph.num_edges <= _ORDERED_EDGES else ("random",),
+            "resources": RESOURCES if hardware.num_cores >= _ISOLATED_STAGES else ("free",),
             "cache_bytes": (0, *(int(share * rows + index) for share in CACHE_SHARES)),
         }
         return cls(tuple(dataclasses.replace(k, values=values.get(k.name, k.values)) for k in knobs.values()))
@@ -138,8 +151,13 @@ class SearchSpace:
         rows = rows.copy()
         at = {name: j for j, name in enumerate(self.names)}
         columns = self.columns(rows)
-        rows[columns["parallel_mode"] == "sequential", at["num_workers"]] = 0
-        rows[columns["cache_bytes"] == 0, at["bias_rate"]] = 0
+        sequential, cacheless = columns["parallel_mode"] == "sequential", columns["cache_bytes"] == 0
+        unbiased = cacheless | ~np.isin(columns["cache_policy"], STATIC_POLICIES)
+        rows[sequential, at["num_workers"]] = 0
+        rows[sequential, at["resources"]] = 0
+        rows[cacheless, at["cache_policy"]] = 0
+        rows[unbiased, at["bias_rate"]] = 0
+        rows[columns["num_partitions"] == 1, at["partitioner"]] = 0
         return rows
 
     def enumerate(self) -> NDArray[np.int64]:

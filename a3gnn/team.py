@@ -9,7 +9,9 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 
+from a3gnn import affinity
 from a3gnn.hardware import available_cores
 
 # More chunks than threads: a thread that starts late, or whose core is busy, takes fewer of them.
@@ -23,6 +25,19 @@ _lock = threading.Lock()
 _helpers: ThreadPoolExecutor | None = None
 
 
+@dataclass(slots=True)
+class Share:
+    """What one thread may use.
+
+    Attributes:
+        threads: Threads; 0 for all usable cores.
+        cores: Where the threads that help it run; none for anywhere.
+    """
+
+    threads: int = 0
+    cores: frozenset[int] = frozenset()
+
+
 def usable_cores() -> int:
     """Returns the cores that this process may run on, or OMP_NUM_THREADS where that asks for fewer."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
@@ -31,23 +46,33 @@ def usable_cores() -> int:
 
 def size() -> int:
     """Returns the threads that the calling thread may use: all usable cores unless `limited`."""
-    return getattr(_local, "threads", 0) or usable_cores()
+    return share().threads or usable_cores()
 
 
-def limit(threads: int) -> None:
-    """Lets the calling thread use `threads` threads from now on."""
-    _local.threads = threads
+def share() -> Share:
+    """Returns the calling thread's share, which any thread may change."""
+    found: Share | None = getattr(_local, "share", None)
+    if found is None:
+        found = _local.share = Share()
+    return found
+
+
+def limit(threads: int, cores: frozenset[int] = frozenset()) -> None:
+    """Lets the calling thread use `threads` threads from now on, its helpers on `cores` if any are named."""
+    mine = share()
+    mine.threads, mine.cores = threads, cores
 
 
 @contextmanager
-def limited(threads: int) -> Iterator[None]:
-    """Lets the calling thread use `threads` threads meanwhile."""
-    before = getattr(_local, "threads", 0)
-    _local.threads = threads
+def limited(threads: int, cores: frozenset[int] = frozenset()) -> Iterator[None]:
+    """Lets the calling thread use `threads` threads meanwhile, its helpers on `cores` if any are named."""
+    mine = share()
+    before = (mine.threads, mine.cores)
+    limit(threads, cores)
     try:
         yield
     finally:
-        _local.threads = before
+        limit(*before)
 
 
 def grain(rows: int, nbytes: int) -> int:
@@ -78,14 +103,27 @@ def in_chunks(function: Callable[[int, int], object], count: int, grain: int) ->
         while (low := next(starts)) < count:
             function(low, min(low + step, count))
 
+    cores = share().cores
+
+    def help_out() -> None:
+        _move(cores)
+        work()
+
     executor = _executor()
-    futures = [executor.submit(work) for _ in range(threads - 1)]
+    futures = [executor.submit(help_out) for _ in range(threads - 1)]
     try:
         work()
     finally:
         for future in futures:
             if not future.cancel():
                 future.result()
+
+
+def _move(cores: frozenset[int]) -> None:
+    # A helper stays where its last caller had it. One that is new began on the cores of the thread that started it.
+    if getattr(_local, "place", None) != cores:
+        affinity.pin(cores or affinity.home())
+        _local.place = cores
 
 
 def _executor() -> ThreadPoolExecutor:

@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.config import TrainConfig
 from a3gnn.measurement import METRICS
 from a3gnn.prediction import Prediction
 from a3gnn.space import KNOBS, SearchSpace
 
 _GIB = 2**30
+
+
+#: Knobs that the toy's physics does not have.
+_UNKNOWN = ("cache_policy", "seed_order", "partitioner", "resources")
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,10 @@ class ToyProblem:
         values: dict[str, tuple[Any, ...]] = {
             "cache_bytes": tuple(int(share * self.feature_bytes) for share in shares),
             "sampling_device": ("cpu",),
+            **{
+                name: (getattr(TrainConfig(), name),)
+                for name in ("cache_policy", "seed_order", "partitioner", "resources")
+            },
         }
         if fine:
             values["bias_rate"] = tuple(float(2 ** (i / 1.75)) for i in range(8))

@@ -1,33 +1,32 @@
-"""Which rows a static cache holds, and the tiers that hold rows in faster memory."""
+"""Which rows a static cache holds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Self
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
+from a3gnn.config import STATIC_POLICIES, CachePolicy
 from a3gnn.errors import UsageError, unknown_name
-from a3gnn.features.kernels import log_unseen, split
+from a3gnn.features.kernels import log_unseen
+from a3gnn.features.policies.presample import most_needed_first
 from a3gnn.features.rows import DenseRows, FeatureRows, rows_of
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
 from a3gnn.sampling.views import readonly
 
-Policy = Literal["degree", "access"]
-POLICIES: tuple[Policy, ...] = ("degree", "access")
-
 
 def cached_nodes(
     graph: Graph,
     cache_bytes: int,
-    policy: Policy = "degree",
+    policy: CachePolicy = "degree",
     *,
     fanouts: Sequence[int] = (25, 10),
     batch_size: int = 1024,
+    seed: int = 0,
+    seeds: Iterable[NDArray[np.int32]] | None = None,
 ) -> NDArray[np.int32]:
     """Returns the hottest nodes whose rows fit in `cache_bytes`, int32, sorted.
 
@@ -36,25 +35,30 @@ def cached_nodes(
     Args:
         graph: The graph.
         cache_bytes: What the cache may take altogether.
-        policy: degree (how often a node is an in-neighbour; PaGraph) or access (the expected number of mini-batches
-            that need it, by `expected_access`).
-        fanouts: For access: in-neighbours taken a node, the seeds' hop first.
-        batch_size: For access: seeds a mini-batch.
+        policy: A static one: degree (how often a node is an in-neighbour; PaGraph), access (the expected number of
+            mini-batches that need it, by `expected_access`) or presample (how many of an epoch's first mini-batches,
+            drawn on trial, need it; GNNLab).
+        fanouts: For access and presample: in-neighbours taken a node, the seeds' hop first.
+        batch_size: For access and presample: seeds a mini-batch.
+        seed: For presample: decides seeds and neighbours.
+        seeds: For presample: of each mini-batch, in training's order; by default the train nodes, shuffled.
 
     Raises:
-        UsageError: `cache_bytes` is negative, or the policy unknown.
+        UsageError: `cache_bytes` is negative, or the policy no static one.
     """
     if cache_bytes < 0:
         raise UsageError(f"cache_bytes must be >= 0, got {cache_bytes}; 0 turns the cache off")
-    if policy not in POLICIES:
-        raise unknown_name("policy", policy, POLICIES)
+    if policy not in STATIC_POLICIES:
+        raise unknown_name("policy", policy, STATIC_POLICIES)
     room = cache_bytes - CACHE_INDEX_BYTES * graph.num_nodes
     if room <= 0:
         return np.empty(0, dtype=np.int32)
     if policy == "degree":
         ranked = hottest_first(graph)
-    else:
+    elif policy == "access":
         ranked = np.argsort(-expected_access(graph, fanouts, batch_size), kind="stable").astype(np.int32)
+    else:
+        ranked = most_needed_first(graph, fanouts, batch_size, seed, seeds=seeds)
     return np.sort(ranked[: _rows_that_fit(rows_of(graph.features), ranked, room)])
 
 
@@ -81,35 +85,3 @@ def _rows_that_fit(rows: FeatureRows, ranked: NDArray[np.int32], room: int) -> i
     entry = indices.itemsize + data.itemsize
     sizes = np.diff(indptr)[ranked] * entry + indptr.itemsize
     return int(np.searchsorted(np.cumsum(sizes), room - indptr.itemsize, side="right"))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Tier:
-    """Rows of some nodes, copied to faster memory.
-
-    Attributes:
-        position: int32, shape (num_nodes,): a node's place in `rows`, -1 where it has none.
-        rows: The copies.
-    """
-
-    position: NDArray[np.int32]
-    rows: FeatureRows
-
-    @classmethod
-    def of(cls, source: FeatureRows, nodes: NDArray[np.int32], num_nodes: int) -> Self:
-        """Returns the tier that holds the rows of `nodes` (distinct)."""
-        position = np.full(num_nodes, -1, dtype=np.int32)
-        position[nodes] = np.arange(len(nodes), dtype=np.int32)
-        return cls(readonly(position), source.take(nodes))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the rows and the map."""
-        return self.position.nbytes + self.rows.nbytes
-
-    def split(
-        self, ids: NDArray[np.int32], where: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        """Returns (places in `rows`, where) of the `ids` that it holds, and (ids, where) of those that it does not."""
-        hits, hits_at, misses, misses_at = split(self.position, ids, where)
-        return hits, hits_at, misses, misses_at

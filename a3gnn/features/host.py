@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 from a3gnn.features.aggregate import Aggregator, aggregate, gather, input_width
-from a3gnn.features.cache import Tier
 from a3gnn.features.csr import csr
+from a3gnn.features.policies.dynamic import DynamicCache
+from a3gnn.features.policies.static import StaticCache
+from a3gnn.features.policies.stats import NO_CACHE, CacheStats
 from a3gnn.features.result import Rows
-from a3gnn.features.row_kernels import locate, relocate
+from a3gnn.features.row_kernels import locate
 from a3gnn.features.rows import Csr, DenseRows, FeatureRows, SparseRows, widened
 from a3gnn.features.table import RowTable, blank_row
+from a3gnn.features.tier import Tier
 from a3gnn.graphs.read_ahead import ReadAhead
 from a3gnn.sampling.subgraph import Block
 
 #: Where rows come from in one read: the rows, which of them, and to which rows of the output.
 Route = list[tuple[FeatureRows, NDArray[np.int32], NDArray[np.int32]]]
+
+_NOBODY = np.empty(0, dtype=np.int32)
 
 
 class HostFeatures:
@@ -28,7 +36,7 @@ class HostFeatures:
         base: All rows.
         num_nodes: Nodes of the graph.
         num_features: Columns.
-        cached: Nodes whose rows are copied into the cache, sorted; empty for no cache.
+        cache: Rows in faster memory than `base`.
         parts: Each node's part, int32, shape (num_nodes,), to keep the current part's rows in RAM; None keeps none.
         owns_base: Whether `base` is anonymous memory.
     """
@@ -39,18 +47,17 @@ class HostFeatures:
         num_nodes: int,
         num_features: int,
         *,
-        cached: NDArray[np.int32],
+        cache: StaticCache | DynamicCache | None = None,
         parts: NDArray[np.int32] | None = None,
         owns_base: bool = False,
     ) -> None:
         self.num_features = num_features
-        self.cached = cached
         self.device = "cpu"
         self._base = base
         self._num_nodes = num_nodes
         self._owns_base = owns_base
         self._parts = parts
-        self._cache = Tier.of(base, cached, num_nodes) if len(cached) else None
+        self._cache = cache
         self._ahead = ReadAhead(base.array if isinstance(base, DenseRows) else np.empty((0, 0), dtype=np.float32))
         self._resident: Tier | None = None
         self._part = -1
@@ -66,9 +73,19 @@ class HostFeatures:
         return not self.is_sparse
 
     @property
+    def cached(self) -> NDArray[np.int32]:
+        """The nodes that a static cache holds, sorted; none where the cache changes."""
+        return self._cache.cached if isinstance(self._cache, StaticCache) else _NOBODY
+
+    @property
     def cache_bytes(self) -> int:
-        """What the cache really takes, its map included."""
+        """What the cache really takes, its maps included."""
         return self._cache.nbytes if self._cache else 0
+
+    @property
+    def stats(self) -> CacheStats:
+        """Hits, misses and overhead of the cache so far."""
+        return self._cache.stats if self._cache else NO_CACHE
 
     @property
     def host_bytes(self) -> int:
@@ -96,13 +113,12 @@ class HostFeatures:
         Raises:
             UsageError: An id is out of range, or `out` has another shape or dtype.
         """
-        self._check(ids)
+        self.check(ids)
         if isinstance(self._base, SparseRows):
             routes, hits = self._routes(ids)
             return Rows(self._sparse(len(ids), routes), hits)
-        table, hits = self._table(ids, self._base)
         x = _output(out, (len(ids), self.num_features))
-        with self._ahead.reading(table.addresses):
+        with self._serving(ids, self._base) as (table, hits):
             gather(table, x.numpy())
         return Rows(x, hits)
 
@@ -123,40 +139,53 @@ class HostFeatures:
         Raises:
             UsageError: The rows are sparse, an id is out of range, or `out` has another shape or dtype.
         """
-        self._check(ids)
+        self.check(ids)
         if not isinstance(self._base, DenseRows):
             raise UsageError("read_aggregated needs dense features, got sparse ones; read them and aggregate later")
-        table, hits = self._table(ids, self._base)
         x = _output(out, (block.num_dst, input_width(aggregator, self.num_features)))
-        with self._ahead.reading(table.addresses):
+        with self._serving(ids, self._base) as (table, hits):
             aggregate(aggregator, table, block.indptr, block.indices, x.numpy())
         return Rows(x, hits)
 
-    def _check(self, ids: NDArray[np.int32]) -> None:
+    def check(self, ids: NDArray[np.int32]) -> None:
+        """Refuses ids that are out of range.
+
+        Raises:
+            UsageError: One is.
+        """
         # The kernels check no bounds.
         if len(ids) and (ids.min() < 0 or ids.max() >= self._num_nodes):
             raise UsageError(f"ids must be in [0, {self._num_nodes}), got ids from {ids.min()} to {ids.max()}")
 
-    def _table(self, ids: NDArray[np.int32], base: DenseRows) -> tuple[RowTable, int]:
-        """Returns where the row of each of `ids` lies, in the fastest tier that has it, and how many the cache has."""
-        addresses = np.empty(len(ids), dtype=np.int64)
-        owners, row_bytes, hits = [base.array], base.array.strides[0], 0
-        locate(base.array.ctypes.data, row_bytes, ids, addresses)
-        for tier in (self._resident, self._cache):
-            if tier is not None and isinstance(tier.rows, DenseRows):
-                owners.append(tier.rows.array)
-                found = relocate(tier.rows.array.ctypes.data, row_bytes, tier.position, ids, addresses)
-                hits = found if tier is self._cache else 0
-        return RowTable(addresses, blank_row(base.array), tuple(owners)), hits
+    @contextmanager
+    def _serving(self, ids: NDArray[np.int32], base: DenseRows) -> Iterator[tuple[RowTable, int]]:
+        """Surrounds a pass over the rows of `ids`: yields where they lie, and how many the cache has."""
+        table = self._table(ids, base)
+        serving = self._cache.serving(ids, table) if self._cache else nullcontext(0)
+        with serving as hits, self._ahead.reading(table.addresses):
+            yield table, hits
+
+    def _table(self, ids: NDArray[np.int32], base: DenseRows) -> RowTable:
+        """Returns where the row of each of `ids` lies without the cache: in the resident part, or in the base."""
+        resident, addresses = self._resident, np.empty(len(ids), dtype=np.int64)
+        locate(base.array.ctypes.data, base.array.strides[0], ids, addresses)
+        if resident is None or not isinstance(resident.rows, DenseRows):
+            return RowTable(addresses, blank_row(base.array), (base.array,))
+        # Another epoch may enter its part meanwhile: the table keeps the rows that it points to.
+        table = RowTable(addresses, blank_row(base.array), (base.array, resident.rows.array))
+        resident.redirect(ids, table)
+        return table
 
     def _routes(self, ids: NDArray[np.int32]) -> tuple[Route, int]:
-        where = np.arange(len(ids), dtype=np.int32)
+        where, hits = np.arange(len(ids), dtype=np.int32), 0
         routes: Route = []
-        for tier in (self._cache, self._resident):
-            if tier is not None:
-                places, places_at, ids, where = tier.split(ids, where)
-                routes.append((tier.rows, places, places_at))
-        hits = len(routes[0][1]) if self._cache else 0
+        if isinstance(self._cache, StaticCache):
+            places, places_at, ids, where = self._cache.split(ids, where)
+            routes.append((self._cache.rows, places, places_at))
+            hits = len(places)
+        if (resident := self._resident) is not None:
+            places, places_at, ids, where = resident.split(ids, where)
+            routes.append((resident.rows, places, places_at))
         return [*routes, (self._base, ids, where)], hits
 
     def _sparse(self, count: int, routes: Route) -> torch.Tensor:

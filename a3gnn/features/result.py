@@ -8,6 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from a3gnn.features.aggregate import Aggregator
+from a3gnn.features.policies.stats import CacheStats
+from a3gnn.sampling.subgraph import Block
+
 
 class Rows(NamedTuple):
     """Rows that were read.
@@ -34,7 +38,7 @@ class FeatureStore(Protocol):
 
     @property
     def can_aggregate(self) -> bool:
-        """Whether the store has `read_aggregated`, as `HostFeatures` of dense rows has."""
+        """Whether `read_aggregated` works: the rows are dense and lie on the host."""
 
     @property
     def device(self) -> str:
@@ -42,11 +46,15 @@ class FeatureStore(Protocol):
 
     @property
     def cached(self) -> NDArray[np.int32]:
-        """The nodes whose rows are cached, sorted."""
+        """The nodes whose rows a static cache holds, sorted; empty where rows come and go: nobody may rely on them."""
 
     @property
     def cache_bytes(self) -> int:
-        """What the cache really takes, its map from nodes to rows included; 0 without one."""
+        """What the cache really takes, its maps included; 0 without one."""
+
+    @property
+    def stats(self) -> CacheStats:
+        """Hits, misses and overhead of the cache so far."""
 
     @property
     def host_bytes(self) -> int:
@@ -62,4 +70,19 @@ class FeatureStore(Protocol):
             ids: Global node ids, int32.
             out: Where dense rows go: float32, shape (len(ids), num_features), contiguous, on the store's device. None
                 takes fresh memory, and sparse rows always do.
+        """
+
+    def read_aggregated(
+        self, ids: NDArray[np.int32], block: Block, aggregator: Aggregator, out: torch.Tensor | None = None
+    ) -> Rows:
+        """Returns what the input layer's destinations need of the rows of `ids`, where `can_aggregate`.
+
+        Args:
+            ids: Global ids of the block's sources, int32.
+            block: The input layer's.
+            aggregator: What to make of each destination's in-neighbours.
+            out: Where it goes: float32, shape (num_dst, input_width), contiguous. None takes fresh memory.
+
+        Raises:
+            UsageError: The store can't aggregate.
         """

@@ -1,42 +1,53 @@
-"""METIS partitions, and the graph without the edges between parts."""
+"""Partitions, and the graph without the edges between parts."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
 
-from a3gnn.errors import GraphError
+from a3gnn.config import PARTITIONERS, Partitioner
+from a3gnn.errors import GraphError, unknown_name
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.atomic import replacing
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.mapping import in_large_pages, settle
 from a3gnn.graphs.npy import open_npy
+from a3gnn.graphs.partitioning.blocks import block_parts
+from a3gnn.graphs.partitioning.metis import metis_parts
+from a3gnn.graphs.partitioning.scattered import random_parts
 
 _EDGES_A_PIECE = 1 << 23
-# METIS seeds C's srand, to which 0 and 1 are the same.
-_MOST_SEEDS = 2**31 - 2
+_MAKERS: dict[Partitioner, Callable[[GraphArrays, int, int], NDArray[np.int32]]] = {
+    "metis": metis_parts,
+    "random": random_parts,
+    "blocks": block_parts,
+}
 
 
-def partition(graph: Graph, num_parts: int, seed: int = 0) -> NDArray[np.int32]:
+def partition(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitioner = "metis") -> NDArray[np.int32]:
     """Returns the part of each node, int32 in [0, num_parts), shape (num_nodes,).
 
-    METIS cuts few edges of the symmetrised graph and keeps the parts' node counts within a few per cent. A graph on
-    disk keeps the result beside its files.
+    METIS cuts fewest edges, in memory for several copies of the adjacency. Blocks are BGL's, in memory by the node,
+    with even train nodes. Random parts are the most even. A graph on disk keeps the result beside its files.
 
     Args:
         graph: Any graph.
         num_parts: Parts, from 1 to the number of nodes.
-        seed: METIS's seed.
+        seed: The partitioner's seed.
+        partitioner: One of PARTITIONERS.
 
     Raises:
         GraphError: `num_parts` is out of range.
+        MemoryLimitError: There is too little memory for METIS.
+        UsageError: There is no such partitioner.
     """
+    if partitioner not in _MAKERS:
+        raise unknown_name("partitioner", partitioner, PARTITIONERS)
     if not 1 <= num_parts <= graph.num_nodes:
         raise GraphError(
             f"num_partitions must be in [1, {graph.num_nodes}] (the nodes of {graph.name}), got {num_parts}; "
@@ -44,12 +55,16 @@ def partition(graph: Graph, num_parts: int, seed: int = 0) -> NDArray[np.int32]:
         )
     if num_parts == 1:
         return np.zeros(graph.num_nodes, dtype=np.int32)
+    make = _MAKERS[partitioner]
     if graph.folder is None:
-        return _metis(graph, num_parts, seed)
-    kept = graph.derived(f"parts-{num_parts}-seed-{seed}.npy")
+        return make(graph, num_parts, seed)
+    suffix = (
+        "" if partitioner == "metis" else f"-{partitioner}"
+    )  # METIS's are named as they were before there was a choice
+    kept = graph.derived(f"parts-{num_parts}-seed-{seed}{suffix}.npy")
     if not kept.exists():
         with _keeping(graph, kept) as draft:
-            np.save(draft, _metis(graph, num_parts, seed))
+            np.save(draft, make(graph, num_parts, seed))
     parts: NDArray[np.int32] = np.load(kept)
     return parts
 
@@ -98,22 +113,6 @@ def _keeping(graph: Graph, path: Path) -> Iterator[Path]:
             f"partitions are kept beside the graph, but {path} can't be written ({error}); "
             f"free some space, or copy the graph: a3gnn graph convert {graph.folder} FOLDER"
         ) from error
-
-
-def _metis(graph: Graph, num_parts: int, seed: int) -> NDArray[np.int32]:
-    import pymetis
-
-    targets = np.repeat(np.arange(graph.num_nodes, dtype=np.int32), np.diff(graph.indptr))
-    proper = targets != graph.indices  # METIS takes no self loops
-    ones = np.ones(np.count_nonzero(proper), dtype=np.int8)
-    one_way = coo_array((ones, (targets[proper], graph.indices[proper])), shape=(graph.num_nodes,) * 2).tocsr()
-    both_ways = one_way + one_way.T.tocsr()
-    _, parts = pymetis.part_graph(
-        num_parts,
-        pymetis.CSRAdjacency(both_ways.indptr, both_ways.indices),
-        options=pymetis.Options(seed=seed % _MOST_SEEDS + 1),
-    )
-    return np.asarray(parts, dtype=np.int32)
 
 
 def _spans(graph: GraphArrays) -> Iterator[tuple[int, int]]:

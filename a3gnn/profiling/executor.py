@@ -50,7 +50,7 @@ class LocalExecutor:
     def run(self, request: TrialRequest) -> Metrics | Failure:
         """Returns what the trial found; an exception here, such as KeyboardInterrupt, ends the trial's process."""
         if request.config.num_partitions > 1:
-            parts = {"graph_folder": request.graph_folder, "num_parts": request.config.num_partitions}
+            parts = {"graph_folder": request.graph_folder, "config": request.config.to_dict()}
             outcome = self._run("prepare", parts, request)
             if isinstance(outcome, Failure):
                 return dataclasses.replace(outcome, detail=f"{PARTITIONING}: {outcome.detail}")

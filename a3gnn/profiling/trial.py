@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
+import dataclasses
 from statistics import fmean
 from typing import Any
 
 import torch
 
+from a3gnn.config import TrainConfig
 from a3gnn.errors import DeviceError
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
@@ -16,7 +16,6 @@ from a3gnn.measurement import Metrics, StageSeconds
 from a3gnn.profiling.failures import failure_of
 from a3gnn.profiling.request import Accuracy, TrialRequest
 from a3gnn.profiling.timing import Timing, time_steps
-from a3gnn.runtime.plan import epoch_plan
 from a3gnn.training.trainer import Step, Trainer
 
 #: Evaluations while training for the accuracy, at most; they are spread over the epochs and end with the last.
@@ -36,13 +35,13 @@ def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare(argument: dict[str, Any]) -> dict[str, Any]:
-    """Partitions the graph at `argument["graph_folder"]` into `argument["num_parts"]`, which is kept beside the graph.
+    """Partitions the graph at `argument["graph_folder"]` as `argument["config"]` says, which is kept beside the graph.
 
     Returns `{}`, or `{"failure": ...}`.
     """
     try:
-        graph = Graph.load(argument["graph_folder"])
-        restrict_to_parts(graph, partition(graph, argument["num_parts"]))
+        graph, config = Graph.load(argument["graph_folder"]), TrainConfig.from_dict(argument["config"])
+        restrict_to_parts(graph, partition(graph, config.num_partitions, partitioner=config.partitioner))
     except Exception as error:
         return {"failure": failure_of(error).to_dict()}
     return {}
@@ -52,26 +51,13 @@ def _measure(request: TrialRequest, scratch: str) -> Metrics:
     _limit_device(request)
     graph = Graph.load(request.graph_folder)
     with _trainer(graph, request, scratch) as trainer:
-        timing = time_steps(trainer.steps, _starts(graph, request), trainer.batches_per_epoch, request.plan)
+        plan = dataclasses.replace(request.plan, warmup_batches=request.plan.warmup_batches + trainer.trying_batches)
+        timing = time_steps(trainer.steps, trainer.starts, trainer.batches_per_epoch, plan)
         if request.known_accuracy is not None:
             trainer.evaluate()  # for its memory: the accuracy is known
         batches_per_epoch, cache_bytes = trainer.batches_per_epoch, trainer.cache_bytes
     accuracy = request.known_accuracy or _train(graph, request, scratch)
     return _metrics(timing, batches_per_epoch, cache_bytes, accuracy, _peak_device_bytes(request))
-
-
-def _starts(graph: Graph, request: TrialRequest) -> Callable[[int], set[int]]:
-    """Returns what gives, for an epoch's number, the indices of the mini-batches that begin it or a part in it."""
-    config = request.config
-    if config.num_partitions == 1:
-        return lambda _: {0}
-    parts = partition(graph, config.num_partitions)
-
-    def starts(epoch: int) -> set[int]:
-        plan = epoch_plan(graph.train_ids, config.batch_size, request.task.seed, epoch, parts)
-        return {0} | {batch.index for before, batch in pairwise(plan) if before.part != batch.part}
-
-    return starts
 
 
 def _trainer(graph: Graph, request: TrialRequest, scratch: str) -> Trainer:

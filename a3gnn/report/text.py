@@ -21,13 +21,21 @@ def describe_config(config: TrainConfig) -> str:
     )
     parts.append("features on disk" if same.feature_tier == "disk" else "features in ram")
     if same.cache_bytes:
-        parts.append(f"cache {format_size(same.cache_bytes)}")
+        parts.append(f"cache {format_size(same.cache_bytes)}" + _unless("degree", same.cache_policy))
         parts.append(f"bias {same.bias_rate:g}")
     if same.num_partitions > 1:
-        parts.append(f"{same.num_partitions} partitions")
+        parts.append(f"{same.num_partitions} partitions" + _unless("metis", same.partitioner))
+    if same.seed_order != "random":
+        parts.append(f"seeds by {same.seed_order}")
+    if same.resources != "free":
+        parts.append("isolated stages")
     if same.sampling_device != "cpu":
         parts.append(f"sampling on {same.sampling_device}")
     return " · ".join(parts)
+
+
+def _unless(usual: str, chosen: str) -> str:
+    return "" if chosen == usual else f" by {chosen}"
 
 
 def describe_metrics(metrics: Metrics, memory: str) -> str:

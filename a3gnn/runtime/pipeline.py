@@ -14,18 +14,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import Resources, TrainConfig
 from a3gnn.errors import DeviceError, UsageError
 from a3gnn.features.aggregate import Aggregator, input_width
 from a3gnn.features.result import FeatureStore
 from a3gnn.features.store import open_features
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
+from a3gnn.runtime.allocation.allocation import Allocation
+from a3gnn.runtime.allocation.isolation import Isolation
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.buffers import BufferPool
 from a3gnn.runtime.device_sampler import DeviceSampler
 from a3gnn.runtime.overlap import ordered_map
 from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
+from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.runtime.stages import Sampled, Sampler, Stages
 from a3gnn.runtime.turns import Cores, Turns
 from a3gnn.sampling.sampler import NeighbourSampler
@@ -56,13 +59,16 @@ class Pipeline:
         shuffle: Whether seeds are shuffled, anew for every epoch.
         aggregator: What the model's input layer makes of in-neighbours' features. Where the host can do that while it
             gathers, mini-batches carry the outcome and say so (`MiniBatch.aggregator`); else they carry the features.
+        resources: What holds over `config.resources`: an allocation, auto or free.
 
     Attributes:
         store: The features.
+        isolation: What threads and cores the stages have; None where they compete for them.
         num_batches: Mini-batches of an epoch.
 
     Raises:
         DeviceError: A device is asked for that is not there.
+        UsageError: The seeds are to keep their order and to be ordered by proximity.
     """
 
     def __init__(
@@ -77,6 +83,7 @@ class Pipeline:
         input_nodes: NDArray[np.int32] | None = None,
         shuffle: bool = True,
         aggregator: Aggregator | None = None,
+        resources: Resources | Allocation | None = None,
     ) -> None:
         _check_devices(config, device)
         self._config = config.canonical()
@@ -87,10 +94,14 @@ class Pipeline:
         indptr, indices = graph.indptr, graph.indices
         if config.num_partitions > 1:
             graph = graph.on_disk()
-            self._parts = partition(graph, config.num_partitions, _PARTITION_SEED)
+            self._parts = partition(graph, config.num_partitions, _PARTITION_SEED, config.partitioner)
             indptr, indices = restrict_to_parts(graph, self._parts)
         self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
-        self.store: FeatureStore = open_features(graph, self._config, self._parts, device)
+        self._order = self._proximity(graph, indptr, indices)
+        seeds = (batch.seeds for batch in self.plan(0))
+        self.store: FeatureStore = open_features(
+            graph, self._config, self._parts, device, fanouts=fanouts, seed=seed, seeds=seeds
+        )
         sampler = self._sampler(indptr, indices, fanouts)
         on_host = not self.store.is_sparse and device == "cpu"
         aggregator = aggregator if self.store.can_aggregate else None
@@ -99,6 +110,10 @@ class Pipeline:
         lends = not reuse_buffers
         self._stages = Stages(sampler, self.store, graph.labels, device, buffers, lends=lends, aggregator=aggregator)
         self._turns = Turns()
+        resources = self._config.resources if resources is None else resources
+        self.isolation: Isolation | None = None
+        if resources != "free":
+            self.isolation = Isolation(self._stages, self._config, resources, graph.features.nbytes // graph.num_nodes)
         self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[MiniBatch]:
@@ -116,6 +131,18 @@ class Pipeline:
         self._epochs.add(batches)
         return batches
 
+    def plan(self, epoch: int) -> list[PlannedBatch]:
+        """Returns which seeds the mini-batches of `epoch` hold, in order."""
+        return epoch_plan(
+            self._seeds,
+            self._config.batch_size,
+            self._seed,
+            epoch,
+            self._parts,
+            shuffle=self._shuffle,
+            order=self._order,
+        )
+
     def close(self) -> None:
         """Ends every epoch that is under way, and its threads."""
         for batches in list(self._epochs):
@@ -130,17 +157,16 @@ class Pipeline:
         self.close()
 
     def _batches(self, epoch: int, start: int) -> Generator[MiniBatch, None, None]:
-        batch_size = self._config.batch_size
-        plan = epoch_plan(self._seeds, batch_size, self._seed, epoch, self._parts, shuffle=self._shuffle)
-        for part, planned in groupby(plan[start:], key=lambda batch: batch.part):
+        for part, planned in groupby(self.plan(epoch)[start:], key=lambda batch: batch.part):
             self.store.enter_part(part)
-            with closing(self._run(epoch, planned)) as batches:
+            run = self._compete if self.isolation is None else partial(self.isolation.batches, compete=self._compete)
+            with closing(run(epoch, planned)) as batches:
                 for batch in batches:
                     self._stages.arrive(batch)
                     yield batch
                     self._stages.release(batch)
 
-    def _run(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
+    def _compete(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
         stages, mode = self._stages, self._config.parallel_mode
         if mode == "sequential":
             return (stages.complete(epoch, batch) for batch in planned)
@@ -165,6 +191,24 @@ class Pipeline:
                     cores.next()
             finally:
                 cores.leave()
+
+    def _proximity(self, graph: Graph, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ProximityOrder | None:
+        if self._config.seed_order == "random":
+            return None
+        if not self._shuffle:
+            raise UsageError(
+                "seed_order proximity orders the seeds, got shuffle=False, which keeps their order; drop one"
+            )
+        return ProximityOrder(
+            indptr,
+            indices,
+            graph.labels,
+            graph.num_classes,
+            self._seeds,
+            self._config.batch_size,
+            self._seed,
+            self._parts,
+        )
 
     def _sampler(self, indptr: NDArray[np.int64], indices: NDArray[np.int32], fanouts: Sequence[int]) -> Sampler:
         cached = np.zeros(len(indptr) - 1, dtype=np.bool_)

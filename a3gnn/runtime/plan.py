@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.seeding import generator
 
 
@@ -27,6 +28,7 @@ def epoch_plan(
     parts: NDArray[np.int32] | None = None,
     *,
     shuffle: bool = True,
+    order: ProximityOrder | None = None,
 ) -> list[PlannedBatch]:
     """Returns the mini-batches of `epoch`, every id in one of them; the last of each part may be smaller.
 
@@ -40,13 +42,17 @@ def epoch_plan(
         parts: Each node's part, int32, shape (num_nodes,): parts come one after the other, in an order of the epoch's
             own, and no mini-batch mixes them. None is one part.
         shuffle: Whether seeds and parts are shuffled.
+        order: Made of the same seeds and parts: puts the seeds of a part in an order of its own where they would be
+            shuffled. The order of parts is the same with it and without. None shuffles at random.
     """
     draw = generator(seed, "epoch_plan", epoch)
     ids = draw.permutation(train_ids) if shuffle else train_ids
+    if shuffle and order is not None:
+        ids = order.permutation(epoch)
     owners = np.zeros(len(ids), dtype=np.int32) if parts is None else parts[ids]
-    order = np.unique(owners)
+    present = np.unique(owners)
     batches: list[PlannedBatch] = []
-    for part in draw.permutation(order) if shuffle else order:
+    for part in draw.permutation(present) if shuffle else present:
         members = ids[owners == part]
         for start in range(0, len(members), batch_size):
             batches.append(PlannedBatch(len(batches), int(part), members[start : start + batch_size]))

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.features.aggregate import Aggregator, input_width
-from a3gnn.features.host import HostFeatures
 from a3gnn.features.result import FeatureStore, Rows
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.batch import MiniBatch
@@ -117,7 +116,7 @@ class Stages:
         """Returns what the input layer reads."""
         block = subgraph.block(0)
         buffer = self._buffer(block.num_src if self._aggregator is None else block.num_dst)
-        if self._aggregator is None or not isinstance(self._store, HostFeatures):
+        if self._aggregator is None:
             return self._store.read(subgraph.n_id, buffer)
         return self._store.read_aggregated(subgraph.n_id, block, self._aggregator, buffer)
 

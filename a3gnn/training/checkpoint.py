@@ -20,10 +20,9 @@ CHECKPOINT_VERSION = 1
 def identity(graph: Graph, config: TrainConfig, task: Task) -> dict[str, Any]:
     """Returns what must be equal for a run to go on bit-identically, by name.
 
-    Modes, workers and tiers may change: they decide when a mini-batch comes, not what is in it.
+    Modes, workers, tiers and resources may change: they decide when a mini-batch comes, not what is in it.
     """
-    names = ("batch_size", "num_partitions", "bias_rate", "cache_bytes", "sampling_device")
-    learning = dict(zip(names, config.learning_key(), strict=True))
+    learning = dict(config.learning_key())
     return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **task.to_dict()}
 
 

@@ -92,6 +92,8 @@ def _run(
     """Trains to the end; whatever stops it at a mini-batch's end leaves a checkpoint and a message how to go on."""
     from a3gnn.training.progress_bar import ProgressBar
 
+    told: set[str] = set()
+
     with Interrupt() as interrupt, ProgressBar(trainer.batches_per_epoch, epochs, shown=progress) as bar:
 
         def on_step(step: Step) -> None:
@@ -102,6 +104,10 @@ def _run(
         def on_epoch(result: EpochResult) -> None:
             folder.finish_epoch(result)
             bar.finish_epoch(result)
+            for choice in trainer.choices:
+                if choice not in told:
+                    notify(choice)
+            told.update(trainer.choices)
             notify(_line(result))
             interrupt.check()
 

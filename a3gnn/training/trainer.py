@@ -17,6 +17,7 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -125,6 +126,21 @@ class Trainer:
         self._pipeline.close()
         self.memory.__exit__(kind, error, trace)
 
+    @property
+    def trying_batches(self) -> int:
+        """Mini-batches that are yet to be trained before `resources: auto` has given the stages what it finds."""
+        isolation = self._pipeline.isolation
+        return 0 if isolation is None else isolation.trials_left
+
+    @property
+    def choices(self) -> list[str]:
+        """What `auto` has chosen so far for the cache and for the stages' cores, and why: a sentence each."""
+        isolation, reason = self._pipeline.isolation, self._pipeline.store.stats.reason
+        allocation = None if isolation is None else isolation.allocation
+        return ([f"cache {reason}"] if reason else []) + (
+            [] if allocation is None else [f"resources: {allocation.why}"]
+        )
+
     def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
         """Trains `epoch` from mini-batch `start` on, and yields after each one.
 
@@ -137,6 +153,11 @@ class Trainer:
             for batch in batches:
                 yield self._train(batch)
                 self.memory.check()
+
+    def starts(self, epoch: int) -> set[int]:
+        """Returns the indices of the mini-batches that begin `epoch` or a part in it."""
+        plan = self._pipeline.plan(epoch)
+        return {0} | {batch.index for before, batch in pairwise(plan) if before.part != batch.part}
 
     def evaluate(self) -> Accuracies:
         """Returns the model's validation and test accuracy, from all neighbours in the whole graph."""

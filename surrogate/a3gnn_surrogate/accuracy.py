@@ -18,20 +18,24 @@ _SKEW_LOSS, _DENSITY_EXPONENT, _UNIT_DEGREE = 0.04, 0.3, 10.0
 _PARTITION_LOSS, _PARTITION_EXPONENT = 0.05, 1.0
 #: Loss of an epoch of a single step; it falls with their number: few steps leave a model undertrained.
 _SINGLE_STEP_LOSS = 0.2
+#: Loss of mini-batches whose seeds lie close together.
+_PROXIMITY_LOSS = 0.02
 
 
 def accuracy_drop(columns: Columns, volume: BatchVolume, graph: GraphCharacteristics) -> Array:
     """Returns by how much test accuracy falls below the default's, in [0, 1] units, float64, shape (n_configs,).
 
-    a TV(g, p) density^-b + d (1 - overlap)^k, TV = p (1 - p) (g - 1) / (1 + p (g - 1)), and a term for the
-    steps of an epoch that is negative where there are more than the default's; 0 for the default configuration.
+    a TV(g, p) density^-b + d (1 - overlap)^k, TV = p (1 - p) (g - 1) / (1 + p (g - 1)), a constant for seeds by
+    proximity, and a term for the steps of an epoch that is negative where there are more than the default's; 0 for the
+    default configuration.
     """
     p, g = volume.cached_mass, columns["bias_rate"]
     skew = p * (1 - p) * (g - 1) / (1 + p * (g - 1))
     density = max(graph.mean_degree, 1.0) / _UNIT_DEGREE
     lost = _PARTITION_LOSS * (1 - volume.kept_edges) ** _PARTITION_EXPONENT
+    near = np.where(columns["seed_order"] == "proximity", _PROXIMITY_LOSS, 0.0)
     fewer_steps = (volume.seeds - default_seeds(graph)) / max(graph.num_train, 1)
-    return np.asarray(_SKEW_LOSS * skew * density**-_DENSITY_EXPONENT + lost + _SINGLE_STEP_LOSS * fewer_steps)
+    return np.asarray(_SKEW_LOSS * skew * density**-_DENSITY_EXPONENT + lost + near + _SINGLE_STEP_LOSS * fewer_steps)
 
 
 def default_seeds(graph: GraphCharacteristics) -> int:
@@ -42,5 +46,5 @@ def default_seeds(graph: GraphCharacteristics) -> int:
 def is_reference(columns: Columns, graph: GraphCharacteristics) -> NDArray[np.bool_]:
     """Returns which configurations learn from the same mini-batches as the default one, bool, shape (n_configs,)."""
     seeds = np.minimum(columns["batch_size"], max(graph.num_train, 1))
-    whole = (columns["num_partitions"] == 1) & (columns["bias_rate"] == 1)
+    whole = (columns["num_partitions"] == 1) & (columns["bias_rate"] == 1) & (columns["seed_order"] == "random")
     return np.asarray(whole & (seeds == default_seeds(graph)) & (columns["sampling_device"] == "cpu"))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
-from a3gnn.config import TrainConfig
+from a3gnn.config import STATIC_POLICIES, TrainConfig
 from a3gnn.errors import UsageError
 
 #: One array of shape (n_configs,) a knob, as `SearchSpace.columns` gives them.
@@ -35,8 +35,13 @@ def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[An
     if len(set(lengths.values())) > 1:
         raise UsageError(f"columns must have one length, got {lengths}")
     columns = {name: np.asarray(configs[name]) for name in KNOB_NAMES}
-    columns["num_workers"] = np.where(columns["parallel_mode"] == "sequential", 1, columns["num_workers"])
-    columns["bias_rate"] = np.where(columns["cache_bytes"] == 0, 1.0, columns["bias_rate"])
+    sequential, cacheless = columns["parallel_mode"] == "sequential", columns["cache_bytes"] == 0
+    unbiased = cacheless | ~np.isin(columns["cache_policy"], STATIC_POLICIES)
+    columns["num_workers"] = np.where(sequential, 1, columns["num_workers"])
+    columns["resources"] = np.where(sequential, "free", columns["resources"])
+    columns["cache_policy"] = np.where(cacheless, "degree", columns["cache_policy"])
+    columns["bias_rate"] = np.where(unbiased, 1.0, columns["bias_rate"])
+    columns["partitioner"] = np.where(columns["num_partitions"] == 1, "metis", columns["partitioner"])
     return columns
 
 

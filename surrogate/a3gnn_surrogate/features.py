@@ -11,7 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
-from a3gnn.config import DEVICES, FEATURE_TIERS, MODELS, PARALLEL_MODES, Task
+from a3gnn.config import (
+    CACHE_POLICIES,
+    DEVICES,
+    FEATURE_TIERS,
+    MODELS,
+    PARALLEL_MODES,
+    PARTITIONERS,
+    RESOURCES,
+    SEED_ORDERS,
+    Task,
+)
 from a3gnn.hardware import Hardware, HardwareLimits
 from a3gnn_surrogate.columns import KNOB_NAMES, Columns, cached_share
 from a3gnn_surrogate.volume import Array
@@ -21,6 +31,10 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "sampling_device": DEVICES,
     "parallel_mode": PARALLEL_MODES,
     "feature_tier": FEATURE_TIERS,
+    "cache_policy": CACHE_POLICIES,
+    "seed_order": SEED_ORDERS,
+    "partitioner": PARTITIONERS,
+    "resources": RESOURCES,
     "model": MODELS,
 }
 #: What the analytic model gives as a share or a difference; all else is positive and enters as a logarithm.

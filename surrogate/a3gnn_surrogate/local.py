@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import PARALLEL_MODES
+from a3gnn.config import PARALLEL_MODES, STATIC_POLICIES
 from a3gnn_surrogate.columns import Columns, cached_share
 from a3gnn_surrogate.volume import Array
 
 #: Knobs in steps that matter about alike, which is the kernel's unit of length.
-POINT_NAMES: tuple[str, ...] = ("seeds", "parts", "bias", "device", "workers", "cache", *PARALLEL_MODES, "disk")
+POINT_NAMES: tuple[str, ...] = (
+    *("seeds", "parts", "bias", "device", "workers", "cache", *PARALLEL_MODES, "disk"),
+    *("dynamic", "proximity", "blocks", "isolated"),
+)
 #: Kernel's length in those steps.
 _LENGTH = 2.0
 
@@ -93,6 +96,10 @@ def knob_points(columns: Columns, graph: GraphCharacteristics) -> Array:
         2 * cached_share(columns, graph),
         *modes,
         1.5 * (columns["feature_tier"] == "disk"),
+        ~np.isin(columns["cache_policy"], STATIC_POLICIES),
+        columns["seed_order"] == "proximity",
+        columns["partitioner"] == "blocks",
+        columns["resources"] == "auto",
     ]
     return np.stack(values, axis=1).astype(np.float64)
 

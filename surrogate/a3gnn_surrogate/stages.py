@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import DYNAMIC_POLICIES
 from a3gnn.hardware import Hardware
 from a3gnn_surrogate.columns import Columns
 from a3gnn_surrogate.model_cost import ModelCost, served_row_bytes
@@ -54,12 +55,15 @@ def stages(
     hits, misses = served * volume.hit_rate, served * (1 - volume.hit_rate)
     stored = volume.input_nodes * (1 - volume.hit_rate) * graph.row_bytes
     from_disk = np.where(columns["feature_tier"] == "disk", stored / limits.disk_read_bytes_per_s, 0.0)
+    # A row that a dynamic cache takes in is copied once more, and each look-up writes what it will evict by.
+    replaced = np.isin(columns["cache_policy"], DYNAMIC_POLICIES)
+    upkeep = np.where(replaced, volume.input_nodes / limits.random_reads_per_s + misses / limits.copy_bytes_per_s, 0.0)
     # A device's cache is read at the device's speed, which is nothing beside the host's.
     copied = misses if hardware.has_device else hits + misses
     # All cores gather, but for workers of mode 1 that work beside a device.
     alone = (columns["parallel_mode"] == "mode1") & hardware.has_device
     teams = np.where(alone, 1.0, _team_speed(hardware))
-    gather = (copied / limits.copy_bytes_per_s + from_disk) / teams
+    gather = (copied / limits.copy_bytes_per_s + from_disk) / teams + upkeep
     transfer = np.zeros_like(gather)
     if hardware.has_device:
         topology = np.where(on_device, 0.0, topology_bytes(volume))

@@ -10,11 +10,16 @@ from numpy.typing import NDArray
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import Task
 from a3gnn_surrogate.columns import Columns, cached_share
+from a3gnn_surrogate.replacement import replaced_hit_rate
 
 Array = NDArray[np.float64]
 
-#: Share of the edges between random halves that METIS keeps inside its parts: between a grid's and a social network's.
-_METIS_GAIN = 0.6
+#: Share of the edges between random parts that a partitioner keeps inside its parts: between a grid's and a social
+#: network's.
+_PARTITION_GAIN: dict[str, float] = {"metis": 0.6, "random": 0.0, "blocks": 0.35}
+
+#: Share of the nodes that a mini-batch still needs where its seeds lie close together.
+_PROXIMITY_NODES = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +76,11 @@ class _Classes:
     mass: Array
 
 
-def kept_edges(num_partitions: NDArray[np.int64], graph: GraphCharacteristics) -> Array:
-    """Returns the share of edges inside METIS parts: all for one part, never fewer than random parts keep."""
-    random = 1.0 / np.maximum(num_partitions, 1)
-    gain = _METIS_GAIN * (1 - 0.5 * graph.degree_gini)
-    return np.asarray(random + (1 - random) * gain)
+def kept_edges(columns: Columns, graph: GraphCharacteristics) -> Array:
+    """Returns the share of edges inside parts, float64, shape (n_configs,): all for one part, 1 / k for random ones."""
+    random = 1.0 / np.maximum(columns["num_partitions"], 1)
+    gain = np.select([columns["partitioner"] == name for name in _PARTITION_GAIN], list(_PARTITION_GAIN.values()))
+    return np.asarray(random + (1 - random) * gain * (1 - 0.5 * graph.degree_gini))
 
 
 def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> BatchVolume:
@@ -87,7 +92,7 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
     """
     parts = columns["num_partitions"].astype(np.float64)
     seeds = np.minimum(columns["batch_size"], np.maximum(graph.num_train / parts, 1.0))
-    kept = kept_edges(columns["num_partitions"], graph)
+    kept = kept_edges(columns, graph)
     classes = _classes(columns, graph, kept)
     total = classes.cached + classes.uncached
     start = np.minimum(seeds[:, None] / np.maximum(total.sum(axis=1, keepdims=True), 1.0), 1.0)
@@ -101,7 +106,13 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
         frontier = reached[0] + reached[1] - seen[0] - seen[1]
         seen = reached
         nodes.append((seen[0] + seen[1]).sum(axis=1))
-    hit_rate = seen[0].sum(axis=1) / np.maximum(nodes[-1], 1.0)
+    near = np.where(columns["seed_order"] == "proximity", _PROXIMITY_NODES, 1.0)
+    nodes[1:] = [np.maximum(near * found, seeds) for found in nodes[1:]]
+    seen = [near[:, None] * found for found in seen]
+    static = seen[0].sum(axis=1) / np.maximum(nodes[-1], 1.0)
+    # A static cache holds rows of every part, a dynamic one fills up with those of the part at hand.
+    rows = np.minimum(classes.cached.sum(axis=1) * parts, total.sum(axis=1))
+    hit_rate = replaced_hit_rate(columns, static, seen[0] + seen[1], total, rows)
     steps = parts * np.ceil(np.maximum(graph.num_train / parts, 1.0) / seeds)
     return BatchVolume(
         seeds, graph.num_train / seeds, steps, tuple(nodes), tuple(edges), hit_rate, classes.mass[:, 0], kept

@@ -9,6 +9,7 @@ from a3gnn import team
 from a3gnn.errors import UsageError
 from a3gnn.features.aggregate import AGGREGATORS, aggregate, gather, input_width
 from a3gnn.features.host import HostFeatures
+from a3gnn.features.policies.static import StaticCache
 from a3gnn.features.rows import DenseRows, SparseRows, rows_of
 from a3gnn.features.table import RowTable
 from a3gnn.graphs.features import SparseFeatures
@@ -81,7 +82,8 @@ def test_a_gather_copies_halves_exactly(dtype: type) -> None:
 def test_rows_come_from_whichever_tier_has_them() -> None:
     x = np.random.default_rng(1).standard_normal((300, 9)).astype(np.float32)
     parts = (np.arange(300) % 2).astype(np.int32)
-    store = HostFeatures(DenseRows(x), 300, 9, cached=np.arange(0, 300, 7, dtype=np.int32), parts=parts)
+    rows = DenseRows(x)
+    store = HostFeatures(rows, 300, 9, cache=StaticCache(rows, np.arange(0, 300, 7, dtype=np.int32), 300), parts=parts)
     store.enter_part(1)
     ids = np.random.default_rng(2).permutation(300)[:200].astype(np.int32)
     block = random_block(200, 50, 4)
@@ -93,7 +95,7 @@ def test_rows_come_from_whichever_tier_has_them() -> None:
 
 def test_sparse_rows_are_refused() -> None:
     sparse = SparseFeatures(np.ones(2, np.float32), np.zeros(2, np.int32), np.arange(3, dtype=np.int64), (2, 1))
-    store = HostFeatures(rows_of(sparse), 2, 1, cached=np.empty(0, dtype=np.int32))
+    store = HostFeatures(rows_of(sparse), 2, 1)
     assert isinstance(rows_of(sparse), SparseRows)
     assert not store.can_aggregate
     with pytest.raises(UsageError, match="needs dense features"):

@@ -1,3 +1,4 @@
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -7,13 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numba.core.dispatcher import Dispatcher
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import DYNAMIC_POLICIES, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.features import kernels, row_kernels
 from a3gnn.features.aggregate import AGGREGATORS
-from a3gnn.features.cache import Tier, cached_nodes
+from a3gnn.features.cache import cached_nodes
 from a3gnn.features.device import DeviceFeatures
 from a3gnn.features.host import HostFeatures
+from a3gnn.features.policies import kernels as policy_kernels
 from a3gnn.features.result import FeatureStore
 from a3gnn.features.rows import rows_of
 from a3gnn.features.store import open_features, warm_up
@@ -130,8 +132,8 @@ def test_a_cache_on_the_device_answers_the_same(form: str, tiny_graph: Graph, wi
     base = rows_of(graph.features)
     cached = cached_nodes(graph, graph.features.nbytes // 2 + 4 * graph.num_nodes)
     none = np.empty(0, dtype=np.int32)
-    host = HostFeatures(base, graph.num_nodes, 9, cached=none)
-    store = DeviceFeatures(host, Tier.of(base, cached, graph.num_nodes), cached, "cpu")
+    host = HostFeatures(base, graph.num_nodes, 9)
+    store = DeviceFeatures.holding(host, base, cached, ["cpu"])
     for ids in (draw_ids(graph, 0, 100), cached, np.setdiff1d(np.arange(300), cached).astype(np.int32), none):
         rows = store.read(ids)
         assert np.array_equal(rows.x.numpy(), matrix[ids])
@@ -152,13 +154,15 @@ def test_a_cache_on_cuda_answers_the_same(small_graph: Graph) -> None:
 
 def test_after_warm_up_reads_compile_nothing(small_folder_graph: Graph, sparse_graph: Graph) -> None:
     warm_up()
-    found = [*vars(kernels).values(), *vars(row_kernels).values()]
+    found = [value for module in (kernels, row_kernels, policy_kernels) for value in vars(module).values()]
     compiled = {kernel: len(kernel.signatures) for kernel in found if isinstance(kernel, Dispatcher)}
     ids = draw_ids(sparse_graph, 0, 50)
     block = Block(np.arange(3, dtype=np.int32), np.arange(2, dtype=np.int32), 50, 2)
     for graph in (small_folder_graph, sparse_graph):
-        for tier in ("ram", "disk"):
-            store = open_features(graph, TrainConfig(feature_tier=tier, cache_bytes=graph.features.nbytes // 2))
+        policies = ("presample",) if graph.features.is_sparse else ("degree", *DYNAMIC_POLICIES)
+        for tier, policy in itertools.product(("ram", "disk"), policies):
+            room = graph.features.nbytes // 2
+            store = open_features(graph, TrainConfig(feature_tier=tier, cache_bytes=room, cache_policy=policy))
             store.read(ids)
             for aggregator in AGGREGATORS if store.can_aggregate else ():
                 store.read_aggregated(ids, block, aggregator)

@@ -54,8 +54,10 @@ def test_a_request_survives_json(ask: Ask) -> None:
         TrainConfig(batch_size=64),
         TrainConfig(batch_size=16, parallel_mode="mode2", num_workers=2, feature_tier="disk"),
         TrainConfig(batch_size=16, num_partitions=2, cache_bytes=4000, bias_rate=4.0),
+        TrainConfig(batch_size=16, num_partitions=2, partitioner="blocks", seed_order="proximity", resources="auto"),
+        TrainConfig(batch_size=16, cache_bytes=4000, cache_policy="fifo", parallel_mode="mode1", resources="auto"),
     ],
-    ids=["default", "disk", "parts"],
+    ids=["default", "disk", "parts", "blocks", "fifo"],
 )
 def test_metrics_hold_together(executor: LocalExecutor, ask: Ask, tiny_graph: Graph, config: TrainConfig) -> None:
     found = executor.run(ask(config))

@@ -81,6 +81,19 @@ def test_a_configuration_in_one_line() -> None:
         "batch 512 · mode2 x2 · features on disk · cache 3.00 MiB · bias 4 · 2 partitions"
     )
     assert describe_config(TrainConfig()) == "batch 1024 · sequential · features in ram"
+    config = TrainConfig(
+        num_partitions=4,
+        cache_bytes=3 * MiB,
+        parallel_mode="mode1",
+        cache_policy="fifo",
+        seed_order="proximity",
+        partitioner="blocks",
+        resources="auto",
+    )
+    assert describe_config(config) == (
+        "batch 1024 · mode1 x1 · features in ram · cache 3.00 MiB by fifo · bias 1 · 4 partitions by blocks"
+        " · seeds by proximity · isolated stages"
+    )
 
 
 def test_metrics_in_one_line(make_metrics: Callable[..., Metrics]) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from a3gnn.config import PARALLEL_MODES, TrainConfig
+from a3gnn.config import CACHE_POLICIES, PARALLEL_MODES, CachePolicy, Partitioner, TrainConfig
 from a3gnn.errors import DeviceError, UsageError
 from a3gnn.features.aggregate import Aggregator
 from a3gnn.features.host import HostFeatures
@@ -52,6 +52,40 @@ def test_batches_are_bit_identical_in_every_mode(base: dict, small_graph: Graph)
         for workers in (1, 2, 3, 4):
             config = config_of(small_graph, parallel_mode=mode, num_workers=workers, **base)
             assert epoch_content(small_graph, config) == expected
+
+
+@pytest.mark.parametrize("policy", CACHE_POLICIES)
+def test_a_cache_policy_changes_no_batch(policy: CachePolicy, small_graph: Graph) -> None:
+    expected = [(*one[:2], *one[3:]) for one in epoch_content(small_graph, config_of(small_graph, bias_rate=1.0))]
+    for mode in PARALLEL_MODES:
+        for tier in ("ram", "disk"):
+            config = config_of(
+                small_graph, bias_rate=1.0, cache_policy=policy, parallel_mode=mode, num_workers=3, feature_tier=tier
+            )
+            assert [(*one[:2], *one[3:]) for one in epoch_content(small_graph, config)] == expected
+
+
+@pytest.mark.parametrize("base", [{}, {"num_partitions": 3, "partitioner": "blocks"}], ids=str)
+def test_seeds_by_proximity_come_in_the_same_batches_in_every_mode(base: dict, small_graph: Graph) -> None:
+    expected = epoch_content(small_graph, config_of(small_graph, seed_order="proximity", **base))
+    assert expected != epoch_content(small_graph, config_of(small_graph, **base))
+    for mode in ("mode1", "mode2"):
+        config = config_of(small_graph, seed_order="proximity", parallel_mode=mode, num_workers=3, **base)
+        assert epoch_content(small_graph, config) == expected
+        assert epoch_content(small_graph, config, start=3) == expected[3:]
+
+
+def test_seeds_that_keep_their_order_have_no_proximity(small_graph: Graph) -> None:
+    with pytest.raises(UsageError, match="shuffle=False"):
+        Pipeline(small_graph, config_of(small_graph, seed_order="proximity"), FANOUTS, seed=7, shuffle=False)
+
+
+@pytest.mark.parametrize("partitioner", ["random", "blocks"])
+def test_parts_of_any_partitioner_are_trained_one_by_one(partitioner: Partitioner, small_graph: Graph) -> None:
+    config = config_of(small_graph, num_partitions=4, partitioner=partitioner)
+    batches = epoch_content(small_graph, config)
+    assert sum(hop_sizes[0] for _, _, _, hop_sizes, *_ in batches) == len(small_graph.train_ids)
+    assert batches != epoch_content(small_graph, config.replace(partitioner="metis"))
 
 
 @pytest.mark.parametrize("aggregator", ["mean", "sum", "gcn"])

@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.partition import partition
 from a3gnn.runtime.plan import count_batches, epoch_plan
+from a3gnn.runtime.proximity import ProximityOrder
 
 
 @settings(deadline=None)
@@ -47,3 +50,23 @@ def test_part_order_changes_with_the_epoch() -> None:
 def test_parts_round_up_each(sizes: tuple[int, ...], expected: int) -> None:
     parts = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     assert count_batches(np.arange(5, dtype=np.int32), 2, parts) == expected
+
+
+@pytest.mark.parametrize("num_parts", [1, 3])
+def test_an_order_moves_seeds_within_their_part_alone(small_graph: Graph, num_parts: int) -> None:
+    graph, ids = small_graph, small_graph.train_ids
+    parts = partition(graph, num_parts)
+    order = ProximityOrder(graph.indptr, graph.indices, graph.labels, graph.num_classes, ids, 64, 7, parts)
+    for epoch in range(3):
+        random = epoch_plan(ids, 64, 7, epoch, parts)
+        ordered = epoch_plan(ids, 64, 7, epoch, parts, order=order)
+        assert [batch.part for batch in ordered] == [batch.part for batch in random]
+        assert all((parts[batch.seeds] == batch.part).all() for batch in ordered)
+        assert sorted(np.concatenate([batch.seeds for batch in ordered])) == ids.tolist()
+        rank = {node: i for i, node in enumerate(order.permutation(epoch))}
+        for part in range(num_parts):
+            seeds = [rank[node] for batch in ordered if batch.part == part for node in batch.seeds]
+            assert seeds == sorted(seeds)
+    plain = epoch_plan(ids, 64, 7, 0, parts, shuffle=False, order=order)
+    kept = epoch_plan(ids, 64, 7, 0, parts, shuffle=False)
+    assert [batch.seeds.tolist() for batch in plain] == [batch.seeds.tolist() for batch in kept]

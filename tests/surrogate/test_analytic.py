@@ -135,3 +135,38 @@ def test_without_a_device_overlap_gains_no_more_than_the_idle_cores(expect, lapt
     metrics = expect(TrainConfig(parallel_mode="mode1", num_workers=4))
     work = sum(metrics[f"{stage}_seconds"][0] for stage in ("sample", "gather", "transfer")) / laptop.num_cores
     assert metrics["batch_seconds"][0] >= work + metrics["train_seconds"][0]
+
+
+def test_parts_of_a_better_partitioner_keep_more_edges(graphs):
+    configs = [TrainConfig(num_partitions=4, partitioner=name) for name in ("random", "blocks", "metis")]
+    kept = batch_volume(as_columns(configs), Task(), graphs["dense"]).kept_edges
+    assert kept[0] == pytest.approx(0.25)
+    assert (np.diff(kept) > 0).all()
+
+
+def test_dynamic_policies_hit_more_the_larger_they_are_and_all_where_everything_fits(graphs):
+    graph = graphs["dense"]
+    whole = graph.feature_bytes + 4 * graph.num_nodes
+    for policy in ("fifo", "lru", "lfu", "clock", "auto"):
+        configs = [TrainConfig(cache_bytes=int(share * whole), cache_policy=policy) for share in (0.1, 0.3, 0.6, 1.0)]
+        rates = batch_volume(as_columns(configs), Task(), graph).hit_rate
+        assert (np.diff(rates) > 0).all()
+        assert rates[-1] == pytest.approx(1.0, abs=0.01)
+
+
+def test_policies_rank_as_theory_has_it(graphs):
+    graph = graphs["dense"]
+    policies = ("fifo", "lru", "degree", "auto")
+    configs = [TrainConfig(batch_size=64, cache_bytes=graph.feature_bytes // 5, cache_policy=name) for name in policies]
+    fifo, lru, degree, auto = batch_volume(as_columns(configs), Task(), graph).hit_rate
+    assert 0 < fifo < lru < degree
+    assert auto == degree
+
+
+def test_proximity_helps_a_dynamic_cache_and_no_static_one(graphs):
+    graph = graphs["dense"]
+    for policy, helps in (("fifo", True), ("degree", False)):
+        base = TrainConfig(batch_size=64, cache_bytes=graph.feature_bytes // 5, cache_policy=policy)
+        random, near = batch_volume(as_columns([base, base.replace(seed_order="proximity")]), Task(), graph).hit_rate
+        assert (near > 1.01 * random) == helps
+        assert near > 0.999 * random

@@ -43,9 +43,10 @@ def test_each_name_holds_what_it_says(graphs, laptop):
 
 def test_every_knob_moves_a_feature(graphs, laptop):
     graph = graphs["dense"]
-    base = TrainConfig(parallel_mode="mode1", num_workers=2, cache_bytes=10**6, bias_rate=2.0)
+    base = TrainConfig(parallel_mode="mode1", num_workers=2, cache_bytes=10**6, bias_rate=2.0, num_partitions=4)
     others = {"batch_size": 64, "num_partitions": 2, "bias_rate": 4.0, "sampling_device": "cuda", "num_workers": 4}
-    others |= {"cache_bytes": 10**7, "parallel_mode": "mode2", "feature_tier": "disk"}
+    others |= {"cache_bytes": 10**7, "parallel_mode": "mode2", "feature_tier": "disk", "cache_policy": "access"}
+    others |= {"seed_order": "proximity", "partitioner": "blocks", "resources": "auto"}
     assert set(others) == set(KNOB_NAMES)
     start = features(base, Task(), graph, laptop)
     for name, value in others.items():

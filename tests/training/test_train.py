@@ -175,6 +175,17 @@ def test_a_tuned_json_supplies_task_dataset_and_limit(write_tuned, small_folder_
     assert [line[:9] for line in said] == ["epoch   1", "epoch   2"]
 
 
+def test_what_auto_chose_is_said_once(small_folder_graph, task, tmp_path):
+    config = TrainConfig(
+        batch_size=64, cache_bytes=50_000, cache_policy="auto", parallel_mode="mode1", resources="auto"
+    )
+    said: list[str] = []
+    train(config, small_folder_graph, task=task, epochs=4, out=tmp_path / "run", notify=said.append)
+    assert sum(line.startswith("cache auto took ") for line in said) == 1
+    assert sum(line.startswith("resources: ") for line in said) == 1
+    assert said[0].startswith("cache auto took ")
+
+
 def test_another_graph_or_machine_is_said_and_runs(write_tuned, tiny_graph, tmp_path):
     tuned = TunedConfig.read(write_tuned())
     path = write_tuned(hardware=dataclasses.replace(tuned.hardware, cpu="Another CPU", num_cores=64))

@@ -23,7 +23,7 @@ def predict(rows: np.ndarray) -> Prediction:
 
 
 def test_the_best_the_uncertain_and_the_spread_are_chosen(space: SearchSpace) -> None:
-    rows = space.canonical(np.array([[i, 0, 0, 0, 0, 0, 0, 0] for i in range(5)]))
+    rows = space.canonical(np.array([[i, *[0] * (len(space.knobs) - 1)] for i in range(5)]))
     chosen = choose_probes(rows, predict(rows), Priority.parse("throughput"), has_device=False, count=4)
     assert [reason for reason, _ in chosen] == ["best", "uncertain", "front", "front"]
     assert chosen[0][1][0] == 4

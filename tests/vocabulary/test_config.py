@@ -4,7 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn.config import DEVICES, FEATURE_TIERS, MODELS, PARALLEL_MODES, Task, TrainConfig
+from a3gnn.config import (
+    CACHE_POLICIES,
+    DEVICES,
+    DYNAMIC_POLICIES,
+    FEATURE_TIERS,
+    MODELS,
+    PARALLEL_MODES,
+    PARTITIONERS,
+    RESOURCES,
+    SEED_ORDERS,
+    Task,
+    TrainConfig,
+)
 from a3gnn.errors import ConfigError, ExitCode
 
 configs = st.builds(
@@ -17,6 +29,10 @@ configs = st.builds(
     cache_bytes=st.integers(0, 2**40),
     parallel_mode=st.sampled_from(PARALLEL_MODES),
     feature_tier=st.sampled_from(FEATURE_TIERS),
+    cache_policy=st.sampled_from(CACHE_POLICIES),
+    seed_order=st.sampled_from(SEED_ORDERS),
+    partitioner=st.sampled_from(PARTITIONERS),
+    resources=st.sampled_from(RESOURCES),
 )
 
 
@@ -38,6 +54,22 @@ def test_canonical_drops_what_does_not_matter() -> None:
     assert TrainConfig(bias_rate=8).canonical() == TrainConfig()
     assert TrainConfig(bias_rate=8, cache_bytes=1000).canonical().bias_rate == 8
     assert TrainConfig(num_workers=4, parallel_mode="mode2").canonical().num_workers == 4
+    assert TrainConfig(cache_policy="fifo", partitioner="blocks", resources="auto").canonical() == TrainConfig()
+    assert TrainConfig(partitioner="blocks", num_partitions=2).canonical().partitioner == "blocks"
+
+
+def test_only_a_static_cache_is_sampled_towards() -> None:
+    for policy in (*DYNAMIC_POLICIES, "auto"):
+        assert TrainConfig(cache_bytes=1000, bias_rate=8, cache_policy=policy).canonical().bias_rate == 1
+    assert TrainConfig(cache_bytes=1000, bias_rate=8, cache_policy="access").canonical().bias_rate == 8
+
+
+def test_keys_that_were_stored_before_a_field_came_still_name_their_configuration() -> None:
+    before = {"batch_size": 64, "num_partitions": 4, "bias_rate": 4.0, "sampling_device": "cpu", "num_workers": 3}
+    before |= {"cache_bytes": 1000, "parallel_mode": "mode2", "feature_tier": "disk", "schema_version": 1}
+    assert TrainConfig.from_dict(before).key() == "0f0ce7e0518e1d70"
+    assert TrainConfig().key() == "8a64b327bb54f8e8"
+    assert TrainConfig.from_dict(before | {"seed_order": "proximity"}).key() != TrainConfig.from_dict(before).key()
 
 
 def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
@@ -46,6 +78,13 @@ def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
     biased = one.replace(bias_rate=4.0)
     assert biased.learning_key() != one.learning_key()
     assert biased.learning_key() != biased.replace(cache_bytes=9000).learning_key()
+    assert biased.learning_key() != biased.replace(cache_policy="access").learning_key()
+    assert one.replace(cache_policy="lru", resources="auto").learning_key() == one.learning_key()
+    assert one.replace(seed_order="proximity").learning_key() != one.learning_key()
+    assert (
+        one.replace(num_partitions=2).learning_key()
+        != one.replace(num_partitions=2, partitioner="blocks").learning_key()
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,6 +97,8 @@ def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
         ({"bias_rate": 0.5}, ["bias_rate", ">= 1", "0.5"]),
         ({"bias_rate": float("inf")}, ["bias_rate", "finite"]),
         ({"parallel_mode": "mode3"}, ["mode1", "mode2", "sequential", "mode3", "did you mean"]),
+        ({"cache_policy": "lfo"}, ["cache_policy", "did you mean", "lfu"]),
+        ({"seed_order": "bfs"}, ["seed_order", "proximity", "random", "bfs"]),
         ({"schema_version": 99}, ["schema_version", "99", "tune again"]),
     ],
 )

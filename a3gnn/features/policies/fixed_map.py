@@ -1,0 +1,42 @@
+"""`FixedMap`: the map of a static cache, where `SlotMap` is that of one that changes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.features.policies import kernels
+from a3gnn.sampling.views import readonly
+
+
+class FixedMap:
+    """Maps nodes to slots for good. Safe to use from several threads.
+
+    Args:
+        nodes: Those that have slots, in their slots' order: int32, distinct.
+        num_nodes: Nodes of the graph.
+    """
+
+    def __init__(self, nodes: NDArray[np.int32], num_nodes: int) -> None:
+        self.num_slots = len(nodes)
+        self._slot_of = np.full(num_nodes, -1, dtype=np.int32)
+        self._slot_of[nodes] = np.arange(len(nodes), dtype=np.int32)
+
+    @property
+    def position(self) -> NDArray[np.int32]:
+        """Each node's slot, -1 where it has none: int32, shape (num_nodes,), read-only."""
+        return readonly(self._slot_of)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the map."""
+        return self._slot_of.nbytes
+
+    def look_up(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
+        """Returns the slot of each of `ids`, -1 for a miss, int32, and the hits."""
+        slots = np.empty(len(ids), dtype=np.int32)
+        return slots, int(kernels.look_up(self._slot_of, ids, slots))
+
+    def admit(self, ids: NDArray[np.int32], _slots: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Returns no place and no slot: nothing is ever admitted."""
+        return ids[:0], ids[:0]

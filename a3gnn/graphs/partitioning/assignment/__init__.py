@@ -1,0 +1,1 @@
+"""Blocks to parts: BGL's greedy heuristic."""

@@ -1,0 +1,121 @@
+"""Compiled loops of the greedy assignment of blocks to parts."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+
+@numba.njit(nogil=True, cache=True)
+def assign(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    weights: NDArray[np.int64],
+    nodes: NDArray[np.int32],
+    trains: NDArray[np.int64],
+    order: NDArray[np.int64],
+    capacities: tuple[float, float],
+    num_parts: int,
+    by_edges: bool,
+) -> NDArray[np.int32]:
+    """Returns the part of each block, int32, shape (num_blocks,), assigned one by one in `order`.
+
+    Args:
+        indptr: The block graph's CSR.
+        indices: The block graph's CSR.
+        weights: Edges that each entry of `indices` stands for.
+        nodes: Nodes of each block.
+        trains: Train nodes of each block.
+        order: All blocks.
+        capacities: Nodes and train nodes that a part should have.
+        num_parts: Parts.
+        by_edges: Count the edges to neighbour blocks, not the blocks within two hops.
+    """
+    parts = np.full(len(nodes), -1, dtype=np.int32)
+    seen, reach = np.full(len(nodes), -1, dtype=np.int64), np.empty(len(nodes), dtype=np.int32)
+    overlap = np.empty(num_parts, dtype=np.int64)
+    held = np.zeros((num_parts, 2), dtype=np.int64)
+    for block in order:
+        overlap[:] = 0
+        if by_edges:
+            _count_edges(indptr, indices, weights, block, parts, overlap)
+        else:
+            _count_blocks(indptr, indices, block, parts, seen, reach, overlap)
+        part = _best_part(overlap, held, nodes[block], trains[block], capacities)
+        parts[block] = part
+        held[part, 0] += nodes[block]
+        held[part, 1] += trains[block]
+    return parts
+
+
+@numba.njit(nogil=True, cache=True)
+def _count_edges(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    weights: NDArray[np.int64],
+    block: int,
+    parts: NDArray[np.int32],
+    overlap: NDArray[np.int64],
+) -> None:
+    for e in range(indptr[block], indptr[block + 1]):
+        if parts[indices[e]] >= 0:
+            overlap[parts[indices[e]]] += weights[e]
+
+
+@numba.njit(nogil=True, cache=True)
+def _count_blocks(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    block: int,
+    parts: NDArray[np.int32],
+    seen: NDArray[np.int64],
+    reach: NDArray[np.int32],
+    overlap: NDArray[np.int64],
+) -> None:
+    """Adds each block one or two hops away to its part's `overlap`, once."""
+    seen[block] = block
+    reach[0] = block
+    begin, count = 0, 1
+    for _ in range(2):
+        end = count
+        for i in range(begin, end):
+            if count == len(seen):  # all are near: what spares a dense block graph its square of look-ups
+                break
+            between = reach[i]
+            for e in range(indptr[between], indptr[between + 1]):
+                other = indices[e]
+                if seen[other] != block:
+                    seen[other] = block
+                    reach[count] = other
+                    count += 1
+        begin = end
+    for i in range(1, count):
+        if parts[reach[i]] >= 0:
+            overlap[parts[reach[i]]] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _best_part(
+    overlap: NDArray[np.int64], held: NDArray[np.int64], nodes: int, trains: int, capacities: tuple[float, float]
+) -> int:
+    """Returns the part with the highest score among those with room, or with most room where none has enough.
+
+    Args:
+        overlap: Blocks or edges in each part.
+        held: Nodes and train nodes of each part, shape (num_parts, 2).
+        nodes: Nodes of the block.
+        trains: Train nodes of the block; where it has none, no part has too many for it.
+        capacities: Nodes and train nodes that a part should have.
+    """
+    best, best_key = 0, (-1, -np.inf, -np.inf)
+    for part in range(len(overlap)):
+        room, train_room = 1 - held[part, 0] / capacities[0], 1 - held[part, 1] / capacities[1]
+        after = 1 - (held[part, 0] + nodes) / capacities[0]
+        if trains > 0:
+            after = min(after, 1 - (held[part, 1] + trains) / capacities[1])
+        score = (1 + overlap[part]) * room * train_room
+        key = (1, score, 0.0) if after >= 0 and score > 0 else (0, after, room + train_room)
+        if key > best_key:
+            best, best_key = part, key
+    return best

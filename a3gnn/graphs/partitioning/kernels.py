@@ -1,0 +1,189 @@
+"""Compiled loops of BGL's partitioner: blocks grown by breadth-first search, merged, and assigned to parts."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+
+@numba.njit(nogil=True, cache=True)
+def grow_blocks(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], order: NDArray[np.int32], sources: int, most: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Returns the block of each node, int32, shape (num_nodes,), and the nodes of each block, int32.
+
+    A block claims unvisited in-neighbours, breadth first, until it has `most` nodes or none is left to claim.
+
+    Args:
+        indptr: The graph's.
+        indices: The graph's.
+        order: All nodes; the first `sources` grow one block each, all together, and later ones that are still
+            unvisited one after the other.
+        sources: Blocks that grow together.
+        most: Nodes that a block may have.
+    """
+    block = np.full(len(order), -1, dtype=np.int32)
+    sizes = np.empty(len(order), dtype=np.int32)  # no more of it is touched than there are blocks
+    queue = np.empty(len(order), dtype=np.int32)
+    head, tail, count = 0, 0, 0
+    for source in order:
+        if block[source] >= 0:
+            continue
+        block[source] = count
+        sizes[count] = 1
+        queue[tail] = source
+        tail += 1
+        count += 1
+        while count >= sources and head < tail:
+            v = queue[head]
+            head += 1
+            mine = block[v]
+            for e in range(indptr[v], indptr[v + 1]):
+                if sizes[mine] >= most:
+                    break
+                u = indices[e]
+                if block[u] < 0:
+                    block[u] = mine
+                    sizes[mine] += 1
+                    queue[tail] = u
+                    tail += 1
+    return block, sizes[:count].copy()
+
+
+@numba.njit(nogil=True, cache=True)
+def by_block(block: NDArray[np.int32], sizes: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Returns the nodes block by block, ascending in each, int32, and where each block begins, int64."""
+    starts = np.zeros(len(sizes) + 1, dtype=np.int64)
+    for b in range(len(sizes)):
+        starts[b + 1] = starts[b] + sizes[b]
+    nodes = np.empty(len(block), dtype=np.int32)
+    cursors = starts[:-1].copy()
+    for v in range(len(block)):
+        nodes[cursors[block[v]]] = v
+        cursors[block[v]] += 1
+    return nodes, starts
+
+
+@numba.njit(nogil=True, cache=True)
+def _tally(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    nodes: NDArray[np.int32],
+    block: NDArray[np.int32],
+    into: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    touched: NDArray[np.int32],
+) -> int:
+    """Counts the edges into `nodes` from each `into[block]` that is not -1; returns how many those are.
+
+    They are the first of `touched`; `counts` must be zero before.
+    """
+    length = 0
+    for v in nodes:
+        for e in range(indptr[v], indptr[v + 1]):
+            home = into[block[indices[e]]]
+            if home >= 0:
+                if counts[home] == 0:
+                    touched[length] = home
+                    length += 1
+                counts[home] += 1
+    return length
+
+
+@numba.njit(nogil=True, cache=True)
+def merge_into_large(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    block: NDArray[np.int32],
+    sizes: NDArray[np.int32],
+    order: NDArray[np.int32],
+    most: int,
+    into: NDArray[np.int32],
+) -> None:
+    """Sets `into` of each block of `order` to the large block that most edges into it come from, ties to the lower id.
+
+    Blocks that are already merged count as part of their large one. A large block that would have more than `most`
+    nodes is passed over; a block that touches no other keeps its -1.
+
+    Args:
+        indptr: The graph's.
+        indices: The graph's.
+        block: Block of each node.
+        sizes: Nodes of each block.
+        order: The small blocks.
+        most: Nodes that a merged block may have.
+        into: The block's own id for large ones, -1 for small ones; changed.
+    """
+    nodes, starts = by_block(block, sizes)
+    merged = sizes.copy()
+    counts = np.zeros(len(sizes), dtype=np.int64)
+    touched = np.empty(len(sizes), dtype=np.int32)
+    for small in order:
+        length = _tally(indptr, indices, nodes[starts[small] : starts[small + 1]], block, into, counts, touched)
+        best = -1
+        for i in range(length):
+            large = touched[i]
+            fits = merged[large] + sizes[small] <= most
+            if fits and (best < 0 or (counts[large], -large) > (counts[best], -best)):
+                best = large
+        for i in range(length):
+            counts[touched[i]] = 0
+        if best >= 0:
+            into[small] = best
+            merged[best] += sizes[small]
+
+
+@numba.njit(nogil=True, cache=True)
+def merge_in_turn(sizes: NDArray[np.int32], order: NDArray[np.int32], most: int, into: NDArray[np.int32]) -> None:
+    """Sets `into` of the blocks of `order` so that each run of them that has up to `most` nodes becomes one block."""
+    first, filled = np.int32(-1), 0
+    for b in order:
+        if first < 0 or filled + sizes[b] > most:
+            first, filled = b, 0
+        into[b] = first
+        filled += sizes[b]
+
+
+@numba.njit(nogil=True, cache=True)
+def block_edges(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], block: NDArray[np.int32], sizes: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """Returns the CSR adjacency of blocks, without self loops: indptr, indices, and how many edges each stands for."""
+    nodes, starts = by_block(block, sizes)
+    itself = np.arange(len(sizes)).astype(np.int32)
+    counts = np.zeros(len(sizes), dtype=np.int64)
+    touched = np.empty(len(sizes), dtype=np.int32)
+    ends = np.zeros(len(sizes) + 1, dtype=np.int64)
+    neighbours, weights = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int64)
+    for b in range(len(sizes)):
+        length = _tally(indptr, indices, nodes[starts[b] : starts[b + 1]], block, itself, counts, touched)
+        end = ends[b]
+        if end + length > len(neighbours):
+            neighbours = _longer(neighbours, end, 2 * (end + length))
+            weights = _longer(weights, end, 2 * (end + length))
+        for i in range(length):
+            if touched[i] != b:
+                neighbours[end] = touched[i]
+                weights[end] = counts[touched[i]]
+                end += 1
+            counts[touched[i]] = 0
+        ends[b + 1] = end
+    return ends, neighbours[: ends[-1]].copy(), weights[: ends[-1]].copy()
+
+
+@numba.njit(nogil=True, cache=True)
+def _longer(array: NDArray[np.int64], used: int, length: int) -> NDArray[np.int64]:
+    longer = np.empty(length, dtype=array.dtype)
+    longer[:used] = array[:used]
+    return longer
+
+
+@numba.njit(nogil=True, cache=True)
+def cut_edges(indptr: NDArray[np.int64], indices: NDArray[np.int32], parts: NDArray[np.int32]) -> int:
+    """Returns how many edges join nodes of two parts."""
+    cut = 0
+    for v in range(len(indptr) - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            cut += parts[indices[e]] != parts[v]
+    return cut

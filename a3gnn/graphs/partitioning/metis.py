@@ -1,0 +1,44 @@
+"""METIS's parts: the fewest edges between them, for graphs whose adjacency fits in RAM several times over."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+
+from a3gnn.errors import MemoryLimitError
+from a3gnn.graphs.arrays import GraphArrays
+
+# METIS seeds C's srand, to which 0 and 1 are the same.
+_MOST_SEEDS = 2**31 - 2
+
+
+def metis_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.int32]:
+    """Returns the part of each node, int32, shape (num_nodes,), cutting few edges of the symmetrised graph.
+
+    Raises:
+        MemoryLimitError: There is too little memory, for our copies of the adjacency or for METIS's.
+    """
+    try:
+        return _parts(graph, num_parts, seed)
+    except (MemoryError, RuntimeError) as error:  # all that METIS, given a sound graph, may raise for is memory
+        raise MemoryLimitError(
+            f"METIS needs the {graph.num_edges:,} edges of {graph.name} in RAM several times over and ran out of it "
+            f"({error}); partitioner 'blocks' needs a few bytes a node, or partition the graph on a larger machine"
+        ) from error
+
+
+def _parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.int32]:
+    import pymetis
+
+    targets = np.repeat(np.arange(graph.num_nodes, dtype=np.int32), np.diff(graph.indptr))
+    proper = targets != graph.indices  # METIS takes no self loops
+    ones = np.ones(np.count_nonzero(proper), dtype=np.int8)
+    one_way = coo_array((ones, (targets[proper], graph.indices[proper])), shape=(graph.num_nodes,) * 2).tocsr()
+    both_ways = one_way + one_way.T.tocsr()
+    _, parts = pymetis.part_graph(
+        num_parts,
+        pymetis.CSRAdjacency(both_ways.indptr, both_ways.indices),
+        options=pymetis.Options(seed=seed % _MOST_SEEDS + 1),
+    )
+    return np.asarray(parts, dtype=np.int32)

@@ -1,0 +1,49 @@
+"""The compiled loop of a breadth-first traversal."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+
+@numba.njit(nogil=True, cache=True)
+def visit_breadth_first(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    nodes: NDArray[np.int32],
+    turns: NDArray[np.int64],
+) -> NDArray[np.int32]:
+    """Returns the positions in `nodes` (distinct) in the order in which a traversal reaches them, int32.
+
+    It begins at `nodes[turns[0]]`. Where nothing is left to follow, it begins again at the first of `turns` whose node
+    has not been reached. It ends when all `nodes` have been left, whatever else the graph holds.
+    """
+    num_nodes = len(indptr) - 1
+    place = np.full(num_nodes, -1, dtype=np.int32)
+    for i in range(len(nodes)):
+        place[nodes[i]] = i
+    order = np.empty(len(nodes), dtype=np.int32)
+    queue = np.empty(num_nodes, dtype=np.int32)
+    reached = np.zeros(num_nodes, dtype=np.bool_)
+    kept, head, tail = 0, 0, 0
+    for turn in turns:
+        root = nodes[turn]
+        if reached[root]:
+            continue
+        reached[root] = True
+        queue[tail] = root
+        tail += 1
+        while head < tail and kept < len(nodes):
+            v = queue[head]
+            head += 1
+            if place[v] >= 0:
+                order[kept] = place[v]
+                kept += 1
+            for e in range(indptr[v], indptr[v + 1]):
+                u = indices[e]
+                if not reached[u]:
+                    reached[u] = True
+                    queue[tail] = u
+                    tail += 1
+    return order

@@ -1,0 +1,1 @@
+"""Cores for each stage of the pipeline by a measured model (BGL, section 3.4): profile, fit, solve, pin."""

@@ -1,0 +1,178 @@
+"""BGL's proximity-aware order of seeds (BGL, section 3.2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import UsageError
+from a3gnn.graphs.traversal import breadth_first_order
+from a3gnn.runtime.shuffling import shuffling_error
+from a3gnn.sampling.views import readonly
+from a3gnn.seeding import generator
+
+_MOST_SEQUENCES = 128
+_MOST_TIMES_RANDOM = 2
+#: Epochs over which shuffling errors are averaged.
+_EPOCHS = 4
+
+
+class ProximityOrder:
+    """Seeds in an order that keeps neighbours close and yet mixes labels; a pure function of its arguments.
+
+    A breadth-first traversal from random roots is cut into sequences of equal length. An epoch cuts it, and begins each
+    sequence, at random places of its own, and takes seeds from the sequences in turn. Consecutive mini-batches then
+    visit the same neighbourhoods: nodes repeat within a mini-batch and from one to the next.
+
+    There are as many sequences as labels need: the fewest whose `shuffling_error` is at most `error_bound`, or else
+    min(128, batch_size), where labels still follow the graph. The bound of BGL, sqrt(b M) / n for b seeds a mini-batch,
+    M workers and n seeds, is not used: random orders miss it by far, as a sample of b seeds is off by the order of
+    sqrt(classes / b) (docs/seed_order.md). The bound here lets the order add as much as sampling alone does. The number
+    is searched for by doubling and halving.
+
+    BGL's sequences are traversals of the whole graph each. Seeds that one has given must then be passed over in the
+    others, whose rests coincide: the last mini-batches of an epoch hold a few places of the graph alone, and what was
+    learnt elsewhere is forgotten. Sequences without a seed in common end together.
+
+    Args:
+        indptr: In-neighbours that mini-batches are sampled from, as CSR, int64, shape (num_nodes + 1,).
+        indices: int32, shape (num_edges,).
+        labels: int64, shape (num_nodes,); -1 is unlabelled, and counts as one more class.
+        num_classes: Every label is below it.
+        seeds: Distinct nodes, int32.
+        batch_size: Seeds a mini-batch.
+        seed: Decides where traversals and epochs begin.
+        parts: Each node's part, int32, shape (num_nodes,): seeds of a part are ordered among themselves. None is one.
+        num_sequences: Breadth-first sequences; None chooses.
+
+    Raises:
+        UsageError: `num_sequences` is not positive.
+
+    Attributes:
+        num_sequences: Breadth-first sequences.
+        shuffling_error: Mean over mini-batches of the total variation distance between a mini-batch's labels and those
+            of all seeds of its part.
+        random_error: The same of random orders: what sampling alone does.
+        error_bound: What the first was to keep to: twice the second.
+    """
+
+    def __init__(
+        self,
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        labels: NDArray[np.int64],
+        num_classes: int,
+        seeds: NDArray[np.int32],
+        batch_size: int,
+        seed: int,
+        parts: NDArray[np.int32] | None = None,
+        *,
+        num_sequences: int | None = None,
+    ) -> None:
+        if num_sequences is not None and num_sequences < 1:
+            raise UsageError(f"num_sequences must be >= 1, got {num_sequences}; None chooses by the labels")
+        grouped = _GroupedSeeds.of(seeds, parts)
+        judge = _Judge.of(labels, num_classes, grouped, batch_size)
+        traversal = breadth_first_order(
+            readonly(indptr), readonly(indices), grouped.ids, generator(seed, "breadth_first")
+        )
+        self._traversal, self._seeds, self._seed = grouped.regroup(traversal), grouped, seed
+
+        def error_with(count: int) -> float:
+            return judge.error(lambda epoch: self._places(count, epoch))
+
+        self.random_error = judge.error(lambda epoch: grouped.shuffled(generator(seed, "shuffling_error", epoch)))
+        self.error_bound = _MOST_TIMES_RANDOM * self.random_error
+        most = min(_MOST_SEQUENCES, batch_size)
+        self.num_sequences = num_sequences or _fewest(lambda count: error_with(count) <= self.error_bound, most)
+        self.shuffling_error = error_with(self.num_sequences)
+
+    def permutation(self, epoch: int) -> NDArray[np.int32]:
+        """Returns the seeds in the order of `epoch`, each once, those of a part together; int32, shape (num_seeds,)."""
+        order: NDArray[np.int32] = self._seeds.ids[self._places(self.num_sequences, epoch)]
+        return order
+
+    def _places(self, count: int, epoch: int) -> NDArray[np.int32]:
+        draw = generator(self._seed, "proximity", epoch)
+        parts = [_deal(self._traversal[a:b], min(count, b - a), draw) for a, b in pairwise(self._seeds.bounds)]
+        return np.concatenate([*parts, np.empty(0, dtype=np.int32)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _GroupedSeeds:
+    """Seeds by rising part: part after part from `bounds[i]` to `bounds[i + 1]`."""
+
+    ids: NDArray[np.int32]
+    bounds: list[int]
+
+    @classmethod
+    def of(cls, seeds: NDArray[np.int32], parts: NDArray[np.int32] | None) -> _GroupedSeeds:
+        owners = np.zeros(len(seeds), dtype=np.int32) if parts is None else parts[seeds]
+        _, sizes = np.unique(owners, return_counts=True)
+        return cls(readonly(seeds[np.argsort(owners, kind="stable")]), [0, *np.cumsum(sizes).tolist()])
+
+    def regroup(self, order: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Returns places in `ids` part by part, those of a part in the order that they had."""
+        if len(self.bounds) <= 2:
+            return order
+        owners = np.searchsorted(np.array(self.bounds[1:]), order, side="right")
+        regrouped: NDArray[np.int32] = order[np.argsort(owners, kind="stable")]
+        return regrouped
+
+    def shuffled(self, draw: np.random.Generator) -> NDArray[np.int32]:
+        """Returns the places in `ids`, those of each part in random order."""
+        return self.regroup(draw.permutation(len(self.ids)).astype(np.int32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judge:
+    """Measures orders by their labels."""
+
+    labels: NDArray[np.int32]
+    num_classes: int
+    bounds: list[int]
+    batch_size: int
+
+    @classmethod
+    def of(cls, labels: NDArray[np.int64], num_classes: int, seeds: _GroupedSeeds, batch_size: int) -> _Judge:
+        known = labels[seeds.ids]
+        with_unlabelled = np.where(known < 0, num_classes, known).astype(np.int32)
+        return cls(with_unlabelled, num_classes + 1, seeds.bounds, batch_size)
+
+    def error(self, order: Callable[[int], NDArray[np.int32]]) -> float:
+        """Returns the shuffling error of the places that `order` gives for an epoch, the mean over a few epochs."""
+        return fmean(
+            shuffling_error(self.labels[order(epoch)], self.batch_size, self.num_classes, self.bounds)
+            for epoch in range(_EPOCHS)
+        )
+
+
+def _deal(circle: NDArray[np.int32], count: int, draw: np.random.Generator) -> NDArray[np.int32]:
+    """Returns `circle`, cut at random into `count` arcs, of which each gives an entry in turn, from a random one on.
+
+    Arcs differ by one entry at most, the longer ones first, so all are empty when a turn finds one that is.
+    """
+    length = len(circle)
+    ends = np.arange(1, count + 1) * (length // count) + np.minimum(np.arange(1, count + 1), length % count)
+    starts = np.concatenate([[0], ends[:-1]])
+    shifts = draw.integers(0, ends - starts)
+    turn, arc = np.divmod(np.arange(length), count)
+    within = (turn + shifts[arc]) % (ends - starts)[arc]
+    dealt: NDArray[np.int32] = circle[(draw.integers(length) + starts[arc] + within) % length]
+    return dealt
+
+
+def _fewest(is_enough: Callable[[int], bool], most: int) -> int:
+    """Returns the least number from 1 to `most` that is enough, or else `most`; those above one that is, are too."""
+    low, high = 0, 1
+    while high < most and not is_enough(high):
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,196 @@
+"""Stages with cores of their own beside stages that compete for them (BGL, section 5.3.3 and figure 15).
+
+    python -m benchmarks.isolation [--graph SPEC] [--modes mode1,mode2] [--workers 1,2,4] [--rounds 5] [--json FILE]
+
+Four ways to train the same mini-batches, in turn, in one process:
+
+* naive: every stage of every worker uses all cores at once, as in the paper's comparison.
+* free: what a3gnn does unless asked: `Turns` measures whether stages use the cores together or one after the other.
+* isolated: the best allocation by the fitted models, whether or not isolation is predicted to pay.
+* auto: `resources=auto`: isolated where the models say that it pays, free elsewhere.
+
+Prints milliseconds a mini-batch (the median of the rounds, the fastest and the slowest), how many times as fast as free
+each is (ratios within a round), the fitted models, and what the solver takes by cores. With 2 cores there is little to
+isolate: one core for the training and one for all the rest is the only way to share them out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
+from itertools import count, islice, product
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from a3gnn import team
+from a3gnn.config import Task, TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import cpu_name
+from a3gnn.runtime.allocation.allocate import isolate
+from a3gnn.runtime.allocation.allocation import Allocation
+from a3gnn.runtime.allocation.isolation import Isolation
+from a3gnn.runtime.allocation.solver import solve
+from a3gnn.runtime.allocation.stage_model import Stage, StageModel
+from a3gnn.training.trainer import Trainer
+
+SPEC = "synthetic:nodes=100000,degree=20,features=100,classes=47"
+WAYS = ("naive", "free", "isolated", "auto")
+# More mini-batches than `Turns` takes to decide, and those that fill a pipeline: neither is counted.
+SETTLE, FILL = 48, 6
+SOLVED = (2, 4, 16, 64, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way in one mode: milliseconds a mini-batch of each round, and what the stages had."""
+
+    mode: str
+    workers: int
+    way: str
+    ms: list[float]
+    gains: list[float]
+    allocation: Allocation | None
+
+
+class Contestant:
+    """A trainer; each of its turns is an epoch's first mini-batches, so that it holds no cores between turns."""
+
+    def __init__(self, graph: Graph, config: TrainConfig, stack: ExitStack) -> None:
+        self._trainer = stack.enter_context(Trainer(graph, config, Task()))
+        self._epochs = count()
+
+    def give(self, allocation: Allocation) -> None:
+        """Has the stages keep to `allocation`."""
+        pipeline = self._trainer._pipeline
+        pipeline.isolation = Isolation(pipeline._stages, pipeline._config, allocation, row_bytes=0)
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """What the stages have."""
+        return self._trainer._pipeline.isolation
+
+    def train(self, batches: int) -> float:
+        """Returns the milliseconds a mini-batch of `batches` mini-batches, or of an epoch's if that has fewer."""
+        with closing(self._trainer.steps(next(self._epochs))) as steps:
+            list(islice(steps, FILL))
+            begin = perf_counter()
+            done = len(list(islice(steps, batches)))
+            return (perf_counter() - begin) / done * 1e3
+
+
+def compete(graph: Graph, config: TrainConfig, rounds: int, batches: int) -> tuple[list[Row], Isolation]:
+    """Returns a row for each way, and what was measured of the stages."""
+    with ExitStack() as stack:
+        found = {way: Contestant(graph, config, stack) for way in WAYS[:-1]}
+        found["auto"] = Contestant(graph, config.replace(resources="auto"), stack)
+        auto = found["auto"].isolation
+        assert auto is not None
+        cores = team.usable_cores()
+        found["naive"].give(Allocation(config.num_workers, cores, cores, pooled=True))
+        while auto.allocation is None:
+            found["auto"].train(batches)
+        models = auto.profile.models()
+        found["isolated"].give(isolate(models, config.parallel_mode, config.num_workers, cores))
+        for contestant in found.values():
+            for _ in range(-(-SETTLE // batches)):
+                contestant.train(batches)
+        times: dict[str, list[float]] = {way: [] for way in WAYS}
+        for turn in range(rounds):
+            for way in (*WAYS[turn % len(WAYS) :], *WAYS[: turn % len(WAYS)]):
+                times[way].append(found[way].train(batches))
+        rows = [row_of(config, way, times, found[way].isolation) for way in WAYS]
+    return rows, auto
+
+
+def row_of(config: TrainConfig, way: str, times: dict[str, list[float]], isolation: Isolation | None) -> Row:
+    """Returns the row of `way`."""
+    gains = [free / mine for free, mine in zip(times["free"], times[way], strict=True)]
+    allocation = None if isolation is None else isolation.allocation
+    return Row(config.parallel_mode, config.num_workers, way, times[way], gains, allocation)
+
+
+def solver_ms(cores: int) -> float:
+    """Returns the median milliseconds of solving for four stages on `cores` cores."""
+    threads = np.arange(1, cores + 1)
+    stages = [10 / threads, 20 / threads + 0.05, 30 / threads, 4 / threads + 0.1][: min(4, cores)]
+    times = []
+    for _ in range(51):
+        begin = perf_counter()
+        solve(stages, cores)
+        times.append(perf_counter() - begin)
+    return statistics.median(times) * 1e3
+
+
+def spread(values: list[float], digits: int) -> str:
+    """Returns the median and, in brackets, the least and the most."""
+    low, high = min(values), max(values)
+    return f"{statistics.median(values):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def table(rows: list[Row]) -> str:
+    """Returns the rows for people, as Markdown."""
+    lines = [
+        "| mode | workers | way | ms a mini-batch | of free's speed | sampling, gather, training |",
+        "|---|---:|---|---:|---:|---|",
+    ]
+    for row in rows:
+        had = row.allocation
+        shares = "measured: together or in turn"
+        if had is not None and had.isolated:
+            shares = f"{had.sampling}, {had.gather}, {had.training}" + (" (pooled)" if had.pooled else "")
+        lines.append(
+            f"| {row.mode} | {row.workers} | {row.way} | {spread(row.ms, 1)} | {spread(row.gains, 2)} | {shares} |"
+        )
+    return "\n".join(lines)
+
+
+def describe(models: dict[Stage, StageModel]) -> str:
+    """Returns the fitted models, a line each."""
+    return "\n".join(
+        f"  {stage:<9} {model.shared * 1e3:8.3f} / threads + {model.fixed * 1e3:.3f} ms, "
+        f"R2 {model.r2:.3f}, largest error {model.worst:.0%}"
+        for stage, model in models.items()
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the command line."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--graph", default=SPEC, help="what Graph.load takes")
+    made.add_argument("--modes", default="mode1,mode2")
+    made.add_argument("--workers", default="1,2,4")
+    made.add_argument("--batch-size", type=int, default=1024)
+    made.add_argument("--rounds", type=int, default=5)
+    made.add_argument("--batches", type=int, default=24, help="mini-batches of a turn")
+    made.add_argument("--json", type=Path, help="write the result to this file, such as in benchmarks/results")
+    return made
+
+
+def main() -> None:
+    """Prints the tables."""
+    options = parser().parse_args()
+    graph = Graph.load(options.graph)
+    print(f"{graph!r}, {team.usable_cores()} cores")
+    rows: list[Row] = []
+    for mode, workers in product(options.modes.split(","), map(int, options.workers.split(","))):
+        config = TrainConfig(batch_size=options.batch_size, parallel_mode=mode, num_workers=workers)
+        more, auto = compete(graph, config, options.rounds, options.batches)
+        rows += more
+        assert auto.allocation is not None
+        print(f"\n{mode}, {workers} workers: {auto.allocation.why}\n{describe(auto.profile.models())}")
+    print(f"\n{table(rows)}\n")
+    solver = {cores: solver_ms(cores) for cores in SOLVED}
+    print("solver: " + ", ".join(f"{ms:.2f} ms on {cores} cores" for cores, ms in solver.items()))
+    if options.json:
+        machine = {"processor": cpu_name(), "cores": team.usable_cores()}
+        result = {"machine": machine, "graph": graph.name, "solver_ms": solver, "rows": [asdict(row) for row in rows]}
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
