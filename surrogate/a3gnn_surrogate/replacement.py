@@ -9,9 +9,9 @@ from a3gnn_surrogate.columns import Columns
 
 Array = NDArray[np.float64]
 
-#: Proximity-aware seeds let a dynamic cache that holds a mini-batch's rows hit as often as one so many times larger
-#: does under random seeds; one that holds less is flushed before a row returns, and gains less.
-_PROXIMITY_REACH = 1.5
+#: Proximity-aware seeds let a dynamic cache that holds the rows of some mini-batches hit as often as one so many times
+#: larger does under random seeds; one that holds fewer is flushed before a row returns, and gains less.
+_PROXIMITY_REACH, _LASTING_BATCHES = 4.0, 4.0
 _BISECTIONS = 50
 _LONGEST_STAY = 1e9
 
@@ -32,7 +32,7 @@ def replaced_hit_rate(columns: Columns, static: Array, met: Array, nodes: Array,
         rows: Rows that the cache holds, shape (n_configs,).
     """
     policy = columns["cache_policy"]
-    lasting = np.minimum(rows / np.maximum(met.sum(axis=1), 1e-9), 1.0)
+    lasting = np.minimum(rows / np.maximum(_LASTING_BATCHES * met.sum(axis=1), 1e-9), 1.0)
     reach = np.where(columns["seed_order"] == "proximity", 1 + (_PROXIMITY_REACH - 1) * lasting, 1.0)
     needed = np.clip(met / np.maximum(nodes, 1e-9), 0.0, 1.0 - 1e-9)
     room = np.minimum(rows * reach, nodes.sum(axis=1))
