@@ -19,7 +19,13 @@ ALLOCATIONS = (Allocation(1, 1, 1), Allocation(2, 1, 1, pooled=True), Allocation
 
 
 @pytest.fixture(autouse=True)
-def all_is_restored() -> Iterator[None]:
+def every_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever other tests of the session asked for: under fewer threads than cores nothing is pinned."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def all_is_restored(every_core: None) -> Iterator[None]:
     before = (affinity.cores(), team.size(), torch.get_num_threads(), threading.active_count())
     yield
     # The team's helpers stay.
