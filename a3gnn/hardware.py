@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from a3gnn import affinity
 from a3gnn._fields import from_fields
 
 
@@ -113,7 +114,7 @@ def cpu_name() -> str:
 
 def available_cores() -> int:
     """Returns the cores that this process may run on: its affinity, and the control group's quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(affinity.cores()) or os.cpu_count() or 1
     try:
         with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
             quota, period = file.read().split()

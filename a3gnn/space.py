@@ -149,21 +149,16 @@ class SearchSpace:
         Where the space lacks that value (a fixed knob), the first value stands for it.
         """
         rows = rows.copy()
-        at = {name: j for j, name in enumerate(self.names)}
-        columns = self.columns(rows)
-        sequential, cacheless = columns["parallel_mode"] == "sequential", columns["cache_bytes"] == 0
-        unbiased = cacheless | ~np.isin(columns["cache_policy"], STATIC_POLICIES)
-        rows[sequential, at["num_workers"]] = 0
-        rows[sequential, at["resources"]] = 0
-        rows[cacheless, at["cache_policy"]] = 0
-        rows[unbiased, at["bias_rate"]] = 0
-        rows[columns["num_partitions"] == 1, at["partitioner"]] = 0
+        for name, idle in idle_knobs(self.columns(rows)).items():
+            rows[idle, self.names.index(name)] = 0
         return rows
 
     def enumerate(self) -> NDArray[np.int64]:
         """Returns every row that runs differently from all others, int64, shape (n, n_knobs), in sorted order."""
-        grid = np.indices(tuple(self.nvec), dtype=np.int64).reshape(len(self.knobs), -1).T
-        return np.unique(self.canonical(grid), axis=0)
+        shape = tuple(self.nvec)
+        grid = np.indices(shape, dtype=np.int64).reshape(len(self.knobs), -1).T
+        distinct = np.unique(np.ravel_multi_index(tuple(self.canonical(grid).T), shape))
+        return np.stack(np.unravel_index(distinct, shape), axis=1)
 
     def sample(self, count: int, seed: int) -> NDArray[np.int64]:
         """Returns `count` canonical rows drawn uniformly from the grid, int64, shape (count, n_knobs)."""
@@ -223,6 +218,22 @@ class SearchSpace:
             if name not in {knob.name for knob in KNOBS}:
                 raise unknown_name("a knob", name, [knob.name for knob in KNOBS])
         return cls(tuple(dataclasses.replace(k, values=tuple(values.get(k.name, k.values))) for k in KNOBS))
+
+
+def idle_knobs(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.bool_]]:
+    """Returns by knob which configurations run the same whatever its value, as `TrainConfig.canonical` has it.
+
+    Args:
+        columns: The knobs' values, one array of shape (n_configs,) a knob, as `SearchSpace.columns` gives them.
+    """
+    sequential, cacheless = columns["parallel_mode"] == "sequential", columns["cache_bytes"] == 0
+    return {
+        "num_workers": sequential,
+        "resources": sequential,
+        "cache_policy": cacheless,
+        "bias_rate": cacheless | ~np.isin(columns["cache_policy"], STATIC_POLICIES),
+        "partitioner": columns["num_partitions"] == 1,
+    }
 
 
 def _like(knob: Knob, value: Any) -> Any:

@@ -38,9 +38,9 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
 from a3gnn.hardware import available_cores, cpu_name
 from a3gnn.runtime.plan import PlannedBatch, epoch_plan
-from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.sampling.sampler import NeighbourSampler
-from benchmarks.engine.graphs import data_folder
+from benchmarks.engine.graphs import spec_of
+from benchmarks.seed_order import proximity
 
 GRAPHS = ("fb100_multi_a", "wordnet_en", "synthetic:nodes=500000,degree=20,classes=20")
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.4)
@@ -83,8 +83,7 @@ class Work:
 
 def prepared(spec: str, options: argparse.Namespace) -> Work:
     """Returns the work on the graph of `spec`, a name in the folder of real graphs or what `Graph.load` takes."""
-    path = data_folder() / f"{spec}.npz"
-    graph = Graph.load(str(path) if path.exists() else spec)
+    graph = Graph.load(spec_of(spec))
     batches, warm = {}, {}
     for order in options.orders:
         batches[order], plan = sampled(graph, order, options)
@@ -101,17 +100,7 @@ def prepared(spec: str, options: argparse.Namespace) -> Work:
 
 def sampled(graph: Graph, order: str, options: argparse.Namespace) -> tuple[Batches, list[PlannedBatch]]:
     """Returns the nodes that the first mini-batches of training need, and the plan of the first epoch."""
-    near = None
-    if order == "proximity":
-        near = ProximityOrder(
-            graph.indptr,
-            graph.indices,
-            graph.labels,
-            graph.num_classes,
-            graph.train_ids,
-            options.batch_size,
-            options.seed,
-        )
+    near = proximity(graph, options.batch_size, options.seed) if order == "proximity" else None
     sampler = NeighbourSampler(graph.indptr, graph.indices, options.fanouts, seed=options.seed)
     batches: Batches = []
     plans = [epoch_plan(graph.train_ids, options.batch_size, options.seed, 0, order=near)]

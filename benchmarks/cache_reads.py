@@ -30,7 +30,7 @@ from a3gnn.features.store import open_features, warm_up
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import available_cores, cpu_name
 from benchmarks.cache_policies import Batches, sampled
-from benchmarks.engine.graphs import data_folder
+from benchmarks.engine.graphs import spec_of
 from benchmarks.out_of_core import evict
 
 REGIMES = ("ram", "warm", "cold")
@@ -151,8 +151,7 @@ def parser() -> argparse.ArgumentParser:
 def main() -> None:
     """Prints the table."""
     options = parser().parse_args()
-    path = data_folder() / f"{options.graph}.npz"
-    graph = Graph.load(str(path) if path.exists() else options.graph).on_disk()
+    graph = Graph.load(spec_of(options.graph)).on_disk()
     batches, plan = sampled(graph, options.order, options)
     work = Work(graph, batches, [planned.seeds for planned in plan])
     warm_up()

@@ -42,7 +42,7 @@ from a3gnn.graphs.partitioning.scattered import random_parts
 from a3gnn.hardware import available_cores, cpu_name
 from a3gnn.units import format_size, parse_size
 from benchmarks.engine.client import ROOT
-from benchmarks.engine.graphs import data_folder
+from benchmarks.engine.graphs import spec_of
 from benchmarks.engine.memory import resident
 
 PARTITIONERS: dict[str, Callable[[Graph, int, int], NDArray[np.int32]]] = {
@@ -79,12 +79,6 @@ class Row:
     peak_bytes: int | None
     qualities: list[PartitionQuality]
     failed: str | None
-
-
-def spec_of(name: str) -> str:
-    """Returns what `Graph.load` takes for a name on the command line."""
-    real = data_folder() / f"{name}.npz"
-    return str(real) if real.exists() else name
 
 
 def work(spec: str, name: str, num_parts: int, seed: int, limit: int | None) -> None:

@@ -36,7 +36,7 @@ from a3gnn.runtime.plan import epoch_plan
 from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.training.trainer import Trainer
-from benchmarks.engine.graphs import data_folder
+from benchmarks.engine.graphs import spec_of
 
 GRAPHS = ("fb100_multi_a", "wordnet_en", "synthetic:nodes=200000,degree=20,classes=16,features=16,homophily=0.8")
 #: Sequences of an order: 0 is a random order, None leaves the choice to a3gnn, and 5 is BGL's example.
@@ -65,7 +65,7 @@ class Round:
     hit_rates: dict[str, list[float]]
 
 
-def proximity(graph: Graph, batch_size: int, seed: int, sequences: int | None) -> ProximityOrder:
+def proximity(graph: Graph, batch_size: int, seed: int, sequences: int | None = None) -> ProximityOrder:
     """Returns the order of the graph's train nodes with `sequences`, or as many as it chooses."""
     return ProximityOrder(
         graph.indptr,
@@ -221,8 +221,7 @@ def main() -> None:
     """Prints a table a graph."""
     options, result, console = parser().parse_args(), {}, Console(width=200, highlight=False)
     for spec in options.graphs:
-        real = data_folder() / f"{spec}.npz"
-        graph = Graph.load(real if real.is_file() else spec)
+        graph = Graph.load(spec_of(spec))
         bound = math.sqrt(options.batch_size) / len(graph.train_ids)
         title = f"{graph!r}, {len(graph.train_ids):,} seeds, {options.batch_size} a mini-batch; BGL's bound {bound:.1e}"
         if options.accuracy:

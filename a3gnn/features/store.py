@@ -60,7 +60,8 @@ def open_features(
     base = rows_of(source.features)
     if not from_disk and source.folder is not None:
         base = base.copied()
-    seeds = None if seeds is None else list(seeds)
+    choice = Choice(config.canonical().cache_policy)
+    ahead = None if seeds is None or choice.policy not in ("presample", "auto") else list(seeds)
     rank = partial(
         cached_nodes,
         graph,
@@ -68,15 +69,14 @@ def open_features(
         fanouts=fanouts,
         batch_size=config.batch_size,
         seed=seed,
-        seeds=seeds,
+        seeds=ahead,
     )
     kept = parts if config.feature_tier == "ram" else None
     size = (graph.num_nodes, graph.num_features)
     host = partial(HostFeatures, base, *size, parts=kept, owns_base=not from_disk)
-    choice = Choice(config.canonical().cache_policy)
     if choice.policy == "auto":
         place = Place(base, *size, config.cache_bytes, rank, device, resident=kept is not None)
-        batches = trial_batches(graph, fanouts, config.batch_size, seed, slots=place.slots("fifo"), seeds=seeds)
+        batches = trial_batches(graph, fanouts, config.batch_size, seed, slots=place.slots("fifo"), seeds=ahead)
         choice = choose_policy(batches, place)
     if choice.policy in DYNAMIC_POLICIES:
         return _changing(host, base, graph.num_nodes, config.cache_bytes, choice, device)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.features.kernels import split
+from a3gnn.features.policies.fixed_map import FixedMap
 from a3gnn.features.row_kernels import relocate
 from a3gnn.features.rows import DenseRows, FeatureRows
 from a3gnn.features.table import RowTable
-from a3gnn.sampling.views import readonly
 
 
 class Split(NamedTuple):
@@ -46,9 +46,7 @@ class Tier:
     @classmethod
     def of(cls, source: FeatureRows, nodes: NDArray[np.int32], num_nodes: int) -> Self:
         """Returns the tier that holds the rows of `nodes` (distinct)."""
-        position = np.full(num_nodes, -1, dtype=np.int32)
-        position[nodes] = np.arange(len(nodes), dtype=np.int32)
-        return cls(readonly(position), source.take(nodes))
+        return cls(FixedMap(nodes, num_nodes).position, source.take(nodes))
 
     @property
     def nbytes(self) -> int:

@@ -98,9 +98,8 @@ class Pipeline:
             indptr, indices = restrict_to_parts(graph, self._parts)
         self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
         self._order = self._proximity(graph, indptr, indices)
-        seeds = (batch.seeds for batch in self.plan(0))
         self.store: FeatureStore = open_features(
-            graph, self._config, self._parts, device, fanouts=fanouts, seed=seed, seeds=seeds
+            graph, self._config, self._parts, device, fanouts=fanouts, seed=seed, seeds=self._first_seeds()
         )
         sampler = self._sampler(indptr, indices, fanouts)
         on_host = not self.store.is_sparse and device == "cpu"
@@ -209,6 +208,11 @@ class Pipeline:
             self._seed,
             self._parts,
         )
+
+    def _first_seeds(self) -> Iterator[NDArray[np.int32]]:
+        """Yields the seeds of the first epoch, which is planned only for those who ask."""
+        for batch in self.plan(0):
+            yield batch.seeds
 
     def _sampler(self, indptr: NDArray[np.int64], indices: NDArray[np.int32], fanouts: Sequence[int]) -> Sampler:
         cached = np.zeros(len(indptr) - 1, dtype=np.bool_)

@@ -48,21 +48,22 @@ def uniform(stream: np.uint64, counter: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def below(stream: np.uint64, counter: int, bound: int) -> np.int64:
-    """Returns draw `counter` of `stream` as an integer in [0, bound), for a bound below 2**32.
-
-    The high half of the 96-bit product (Lemire, 2019): its bias, bound / 2**64, is beyond what can be seen.
-    """
-    word = fold(stream, np.uint64(counter))
-    wide = np.uint64(bound)
-    high = (word >> np.uint64(32)) * wide + (((word & _LOW_32) * wide) >> np.uint64(32))
-    return np.int64(high >> np.uint64(32))
-
-
-@njit(cache=True, nogil=True)
 def split(stream: np.uint64, counter: int, bound: int) -> tuple[np.int64, np.uint64]:
     """Returns draw `counter` of `stream` as `below` does, and what is left of it, uint64, uniform whichever that is.
 
     The left half of the product with `bound` is the integer, the right one goes through [0, 2**64) in steps of `bound`.
     """
-    return below(stream, counter, bound), fold(stream, np.uint64(counter)) * np.uint64(bound)
+    word = fold(stream, np.uint64(counter))
+    wide = np.uint64(bound)
+    high = (word >> np.uint64(32)) * wide + (((word & _LOW_32) * wide) >> np.uint64(32))
+    return np.int64(high >> np.uint64(32)), word * wide
+
+
+@njit(cache=True, nogil=True)
+def below(stream: np.uint64, counter: int, bound: int) -> np.int64:
+    """Returns draw `counter` of `stream` as an integer in [0, bound), for a bound below 2**32.
+
+    The high half of the 96-bit product (Lemire, 2019): its bias, bound / 2**64, is beyond what can be seen.
+    """
+    drawn: np.int64 = split(stream, counter, bound)[0]
+    return drawn

@@ -106,8 +106,8 @@ def _run(
             bar.finish_epoch(result)
             for choice in trainer.choices:
                 if choice not in told:
+                    told.add(choice)
                     notify(choice)
-            told.update(trainer.choices)
             notify(_line(result))
             interrupt.check()
 

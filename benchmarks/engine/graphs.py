@@ -50,6 +50,12 @@ def data_folder() -> Path:
     return Path(os.environ.get("A3GNN_DATA") or ROOT.parent / "shared" / "data")
 
 
+def spec_of(name: str) -> str:
+    """Returns what `Graph.load` takes for a name on the command line: a real graph's, or what it takes anyway."""
+    real = data_folder() / f"{name}.npz"
+    return str(real) if real.exists() else name
+
+
 # Degrees are before duplicates fall away; nodes, edges, features, classes and train shares are the originals'.
 GRAPHS: dict[str, BenchmarkGraph] = {
     graph.name: graph

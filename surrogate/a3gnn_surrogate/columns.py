@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
-from a3gnn.config import STATIC_POLICIES, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.space import idle_knobs
 
 #: One array of shape (n_configs,) a knob, as `SearchSpace.columns` gives them.
 Columns = Mapping[str, NDArray[Any]]
@@ -35,14 +36,10 @@ def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[An
     if len(set(lengths.values())) > 1:
         raise UsageError(f"columns must have one length, got {lengths}")
     columns = {name: np.asarray(configs[name]) for name in KNOB_NAMES}
-    sequential, cacheless = columns["parallel_mode"] == "sequential", columns["cache_bytes"] == 0
-    unbiased = cacheless | ~np.isin(columns["cache_policy"], STATIC_POLICIES)
-    columns["num_workers"] = np.where(sequential, 1, columns["num_workers"])
-    columns["resources"] = np.where(sequential, "free", columns["resources"])
-    columns["cache_policy"] = np.where(cacheless, "degree", columns["cache_policy"])
-    columns["bias_rate"] = np.where(unbiased, 1.0, columns["bias_rate"])
-    columns["partitioner"] = np.where(columns["num_partitions"] == 1, "metis", columns["partitioner"])
-    return columns
+    default = TrainConfig()
+    return columns | {
+        name: np.where(idle, getattr(default, name), columns[name]) for name, idle in idle_knobs(columns).items()
+    }
 
 
 def cached_share(columns: Columns, graph: GraphCharacteristics) -> NDArray[np.float64]:

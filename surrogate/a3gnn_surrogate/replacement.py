@@ -31,20 +31,17 @@ def replaced_hit_rate(columns: Columns, static: Array, met: Array, nodes: Array,
         nodes: Nodes of each class, of the same shape.
         rows: Rows that the cache holds, shape (n_configs,).
     """
-    policy = columns["cache_policy"]
     lasting = np.minimum(rows / np.maximum(_LASTING_BATCHES * met.sum(axis=1), 1e-9), 1.0)
     reach = np.where(columns["seed_order"] == "proximity", 1 + (_PROXIMITY_REACH - 1) * lasting, 1.0)
     needed = np.clip(met / np.maximum(nodes, 1e-9), 0.0, 1.0 - 1e-9)
     room = np.minimum(rows * reach, nodes.sum(axis=1))
-    fifo, lru = (_hit_rate(met, nodes, _held(needed, nodes, room, recent=recent)) for recent in (False, True))
-    best = np.maximum(static, lru)
-    chosen = np.select([policy == "fifo", (policy == "lru") | (policy == "clock"), policy == "auto"], [fifo, lru, best])
-    replaced = np.isin(policy, ("fifo", "lru", "clock", "auto"))
-    return np.where(replaced & (rows > 0), chosen, static)
-
-
-def _hit_rate(met: Array, nodes: Array, held: Array) -> Array:
-    return np.asarray((met * held).sum(axis=1) / np.maximum(met.sum(axis=1), 1e-9))
+    result = static.copy()
+    for recent, policies in ((False, ("fifo",)), (True, ("lru", "clock", "auto"))):
+        at = np.flatnonzero(np.isin(columns["cache_policy"], policies) & (rows > 0))
+        held = _held(needed[at], nodes[at], room[at], recent=recent)
+        rate = (met[at] * held).sum(axis=1) / np.maximum(met[at].sum(axis=1), 1e-9)
+        result[at] = np.where(columns["cache_policy"][at] == "auto", np.maximum(static[at], rate), rate)
+    return result
 
 
 def _held(needed: Array, nodes: Array, room: Array, *, recent: bool) -> Array:

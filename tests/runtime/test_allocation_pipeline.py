@@ -10,9 +10,9 @@ from a3gnn.features.host import HostFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.allocation.allocation import Allocation
 from a3gnn.runtime.allocation.profile import StageProfile, copy_bytes_per_s, thread_counts
-from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.sampler import NeighbourSampler
+from tests.runtime.batches import content
 
 FANOUTS = (5, 4)
 ALLOCATIONS = (Allocation(1, 1, 1), Allocation(2, 1, 1, pooled=True), Allocation(2, 3, 2))
@@ -32,12 +32,6 @@ def all_is_restored(every_core: None) -> Iterator[None]:
     helpers = sum(thread.name.startswith("a3gnn-team") for thread in threading.enumerate())
     assert (affinity.cores(), team.size(), torch.get_num_threads()) == before[:3]
     assert threading.active_count() <= before[3] + helpers
-
-
-def content(batch: MiniBatch) -> tuple:
-    subgraph = batch.subgraph
-    arrays = (subgraph.n_id, subgraph.indptr, subgraph.indices, batch.x.numpy(), batch.y.numpy())
-    return (batch.epoch, batch.index, batch.hits, subgraph.hop_sizes, *(array.tobytes() for array in arrays))
 
 
 def pipeline_of(

@@ -11,8 +11,8 @@ from a3gnn.features.aggregate import Aggregator
 from a3gnn.features.host import HostFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition
-from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.pipeline import Pipeline
+from tests.runtime.batches import content
 
 FANOUTS = (5, 4)
 
@@ -22,13 +22,6 @@ def no_thread_is_left():
     before = threading.active_count()
     yield
     assert threading.active_count() == before
-
-
-def content(batch: MiniBatch) -> tuple:
-    subgraph = batch.subgraph
-    x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
-    arrays = (subgraph.n_id, subgraph.indptr, subgraph.indices, x.numpy(), batch.y.numpy())
-    return (batch.epoch, batch.index, batch.hits, subgraph.hop_sizes, *(array.tobytes() for array in arrays))
 
 
 def epoch_content(
