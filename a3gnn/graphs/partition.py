@@ -58,9 +58,8 @@ def partition(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitio
     make = _MAKERS[partitioner]
     if graph.folder is None:
         return make(graph, num_parts, seed)
-    suffix = (
-        "" if partitioner == "metis" else f"-{partitioner}"
-    )  # METIS's are named as they were before there was a choice
+    # METIS's are named as they were before there was a choice.
+    suffix = "" if partitioner == "metis" else f"-{partitioner}"
     kept = graph.derived(f"parts-{num_parts}-seed-{seed}{suffix}.npy")
     if not kept.exists():
         with _keeping(graph, kept) as draft:

@@ -31,8 +31,7 @@ def greedy_parts(blocks: BlockGraph, num_parts: int, affinity: Affinity = "block
         num_parts: Parts.
         affinity: "blocks" is BGL's; "edges" counts the edges to neighbour blocks instead, and no second hop.
     """
-    capacities = (max(float(amount.sum()) / num_parts, 1.0) for amount in (blocks.nodes, blocks.trains))
-    nodes, trains = capacities
+    nodes, trains = (max(float(amount.sum()) / num_parts, 1.0) for amount in (blocks.nodes, blocks.trains))
     order = np.argsort(-blocks.nodes, kind="stable")
     parts: NDArray[np.int32] = assign(
         blocks.indptr,
