@@ -1,0 +1,1 @@
+"""Sampling from a graph whose parts lie on servers of their own."""
