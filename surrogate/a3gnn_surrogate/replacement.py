@@ -5,43 +5,71 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import DYNAMIC_POLICIES
 from a3gnn_surrogate.columns import Columns
 
 Array = NDArray[np.float64]
 
-#: Proximity-aware seeds let a dynamic cache that holds the rows of some mini-batches hit as often as one so many times
-#: larger does under random seeds; one that holds fewer is flushed before a row returns, and gains less.
-_PROXIMITY_REACH, _LASTING_BATCHES = 4.0, 4.0
+#: Sequences that a mini-batch of so many seeds takes under proximity, and how they grow with it: their number depends
+#: on labels; this is the middle of eleven graphs (`python -m benchmarks.laws caches`).
+_SEQUENCES, _SEEDS, _SEQUENCES_EXPONENT = 9.0, 128.0, 0.73
+#: How much larger a dynamic cache seems, within the components at hand, where seeds lie close together.
+_PROXIMITY_REACH = 1.15
+#: Mini-batches' worth of rows from which a cache by age of use begins to know one use from another, and over which.
+_RECENT_FROM = 0.75
 _BISECTIONS = 50
 _LONGEST_STAY = 1e9
 
 
-def replaced_hit_rate(columns: Columns, static: Array, met: Array, nodes: Array, rows: Array) -> Array:
+def replaced_hit_rate(
+    columns: Columns, graph: GraphCharacteristics, static: Array, met: Array, nodes: Array, rows: Array
+) -> Array:
     """Returns the share of input rows that a configuration's cache serves, float64, shape (n_configs,).
 
     Under independent references a node that a mini-batch needs with probability q stays for T mini-batches: FIFO holds
     it with probability q T / (1 + q T), LRU and CLOCK, which is close to it, with 1 - (1 - q) ** T, where T is such
-    that the nodes held together are as many as the cache's rows (Che et al., 2002; Martina et al., 2014). LFU tends to
-    the hottest nodes, so to a static cache, and `auto` to the best of these.
+    that the nodes held together are as many as the cache's rows (Che et al., 2002; Martina et al., 2014). A mini-batch
+    asks for each node once, so a cache that it overruns knows no use from another: LRU is FIFO there. LFU comes halfway
+    from LRU to a static cache before its counts have settled, and `auto` takes the best of all.
+
+    Seeds by proximity stay within the components that their sequences are in, which seem a smaller graph.
 
     Args:
         columns: Canonical.
+        graph: The graph's characteristics.
         static: Hit rate of a static cache, shape (n_configs,).
         met: Distinct nodes of each class of hotness in a mini-batch, shape (n_configs, n_classes).
         nodes: Nodes of each class, of the same shape.
         rows: Rows that the cache holds, shape (n_configs,).
     """
-    lasting = np.minimum(rows / np.maximum(_LASTING_BATCHES * met.sum(axis=1), 1e-9), 1.0)
-    reach = np.where(columns["seed_order"] == "proximity", 1 + (_PROXIMITY_REACH - 1) * lasting, 1.0)
-    needed = np.clip(met / np.maximum(nodes, 1e-9), 0.0, 1.0 - 1e-9)
-    room = np.minimum(rows * reach, nodes.sum(axis=1))
     result = static.copy()
-    for recent, policies in ((False, ("fifo",)), (True, ("lru", "clock", "auto"))):
-        at = np.flatnonzero(np.isin(columns["cache_policy"], policies) & (rows > 0))
-        held = _held(needed[at], nodes[at], room[at], recent=recent)
-        rate = (met[at] * held).sum(axis=1) / np.maximum(met[at].sum(axis=1), 1e-9)
-        result[at] = np.where(columns["cache_policy"][at] == "auto", np.maximum(static[at], rate), rate)
+    at = np.flatnonzero(np.isin(columns["cache_policy"], (*DYNAMIC_POLICIES, "auto")) & (rows > 0))
+    if not len(at):
+        return result
+    policy, static, met, nodes, rows = columns["cache_policy"][at], static[at], met[at], nodes[at], rows[at]
+    # LFU holds on to what other components needed before.
+    near = (columns["seed_order"][at] == "proximity") & (policy != "lfu")
+    room = np.minimum(rows * np.where(near, _reach(columns["batch_size"][at], graph), 1.0), nodes.sum(axis=1))
+    needed = np.clip(met / np.maximum(nodes, 1e-9), 0.0, 1.0 - 1e-9)
+    batch = np.maximum(met.sum(axis=1), 1e-9)
+    by_arrival, by_use = (
+        (met * _held(needed, nodes, room, recent=recent)).sum(axis=1) / batch for recent in (False, True)
+    )
+    by_use = by_arrival + np.clip(rows / batch - _RECENT_FROM, 0.0, 1.0) * (by_use - by_arrival)
+    result[at] = np.select(
+        [policy == "fifo", policy == "lfu", policy == "auto"],
+        [by_arrival, (static + by_use) / 2, np.maximum(static, by_use)],
+        by_use,
+    )
     return result
+
+
+def _reach(batch_size: Array, graph: GraphCharacteristics) -> Array:
+    """Returns how many times larger a cache seems under proximity: one over the share of the graph in reach."""
+    sequences = _SEQUENCES * (batch_size / _SEEDS) ** _SEQUENCES_EXPONENT
+    in_reach = 1 - (1 - min(graph.largest_component, 1 - 1e-9)) ** np.maximum(sequences, 1.0)
+    return np.asarray(_PROXIMITY_REACH / np.maximum(in_reach, 1e-9))
 
 
 def _held(needed: Array, nodes: Array, room: Array, *, recent: bool) -> Array:

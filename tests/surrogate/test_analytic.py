@@ -144,6 +144,14 @@ def test_parts_of_a_better_partitioner_keep_more_edges(graphs):
     assert (np.diff(kept) > 0).all()
 
 
+def test_whole_components_are_packed_into_parts(graphs):
+    islands = dataclasses.replace(graphs["dense"], largest_component=0.05)
+    configs = [TrainConfig(num_partitions=4, partitioner="blocks")]
+    one, many = (batch_volume(as_columns(configs), Task(), graph).kept_edges for graph in (graphs["dense"], islands))
+    assert one < many
+    assert many > 0.9
+
+
 def test_dynamic_policies_hit_more_the_larger_they_are_and_all_where_everything_fits(graphs):
     graph = graphs["dense"]
     whole = graph.feature_bytes + 4 * graph.num_nodes

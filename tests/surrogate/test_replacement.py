@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -14,13 +16,26 @@ NODES, SLOTS = np.array([200.0, 800.0, 3000.0]), 600
 NEEDED = np.array([0.4, 0.1, 0.02])
 
 
+def expected(graph, slots, **knobs):
+    """Returns the hit rate that the law gives a cache of `slots` rows under the references above."""
+    columns = as_columns([TrainConfig(cache_bytes=1, **knobs)])
+    rows = np.array([float(slots)])
+    return replaced_hit_rate(columns, graph, np.zeros(1), (NEEDED * NODES)[None], NODES[None], rows)[0]
+
+
+@pytest.mark.parametrize("slots", [SLOTS, 150])
 @pytest.mark.parametrize("policy", ["fifo", "lru"])
-def test_hit_rates_are_those_of_a_replay(policy):
+def test_hit_rates_are_those_of_a_replay(graphs, policy, slots):
     random = np.random.default_rng(3)
     chance = np.repeat(NEEDED, NODES.astype(int))
-    batches = [np.flatnonzero(random.random(len(chance)) < chance).astype(np.int32) for _ in range(400)]
-    seen = replay(policy, batches, SLOTS, len(chance)).hit_rate
-    columns = as_columns([TrainConfig(cache_bytes=1, cache_policy=policy)])
-    met, nodes = (NEEDED * NODES)[None], NODES[None]
-    told = replaced_hit_rate(columns, np.zeros(1), met, nodes, np.array([float(SLOTS)]))[0]
-    assert told == pytest.approx(seen, abs=0.04)
+    needed = random.random((400, len(chance))) < chance
+    batches = [random.permutation(np.flatnonzero(row)).astype(np.int32) for row in needed]
+    seen = replay(policy, batches, slots, len(chance)).hit_rate
+    assert expected(graphs["dense"], slots, cache_policy=policy) == pytest.approx(seen, abs=0.04)
+
+
+def test_small_components_let_proximity_keep_what_it_needs(graphs):
+    islands = dataclasses.replace(graphs["dense"], largest_component=0.02)
+    for graph, reach in ((graphs["dense"], 1.15), (islands, 6.5)):
+        near = expected(graph, SLOTS // 4, cache_policy="fifo", seed_order="proximity", batch_size=128)
+        assert near == pytest.approx(expected(graph, SLOTS // 4 * reach, cache_policy="fifo"), rel=0.1)

@@ -1,0 +1,1 @@
+"""The surrogate's laws beside what they foretell."""
