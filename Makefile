@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 BUDGET ?= 90s
+BENCHMARKS := engine loader_swap accuracy_parity out_of_core cache_policies cache_reads seed_order partitioners \
+	graph_servers isolation search_engines surrogate_card wait_policy
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 
@@ -26,8 +28,8 @@ notebooks: $(VENV)/.dev  ## execute the notebooks in place
 	done
 
 bench: $(VENV)/.dev  ## run the benchmarks; peers that are not there are reported so
-	$(BIN)/python -m benchmarks.engine
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
+	for law in caches partitions; do $(BIN)/python -m benchmarks.laws $$law || exit 1; done
 
 peers: $(PEERS)/dgl/.installed $(PEERS)/pyg/.installed  ## build the environments of PyG and DGL (half an hour)
 

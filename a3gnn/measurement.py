@@ -19,6 +19,15 @@ METRICS: tuple[str, ...] = ("throughput_epochs_per_s", "peak_device_bytes", "pea
 #: Raised when a change of the engine or of the protocol makes older measurements incomparable.
 MEASUREMENT_VERSION = 2
 
+#: Seeds that a trial trains on for its accuracy, about, and the most epochs that it takes for them.
+_ACCURACY_SEEDS = 50_000
+_MOST_ACCURACY_EPOCHS = 20
+
+
+def default_accuracy_epochs(graph: GraphCharacteristics) -> int:
+    """Returns the epochs that trials on `graph` train for their accuracy: fewer where there are more train seeds."""
+    return min(_MOST_ACCURACY_EPOCHS, max(1, round(_ACCURACY_SEEDS / max(graph.num_train, 1))))
+
 
 @dataclass(frozen=True, slots=True)
 class StageSeconds:

@@ -1,6 +1,6 @@
 """Test accuracy of one model trained by a3gnn's Trainer and by PyG with its NeighborLoader, over several seeds.
 
-    python benchmarks/accuracy_parity.py [--graphs SPEC ...] [--seeds 5] [--peers-dir .peers] [--json FILE]
+    python -m benchmarks.accuracy_parity [--graphs SPEC ...] [--seeds 5] [--peers-dir .peers] [--json FILE]
 
 Both train the same GraphSAGE with the same optimiser, mini-batches, fanouts and epochs, and are evaluated after the
 last epoch from all neighbours. PyG's side is benchmarks/workers/pyg_script.py in the environment that `make peers`
@@ -20,12 +20,12 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyg_peer import SCRIPT, add_peers_dir, pyg_python
 from scipy.stats import ttest_ind
 
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.training.trainer import Trainer
+from benchmarks.pyg_peer import SCRIPT, add_peers_dir, pyg_python
 
 GRAPHS = ("amazon_computers", "coauthor_cs", "facebook_pages", "fb_cornell5")
 CONFIG = TrainConfig(batch_size=512)

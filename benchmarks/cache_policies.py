@@ -13,7 +13,6 @@ from other mini-batches than those they are tried on.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -36,10 +35,10 @@ from a3gnn.features.store import warm_up
 from a3gnn.features.table import RowTable
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
-from a3gnn.hardware import available_cores, cpu_name
 from a3gnn.runtime.plan import PlannedBatch, epoch_plan
 from a3gnn.sampling.sampler import NeighbourSampler
 from benchmarks.engine.graphs import spec_of
+from benchmarks.report import write_report
 from benchmarks.seed_order import proximity
 
 GRAPHS = ("fb100_multi_a", "wordnet_en", "synthetic:nodes=500000,degree=20,classes=20")
@@ -185,7 +184,7 @@ def main() -> None:
     """Prints a table a graph and seed order."""
     options, console = parser().parse_args(), Console(width=150, highlight=False)
     warm_up()
-    report: dict[str, object] = {"machine": {"processor": cpu_name(), "cores": available_cores()}}
+    report = {}
     for spec in options.graph:
         work = prepared(spec, options)
         rows = cells(work, options)
@@ -196,7 +195,7 @@ def main() -> None:
             console.print(table(title, order, options.shares, rows))
         report[spec] = [asdict(cell) for cell in rows]
     if options.json:
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+        write_report(options.json, graphs=report)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ quartiles, and its ratio to a store without a cache. Rounds begin anew with empt
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -28,10 +27,10 @@ from a3gnn.config import CACHE_POLICIES, SEED_ORDERS, TrainConfig
 from a3gnn.features.result import FeatureStore
 from a3gnn.features.store import open_features, warm_up
 from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import available_cores, cpu_name
 from benchmarks.cache_policies import Batches, sampled
 from benchmarks.engine.graphs import spec_of
 from benchmarks.out_of_core import evict
+from benchmarks.report import write_report
 
 REGIMES = ("ram", "warm", "cold")
 POLICIES = ("none", *CACHE_POLICIES)
@@ -165,9 +164,7 @@ def main() -> None:
     title = f"{options.graph}, {options.order}: {needed:,.0f} rows a mini-batch, {options.share:.0%} cached"
     Console(width=150, highlight=False).print(table(title, cells))
     if options.json:
-        machine = {"processor": cpu_name(), "cores": available_cores()}
-        report = {"machine": machine, "graph": options.graph, "cells": [asdict(cell) for cell in cells]}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+        write_report(options.json, graph=options.graph, cells=[asdict(cell) for cell in cells])
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ isolate: one core for the training and one for all the rest is the only way to s
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
@@ -30,13 +29,13 @@ import numpy as np
 from a3gnn import team
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import cpu_name
 from a3gnn.runtime.allocation.allocate import isolate
 from a3gnn.runtime.allocation.allocation import Allocation
 from a3gnn.runtime.allocation.isolation import Isolation
 from a3gnn.runtime.allocation.solver import solve
 from a3gnn.runtime.allocation.stage_model import Stage, StageModel
 from a3gnn.training.trainer import Trainer
+from benchmarks.report import median_and_range, write_report
 
 SPEC = "synthetic:nodes=100000,degree=20,features=100,classes=47"
 WAYS = ("naive", "free", "isolated", "auto")
@@ -126,12 +125,6 @@ def solver_ms(cores: int) -> float:
     return statistics.median(times) * 1e3
 
 
-def spread(values: list[float], digits: int) -> str:
-    """Returns the median and, in brackets, the least and the most."""
-    low, high = min(values), max(values)
-    return f"{statistics.median(values):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
-
-
 def table(rows: list[Row]) -> str:
     """Returns the rows for people, as Markdown."""
     lines = [
@@ -144,7 +137,8 @@ def table(rows: list[Row]) -> str:
         if had is not None and had.isolated:
             shares = f"{had.sampling}, {had.gather}, {had.training}" + (" (pooled)" if had.pooled else "")
         lines.append(
-            f"| {row.mode} | {row.workers} | {row.way} | {spread(row.ms, 1)} | {spread(row.gains, 2)} | {shares} |"
+            f"| {row.mode} | {row.workers} | {row.way} | {median_and_range(row.ms, 1)} "
+            f"| {median_and_range(row.gains)} | {shares} |"
         )
     return "\n".join(lines)
 
@@ -187,9 +181,7 @@ def main() -> None:
     solver = {cores: solver_ms(cores) for cores in SOLVED}
     print("solver: " + ", ".join(f"{ms:.2f} ms on {cores} cores" for cores, ms in solver.items()))
     if options.json:
-        machine = {"processor": cpu_name(), "cores": team.usable_cores()}
-        result = {"machine": machine, "graph": graph.name, "solver_ms": solver, "rows": [asdict(row) for row in rows]}
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_report(options.json, graph=graph.name, solver_ms=solver, rows=[asdict(row) for row in rows])
 
 
 if __name__ == "__main__":

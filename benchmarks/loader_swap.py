@@ -1,6 +1,6 @@
 """One PyG training script, with PyG's NeighborLoader and with a3gnn's Loader in its place: milliseconds a step.
 
-    python benchmarks/loader_swap.py [--graphs SPEC ...] [--peers-dir .peers] [--json FILE]
+    python -m benchmarks.loader_swap [--graphs SPEC ...] [--peers-dir .peers] [--json FILE]
 
 Both scripts are benchmarks/workers/pyg_script.py, each in a process of its own, GraphSAGE with 256 hidden units; blocks
 of steps take turns. The model is called in three forms: `plain` as PyG's examples write it, `trim` with trim_to_layer,
@@ -22,9 +22,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pyg_peer import SCRIPT, add_peers_dir, pyg_python
-
 from a3gnn.graphs.graph import Graph
+from benchmarks.pyg_peer import SCRIPT, add_peers_dir, pyg_python
+from benchmarks.report import median_and_range
 
 FORMS = ("plain", "trim", "layers")
 ARXIV_SIZE = "synthetic:nodes=169343,degree=15,classes=40,features=128"
@@ -105,7 +105,7 @@ def line(form: str, found: dict[str, object]) -> str:
         ratios = found.get(f"{part}_ratios")
         if not isinstance(ratios, list):
             return f"{'-':>22}"
-        return f"{statistics.median(ratios):7.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        return median_and_range(ratios)
 
     return f"{form:8}{cell('NeighborLoader')}{cell('Loader')}  {spread('step'):>22}  {spread('load'):>22}"
 

@@ -1,6 +1,6 @@
 """Training from disk under a memory limit that is a quarter of the features, beside training in RAM without a limit.
 
-    python benchmarks/out_of_core.py [--memory-limit 512MiB] [--ratio 4] [--cold] [--rounds 3] [--json FILE]
+    python -m benchmarks.out_of_core [--memory-limit 512MiB] [--ratio 4] [--cold] [--rounds 3] [--json FILE]
 
 The limit is of all the process's memory that can't be reclaimed, interpreter and libraries included (`MemoryGuard`).
 Files that the system keeps in its page cache are not counted, as it takes them back when it wants; so a machine with
@@ -29,8 +29,8 @@ from a3gnn.graphs.cache import cache_root
 from a3gnn.graphs.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.mapping import mapping_of
-from a3gnn.hardware import available_cores, cpu_name
 from a3gnn.units import format_size, parse_size
+from benchmarks.report import write_report
 
 WIDTH = 128
 DEGREE = 16
@@ -206,10 +206,7 @@ def main() -> None:
     print(f"{graph!r}: {format_size(graph.features.nbytes)} of features, limit {format_size(limit)}")
     print(table(rows))
     if options.json:
-        machine = {"processor": cpu_name(), "cores": available_cores()}
-        options.json.write_text(
-            json.dumps({"machine": machine, "graph": graph.name, "rows": list(map(asdict, rows))}, indent=1) + "\n"
-        )
+        write_report(options.json, graph=graph.name, rows=list(map(asdict, rows)))
 
 
 if __name__ == "__main__":

@@ -39,11 +39,11 @@ from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.metis import metis_parts
 from a3gnn.graphs.partitioning.quality import PartitionQuality, partition_quality
 from a3gnn.graphs.partitioning.scattered import random_parts
-from a3gnn.hardware import available_cores, cpu_name
 from a3gnn.units import format_size, parse_size
 from benchmarks.engine.client import ROOT
 from benchmarks.engine.graphs import spec_of
 from benchmarks.engine.memory import resident
+from benchmarks.report import median_and_range, write_report
 
 PARTITIONERS: dict[str, Callable[[Graph, int, int], NDArray[np.int32]]] = {
     "metis": metis_parts,
@@ -163,13 +163,12 @@ def table(rows: list[Row]) -> Table:
         if row.failed:
             shown.add_row(*head, row.failed, "", memory)
             continue
-        low, middle, high = row.seconds[0], statistics.median(row.seconds), row.seconds[-1]
         cut, local, nodes, trains = (
             statistics.median(column) for column in zip(*map(astuple, row.qualities), strict=True)
         )
         shown.add_row(
             *head,
-            f"{middle:.2f} ({low:.2f} to {high:.2f})",
+            median_and_range(row.seconds),
             f"{statistics.median(row.processor_seconds):.2f}",
             memory,
             f"{cut:.1%} (to {max(quality.edge_cut for quality in row.qualities):.1%})",
@@ -217,8 +216,7 @@ def main() -> None:
         rows += [row_of(name, *cell, runs) for cell, runs in found.items()]
     Console(width=140, highlight=False).print(table(rows))
     if options.json:
-        machine = {"processor": cpu_name(), "cores": available_cores()}
-        options.json.write_text(json.dumps({"machine": machine, "rows": list(map(asdict, rows))}, indent=1) + "\n")
+        write_report(options.json, rows=list(map(asdict, rows)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Compares the search engines on the toy problem: share of the exhaustive front's hypervolume, and seconds.
 
-Run: python benchmarks/search_engines.py [--fine] [--evaluations 300 1000 3000] [--seeds 5]
+    python -m benchmarks.search_engines [--fine] [--evaluations 300 1000 3000] [--seeds 5]
 
 The toy is made up (see toy_problem.py), so the figures compare engines on it and say nothing about any graph. Engines
 that are capped (a3gnn.search.searcher.MOST_EVALUATIONS) show what they took.
@@ -16,7 +16,6 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from toy_problem import ToyProblem
 
 from a3gnn.objectives import Limits, Priority
 from a3gnn.search.grid import Grid
@@ -27,6 +26,7 @@ from a3gnn.search.searcher import ENGINES
 from a3gnn_envs.context import Context
 from a3gnn_envs.policy import Policy
 from a3gnn_envs.pretraining import train_policy
+from benchmarks.toy_problem import ToyProblem
 
 PRETRAINING_CONTEXTS = 60
 PRETRAINING_EVALUATIONS = 60_000

@@ -1,6 +1,6 @@
 """Scores the surrogate and its baselines on the shipped profiles: random rows, unseen graphs, default measured.
 
-python benchmarks/surrogate_card.py [--profiles FILE.jsonl.gz]
+python -m benchmarks.surrogate_card [--profiles FILE.jsonl.gz]
 """
 
 from __future__ import annotations

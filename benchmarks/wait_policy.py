@@ -1,6 +1,6 @@
 """A training step with OpenMP threads that spin at barriers, and with threads that sleep: alone, and beside other work.
 
-    python benchmarks/wait_policy.py [--rounds 3]
+    python -m benchmarks.wait_policy [--rounds 3]
 
 Prints the median milliseconds of a step under each policy and their ratio, rounds interleaved. a3gnn asks for sleeping
 threads (OMP_WAIT_POLICY=PASSIVE) unless the environment says otherwise; this is why.
@@ -15,6 +15,8 @@ import subprocess
 import sys
 from itertools import islice
 from time import perf_counter
+
+from benchmarks.report import median_and_range
 
 POLICIES = ("ACTIVE", "PASSIVE")
 SPEC = "synthetic:nodes=20000"
@@ -62,10 +64,7 @@ def compare(rounds: int, busy: int) -> None:
             other.wait()
     spin, sleep = (statistics.median(column) for column in zip(*found, strict=True))
     ratios = [row[0] / row[1] for row in found]
-    print(
-        f"{busy} busy processes: spinning {spin:.1f} ms, sleeping {sleep:.1f} ms, "
-        f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-    )
+    print(f"{busy} busy processes: spinning {spin:.1f} ms, sleeping {sleep:.1f} ms, ratio {median_and_range(ratios)}")
 
 
 def main() -> None:

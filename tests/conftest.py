@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -99,16 +96,3 @@ def hardware() -> Hardware:
         idle_host_bytes=250 * 2**20,
     )
     return Hardware("a processor", 2, 8 * 2**30, "", 0, 0, limits)
-
-
-@pytest.fixture(scope="session")
-def toys() -> ModuleType:
-    """The benchmarks' toy problems."""
-    path = Path(__file__).parents[1] / "benchmarks" / "toy_problem.py"
-    spec = importlib.util.spec_from_file_location("toy_problem", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(spec.name, module)  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module

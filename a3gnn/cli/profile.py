@@ -12,7 +12,7 @@ import click
 from a3gnn.cli.options import FANOUTS, MODEL, SIZE
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import InfeasibleError
-from a3gnn.measurement import Failure, FailureKind, Measurement
+from a3gnn.measurement import Failure, FailureKind, Measurement, default_accuracy_epochs
 from a3gnn.objectives import Limits
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def profile(
     from a3gnn.profiling.hopeless import why_hopeless
     from a3gnn.profiling.probe import probe_hardware
     from a3gnn.profiling.profiler import Profiler
-    from a3gnn.profiling.request import TrialPlan, default_accuracy_epochs
+    from a3gnn.profiling.request import TrialPlan
     from a3gnn.profiling.store import ProfileStore
     from a3gnn.space import SearchSpace
 

@@ -14,10 +14,6 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.hardware import Hardware
 
-#: Seeds that a trial trains on for its accuracy, about, and the most epochs that it takes for them.
-_ACCURACY_SEEDS = 50_000
-_MOST_ACCURACY_EPOCHS = 20
-
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
@@ -112,8 +108,3 @@ class TrialRequest:
             plan=from_fields(TrialPlan, fields["plan"]),
             known_accuracy=from_fields(Accuracy, known) if known else None,
         )
-
-
-def default_accuracy_epochs(graph: GraphCharacteristics) -> int:
-    """Returns the epochs that trials on `graph` train for their accuracy: fewer where there are more train seeds."""
-    return min(_MOST_ACCURACY_EPOCHS, max(1, round(_ACCURACY_SEEDS / graph.num_train)))

@@ -9,9 +9,10 @@ from pathlib import Path
 from a3gnn.errors import unknown_name
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
+from a3gnn.measurement import default_accuracy_epochs
 from a3gnn.profiling.probe import probe_hardware
 from a3gnn.profiling.profiler import Profiler
-from a3gnn.profiling.request import TrialPlan, default_accuracy_epochs
+from a3gnn.profiling.request import TrialPlan
 from a3gnn.profiling.shipped import shipped_measurements
 from a3gnn.profiling.store import ProfileStore
 from a3gnn.search.searcher import ENGINES

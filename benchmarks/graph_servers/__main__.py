@@ -11,7 +11,6 @@ locality and even parts save less than they would there. Rounds have a seed each
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 from dataclasses import asdict, astuple
@@ -22,11 +21,11 @@ from rich.console import Console
 from rich.table import Table
 
 from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import available_cores, cpu_name
 from a3gnn.units import format_size
 from benchmarks.engine.graphs import spec_of
 from benchmarks.graph_servers.epoch import Epoch, Work, sample_epoch
 from benchmarks.partitioners import PARTITIONERS
+from benchmarks.report import median_and_range, write_report
 
 GRAPHS = ("fb100_multi_a", "wordnet_en", "synthetic:nodes=400000,degree=15,classes=64,homophily=0.9,mixing=0.1")
 Found = dict[tuple[int, str], list[Epoch]]
@@ -66,19 +65,14 @@ def table(title: str, found: Found) -> Table:
         shown.add_row(
             str(num_parts),
             name,
-            spread(seconds),
-            spread(ratios) if ratios else "",
+            median_and_range(seconds),
+            median_and_range(ratios) if ratios else "",
             f"{statistics.median(remote):.1%}",
             format_size(round(statistics.median(sent))),
             f"{statistics.median(waited):.0%}",
             f"{mini_batches[0]}",
         )
     return shown
-
-
-def spread(values: list[float]) -> str:
-    """Returns the median and the range."""
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -106,8 +100,7 @@ def main() -> None:
             for (num_parts, maker), epochs in found.items()
         ]
     if options.json:
-        machine = {"processor": cpu_name(), "cores": available_cores()}
-        options.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+        write_report(options.json, rows=rows)
 
 
 if __name__ == "__main__":

@@ -128,10 +128,11 @@ def _servers(work: Work) -> Iterator[list[Connection]]:
 def _serve(work: Work, rank: int, asks: dict[int, Connection], asked: list[Connection], control: Connection) -> None:
     """Warms up, samples its mini-batches and ends, each when told to; answers others all the while."""
     graph, parts = Graph.load(work.folder), np.load(work.parts)
-    server = GraphServer(graph, parts, rank, asks, asked, work.fanouts, work.seed)
+    server = GraphServer(graph, parts, rank, asks, work.fanouts, work.seed)
     plan = epoch_plan(graph.train_ids[parts[graph.train_ids] == rank], work.batch_size, work.seed, 0)
-    answering = Thread(target=server.serve)
-    answering.start()
+    answering = [Thread(target=server.serve, args=(link,)) for link in asked]
+    for thread in answering:
+        thread.start()
     control.send("ready")
     control.recv()
     for batch in plan[:1]:
@@ -144,5 +145,6 @@ def _serve(work: Work, rank: int, asks: dict[int, Connection], asked: list[Conne
     control.send(len(plan))
     control.recv()
     server.hang_up()
-    answering.join()
+    for thread in answering:
+        thread.join()
     control.send(server.traffic)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 
 import numpy as np
 from numba import njit
@@ -32,14 +32,14 @@ class Traffic:
 class GraphServer:
     """Samples hop by hop: a node's in-neighbours itself where the node is its own, else by a request to its server.
 
-    `sample` and `serve` run in threads of their own: an answer never waits for a mini-batch.
+    `serve` runs in a thread of its own for every other server, so that an answer that waits for its asker to read it
+    keeps nobody else's request waiting: each asker reads once all its requests are sent.
 
     Args:
         graph: The whole graph; the part's rows are copied out of it.
         parts: Part of each node, int32, shape (num_nodes,).
         rank: The part served.
         asks: Links to the other parts' servers, by part.
-        asked: Links from them.
         fanouts: In-neighbours taken a node, the seeds' hop first; -1 takes all.
         seed: Decides what is drawn, the same for all servers.
     """
@@ -50,7 +50,6 @@ class GraphServer:
         parts: NDArray[np.int32],
         rank: int,
         asks: Mapping[int, Connection],
-        asked: Sequence[Connection],
         fanouts: Sequence[int],
         seed: int,
     ) -> None:
@@ -60,23 +59,19 @@ class GraphServer:
         self._hops = [
             NeighbourSampler(indptr, indices, (fanout,), seed=seed + hop) for hop, fanout in enumerate(fanouts)
         ]
-        self._parts, self._rank, self._asks, self._asked = parts, rank, dict(asks), list(asked)
+        self._parts, self._rank, self._asks = parts, rank, dict(asks)
         self._places = np.full(graph.num_nodes, -1, dtype=np.int32)
         self.traffic = Traffic()
 
-    def serve(self) -> None:
-        """Answers the other servers until all have hung up."""
-        links = list(self._asked)
-        while links:
-            for link in wait(links):
-                assert isinstance(link, Connection)
-                try:
-                    request = np.frombuffer(link.recv_bytes(), dtype=np.int32)
-                except EOFError:
-                    links.remove(link)
-                    continue
-                (hop, asker, batch), nodes = request[:3].tolist(), request[3:].copy()
-                link.send_bytes(np.concatenate(self._drawn(hop, asker, batch, nodes)))
+    def serve(self, link: Connection) -> None:
+        """Answers the server at the other end of `link` until it has hung up."""
+        while True:
+            try:
+                request = np.frombuffer(link.recv_bytes(), dtype=np.int32)
+            except EOFError:
+                return
+            (hop, asker, batch), nodes = request[:3].tolist(), request[3:].copy()
+            link.send_bytes(np.concatenate(self._drawn(hop, asker, batch, nodes)))
 
     def sample(self, seeds: NDArray[np.int32], batch: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Returns the mini-batch's nodes, int32, the seeds first, and its edges, int32, shape (2, num_edges).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import groupby, islice, product
 
 import numpy as np
@@ -18,6 +18,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
 from a3gnn.runtime.plan import epoch_plan
 from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.volume import batch_volume
 from benchmarks.engine.graphs import spec_of
 from benchmarks.seed_order import proximity
@@ -84,8 +85,7 @@ def comparisons(spec: str, batch_sizes: Sequence[int]) -> Iterator[Hits]:
                 cache_policy=policy,
                 seed_order=order,
             )
-            columns = {field.name: np.array([getattr(config, field.name)]) for field in fields(TrainConfig)}
-            law = batch_volume(columns, Task(fanouts=fanouts), known)
+            law = batch_volume(as_columns([config]), Task(fanouts=fanouts), known)
             ranked = hot if policy == "degree" else None
             found = replay(policy, batches, slots, graph.num_nodes, ranked, warm_up_batches=len(batches) // 2)
             yield Hits(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-import numpy as np
 from rich.table import Table
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.kernels import cut_edges
+from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.volume import kept_edges
 from benchmarks.engine.graphs import spec_of
 from benchmarks.partitioners import PARTITIONERS
@@ -41,8 +41,13 @@ def comparisons(spec: str) -> Iterator[Kept]:
             made = [PARTITIONERS[partitioner](graph, num_parts, seed) for seed in range(rounds)]
             cut = statistics.median(cut_edges(graph.indptr, graph.indices, parts) for parts in made)
             config = TrainConfig(num_partitions=num_parts, partitioner=partitioner)
-            columns = {field.name: np.array([getattr(config, field.name)]) for field in fields(TrainConfig)}
-            yield Kept(spec, num_parts, partitioner, 1 - cut / graph.num_edges, float(kept_edges(columns, known)[0]))
+            yield Kept(
+                spec,
+                num_parts,
+                partitioner,
+                1 - cut / graph.num_edges,
+                float(kept_edges(as_columns([config]), known)[0]),
+            )
 
 
 def tables(rows: Sequence[Kept]) -> list[Table]:

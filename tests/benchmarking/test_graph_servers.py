@@ -1,5 +1,6 @@
 """Servers of parts: together they sample what one process that holds all rows would."""
 
+from collections.abc import Iterator
 from itertools import count
 from multiprocessing import Pipe
 from pathlib import Path
@@ -18,17 +19,25 @@ NUM_PARTS = 3
 
 
 @pytest.fixture
-def served(small_graph: Graph) -> list[GraphServer]:
-    """A server a part of `small_graph`, each answering in a thread; they take all in-neighbours of two hops."""
+def served(small_graph: Graph) -> Iterator[list[GraphServer]]:
+    """A server a part of `small_graph`, each answering the others; they take all in-neighbours of two hops."""
     parts = random_parts(small_graph, NUM_PARTS, 0)
     everyone = range(NUM_PARTS)
     links = {(asker, asked): Pipe() for asker in everyone for asked in everyone if asker != asked}
-    made = []
+    made, answering = [], []
     for rank in everyone:
         asks = {asked: ends[0] for (asker, asked), ends in links.items() if asker == rank}
+        made.append(GraphServer(small_graph, parts, rank, asks, (-1, -1), seed=0))
         answers = [ends[1] for (_, asked), ends in links.items() if asked == rank]
-        made.append(GraphServer(small_graph, parts, rank, asks, answers, (-1, -1), seed=0))
-    return made
+        answering += [Thread(target=made[-1].serve, args=(link,)) for link in answers]
+    for thread in answering:
+        thread.start()
+    yield made
+    for server in made:
+        server.hang_up()
+    for thread in answering:
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def edges(n_id: np.ndarray, sources: np.ndarray, targets: np.ndarray) -> set[tuple[int, int]]:
@@ -37,9 +46,6 @@ def edges(n_id: np.ndarray, sources: np.ndarray, targets: np.ndarray) -> set[tup
 
 
 def test_whole_neighbourhoods_are_those_of_one_process(small_graph: Graph, served: list[GraphServer]) -> None:
-    answering = [Thread(target=server.serve) for server in served]
-    for thread in answering:
-        thread.start()
     alone = NeighbourSampler(small_graph.indptr, small_graph.indices, (-1, -1), seed=0)
     parts = random_parts(small_graph, NUM_PARTS, 0)
     batches = count()
@@ -55,11 +61,6 @@ def test_whole_neighbourhoods_are_those_of_one_process(small_graph: Graph, serve
             assert edges(n_id, sources, targets) == edges(expected.n_id, expected.indices, rows)
             assert len(sources) == expected.num_edges
         assert 0 < server.traffic.remote < server.traffic.expanded
-    for server in served:
-        server.hang_up()
-    for thread in answering:
-        thread.join(10)
-        assert not thread.is_alive()
 
 
 def test_an_epoch_samples_every_train_node_and_counts_what_it_asked(small_folder_graph: Graph, tmp_path: Path) -> None:

@@ -1,30 +1,30 @@
 from __future__ import annotations
 
 from functools import partial
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 from a3gnn.objectives import Limits
 from a3gnn_envs.context import Context
+from benchmarks.toy_problem import ToyProblem
 
 
 @pytest.fixture(scope="session")
-def context(toys: ModuleType) -> Context:
+def context() -> Context:
     """A toy under a limit of 1 GiB, which about a third of its configurations keep."""
-    toy = toys.ToyProblem()
+    toy = ToyProblem()
     space = toy.space()
     return Context(space, partial(toy.predict, space), Limits(host_bytes=2**30), False, toy.features())
 
 
 @pytest.fixture(scope="session")
-def many_contexts(toys: ModuleType) -> list[Context]:
+def many_contexts() -> list[Context]:
     """Eight random toys, each under a limit of its own."""
     random = np.random.default_rng(3)
     contexts = []
     for _ in range(8):
-        toy = toys.ToyProblem.draw(random)
+        toy = ToyProblem.draw(random)
         space = toy.space()
         memory = toy.predict(space, space.sample(200, seed=1)).column("peak_host_bytes", "high")
         limit = Limits(host_bytes=int(np.quantile(memory, random.uniform(0.2, 0.8))))

@@ -2,30 +2,30 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 from a3gnn.objectives import Limits, Priority
 from a3gnn.search.problem import Problem
+from benchmarks.toy_problem import ToyProblem
 
 
 @pytest.fixture(scope="session")
-def problem(toys: ModuleType) -> Problem:
+def problem() -> Problem:
     """7,560 configurations under a limit of 1 GiB, which about a third of them keep."""
-    toy = toys.ToyProblem()
+    toy = ToyProblem()
     space = toy.space()
     limits = Limits(host_bytes=2**30)
     return Problem(space, partial(toy.predict, space), limits, Priority.parse("balanced"), False, toy.features())
 
 
 @pytest.fixture(scope="session")
-def small(problem: Problem, toys: ModuleType) -> Problem:
+def small(problem: Problem) -> Problem:
     """The same with most knobs fixed: under 300 configurations, 112 of which run differently."""
     space = problem.space.fix("num_partitions", 1).fix("num_workers", 2).fix("bias_rate", 4.0)
     space = space.restrict("batch_size", 128, 1024)
-    toy = toys.ToyProblem()
+    toy = ToyProblem()
     return dataclasses.replace(problem, space=space, predict=partial(toy.predict, space))
 
 

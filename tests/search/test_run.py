@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from a3gnn.search.problem import ENUMERABLE, Problem
 from a3gnn.search.run import run_search
 from a3gnn_envs.policy import Policy
 from a3gnn_envs.pretraining import train_policy
+from benchmarks.toy_problem import ToyProblem
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +22,9 @@ def policy(problem: Problem) -> Policy:
 
 
 @pytest.fixture(scope="module")
-def endless(toys: ModuleType, problem: Problem) -> Problem:
+def endless(problem: Problem) -> Problem:
     """The fine toy with twice the workers: too large to enumerate."""
-    toy = toys.ToyProblem()
+    toy = ToyProblem()
     knobs = toy.space(fine=True).to_dict()
     space = problem.space.from_dict(knobs | {"num_workers": list(range(1, 17))})
     assert space.size > ENUMERABLE

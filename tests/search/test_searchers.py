@@ -20,7 +20,7 @@ from a3gnn.search.searcher import ENGINES, make_searcher
 _IN_ANOTHER_PROCESS = """
 import json, sys
 from functools import partial
-from toy_problem import ToyProblem
+from benchmarks.toy_problem import ToyProblem
 from a3gnn.objectives import Limits, Priority
 from a3gnn.search.problem import Problem
 from a3gnn.search.searcher import make_searcher
@@ -55,7 +55,7 @@ def asked_rows(engine: str, problem: Problem, seed: int, batches: int = 3, batch
 def elsewhere() -> dict[str, list[list[int]]]:
     """What each engine asks for in another process."""
     root = Path(__file__).parents[2]
-    path = ":".join(map(str, (root, root / "surrogate", root / "envs", root / "benchmarks")))
+    path = ":".join(map(str, (root, root / "surrogate", root / "envs")))
     command = [sys.executable, "-c", _IN_ANOTHER_PROCESS, *ENGINES]
     done = subprocess.run(command, env={"PYTHONPATH": path}, check=True, capture_output=True, text=True)
     answers: dict[str, list[list[int]]] = json.loads(done.stdout)

@@ -11,7 +11,7 @@ import pytest
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import Task, TrainConfig
 from a3gnn.hardware import Hardware, HardwareLimits
-from a3gnn.measurement import Measurement, Metrics, StageSeconds
+from a3gnn.measurement import Measurement, Metrics, StageSeconds, default_accuracy_epochs
 from a3gnn.seeding import generator
 from a3gnn.space import SearchSpace
 
@@ -127,9 +127,11 @@ def _truth(config: TrainConfig, graph: GraphCharacteristics, machine: Hardware, 
     else:
         host += config.cache_bytes + activations * allocator
     skew = p * (1 - p) * (g - 1) / (1 + p * (g - 1))
-    drop = fragility * (
-        0.03 * skew + 0.02 * (1 - local) + 0.15 * (seeds - min(1024, graph.num_train)) / graph.num_train
-    )
+    epochs = default_accuracy_epochs(graph)
+    steps, default_steps = epochs * graph.num_train / seeds, epochs * max(graph.num_train / 1024, 1.0)
+    together = {"metis": 0.8, "blocks": 0.5, "random": 0.0}[config.partitioner]
+    drift = graph.homophily * together * (1 - 1 / config.num_partitions)
+    drop = fragility * (0.03 * skew + 0.12 * drift + 0.15 * (steps**-0.5 - default_steps**-0.5))
     accuracy = 0.5 + 0.45 * graph.homophily - drop + 0.002 * noise.standard_normal()
     memory = math.exp(0.02 * noise.standard_normal())
     return Metrics(
@@ -139,7 +141,7 @@ def _truth(config: TrainConfig, graph: GraphCharacteristics, machine: Hardware, 
         resident_file_bytes=0,
         test_accuracy=accuracy,
         val_accuracy=accuracy,
-        accuracy_epochs=5,
+        accuracy_epochs=epochs,
         timed_batches=20,
         batches_per_epoch=math.ceil(graph.num_train / seeds),
         epoch_overhead_s=0.005,

@@ -79,7 +79,7 @@ def test_other_features_are_refused(saved):
 
 
 def test_a_truncated_booster_is_refused(saved):
-    booster = saved / "throughput_epochs_per_s.ubj"
+    booster = min(saved.glob("*.ubj"))
     booster.write_bytes(booster.read_bytes()[:100])
     with pytest.raises(StoreError, match="damaged"):
         Surrogate.load(saved)
