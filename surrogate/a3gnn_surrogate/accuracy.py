@@ -13,36 +13,42 @@ from a3gnn_surrogate.volume import BatchVolume
 
 Array = NDArray[np.float64]
 
-#: Loss at full skew of the draws, and how density heals it; degree 10 is the unit of density.
-_SKEW_LOSS, _DENSITY_EXPONENT, _UNIT_DEGREE = 0.02, 0.3, 10.0
+#: Loss at full skew of the draws after one epoch, and how density heals it; degree 10 is the unit of density.
+_SKEW_LOSS, _DENSITY_EXPONENT, _UNIT_DEGREE = 0.08, 0.3, 10.0
+#: Loss of mini-batches whose seeds lie close together after one epoch, where neighbours are of one label.
+_PROXIMITY_LOSS = 0.1
+#: How both fall with the epochs of a trial.
+_EPOCHS_EXPONENT = 0.7
 #: Loss of a graph that has lost all its edges, and of one whose parts are communities of a label each, which are
 #: trained in turn: the last one of an epoch is remembered best.
 _LOST_EDGES_LOSS, _DRIFT_LOSS = 0.01, 0.12
 #: Loss of a trial of a single step; it falls with the root of their number: few steps leave a model undertrained.
-_SINGLE_STEP_LOSS = 0.15
-#: Loss of mini-batches whose seeds lie close together.
-_PROXIMITY_LOSS = 0.006
+_SINGLE_STEP_LOSS = 0.25
 
 
 def accuracy_drop(columns: Columns, volume: BatchVolume, graph: GraphCharacteristics) -> Array:
     """Returns by how much test accuracy falls below the default's, in [0, 1] units, float64, shape (n_configs,).
 
-    a TV(g, p) density^-b + d (1 - kept) + e (kept - 1 / parts) (h - 1 / classes), TV = p (1 - p) (g - 1) / (1 + p
-    (g - 1)), h homophily: parts that keep more edges than random ones lose fewer, but their labels differ more. A
-    constant is added for seeds by proximity, and a term for the steps of a trial, which is negative where there are
-    more than the default's; the sum is 0 for the default configuration.
+    With h the homophily beyond chance and E the epochs of a trial, the sum of
+
+    * (a TV(g, p) density^-b + c h near) E^-n, TV = p (1 - p) (g - 1) / (1 + p (g - 1)), near 1 for seeds by proximity;
+    * d (1 - kept) + e h (kept - 1 / parts): parts that keep more edges than random ones differ more in their labels;
+    * a term for the steps of a trial, negative where there are more than the default's.
+
+    It is 0 for the default configuration.
     """
     p, g = volume.cached_mass, columns["bias_rate"]
+    epochs = default_accuracy_epochs(graph)
+    alike = max(graph.homophily - 1 / max(graph.num_classes, 1), 0.0)
     skew = p * (1 - p) * (g - 1) / (1 + p * (g - 1))
     density = max(graph.mean_degree, 1.0) / _UNIT_DEGREE
+    near = np.where(columns["seed_order"] == "proximity", alike, 0.0)
+    uneven = (_SKEW_LOSS * skew * density**-_DENSITY_EXPONENT + _PROXIMITY_LOSS * near) * epochs**-_EPOCHS_EXPONENT
     kept, parts = volume.kept_edges, np.maximum(columns["num_partitions"], 1)
-    alike = max(graph.homophily - 1 / max(graph.num_classes, 1), 0.0)
     apart = _LOST_EDGES_LOSS * (1 - kept) + _DRIFT_LOSS * alike * (kept - 1 / parts)
-    near = np.where(columns["seed_order"] == "proximity", _PROXIMITY_LOSS, 0.0)
-    epochs = default_accuracy_epochs(graph)
     steps, default_steps = epochs * volume.steps, epochs * np.ceil(graph.num_train / default_seeds(graph))
     undertrained = _SINGLE_STEP_LOSS * (steps**-0.5 - max(default_steps, 1.0) ** -0.5)
-    return np.asarray(_SKEW_LOSS * skew * density**-_DENSITY_EXPONENT + apart + near + undertrained)
+    return np.asarray(uneven + apart + undertrained)
 
 
 def default_seeds(graph: GraphCharacteristics) -> int:
