@@ -51,12 +51,10 @@ def replaced_hit_rate(
     # LFU holds on to what other components needed before.
     near = (columns["seed_order"][at] == "proximity") & (policy != "lfu")
     room = np.minimum(rows * np.where(near, _reach(columns["batch_size"][at], graph), 1.0), nodes.sum(axis=1))
-    needed = np.clip(met / np.maximum(nodes, 1e-9), 0.0, 1.0 - 1e-9)
-    batch = np.maximum(met.sum(axis=1), 1e-9)
-    by_arrival, by_use = (
-        (met * _held(needed, nodes, room, recent=recent)).sum(axis=1) / batch for recent in (False, True)
-    )
-    by_use = by_arrival + np.clip(rows / batch - _RECENT_FROM, 0.0, 1.0) * (by_use - by_arrival)
+    by_arrival = _hit_rate(met, nodes, room, recent=False)
+    by_use, used = by_arrival.copy(), policy != "fifo"
+    known = np.clip(rows / np.maximum(met.sum(axis=1), 1e-9) - _RECENT_FROM, 0.0, 1.0)[used]
+    by_use[used] += known * (_hit_rate(met[used], nodes[used], room[used], recent=True) - by_use[used])
     result[at] = np.select(
         [policy == "fifo", policy == "lfu", policy == "auto"],
         [by_arrival, (static + by_use) / 2, np.maximum(static, by_use)],
@@ -72,14 +70,16 @@ def _reach(batch_size: Array, graph: GraphCharacteristics) -> Array:
     return np.asarray(_PROXIMITY_REACH / np.maximum(in_reach, 1e-9))
 
 
-def _held(needed: Array, nodes: Array, room: Array, *, recent: bool) -> Array:
-    """Returns the probability that each node is held, by bisection of log(1 + T)."""
+def _hit_rate(met: Array, nodes: Array, room: Array, *, recent: bool) -> Array:
+    """Returns Che's hit rate of LRU (`recent`) or FIFO, shape (n_configs,): T is found by bisection of log(1 + T)."""
+    needed = np.clip(met / np.maximum(nodes, 1e-9), 0.0, 1.0 - 1e-9)
     low, high = np.zeros(len(room)), np.full(len(room), np.log1p(_LONGEST_STAY))
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         too_long = (nodes * _held_after(needed, np.expm1(middle), recent=recent)).sum(axis=1) > room
         low, high = np.where(too_long, low, middle), np.where(too_long, middle, high)
-    return _held_after(needed, np.expm1(low), recent=recent)
+    held = _held_after(needed, np.expm1(low), recent=recent)
+    return np.asarray((met * held).sum(axis=1) / np.maximum(met.sum(axis=1), 1e-9))
 
 
 def _held_after(needed: Array, stay: Array, *, recent: bool) -> Array:
