@@ -8,6 +8,7 @@ from a3gnn.config import CACHE_POLICIES, STATIC_POLICIES, TrainConfig
 from a3gnn.features.cache import cached_nodes
 from a3gnn.features.policies import auto
 from a3gnn.features.policies.auto import Place, RowSeconds, choose_policy, row_seconds, trial_batches
+from a3gnn.features.policies.replay import replay
 from a3gnn.features.rows import rows_of
 from a3gnn.features.store import open_features
 from a3gnn.graphs.graph import Graph
@@ -25,10 +26,11 @@ def windows(num_nodes: int, width: int) -> list[np.ndarray]:
 
 @pytest.fixture
 def costs(monkeypatch: pytest.MonkeyPatch):
-    """Sets what a row takes to read, in nanoseconds: which machine the test runs on is then of no matter."""
+    """Sets what a row takes to read, in nanoseconds, and look-ups to nothing: no clock of the machine is asked."""
 
     def set_costs(base: float, cache: float) -> None:
         monkeypatch.setattr(auto, "row_seconds", lambda batches, place: RowSeconds(base * 1e-9, cache * 1e-9))
+        monkeypatch.setattr(auto, "replay", lambda *given, **named: replay(*given, **named)._replace(overhead_ms=0.0))
 
     return set_costs
 
