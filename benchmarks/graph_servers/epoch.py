@@ -94,7 +94,7 @@ def _told(controls: Sequence[Connection], what: str) -> Iterator[Any]:
 
 @contextmanager
 def _servers(work: Work) -> Iterator[list[Connection]]:
-    """Starts the servers, and yields a link to each once all are ready."""
+    """Starts the servers, and yields a link to each."""
     context, everyone = multiprocessing.get_context("spawn"), range(work.num_parts)
     with ExitStack() as ends:
 
@@ -114,11 +114,8 @@ def _servers(work: Work) -> Iterator[list[Connection]]:
         # Ends left open here would keep a server from noticing that another is gone.
         for end in (*(end for link in links.values() for end in link), *(theirs for _, theirs in controls)):
             end.close()
-        mine = [ours for ours, _ in controls]
         try:
-            for control in mine:
-                control.recv()
-            yield mine
+            yield [ours for ours, _ in controls]
         finally:
             for process in processes:
                 process.join(_PATIENCE_S)
@@ -133,7 +130,6 @@ def _serve(work: Work, rank: int, asks: dict[int, Connection], asked: list[Conne
     answering = [Thread(target=server.serve, args=(link,)) for link in asked]
     for thread in answering:
         thread.start()
-    control.send("ready")
     control.recv()
     for batch in plan[:1]:
         server.sample(batch.seeds, batch.index)
