@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import groupby
+from time import perf_counter
 from types import TracebackType
 from typing import Self
 from weakref import WeakSet
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from a3gnn import team
 from a3gnn.config import Resources, TrainConfig
 from a3gnn.errors import DeviceError, UsageError
 from a3gnn.features.aggregate import Aggregator, input_width
@@ -30,7 +32,7 @@ from a3gnn.runtime.overlap import ordered_map
 from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.runtime.stages import Sampled, Sampler, Stages
-from a3gnn.runtime.turns import Cores, Turns
+from a3gnn.runtime.turns import Turns
 from a3gnn.sampling.sampler import NeighbourSampler
 
 # Partitions are a property of the graph: runs of any seed share the stored ones.
@@ -108,7 +110,7 @@ class Pipeline:
         buffers = BufferPool(width) if on_host else None
         lends = not reuse_buffers
         self._stages = Stages(sampler, self.store, graph.labels, device, buffers, lends=lends, aggregator=aggregator)
-        self._turns = Turns()
+        self._turns = Turns(config.num_workers)
         resources = self._config.resources if resources is None else resources
         self.isolation: Isolation | None = None
         if resources != "free":
@@ -175,21 +177,23 @@ class Pipeline:
     def _overlapped(
         self, work: Callable[[PlannedBatch], MiniBatch | Sampled], planned: Iterable[PlannedBatch]
     ) -> Generator[MiniBatch, None, None]:
-        cores, stages = Cores(self._turns), self._stages
+        stages, turns = self._stages, self._turns
 
-        def on_worker(batch: PlannedBatch) -> MiniBatch | Sampled:
-            with cores.at_work():
+        def on_worker(due: tuple[PlannedBatch, bool]) -> MiniBatch | Sampled:
+            batch, beside_training = due
+            with team.limited(1 if beside_training else team.usable_cores()):
                 return work(batch)
 
+        due = ((batch, turns.together) for batch in planned)
         # A traceback keeps this frame, and so the workers, unless they are closed here.
-        with closing(ordered_map(on_worker, planned, self._config.num_workers)) as results:
-            try:
-                for result in results:
-                    cores.take()
-                    yield stages.gather(result) if isinstance(result, Sampled) else result
-                    cores.next()
-            finally:
-                cores.leave()
+        with closing(ordered_map(on_worker, due, self._config.num_workers, lambda: turns.together)) as results:
+            last: float | None = None
+            for result in results:
+                yield stages.gather(result) if isinstance(result, Sampled) else result
+                now = perf_counter()
+                if last is not None:
+                    turns.count(now - last)
+                last = now
 
     def _proximity(self, graph: Graph, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ProximityOrder | None:
         if self._config.seed_order == "random":
