@@ -51,8 +51,9 @@ class Loader:
         transform: Called with each `Data`; what it returns is given instead.
         seed: Decides order and neighbours, whatever torch's own generator holds.
         device: Where the mini-batches' tensors lie: cpu or cuda.
-        adjs: Whether each `Data` also has `adjs`: every layer's adjacency, input layer first, sparse CSR, shape
-            (num_dst, num_src). PyG's convolutions take `conv((x, x[: adj.size(0)]), adj)`, and are faster by it.
+        adjs: Whether each `Data` also has `adjs`: every layer's adjacency, input layer first, sparse CSR with int64
+            indices, shape (num_dst, num_src). PyG's convolutions take `conv((x, x[: adj.size(0)]), adj)`, and are
+            faster by it.
         config: The other knobs.
         others: Of NeighborLoader; those that ask for what is not supported are refused.
 
