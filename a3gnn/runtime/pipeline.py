@@ -107,7 +107,9 @@ class Pipeline:
         on_host = not self.store.is_sparse and device == "cpu"
         aggregator = aggregator if self.store.can_aggregate else None
         width = input_width(aggregator, graph.num_features)
-        buffers = BufferPool(width) if on_host else None
+        workers = 0 if config.parallel_mode == "sequential" else config.num_workers
+        # What one epoch has out at once: each worker's mini-batch, the caller's, and the one that it has yet to drop.
+        buffers = BufferPool(width, spare=workers + 2) if on_host else None
         lends = not reuse_buffers
         self._stages = Stages(sampler, self.store, graph.labels, device, buffers, lends=lends, aggregator=aggregator)
         self._turns = Turns(config.num_workers)

@@ -238,3 +238,14 @@ def test_features_that_are_kept_are_never_overwritten_and_others_memory_comes_ba
     assert len(addresses) < len(loader) / 2
     for x, n_id in kept:
         assert np.array_equal(x.numpy(), small_graph.features.array[n_id.numpy()])
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_memory_of_batches_that_were_all_held_is_freed_with_them(num_workers: int, small_graph: Graph) -> None:
+    loader = Loader(small_graph, [5, 4], batch_size=32, num_workers=num_workers)
+    batches = list(loader)
+    largest, count = max(batch.x.untyped_storage().nbytes() for batch in batches), len(batches)
+    assert count > 40
+    del batches
+    kept = sum(buffer.nbytes for buffer in loader._pipeline._stages._buffers._free)
+    assert 0 < kept <= (num_workers + 2) * 1.2 * largest
