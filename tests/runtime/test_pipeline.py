@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from a3gnn import team
 from a3gnn.config import CACHE_POLICIES, PARALLEL_MODES, CachePolicy, Partitioner, TrainConfig
 from a3gnn.errors import DeviceError, UsageError
 from a3gnn.features.aggregate import Aggregator
@@ -13,7 +12,6 @@ from a3gnn.features.host import HostFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition
 from a3gnn.runtime.pipeline import Pipeline
-from a3gnn.runtime.stages import Stages
 from tests.runtime.batches import content
 
 FANOUTS = (5, 4)
@@ -121,28 +119,6 @@ def test_batches_are_the_same_whether_workers_take_turns(turns: bool, small_grap
             # Left early, twice at once: nobody waits for the other.
             one, other = pipeline.epoch(0), pipeline.epoch(0)
             assert content(next(one)) == content(next(other))
-
-
-@pytest.mark.parametrize("together", [True, False])
-@pytest.mark.parametrize("mode", ["mode1", "mode2"])
-def test_workers_have_all_threads_where_they_take_turns(
-    mode: str, together: bool, small_graph: Graph, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sample, sizes = Stages.sample, []
-
-    def sample_and_tell(self, epoch, planned):
-        sizes.append(team.size())
-        return sample(self, epoch, planned)
-
-    monkeypatch.setattr(Stages, "sample", sample_and_tell)
-    with Pipeline(small_graph, config_of(small_graph, parallel_mode=mode), FANOUTS, seed=7) as pipeline:
-        pipeline._turns.together = together
-        for batch in pipeline.epoch(0):
-            begun = len(sizes)
-            if batch.index == 3:
-                break
-    assert set(sizes) == {1 if together else team.usable_cores()}
-    assert begun <= 5 if together else begun == 4
 
 
 @pytest.mark.parametrize("mode", PARALLEL_MODES)
