@@ -69,11 +69,18 @@ def train(
         host_memory_limit = request.tuned.limits.host_bytes
     folder = RunFolder(default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    interrupt = Interrupt()
     with Trainer(
-        graph, config, task, device=device, scratch=folder.path, host_memory_limit=host_memory_limit
+        graph,
+        config,
+        task,
+        device=device,
+        scratch=folder.path,
+        host_memory_limit=host_memory_limit,
+        on_chunk=interrupt.check,
     ) as trainer:
         done = folder.begin(trainer, identity(graph, config, task))
-        _run(trainer, folder, done, epochs=epochs, patience=patience, progress=progress, notify=notify)
+        _run(trainer, folder, done, interrupt, epochs=epochs, patience=patience, progress=progress, notify=notify)
         result = _result(trainer, done, request, folder.path, perf_counter() - begin)
         folder.finish(result.to_dict())
     return result
@@ -83,18 +90,22 @@ def _run(
     trainer: Trainer,
     folder: RunFolder,
     done: Progress,
+    interrupt: Interrupt,
     *,
     epochs: int,
     patience: int | None,
     progress: bool,
     notify: Callable[[str], None],
 ) -> None:
-    """Trains to the end; whatever stops it at a mini-batch's end leaves a checkpoint and a message how to go on."""
+    """Trains to the end; what stops it after a mini-batch, or between chunks of evaluation, leaves a checkpoint.
+
+    The error says how to go on.
+    """
     from a3gnn.training.progress_bar import ProgressBar
 
     told: set[str] = set()
 
-    with Interrupt() as interrupt, ProgressBar(trainer.batches_per_epoch, epochs, shown=progress) as bar:
+    with interrupt, ProgressBar(trainer.batches_per_epoch, epochs, shown=progress) as bar:
 
         def on_step(step: Step) -> None:
             bar.advance(step)

@@ -13,6 +13,7 @@ from torch_geometric.nn.models import GraphSAGE
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
 from a3gnn.training.checkpoint import save
+from a3gnn.training.inference import Inference
 from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
@@ -100,6 +101,28 @@ def test_ctrl_c_keeps_every_mini_batch(after, whole_run, small_folder_graph, tas
     train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
     assert len(trained) == len(set(trained))
     assert_same_run(out, whole_run)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn"])
+def test_ctrl_c_in_an_evaluation_stops_it_at_the_next_chunk(model, small_folder_graph, task, tmp_path, monkeypatch):
+    task = dataclasses.replace(task, model=model)
+    train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "whole")
+    chunks, chunk = [], Inference._block
+
+    def interrupt_the_third(self, *arguments):
+        chunks.append(len(arguments[2]))
+        if len(chunks) == 3:  # the hidden layer's, in the second epoch
+            os.kill(os.getpid(), signal.SIGINT)
+        return chunk(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Inference, "_block", interrupt_the_third)
+        with pytest.raises(KeyboardInterrupt, match=r"is saved after 1 epochs and .* --resume goes on from there"):
+            train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "cut")
+    assert len(chunks) == 3
+    assert len(lines(tmp_path / "cut")) == 1
+    train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "cut", resume=True)
+    assert_same_run(tmp_path / "cut", tmp_path / "whole")
 
 
 def test_a_run_killed_without_warning_goes_on_from_its_checkpoint(whole_run, small_folder_graph, task, tmp_path):
