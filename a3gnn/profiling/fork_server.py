@@ -24,6 +24,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from a3gnn import wait_policy
+
 #: What every trial imports.
 PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial", "a3gnn.profiling.limits")
 COMPILED = ("a3gnn.sampling.sampler", "a3gnn.features.store", "a3gnn.training.layers.kernels")
@@ -34,6 +36,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> NoReturn:
     """Serves until stdin is closed."""
+    wait_policy.adopt()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wake, wake_write = os.pipe()
     os.set_blocking(wake_write, False)

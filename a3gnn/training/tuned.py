@@ -34,6 +34,7 @@ class TunedConfig:
         default: What the default configuration reached, or why not; None if it was not measured.
         seeds: The seeds used, by what they decide.
         versions: Versions of the packages that decide results.
+        wait_policy: How OpenMP's threads waited in trials, as `a3gnn.wait_policy` names it; None in files from before.
     """
 
     config: TrainConfig
@@ -47,6 +48,7 @@ class TunedConfig:
     default: Metrics | Failure | None = None
     seeds: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    wait_policy: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of tuned.json."""
@@ -62,6 +64,7 @@ class TunedConfig:
             "default": None if self.default is None else self.default.to_dict(),
             "seeds": dict(self.seeds),
             "versions": dict(self.versions),
+            "wait_policy": self.wait_policy,
         }
 
     @classmethod
@@ -86,6 +89,7 @@ class TunedConfig:
             default=_outcome(fields["default"]),
             seeds=fields.get("seeds", {}),
             versions=fields.get("versions", {}),
+            wait_policy=fields.get("wait_policy"),
         )
 
     def write(self, path: str | Path) -> None:

@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 from pathlib import Path
 
-from a3gnn import __version__
+from a3gnn import __version__, wait_policy
 from a3gnn.config import TrainConfig
 from a3gnn.report.text import describe_config, describe_metrics
 from a3gnn.training.tuned import TunedConfig
@@ -34,6 +34,7 @@ def finish(campaign: Campaign, choice: Choice, folder: Path, seconds: float) -> 
         default=default.measurement.outcome if default else None,
         seeds={"tune": campaign.request.seed, "task": campaign.request.task.seed},
         versions=_versions(),
+        wait_policy=wait_policy.of_trials(),
     )
     result = TuneResult(
         folder, tuned, campaign.findings.front(config), _summary(campaign), campaign.budget.probes, seconds

@@ -14,6 +14,7 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
 from a3gnn.training.checkpoint import save
 from a3gnn.training.inference import Inference
+from a3gnn.training.request import TrainRequest
 from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
@@ -217,6 +218,27 @@ def test_another_graph_or_machine_is_said_and_runs(write_tuned, tiny_graph, tmp_
     assert result.epochs == 1
     assert "tuned for the graph" in said[0]
     assert "tuned on another machine (Another CPU, 64 cores" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("tuned", "here", "said"),
+    [
+        ("PASSIVE", None, "measured with OMP_WAIT_POLICY=PASSIVE, this process has no OMP_WAIT_POLICY"),
+        ("PASSIVE", "active", "measured with OMP_WAIT_POLICY=PASSIVE, this process has OMP_WAIT_POLICY=ACTIVE"),
+        ("", "PASSIVE", "measured with no OMP_WAIT_POLICY (OpenMP's own), this process has OMP_WAIT_POLICY=PASSIVE"),
+        ("PASSIVE", "passive", None),
+        ("", None, None),
+        (None, "ACTIVE", None),
+    ],
+)
+def test_another_wait_policy_than_the_tunes_is_said(tuned, here, said, write_tuned, tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if here is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", here)
+    lines: list[str] = []
+    TrainRequest.of(write_tuned(wait_policy=tuned), None, None, lines.append)
+    assert len(lines) == (said is not None)
+    assert said is None or said in lines[0]
 
 
 def test_a_dataset_must_come_from_somewhere():
