@@ -12,12 +12,11 @@ from typing import Self
 from weakref import WeakSet
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from a3gnn import team
 from a3gnn.config import Resources, TrainConfig
-from a3gnn.errors import DeviceError, UsageError
+from a3gnn.errors import UsageError
 from a3gnn.features.aggregate import Aggregator, input_width
 from a3gnn.features.result import FeatureStore
 from a3gnn.features.store import open_features
@@ -28,6 +27,7 @@ from a3gnn.runtime.allocation.isolation import Isolation
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.buffers import BufferPool
 from a3gnn.runtime.device_sampler import DeviceSampler
+from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.overlap import ordered_map
 from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.runtime.proximity import ProximityOrder
@@ -70,7 +70,7 @@ class Pipeline:
 
     Raises:
         DeviceError: A device is asked for that is not there.
-        UsageError: The seeds are to keep their order and to be ordered by proximity.
+        UsageError: The device is of another kind, or the seeds are to keep their order and to be ordered by proximity.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Pipeline:
         aggregator: Aggregator | None = None,
         resources: Resources | Allocation | None = None,
     ) -> None:
-        _check_devices(config, device)
+        device = checked_device(device, config.sampling_device)
         self._config = config.canonical()
         self._seed = seed
         self._shuffle = shuffle
@@ -227,10 +227,3 @@ class Pipeline:
         if self._config.sampling_device == "cuda":
             make = partial(DeviceSampler, device="cuda")
         return make(indptr, indices, fanouts, seed=self._seed, bias_rate=self._config.bias_rate, cached=cached)
-
-
-def _check_devices(config: TrainConfig, device: str) -> None:
-    wanted = {"sampling_device": config.sampling_device, "device": torch.device(device).type}
-    for name, kind in wanted.items():
-        if kind == "cuda" and not torch.cuda.is_available():
-            raise DeviceError(f"{name} is cuda, but torch finds no CUDA device here; use cpu or a machine with a GPU")

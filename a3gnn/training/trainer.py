@@ -32,6 +32,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.graphs.graph import Graph
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.batch import MiniBatch
+from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.seeding import derive
 from a3gnn.training.batch_blocks import blocks_of
@@ -106,7 +107,7 @@ class Trainer:
         self._graph = graph
         self._on_chunk = on_chunk
         self._task = task
-        self._device = torch.device(device)
+        self._device = torch.device(checked_device(device))
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
         self.model = build_model(task, graph.num_features, graph.num_classes).to(self._device)

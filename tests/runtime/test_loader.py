@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GraphSAGE
 
 from a3gnn.config import TrainConfig
-from a3gnn.errors import ConfigError, UsageError
+from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.loader import Loader
 
@@ -199,24 +199,6 @@ def test_input_nodes_can_be_ids_or_a_mask(kind: str, tiny_graph: Graph) -> None:
     assert np.array_equal(seeds, np.sort(ids) if "mask" in kind else ids)
     # As in PyG: a mask's seeds are known by their node ids, those of a list by their places in it.
     assert np.array_equal(given if "mask" in kind else ids[given], seeds)
-
-
-@pytest.mark.parametrize("nodes", [[], [1, 1], [-1], [300], [0.5], [[1]], [True]])
-def test_wrong_input_nodes_are_refused(nodes: list, tiny_graph: Graph) -> None:
-    with pytest.raises(UsageError, match="input_nodes must be"):
-        Loader(tiny_graph, [4], np.array(nodes))
-
-
-@pytest.mark.parametrize("fanouts", [4, "44", {("a", "to", "b"): [4]}, [], [0], [-2]])
-def test_wrong_fanouts_are_refused(fanouts: object, tiny_graph: Graph) -> None:
-    with pytest.raises(UsageError, match=r"num_neighbors must be|fanouts must be"):
-        Loader(tiny_graph, fanouts)
-
-
-@pytest.mark.parametrize(("name", "value"), [("batch_size", 0), ("num_workers", -1)])
-def test_wrong_sizes_are_refused(name: str, value: int, tiny_graph: Graph) -> None:
-    with pytest.raises(ConfigError, match=f"{name} must be"):
-        Loader(tiny_graph, [4], **{name: value})
 
 
 @pytest.mark.gpu
