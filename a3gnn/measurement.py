@@ -143,7 +143,7 @@ class Measurement:
         hardware: On which machine.
         outcome: What it reached, or why it did not.
         accuracy_budget: Epochs that the trial was asked to train for its accuracy.
-        seconds: What the trial took, start of its process included.
+        seconds: What the trial took, start of its process included, waiting for the machine to be free left out.
         version: `MEASUREMENT_VERSION` when it was made.
         created: When, ISO 8601, UTC.
     """

@@ -13,6 +13,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
+from a3gnn.profiling.machine_turn import seconds_waited
 from a3gnn.profiling.request import Accuracy, TrialPlan, TrialRequest
 from a3gnn.profiling.store import ProfileStore
 
@@ -31,6 +32,7 @@ class Profiler:
         hardware: The machine, from `probe_hardware`.
         plan: How trials are measured, and their limits.
         executor: Where trials run; by default in processes of this machine. One that is given stays open.
+        notify: Takes each line for people.
     """
 
     def __init__(
@@ -41,11 +43,13 @@ class Profiler:
         hardware: Hardware,
         plan: TrialPlan,
         executor: TrialExecutor | None = None,
+        notify: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.store, self.graph, self.task, self.hardware, self.plan = store, graph, task, hardware, plan
         self.characteristics = graph.characteristics()
         self._own = executor is None
-        self._executor = executor if executor is not None else LocalExecutor()
+        self._executor = executor if executor is not None else LocalExecutor(notify)
+        self._notify = notify
         self._accuracies: dict[tuple[object, ...], Accuracy] = {}
         for row in store.rows(
             task=task,
@@ -125,8 +129,9 @@ class Profiler:
             known_accuracy=known_accuracy,
         )
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        started = time.monotonic()
+        started, waited = time.monotonic(), seconds_waited()
         outcome = self._executor.run(request)
+        waited = seconds_waited() - waited
         return Measurement(
             config=config,
             task=self.task,
@@ -134,7 +139,7 @@ class Profiler:
             hardware=self.hardware,
             outcome=outcome,
             accuracy_budget=plan.accuracy_epochs,
-            seconds=time.monotonic() - started,
+            seconds=time.monotonic() - started - waited,
             version=MEASUREMENT_VERSION,
             created=created,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import os
 import signal
 import threading
@@ -143,3 +144,22 @@ def test_a_trial_that_is_killed_has_crashed(executor: LocalExecutor, ask: Ask) -
     assert isinstance(found, Failure)
     assert found.kind is FailureKind.CRASHED
     assert "SIGKILL" in found.detail
+
+
+def test_a_trial_waits_for_the_machine_before_its_timeout_begins(
+    executor: LocalExecutor, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A3GNN_MACHINE_LOCK", str(tmp_path / "lock"))
+    lines: list[str] = []
+    with (tmp_path / "lock").open("w") as other:  # a lock is its open file's: this one is another process'
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        def give_back(line: str) -> None:
+            lines.append(line)
+            time.sleep(0.5)
+            fcntl.flock(other, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(executor, "_notify", give_back)
+        found = executor.run(ask(timeout_s=60.0))
+    assert isinstance(found, Metrics), found
+    assert [line.startswith("waiting for another trial") for line in lines] == [True]
