@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from types import TracebackType
@@ -142,6 +143,7 @@ class Profiler:
             seconds=time.monotonic() - started - waited,
             version=MEASUREMENT_VERSION,
             created=created,
+            id=uuid.uuid4().hex,
         )
 
     def _run(self, config: TrainConfig) -> Measurement:

@@ -12,7 +12,7 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import StoreError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
-from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
+from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics, distinct
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.replay import Replay
@@ -76,6 +76,16 @@ def test_a_rerun_serves_what_is_stored(
     with profiler(replayed) as third:
         request = TrialRequest(CONFIG, TASK, third.characteristics, "", third.hardware, PLAN)
     assert replayed.run(request) == found.outcome
+
+
+def test_a_served_row_is_known_by_its_id_and_a_repetition_has_its_own(
+    profiler: Callable[..., Profiler], metrics: Metrics, store: ProfileStore
+) -> None:
+    first = profiler(Recorder(metrics))
+    measured = first.measure(CONFIG)
+    served = profiler(Recorder(AssertionError("must not run"))).measure(CONFIG)
+    repeated = first.repeat(CONFIG)
+    assert distinct([measured, served, repeated, *store.rows()]) == [measured, repeated]
 
 
 def test_a_known_accuracy_travels_with_the_request(profiler: Callable[..., Profiler], metrics: Metrics) -> None:
