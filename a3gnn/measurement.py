@@ -119,12 +119,21 @@ class Failure:
         detail: What happened, for people: the error and its traceback's end.
         peak_host_bytes: Peak until then.
         limit: The limit that it passed (bytes or seconds, by `kind`), or 0.
+        tries: How often the trial was tried.
+        taken_over_from: Id of the measurement whose partitioning failed for this trial too, or "".
     """
 
     kind: FailureKind
     detail: str
     peak_host_bytes: int = 0
     limit: float = 0.0
+    tries: int = 1
+    taken_over_from: str = ""
+
+    @property
+    def transient(self) -> bool:
+        """Whether another try may end otherwise: a crash, or memory that ran out below any limit of the trial's own."""
+        return self.kind is FailureKind.CRASHED or (self.kind is FailureKind.OUT_OF_MEMORY and not self.limit)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

@@ -73,7 +73,8 @@ class LocalExecutor:
             parts = {"graph_folder": request.graph_folder, "config": request.config.to_dict()}
             outcome = self._run("prepare", parts, request)
             if isinstance(outcome, Failure):
-                return dataclasses.replace(outcome, detail=f"{PARTITIONING}: {outcome.detail}")
+                what = f"{PARTITIONING} by {request.config.partitioner} into {request.config.num_partitions} parts"
+                return dataclasses.replace(outcome, detail=f"{what}: {outcome.detail}")
         with tempfile.TemporaryDirectory(dir=self.worker.folder, ignore_cleanup_errors=True) as scratch:
             outcome = self._run("run_trial", {"request": request.to_dict(), "scratch": scratch}, request)
         if isinstance(outcome, Failure):

@@ -17,7 +17,7 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
-from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
 from a3gnn.profiling.memory import process_tree
 from a3gnn.profiling.request import Accuracy, TrialPlan, TrialRequest
 
@@ -101,6 +101,10 @@ def test_memory_limit(executor: LocalExecutor, ask: Ask) -> None:
     assert (found.kind, found.limit) == (FailureKind.OUT_OF_MEMORY, limit)
     assert found.peak_host_bytes > limit
     assert "passed the limit of 60.0 MiB" in found.detail
+    parts = executor.run(ask(TrainConfig(batch_size=64, num_partitions=3), host_limit_bytes=limit))
+    assert isinstance(parts, Failure)
+    assert (parts.kind, parts.limit) == (FailureKind.OUT_OF_MEMORY, limit)
+    assert parts.detail.startswith(f"{PARTITIONING} by metis into 3 parts: passed the limit of 60.0 MiB")
 
 
 def test_timeout(executor: LocalExecutor, ask: Ask) -> None:
