@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from a3gnn.errors import StoreError
+from a3gnn.profiling.sqlite_files import PATIENCE_SECONDS, make_whole, patiently, write_ahead
 
 #: Version of the tables below; a store of another one is refused.
 STORE_SCHEMA_VERSION = 1
@@ -32,8 +33,6 @@ ROWS = sa.Table(
     sa.Column("payload", sa.Text, nullable=False),
     sa.UniqueConstraint("config", "task", "graph", "hardware", "accuracy_budget", "version"),
 )
-#: Seconds that a writer waits for another one.
-_PATIENCE_SECONDS = 60
 
 
 def open_database(place: str) -> sa.Engine:
@@ -45,19 +44,21 @@ def open_database(place: str) -> sa.Engine:
     url = place if "://" in place else _sqlite_url(Path(place))
     sqlite = url.startswith("sqlite")
     try:
-        engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE_SECONDS} if sqlite else {})
+        engine = _engine(url, sqlite)
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise StoreError(
             f"can't open a profile store at {place!r}: {error}; give a path or an SQLAlchemy URL"
         ) from error
-    if sqlite:
-        sa.event.listen(engine, "connect", _make_crash_safe)
-        sa.event.listen(engine, "begin", _begin)
     try:
-        _check_schema(engine)
+        if sqlite and (file := _plain_file(engine.url)) is not None:
+            make_whole(file, _fill)
+        patiently(lambda: _check_schema(engine))
     except SQLAlchemyError as error:
         engine.dispose()
         raise store_error("open", engine, error) from error
+    except OSError as error:
+        engine.dispose()
+        raise StoreError(f"can't make the profile store {place}: {error}; give another path") from error
     except StoreError:
         engine.dispose()
         raise
@@ -79,12 +80,38 @@ def store_error(verb: str, engine: sa.Engine, error: SQLAlchemyError) -> StoreEr
     )
 
 
+def _engine(url: str, sqlite: bool) -> sa.Engine:
+    engine = sa.create_engine(url, connect_args={"timeout": PATIENCE_SECONDS} if sqlite else {})
+    if sqlite:
+        sa.event.listen(engine, "connect", _make_crash_safe)
+        sa.event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _plain_file(url: sa.URL) -> Path | None:
+    """Returns the file that `url` names, or None for a database in memory and for one with options of its own."""
+    name = url.database or ":memory:"
+    return None if name == ":memory:" or name.startswith("file:") or url.query else Path(name)
+
+
+def _fill(path: Path) -> None:
+    """Makes a store's tables in a new file."""
+    engine = _engine(_sqlite_url(path), sqlite=True)
+    with writing(engine).begin() as connection:
+        _make_tables(connection)
+    engine.dispose()
+
+
+def _make_tables(connection: sa.Connection) -> None:
+    TABLES.create_all(connection)
+    connection.execute(sa.insert(ABOUT).values(schema_version=STORE_SCHEMA_VERSION))
+
+
 def _check_schema(engine: sa.Engine) -> None:
     with writing(engine).begin() as connection:
         names = set(sa.inspect(connection).get_table_names())
         if not names:
-            TABLES.create_all(connection)
-            connection.execute(sa.insert(ABOUT).values(schema_version=STORE_SCHEMA_VERSION))
+            _make_tables(connection)
         elif ABOUT.name not in names:
             raise StoreError(f"{engine.url.database} is a database, but not a profile store; give another path")
         version = connection.execute(sa.select(ABOUT.c.schema_version)).scalar_one()
@@ -108,12 +135,8 @@ def _sqlite_url(path: Path) -> str:
 
 
 def _make_crash_safe(connection: Any, record: object) -> None:
-    """Has SQLite write ahead (readers beside a writer, no torn rows) and reach the disk at every commit."""
     connection.isolation_level = None  # transactions begin in `_begin`, not where the driver thinks fit
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.close()
+    write_ahead(connection)
 
 
 def _begin(connection: sa.Connection) -> None:

@@ -13,7 +13,7 @@ from a3gnn import wait_policy
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import Hardware, HardwareLimits, available_cores, cpu_name, host_memory_bytes
+from a3gnn.hardware import Hardware, HardwareLimits, host_with
 from a3gnn.training.tuned import TunedConfig
 
 
@@ -72,7 +72,7 @@ def _mismatches(tuned: TunedConfig, graph: Graph) -> list[str]:
             "be slower, or take more memory, than what its tune measured"
         )
     here = this_machine(tuned.hardware.limits)
-    if tuned.hardware.fingerprint != here.fingerprint:
+    if not tuned.hardware.may_be(here):
         found.append(
             f"warning: the configuration was tuned on another machine ({_short(tuned.hardware)}), this one is "
             f"{_short(here)}; tune again here for what this machine can do"
@@ -94,15 +94,9 @@ def this_machine(limits: HardwareLimits) -> Hardware:
     """Returns this machine with `limits`, which are not probed; its fingerprint leaves them out."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     device = torch.cuda.get_device_properties(0) if count else None
-    return Hardware(
-        cpu=cpu_name(),
-        num_cores=available_cores(),
-        host_memory_bytes=host_memory_bytes(),
-        device=device.name if device else "",
-        num_devices=count,
-        device_memory_bytes=device.total_memory if device else 0,
-        limits=limits,
-    )
+    if device is None:
+        return host_with(limits)
+    return host_with(limits, device.name, count, device.total_memory)
 
 
 def _short(hardware: Hardware) -> str:

@@ -10,7 +10,8 @@ from a3gnn.errors import unknown_name
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import default_accuracy_epochs
-from a3gnn.profiling.probe import probe_hardware
+from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.profiling.probe import probe_hardware, within_peaks
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.request import TrialPlan
 from a3gnn.profiling.shipped import shipped_measurements
@@ -37,32 +38,33 @@ def open_campaign(
     for note in graph.notes:
         notify(note)
     graph = graph.on_disk()
-    hardware = probe_hardware()
     done = journal.read()
-    probes = sum(probe.reason != "default" for probe in done)
-    budget = Budget(request.budget, sum(probe.measurement.seconds for probe in done), probes)
-    characteristics = graph.characteristics()
-    epochs = request.accuracy_epochs or default_accuracy_epochs(characteristics)
-    notify(_describe(hardware))
-    notify(
-        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features, "
-        f"{characteristics.num_train:,} train seeds; accuracy after {count(epochs, 'epoch')}"
-    )
-    if done:
-        notify(f"resuming after {count(probes, 'probe')}")
-    limits = request.limits(hardware, None)
-    plan = TrialPlan(
-        accuracy_epochs=epochs,
-        timeout_s=_timeout(request.budget),
-        host_limit_bytes=limits.host_bytes,
-        device_limit_bytes=limits.device_bytes,
-    )
-    with (
-        ProfileStore.open(store) as profiles,
-        Profiler(profiles, graph, request.task, hardware, plan) as profiler,
-    ):
+    with ProfileStore.open(store) as profiles, LocalExecutor(notify) as executor:
+        measured = [*profiles.rows(), *(probe.measurement for probe in done)]
+        hardware = within_peaks(probe_hardware(worker=executor.worker, notify=notify), measured, notify)
+        probes = sum(probe.reason != "default" for probe in done)
+        budget = Budget(request.budget, sum(probe.measurement.seconds for probe in done), probes)
+        characteristics = graph.characteristics()
+        epochs = request.accuracy_epochs or default_accuracy_epochs(characteristics)
+        notify(_describe(hardware))
+        notify(
+            f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features, "
+            f"{characteristics.num_train:,} train seeds; accuracy after {count(epochs, 'epoch')}"
+        )
+        if done:
+            notify(f"resuming after {count(probes, 'probe')}")
+        limits = request.limits(hardware, None)
+        plan = TrialPlan(
+            accuracy_epochs=epochs,
+            timeout_s=_timeout(request.budget),
+            host_limit_bytes=limits.host_bytes,
+            device_limit_bytes=limits.device_bytes,
+        )
         corpus = [*shipped_measurements(), *profiles.rows()]
-        yield Campaign(request, characteristics, hardware, profiler, corpus, shipped_policy(), budget, journal, notify)
+        with Profiler(profiles, graph, request.task, hardware, plan, executor, notify) as profiler:
+            yield Campaign(
+                request, characteristics, hardware, profiler, corpus, shipped_policy(), budget, journal, notify
+            )
 
 
 def _timeout(budget: float | int) -> float:

@@ -55,6 +55,14 @@ def test_a_missing_graph_exits_with_one(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_doctor_probes_again_and_shows_what_it_finds() -> None:
+    text = a3gnn("doctor", "--probe").stdout
+    kept = json.loads(Path(text.partition("kept at ")[2].splitlines()[0]).read_text())
+    assert f"this machine, {kept['fingerprint']}, as just measured" in text
+    assert f"instructions: {' '.join(kept['instruction_sets'])}\n" in text
+    assert [line.split()[0] for line in text.splitlines() if line.startswith("  ")] == list(kept["limits"])
+
+
 def test_doctor_names_versions_and_devices() -> None:
     found = json.loads(a3gnn("doctor", "--json").stdout)
     assert found["cores"] >= 1
