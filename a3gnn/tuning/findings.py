@@ -96,12 +96,11 @@ class Findings:
         return hypervolume(minimised_metrics(kept, self._hardware.has_device), first + _REFERENCE_MARGIN)
 
     def row(self, config: TrainConfig) -> Rows | None:
-        """Returns the canonical row of `config`, or None where it lies outside the space."""
+        """Returns the row of `config`, which is canonical, or None where it lies outside the space."""
         try:
-            row: Rows = self.space.canonical(self.space.encode(config)[None])[0]
+            return self.space.encode(config)
         except ConfigError:
             return None
-        return row
 
     def seen(self) -> set[bytes]:
         """Returns the rows that were measured, as bytes."""

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from a3gnn.config import TrainConfig
+from a3gnn.knobs import KNOBS
 from a3gnn.objectives import Priority
 from a3gnn.prediction import Prediction
-from a3gnn.space import KNOBS, SearchSpace
+from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import best_neighbours, choose_probes, scores, unmeasured
 
 
