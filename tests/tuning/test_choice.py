@@ -137,13 +137,15 @@ def test_what_ran_out_of_memory_everywhere_is_tried_once_without_the_limit(quick
 def test_only_the_partitioner_that_failed_is_left_out(quick_tune, formulas) -> None:
     def fails(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
         if request.config.partitioner == "metis" and request.config.num_partitions > 1:
-            return Failure(FailureKind.OUT_OF_MEMORY, f"{PARTITIONING}: passed the limit")
+            limit = float(request.plan.host_limit_bytes or 0)
+            return Failure(FailureKind.OUT_OF_MEMORY, f"{PARTITIONING}: passed the limit", limit=limit)
         return metrics
 
     lines: list[str] = []
     executor = formulas(fails)
     fix = SMALL_SPACE | {"parallel_mode": "sequential", "feature_tier": "ram"}
-    found = quick_tune(executor=executor, fix=fix, budget=12, max_accuracy_drop=100.0, notify=lines.append)
+    options = {"memory_limit": 2**30, "max_accuracy_drop": 100.0, "budget": 12}
+    found = quick_tune(executor=executor, fix=fix, notify=lines.append, **options)
     asked = [request.config for request in executor.ran]
     failed = [config.num_partitions for config in asked if config.partitioner == "metis" and config.num_partitions > 1]
     assert failed
