@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from a3gnn.units import format_size
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -29,3 +31,14 @@ def replacing(path: Path) -> Iterator[Path]:
             if not (draft.is_dir() and path.is_dir() and any(path.iterdir())):
                 raise
             shutil.rmtree(draft)
+
+
+def need_room(folder: Path, needed: int) -> None:
+    """Checks that the disk of `folder` has room for `needed` bytes.
+
+    Raises:
+        OSError: It has not.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OSError(f"{format_size(needed)} are needed, {format_size(free)} are free")
