@@ -31,6 +31,15 @@ def is_converted(path: Path) -> bool:
     return (path / _META).is_file()
 
 
+def is_sound(path: Path) -> bool:
+    """Returns whether `path` is a folder that `read_folder` reads."""
+    try:
+        read_folder(path)
+    except GraphError:
+        return False
+    return True
+
+
 def write_folder(graph: GraphArrays, characteristics: GraphCharacteristics, path: Path) -> None:
     """Writes `graph` to the folder `path`, which must be new, empty, or hold this very graph already.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +15,9 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.cache import cache_root, graph_folder, remember
 from a3gnn.graphs.describe import describe
-from a3gnn.graphs.folder import read_folder, write_folder
-from a3gnn.graphs.load import load_arrays
-from a3gnn.graphs.pyg import from_data
+from a3gnn.graphs.folder import is_sound, read_folder, write_folder
+from a3gnn.graphs.load import as_named, load_arrays
+from a3gnn.graphs.pyg import from_data, left_out
 from a3gnn.graphs.soundness import check_sound
 
 if TYPE_CHECKING:
@@ -52,12 +54,17 @@ class Graph(GraphArrays):
     def from_pyg(cls, data: Data, name: str = "pyg") -> Self:
         """Returns the graph in a PyG `Data` with x, edge_index, y and masks.
 
-        An edge (s, t) makes s an in-neighbour of t, as in PyG's message passing.
+        An edge (s, t) makes s an in-neighbour of t, as in PyG's message passing. Attributes of edges, such as weights,
+        are not used, which a warning and a note say. y are classes: integers, -1 for unlabelled. x of another type than
+        float32 and float16 is stored as float32, which a note says.
 
         Raises:
             GraphError: It breaks a law of graphs.
         """
-        return cls._of_checked(from_data(data, name))
+        graph = cls._of_checked(from_data(data, name))
+        for note in left_out(data):
+            warnings.warn(f"{name}: {note}", stacklevel=2)
+        return graph
 
     def save(self, path: str | Path) -> Self:
         """Writes plain .npy files and meta.json to the folder `path`, and returns the graph opened from it.
@@ -79,10 +86,13 @@ class Graph(GraphArrays):
         if self.folder is not None:
             return self
         root = cache_root(cache)
-        opened = self.save(graph_folder(root, self.fingerprint))
+        folder = graph_folder(root, self.fingerprint)
+        if folder.exists() and not is_sound(folder):
+            shutil.rmtree(folder)
+        write_folder(self, self.characteristics(), folder)
         if self.source is not None:
-            remember(root, self.source, self.fingerprint)
-        return opened
+            remember(root, self.source, self.fingerprint, self.notes)
+        return self._of_checked(as_named(read_folder(folder), self.name, self.notes))
 
     def characteristics(self) -> GraphCharacteristics:
         """Returns what the surrogate knows of the graph; read, not computed, where the folder has it."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from a3gnn.config import Task
-from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.objectives import Priority
 from a3gnn.profiling.hopeless import why_hopeless
 from a3gnn.training.run_folder import default_folder
@@ -21,9 +21,12 @@ from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.session import open_campaign
 from a3gnn.units import parse_duration, parse_size
 
+if TYPE_CHECKING:
+    from a3gnn.graphs.as_graph import GraphLike
+
 
 def tune(
-    dataset: str | Path | Graph,
+    dataset: GraphLike,
     *,
     priority: str | Priority = "throughput",
     memory_limit: str | int | None = None,
@@ -47,7 +50,7 @@ def tune(
     and verifies the choice by a second trial (A3GNN, section III-C). The result's files are in `out`.
 
     Args:
-        dataset: A graph, or what `Graph.load` takes.
+        dataset: A graph, a PyG `Data`, or what `Graph.load` takes.
         priority: throughput, memory, accuracy, balanced, or weights "T,M,A".
         memory_limit: Of the device where there is one, of the host otherwise: bytes, or text such as "4GiB".
         host_memory_limit: Of the host, where there is a device.
@@ -71,9 +74,9 @@ def tune(
         KeyboardInterrupt: By Ctrl-C; the message says how to go on.
     """
     start = time.monotonic()
-    graph = dataset if isinstance(dataset, Graph) else Graph.load(dataset)
+    graph = as_graph(dataset)
     request = TuneRequest(
-        spec=_spec(dataset),
+        spec=spec_of(dataset, graph),
         task=task or Task(),
         priority=priority if isinstance(priority, Priority) else Priority.parse(priority),
         memory_limit=parse_size(memory_limit) if isinstance(memory_limit, str) else memory_limit,
@@ -101,10 +104,3 @@ def tune(
         raise KeyboardInterrupt(
             f"what was measured is kept; the same command with --out {folder} --resume goes on"
         ) from interrupt
-
-
-def _spec(dataset: str | Path | Graph) -> str:
-    """Returns what loads `dataset` again from wherever `tuned.json` is read: files by their whole path."""
-    if isinstance(dataset, Graph):
-        return str(dataset.on_disk().folder)
-    return str(Path(dataset).resolve()) if Path(dataset).exists() else str(dataset)
