@@ -24,6 +24,19 @@ class Size(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class Duration(click.ParamType[float]):
+    """A duration such as 90s, 10min or 30d, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Returns the seconds of `value`."""
+        try:
+            return value if isinstance(value, float) else parse_duration(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
 class Budget(click.ParamType[int | float]):
     """A duration such as 10min, as a float in seconds, or a number of probes, as an int."""
 
@@ -58,5 +71,6 @@ class Fanouts(click.ParamType[tuple[int, ...]]):
 
 MODEL = click.Choice(MODELS)
 SIZE = Size()
+DURATION = Duration()
 BUDGET = Budget()
 FANOUTS = Fanouts()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +19,7 @@ STAMP = "verified.json"
 _VERSION = 1
 #: Times of change advance by the kernel's tick, of at most 10 ms on Linux.
 _TICK_NS = 20_000_000
+_HOUR_S = 3600.0
 
 #: By file, size in bytes and time of change in ns.
 _Files = dict[str, list[int]]
@@ -37,14 +39,18 @@ def verify_once(folder: Path, verify: Callable[[bool], None]) -> None:
         OSError: A file can't be examined.
     """
     files = _files(folder)
-    stamps = [_read(path) for path in _places(folder)]
-    if files in stamps:
-        return
+    stamps = {path: _read(path) for path in _places(folder)}
+    for path, stamp in stamps.items():
+        if stamp == files:
+            _note_use(path)
+            return
     files = _settled(folder, files)
-    verify(any(stamp is not None for stamp in stamps))
+    verify(any(stamp is not None for stamp in stamps.values()))
     for path in _places(folder):
         with suppress(OSError), replacing(path) as draft:
-            draft.write_text(json.dumps({"version": _VERSION, "files": files}), encoding="utf-8")
+            draft.write_text(
+                json.dumps({"version": _VERSION, "folder": str(folder.resolve()), "files": files}), encoding="utf-8"
+            )
             return
 
 
@@ -72,6 +78,13 @@ def _settled(folder: Path, files: _Files) -> _Files:
         time.sleep((_TICK_NS - age) * 1e-9)
         return _files(folder)
     return files
+
+
+def _note_use(stamp: Path) -> None:
+    """Has the time of change of `stamp` say when its folder was last used, to the hour; `a3gnn cache` goes by it."""
+    with suppress(OSError):
+        if time.time() - stamp.stat().st_mtime > _HOUR_S:
+            os.utime(stamp)
 
 
 def _read(path: Path) -> _Files | None:
