@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 #: What every trial imports.
 PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial", "a3gnn.profiling.limits")
-COMPILED = ("a3gnn.sampling.sampler", "a3gnn.features.store", "a3gnn.training.layers.kernels")
+COMPILED = ("a3gnn.sampling.sampler", "a3gnn.features.opening", "a3gnn.training.layers.kernels")
 _STDIN = 0
 _NUMPY_THREADS = "OPENBLAS_NUM_THREADS"
 _PR_SET_PDEATHSIG = 1
