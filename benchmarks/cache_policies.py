@@ -24,15 +24,15 @@ from rich.console import Console
 from rich.table import Table
 
 from a3gnn.config import DYNAMIC_POLICIES, SEED_ORDERS, STATIC_POLICIES
-from a3gnn.features.cache import expected_access
-from a3gnn.features.policies.dynamic import DynamicCache
-from a3gnn.features.policies.presample import most_needed_first
-from a3gnn.features.policies.replay import replay
-from a3gnn.features.policies.slot_map import SlotMap
-from a3gnn.features.policies.static import StaticCache
-from a3gnn.features.rows import DenseRows
-from a3gnn.features.store import warm_up
-from a3gnn.features.table import RowTable
+from a3gnn.features.caches.dynamic import DynamicCache
+from a3gnn.features.caches.presample import most_needed_first
+from a3gnn.features.caches.ranking import expected_access
+from a3gnn.features.caches.replay import replay
+from a3gnn.features.caches.slot_map import SlotMap
+from a3gnn.features.caches.static import StaticCache
+from a3gnn.features.opening import warm_up
+from a3gnn.features.rows.stored import DenseRows
+from a3gnn.features.rows.table import RowTable
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
 from a3gnn.runtime.plan import PlannedBatch, epoch_plan
@@ -124,7 +124,7 @@ def measured(work: Work, order: str, policy: str, share: float) -> tuple[float, 
     whole, before = RowTable.of(work.rows.array), cache.stats
     for index, ids in enumerate(batches):
         before = cache.stats if index == warm else before
-        with cache.serving(ids, RowTable(whole.addresses[ids], whole.stored, whole.owners)):
+        with cache.serving(ids, RowTable(whole.addresses[ids], whole.row_like, whole.owners)):
             pass
     after = cache.stats
     hits, misses = after.hits - before.hits, after.misses - before.misses

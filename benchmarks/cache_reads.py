@@ -24,8 +24,8 @@ from rich.table import Table
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.config import CACHE_POLICIES, SEED_ORDERS, TrainConfig
-from a3gnn.features.result import FeatureStore
-from a3gnn.features.store import open_features, warm_up
+from a3gnn.features.opening import open_features, warm_up
+from a3gnn.features.stores.store import FeatureStore
 from a3gnn.graphs.graph import Graph
 from benchmarks.cache_policies import Batches, sampled
 from benchmarks.engine.graphs import spec_of

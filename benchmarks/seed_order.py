@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from a3gnn.config import Task, TrainConfig
-from a3gnn.features.policies.replay import replay
+from a3gnn.features.caches.replay import replay
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
 from a3gnn.runtime import pipeline

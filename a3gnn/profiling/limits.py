@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from a3gnn.features.csr import csr
+from a3gnn.features.rows.csr import csr
 from a3gnn.profiling.kernels import random_reads
 from a3gnn.profiling.other_work import OtherWork
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import torch
 
-from a3gnn.features.aggregate import Aggregator
-from a3gnn.features.csr import dense_parts
+from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.csr import dense_parts
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.upload import Arrival
 from a3gnn.sampling.subgraph import Subgraph
@@ -38,7 +38,7 @@ class MiniBatch:
         index: Place in the epoch, from 0.
         subgraph: Ids and structure, on the host.
         x: Features of `subgraph.n_id`, float32, shape (num_nodes, num_features), dense or sparse CSR; or, where an
-            `aggregator` is named, what the input layer's destinations need of them (`HostFeatures.read_aggregated`).
+            `aggregator` is named, what the input layer's destinations need of them (`FeatureStore.read_aggregated`).
         y: Labels of the seeds, int64, shape (num_seeds,).
         indptr: `subgraph.indptr` as a tensor beside `x`.
         indices: `subgraph.indices` as a tensor beside `x`.

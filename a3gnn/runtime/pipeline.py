@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from a3gnn import team
 from a3gnn.config import Resources, TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.features.aggregate import Aggregator, input_width
-from a3gnn.features.result import FeatureStore
-from a3gnn.features.store import open_features
+from a3gnn.features.opening import open_features
+from a3gnn.features.rows.aggregate import Aggregator, input_width
+from a3gnn.features.stores.store import FeatureStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
 from a3gnn.runtime.allocation.allocation import Allocation

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.features.csr import csr
+from a3gnn.features.rows.csr import csr
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.batch import MiniBatch
 

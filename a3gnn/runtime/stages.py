@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from a3gnn.features.aggregate import Aggregator, input_width
-from a3gnn.features.result import FeatureStore, Rows
+from a3gnn.features.rows.aggregate import Aggregator, input_width
+from a3gnn.features.stores.store import FeatureStore, ReadResult
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.buffers import BufferPool
@@ -112,7 +112,7 @@ class Stages:
         if self._buffers and not self._lends:
             self._buffers.give(batch.x)
 
-    def _read(self, subgraph: Subgraph) -> Rows:
+    def _read(self, subgraph: Subgraph) -> ReadResult:
         """Returns what the input layer reads."""
         block = subgraph.block(0)
         buffer = self._buffer(block.num_src if self._aggregator is None else block.num_dst)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from a3gnn.config import Task
-from a3gnn.features.aggregate import Aggregator
+from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.seeding import derive
 from a3gnn.training.layers.block import Block
 from a3gnn.training.layers.dropout import Dropout

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.config import SEED_ORDERS, Task, TrainConfig
-from a3gnn.features.policies.replay import replay
+from a3gnn.features.caches.replay import replay
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
 from a3gnn.runtime.plan import epoch_plan

@@ -6,7 +6,7 @@ import torch
 
 from a3gnn import affinity, team
 from a3gnn.config import PARALLEL_MODES, ParallelMode, Resources, TrainConfig
-from a3gnn.features.host import HostFeatures
+from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.allocation.allocation import Allocation
 from a3gnn.runtime.allocation.profile import StageProfile, copy_bytes_per_s, thread_counts
@@ -61,7 +61,7 @@ def test_mini_batches_are_the_same_bits_however_cores_are_shared(mode: ParallelM
 def kernels_threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[tuple[int, frozenset[int]]]]:
     """The team's size and the cores that sampling and gather see while they run."""
     seen: dict[str, set[tuple[int, frozenset[int]]]] = {"sampling": set(), "gather": set()}
-    sample, read = NeighbourSampler.sample, HostFeatures.read
+    sample, read = NeighbourSampler.sample, DenseHostStore.read
 
     def seeing_sample(self, *arguments):
         seen["sampling"].add((team.size(), affinity.cores()))
@@ -72,7 +72,7 @@ def kernels_threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[tuple[int,
         return read(self, *arguments)
 
     monkeypatch.setattr(NeighbourSampler, "sample", seeing_sample)
-    monkeypatch.setattr(HostFeatures, "read", seeing_read)
+    monkeypatch.setattr(DenseHostStore, "read", seeing_read)
     return seen
 
 
@@ -113,7 +113,7 @@ def test_no_more_mini_batches_are_worked_on_at_once_than_allowed(
         return call
 
     monkeypatch.setattr(NeighbourSampler, "sample", counted("sampling", NeighbourSampler.sample))
-    monkeypatch.setattr(HostFeatures, "read", counted("gather", HostFeatures.read))
+    monkeypatch.setattr(DenseHostStore, "read", counted("gather", DenseHostStore.read))
     with pipeline_of(small_graph, "mode1", 6, Allocation(2, 1, 1)) as pipeline:
         for _ in pipeline.epoch(0):
             pass

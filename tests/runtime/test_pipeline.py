@@ -7,8 +7,8 @@ import torch
 
 from a3gnn.config import CACHE_POLICIES, PARALLEL_MODES, CachePolicy, Partitioner, TrainConfig
 from a3gnn.errors import DeviceError, UsageError
-from a3gnn.features.aggregate import Aggregator
-from a3gnn.features.host import HostFeatures
+from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition
 from a3gnn.runtime.pipeline import Pipeline
@@ -175,7 +175,7 @@ def test_features_come_from_few_buffers_that_are_reused(mode: str, small_graph: 
 @pytest.fixture
 def store_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads fail from the fifth on."""
-    read, calls = HostFeatures.read, []
+    read, calls = DenseHostStore.read, []
 
     def read_or_break(self, ids, out=None):
         calls.append(1)
@@ -183,7 +183,7 @@ def store_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError("the disk is gone")
         return read(self, ids, out)
 
-    monkeypatch.setattr(HostFeatures, "read", read_or_break)
+    monkeypatch.setattr(DenseHostStore, "read", read_or_break)
 
 
 @pytest.mark.parametrize("mode", PARALLEL_MODES)

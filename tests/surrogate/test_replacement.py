@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from a3gnn.config import TrainConfig
-from a3gnn.features.policies.replay import replay
+from a3gnn.features.caches.replay import replay
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.replacement import replaced_hit_rate
 

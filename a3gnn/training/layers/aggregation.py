@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from a3gnn import team
-from a3gnn.features.aggregate import Aggregator, aggregate, input_width, weigh
-from a3gnn.features.table import RowTable
+from a3gnn.features.rows.aggregate import Aggregator, aggregate, input_width, weigh
+from a3gnn.features.rows.table import RowTable
 from a3gnn.training.layers.activation import rectify_in_place, relu_dropout
 from a3gnn.training.layers.block import Block
 from a3gnn.training.layers.dropout import Dropout
@@ -23,7 +23,7 @@ from a3gnn.training.layers.kernels import collect
 def aggregated(aggregator: Aggregator, block: Block, x: Tensor, dropout: Dropout | None = None) -> Tensor:
     """Returns what `aggregator` makes of each destination's in-neighbours and own row, float32 (num_dst, input_width).
 
-    As `MiniBatch.x` holds it for the input layer (`a3gnn.features.aggregate`).
+    As `MiniBatch.x` holds it for the input layer (`a3gnn.features.rows.aggregate`).
 
     Args:
         aggregator: The rule.

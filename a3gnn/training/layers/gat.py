@@ -11,7 +11,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import softmax
 
-from a3gnn.features.csr import csr
+from a3gnn.features.rows.csr import csr
 from a3gnn.training.layers.activation import relu_dropout
 from a3gnn.training.layers.attention.attended import attended
 from a3gnn.training.layers.attention.heads import map_heads

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from a3gnn.features.aggregate import Aggregator
+from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.training.layers.activation import relu_dropout
 from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.block import Block, csr_matmul
@@ -64,7 +64,7 @@ class Layer(nn.Module, ABC):
         """Returns the output of rows that have been through `aggregator`, float32, shape (n_rows, out_channels).
 
         Args:
-            inputs: float32, shape (n_rows, `a3gnn.features.aggregate.input_width`).
+            inputs: float32, shape (n_rows, `a3gnn.features.rows.aggregate.input_width`).
         """
         raise NotImplementedError(f"{type(self).__name__} has no aggregator")
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from a3gnn.features.intrinsics import prefetch_at
+from a3gnn.features.rows.intrinsics import prefetch_at
 from a3gnn.training.layers.kernels import random_bits, softmax
 
 _Pair = tuple[NDArray[Any], NDArray[Any]]

@@ -1,0 +1,197 @@
+"""Chooses a cache policy by replaying presampled mini-batches and timing how fast rows are read."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, CachePolicy
+from a3gnn.features.caches.presample import presampled
+from a3gnn.features.caches.replay import ReplayStats, replay
+from a3gnn.features.caches.slot_map import slots_that_fit
+from a3gnn.features.rows.stored import DenseRows, StoredRows
+from a3gnn.features.stores.dense import DenseHostStore
+from a3gnn.features.stores.sparse import SparseHostStore
+from a3gnn.features.stores.store import FeatureStore
+from a3gnn.graphs.graph import Graph
+from a3gnn.seeding import derive
+
+# Mini-batches that are replayed, at least, and how many of them are read and timed. Guesses.
+_LEAST_BATCHES, _TIMED = 24, 6
+# Rows that they need together, per row of the cache: with fewer, LFU's counts do not go stale as they do in training,
+# and it looks better than it is (docs/caching.md). The number is a guess.
+_ROWS_A_SLOT = 32
+# Rows that they need together, at most, so that seven replays take seconds. Guess.
+_MOST_ROWS = 20_000_000
+# The gain over degree below which degree is kept, as a share of the time that reading takes without a cache. Guess.
+_WORTHWHILE = 0.02
+
+
+class PolicyChoice(NamedTuple):
+    """A policy, and the reason where `auto` chose it."""
+
+    policy: CachePolicy
+    reason: str = ""
+
+
+class RowSeconds(NamedTuple):
+    """Seconds per row to read from where uncached rows are, and from the cache's memory."""
+
+    base: float
+    cache: float
+
+
+class PolicyEstimate(NamedTuple):
+    """What a policy did in the replay, and the milliseconds per mini-batch that it is estimated to save."""
+
+    replayed: ReplayStats
+    saved_ms: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CachePlacement:
+    """What is cached, in how many bytes, and where.
+
+    Attributes:
+        base: All rows, where uncached ones are read.
+        num_nodes: Nodes of the graph.
+        num_features: Columns.
+        cache_bytes: What the cache may take, maps included.
+        rank: Returns the nodes that a static policy caches.
+        device: Where the cached rows will be: cpu or cuda.
+        resident: Whether rows are copied to RAM part by part, so that the base is read for nothing else.
+    """
+
+    base: StoredRows
+    num_nodes: int
+    num_features: int
+    cache_bytes: int
+    rank: Callable[[CachePolicy], NDArray[np.int32]]
+    device: str
+    resident: bool = False
+
+    def slots(self, policy: CachePolicy) -> int:
+        """Returns how many rows a cache of `policy`, a dynamic one, holds: 0 where rows are sparse."""
+        if not isinstance(self.base, DenseRows):
+            return 0
+        return slots_that_fit(policy, self.cache_bytes, self.num_nodes, self.base.row_bytes)
+
+
+def replay_batches(
+    graph: Graph,
+    fanouts: Sequence[int],
+    batch_size: int,
+    seed: int,
+    *,
+    slots: int,
+    seeds: Sequence[NDArray[np.int32]] | None = None,
+) -> list[NDArray[np.int32]]:
+    """Returns the nodes of the mini-batches that are replayed, epoch after epoch as in training.
+
+    At least 24, and more until they need 32 rows together per slot of the cache, or 20 million: the first half fills
+    the cache, the second shows its hit rate in the long run. The other arguments are those of `presampled`; the
+    mini-batches differ from those that the presample policy counts, so that it is not judged on what it was fitted to.
+    Without train nodes there are none.
+    """
+    batches: list[NDArray[np.int32]] = []
+    needed = 0
+    for epoch in itertools.count():
+        before = needed
+        for ids in presampled(graph, fanouts, batch_size, derive(seed, "auto", epoch), seeds=seeds):
+            batches.append(ids)
+            needed += len(ids)
+            if len(batches) >= _LEAST_BATCHES and needed >= min(_ROWS_A_SLOT * slots, _MOST_ROWS):
+                return batches
+        if needed == before:
+            break
+    return []
+
+
+def choose_policy(batches: Sequence[NDArray[np.int32]], placement: CachePlacement) -> PolicyChoice:
+    """Returns the policy that is estimated to save most time per mini-batch, and the reason.
+
+    `batches` (`replay_batches`) are replayed through each policy; their first half fills the caches. A policy saves its
+    hits times the difference between reading a row from the base and from the cache, both timed on `batches`, less its
+    overhead: look-up, update and the copies of admitted rows. degree is kept unless another gains over it 2 % of what
+    reading takes without a cache. As times are measured, the choice may differ from run to run; what a store returns
+    does not depend on it.
+    """
+    if not batches or not placement.cache_bytes:
+        return PolicyChoice("degree", "auto took degree: there are no mini-batches, or no cache, to try policies on")
+    row, rows = row_seconds(batches[:_TIMED], placement), statistics.fmean(map(len, batches))
+    estimates: dict[CachePolicy, PolicyEstimate] = {}
+    for policy in (*STATIC_POLICIES, *(DYNAMIC_POLICIES if isinstance(placement.base, DenseRows) else ())):
+        replayed = _replayed(policy, batches, placement)
+        seconds = replayed.hit_rate * rows * (row.base - row.cache) - replayed.admitted * row.cache
+        estimates[policy] = PolicyEstimate(replayed, 1e3 * seconds - replayed.overhead_ms)
+    best = max(estimates, key=lambda policy: estimates[policy].saved_ms)
+    if estimates[best].saved_ms - estimates["degree"].saved_ms <= _WORTHWHILE * 1e3 * rows * row.base:
+        best = "degree"
+    return PolicyChoice(best, _reason(best, estimates, row))
+
+
+def row_seconds(batches: Sequence[NDArray[np.int32]], placement: CachePlacement) -> RowSeconds:
+    """Returns the seconds per row to read `batches` from the base and from the cache's memory: the median mini-batch's.
+
+    Each mini-batch is read from the base once, as in training, so that reads from the disk are paid for; where parts
+    are resident, it is read into RAM before that.
+    """
+    plain = _uncached(placement.base, placement.num_nodes, placement.num_features)
+    slow, fast = [], []
+    for ids in batches:
+        if placement.resident:
+            plain.read(ids)
+        begin = perf_counter()
+        x = _waited(plain.read(ids).x.to(placement.device))
+        slow.append((perf_counter() - begin) / len(ids))
+        order = np.random.default_rng(0).permutation(len(ids)).astype(np.int32)
+        if x.is_cuda:
+            index = _waited(torch.from_numpy(order).to(placement.device, torch.int64))
+            begin = perf_counter()
+            _waited(x.index_select(0, index))
+        else:
+            compact = _uncached(placement.base.take(ids), len(ids), placement.num_features)
+            begin = perf_counter()
+            compact.read(order)
+        fast.append((perf_counter() - begin) / len(ids))
+    return RowSeconds(statistics.median(slow), statistics.median(fast))
+
+
+def _uncached(rows: StoredRows, num_nodes: int, num_features: int) -> FeatureStore:
+    if isinstance(rows, DenseRows):
+        return DenseHostStore(rows, num_nodes, num_features)
+    return SparseHostStore(rows, num_nodes, num_features)
+
+
+def _waited(x: torch.Tensor) -> torch.Tensor:
+    """Returns `x` once its device has computed it."""
+    if x.is_cuda:
+        torch.cuda.synchronize(x.device)
+    return x
+
+
+def _replayed(policy: CachePolicy, batches: Sequence[NDArray[np.int32]], placement: CachePlacement) -> ReplayStats:
+    warm_up = len(batches) // 2
+    if policy in DYNAMIC_POLICIES:
+        return replay(policy, batches, placement.slots(policy), placement.num_nodes, warm_up_batches=warm_up)
+    hot = placement.rank(policy)
+    return replay(policy, batches, len(hot), placement.num_nodes, hot, warm_up_batches=warm_up)
+
+
+def _reason(best: CachePolicy, estimates: dict[CachePolicy, PolicyEstimate], row: RowSeconds) -> str:
+    tried = ", ".join(
+        f"{policy} {estimate.saved_ms:+.2f} ms ({estimate.replayed.hit_rate:.0%} hits)"
+        for policy, estimate in estimates.items()
+    )
+    return (
+        f"auto took {best}: reading a row takes {1e9 * row.base:.0f} ns from where uncached rows are and "
+        f"{1e9 * row.cache:.0f} ns from the cache; estimated gain per mini-batch: {tried}"
+    )

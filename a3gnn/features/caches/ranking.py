@@ -1,0 +1,78 @@
+"""Which nodes a static cache holds: the best ranked, by degree, expected access or presampling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.characteristics import CACHE_INDEX_BYTES
+from a3gnn.config import STATIC_POLICIES, CachePolicy
+from a3gnn.errors import UsageError, unknown_name
+from a3gnn.features.caches.kernels import log_not_sampled
+from a3gnn.features.caches.presample import most_needed_first
+from a3gnn.features.rows.stored import rows_of
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.hotness import hottest_first
+from a3gnn.sampling.views import readonly
+
+
+def cached_nodes(
+    graph: Graph,
+    cache_bytes: int,
+    policy: CachePolicy = "degree",
+    *,
+    fanouts: Sequence[int] = (25, 10),
+    batch_size: int = 1024,
+    seed: int = 0,
+    seeds: Iterable[NDArray[np.int32]] | None = None,
+) -> NDArray[np.int32]:
+    """Returns the hottest nodes whose rows fit in `cache_bytes`, int32, sorted.
+
+    The map from node to cached row, an int32 per node, is counted: a cache that can't hold it holds nothing.
+
+    Args:
+        graph: The graph.
+        cache_bytes: What the cache may take, map included.
+        policy: A static one: degree (how often a node is an in-neighbour; PaGraph), access (the probability that a
+            mini-batch needs it, `expected_access`) or presample (how many presampled mini-batches need it,
+            `most_needed_first`; GNNLab).
+        fanouts: For access and presample: in-neighbours sampled per node, the seeds' hop first.
+        batch_size: For access and presample: seeds per mini-batch.
+        seed: For presample: seed of the random streams.
+        seeds: For presample: seeds of each mini-batch, in training's order; by default the train nodes, shuffled.
+
+    Raises:
+        UsageError: `cache_bytes` is negative, or the policy is not a static one.
+    """
+    if cache_bytes < 0:
+        raise UsageError(f"cache_bytes must be >= 0, got {cache_bytes}; 0 turns the cache off")
+    if policy not in STATIC_POLICIES:
+        raise unknown_name("policy", policy, STATIC_POLICIES)
+    room = cache_bytes - CACHE_INDEX_BYTES * graph.num_nodes
+    if room <= 0:
+        return np.empty(0, dtype=np.int32)
+    if policy == "degree":
+        ranked = hottest_first(graph)
+    elif policy == "access":
+        ranked = np.argsort(-expected_access(graph, fanouts, batch_size), kind="stable").astype(np.int32)
+    else:
+        ranked = most_needed_first(graph, fanouts, batch_size, seed, seeds=seeds)
+    return np.sort(ranked[: rows_of(graph.features).num_that_fit(ranked, room)])
+
+
+def expected_access(graph: Graph, fanouts: Sequence[int], batch_size: int) -> NDArray[np.float64]:
+    """Returns the probability that a mini-batch needs each node, float64, shape (num_nodes,).
+
+    p_0(v) = B / |train|; p_l(v) = 1 - prod over u with v in N(u) of (1 - p_{l-1}(u) min(1, k_l / deg u)); a node is
+    needed unless no hop samples it, and hops are taken as independent.
+    """
+    hop = np.zeros(graph.num_nodes, dtype=np.float64)
+    hop[graph.train_ids] = min(1.0, batch_size / max(len(graph.train_ids), 1))
+    not_needed = 1.0 - hop
+    for fanout in fanouts:
+        log_not_in_hop = log_not_sampled(readonly(graph.indptr), readonly(graph.indices), fanout, hop)
+        hop = -np.expm1(log_not_in_hop)
+        not_needed *= np.exp(log_not_in_hop)
+    return 1.0 - not_needed

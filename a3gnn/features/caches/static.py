@@ -1,0 +1,81 @@
+"""Static caches: rows of nodes that were chosen before training, in RAM; any number of threads read them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.features.caches.stats import CacheStats, StatsCounter
+from a3gnn.features.caches.tier import DenseTier, SparseTier, Split, Tier
+from a3gnn.features.rows.stored import DenseRows, SparseRows
+from a3gnn.features.rows.table import RowTable
+
+AnyTier = TypeVar("AnyTier", bound=Tier[Any])
+
+
+class _FixedRows(Generic[AnyTier]):
+    def __init__(self, tier: AnyTier, nodes: NDArray[np.int32], policy: str, reason: str) -> None:
+        self.cached = nodes
+        self._tier = tier
+        self._counter = StatsCounter(policy, reason)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows and the map."""
+        return self._tier.nbytes
+
+    @property
+    def stats(self) -> CacheStats:
+        """Hits, misses and overhead so far."""
+        return self._counter.stats
+
+
+class StaticCache(_FixedRows[DenseTier]):
+    """A static cache of dense rows.
+
+    Args:
+        base: All rows.
+        nodes: Those to cache, int32, sorted, distinct.
+        num_nodes: Nodes of the graph.
+        policy: How they were chosen, for `stats`.
+        reason: Why so, where `auto` chose the policy.
+    """
+
+    def __init__(
+        self, base: DenseRows, nodes: NDArray[np.int32], num_nodes: int, policy: str = "degree", reason: str = ""
+    ) -> None:
+        super().__init__(DenseTier.of(base, nodes, num_nodes), nodes, policy, reason)
+
+    @contextmanager
+    def serving(self, ids: NDArray[np.int32], table: RowTable) -> Iterator[int]:
+        """Redirects the cached rows of `table` to the cache; yields how many (`DenseRowCache.serving`)."""
+        begin = perf_counter()
+        hits = self._tier.redirect(ids, table)
+        self._counter.add(hits, len(ids) - hits, perf_counter() - begin)
+        yield hits
+
+
+class SparseStaticCache(_FixedRows[SparseTier]):
+    """A static cache of sparse rows; arguments are those of `StaticCache`."""
+
+    def __init__(
+        self, base: SparseRows, nodes: NDArray[np.int32], num_nodes: int, policy: str = "degree", reason: str = ""
+    ) -> None:
+        super().__init__(SparseTier.of(base, nodes, num_nodes), nodes, policy, reason)
+
+    @property
+    def rows(self) -> SparseRows:
+        """The cached rows."""
+        return self._tier.rows
+
+    def split(self, ids: NDArray[np.int32], where: NDArray[np.int32]) -> Split:
+        """Returns `ids`, whose rows go to rows `where` of an output, as hits and misses, and counts them."""
+        begin = perf_counter()
+        split = self._tier.split(ids, where)
+        self._counter.add(len(split.positions), len(split.misses), perf_counter() - begin)
+        return split

@@ -1,0 +1,132 @@
+"""Opens the feature store that a configuration asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.features.auto import CachePlacement, PolicyChoice, choose_policy, replay_batches
+from a3gnn.features.caches.dynamic import DynamicCache
+from a3gnn.features.caches.ranking import cached_nodes
+from a3gnn.features.caches.slot_map import warm_up as warm_up_policies
+from a3gnn.features.caches.static import SparseStaticCache, StaticCache
+from a3gnn.features.rows.aggregate import AGGREGATORS
+from a3gnn.features.rows.stored import DenseRows, SparseRows, rows_of
+from a3gnn.features.stores.dense import DenseHostStore
+from a3gnn.features.stores.device import DeviceCachedStore
+from a3gnn.features.stores.sparse import SparseHostStore
+from a3gnn.features.stores.store import FeatureStore
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.sampling.subgraph import Block
+
+
+def open_features(
+    graph: Graph,
+    config: TrainConfig,
+    parts: NDArray[np.int32] | None = None,
+    device: str = "cpu",
+    *,
+    fanouts: Sequence[int] = (25, 10),
+    seed: int = 0,
+    seeds: Iterable[NDArray[np.int32]] | None = None,
+) -> FeatureStore:
+    """Returns the store of `graph`'s features with `config`'s tier and cache.
+
+    * ram: all rows in anonymous memory; with `parts`, the current part's rows only, in front of the disk.
+    * disk: rows are read from the memory-mapped graph, which is written to the cache folder first if it isn't on disk.
+    * cache: rows that fit in `config.cache_bytes`, by `config.cache_policy`: on the device where that is CUDA and the
+      rows are dense, else in RAM. A policy changes the store's `stats`, never the values that it returns.
+
+    Args:
+        graph: The graph.
+        config: Its `feature_tier`, `cache_bytes` and `cache_policy` are used, and `batch_size` by policies that sample
+            mini-batches.
+        parts: Each node's part, int32, shape (num_nodes,), where training goes part by part.
+        device: Where mini-batches are trained.
+        fanouts: In-neighbours sampled per node, the seeds' hop first, for policies that sample mini-batches.
+        seed: Seed of the random streams, for those policies.
+        seeds: Seeds of each mini-batch, in training's order, for those policies; by default the train nodes, shuffled.
+
+    Raises:
+        UsageError: The policy is dynamic, and the features are sparse.
+    """
+    from_disk = config.feature_tier == "disk" or parts is not None
+    source = graph.on_disk() if from_disk else graph
+    base = rows_of(source.features)
+    if not from_disk and source.folder is not None:
+        base = base.copied()
+    choice = PolicyChoice(config.canonical().cache_policy)
+    ahead = None if seeds is None or choice.policy not in ("presample", "auto") else list(seeds)
+    rank = partial(
+        cached_nodes,
+        graph,
+        config.cache_bytes,
+        fanouts=fanouts,
+        batch_size=config.batch_size,
+        seed=seed,
+        seeds=ahead,
+    )
+    kept = parts if config.feature_tier == "ram" else None
+    size = (graph.num_nodes, graph.num_features)
+    placement = CachePlacement(base, *size, config.cache_bytes, rank, device, resident=kept is not None)
+    if choice.policy == "auto":
+        slots = placement.slots("fifo")
+        choice = choose_policy(
+            replay_batches(graph, fanouts, config.batch_size, seed, slots=slots, seeds=ahead), placement
+        )
+    if isinstance(base, SparseRows):
+        sparse = partial(SparseHostStore, base, *size, parts=kept, owns_base=not from_disk)
+        return _sparse_store(sparse, base, placement, choice)
+    dense = partial(DenseHostStore, base, *size, parts=kept, owns_base=not from_disk)
+    return _dense_store(dense, base, placement, choice)
+
+
+def _dense_store(
+    host: Callable[..., DenseHostStore], base: DenseRows, placement: CachePlacement, choice: PolicyChoice
+) -> FeatureStore:
+    cache_bytes, num_nodes, device = placement.cache_bytes, placement.num_nodes, placement.device
+    if choice.policy in DYNAMIC_POLICIES:
+        if device != "cpu":
+            return DeviceCachedStore.dynamic(host(), base, cache_bytes, [device], *choice) or host()
+        return host(cache=DynamicCache.that_fits(base, cache_bytes, num_nodes, *choice))
+    nodes = placement.rank(choice.policy)
+    if not len(nodes):
+        return host()
+    if device != "cpu":
+        return DeviceCachedStore.static(host(), base, nodes, [device], *choice)
+    return host(cache=StaticCache(base, nodes, num_nodes, *choice))
+
+
+def _sparse_store(
+    host: Callable[..., SparseHostStore], base: SparseRows, placement: CachePlacement, choice: PolicyChoice
+) -> FeatureStore:
+    if choice.policy in DYNAMIC_POLICIES:
+        raise UsageError(
+            f"cache_policy {choice.policy} needs dense features, got sparse ones; use one of "
+            f"{', '.join(STATIC_POLICIES)}, or auto"
+        )
+    nodes = placement.rank(choice.policy)
+    return host(cache=SparseStaticCache(base, nodes, placement.num_nodes, *choice) if len(nodes) else None)
+
+
+def warm_up() -> None:
+    """Compiles every kernel of the feature stores, or loads it from numba's cache, before anything is timed."""
+    warm_up_policies()
+    ids, one = np.arange(2, dtype=np.int32), np.zeros(1, dtype=np.int32)
+    indptr, columns = np.arange(3, dtype=np.int64), np.zeros(2, dtype=np.int32)
+    block = Block(one.repeat(2), one[:0], 2, 1)
+    for dtype in (np.float32, np.float16):
+        dense = DenseRows.of(DenseFeatures(np.zeros((2, 1), dtype=dtype)))
+        sparse = SparseRows.of(SparseFeatures(np.ones(2, dtype=dtype), columns, indptr, (2, 1)))
+        SparseHostStore(sparse, 2, 1, cache=SparseStaticCache(sparse, one, 2)).read(ids)
+        for cache in (StaticCache(dense, one, 2), DynamicCache.that_fits(dense, 64, 2, "fifo")):
+            store = DenseHostStore(dense, 2, 1, cache=cache)
+            store.read(ids)
+            for aggregator in AGGREGATORS:
+                store.read_aggregated(ids, block, aggregator)

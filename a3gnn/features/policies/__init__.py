@@ -1,1 +1,0 @@
-"""Which rows a cache holds: static choices made once, and dynamic policies that change with every mini-batch."""

@@ -1,0 +1,1 @@
+"""Feature rows as stored arrays, found by address, and copied or aggregated by compiled kernels."""

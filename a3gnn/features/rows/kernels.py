@@ -1,0 +1,155 @@
+"""Compiled kernels over dense rows given by address: copied, or aggregated by destination. All release the GIL.
+
+Each call fills rows `low` to `high` (exclusive) of its output on one thread; `a3gnn.team` splits the output into such
+ranges. A destination adds its rows in the order of its edges, four per pass over its sum, and prefetches the next four
+meanwhile. Each output row is summed by one call, so the result is the same, bit for bit, however ranges are split.
+
+`row_like` stands for a row's length and dtype: an array of that length, float32, or uint16 for the bits of float16.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import carray, njit
+from numpy.typing import NDArray
+
+from a3gnn.features.rows.intrinsics import pointer, prefetch_at, widened
+
+# Bytes of a cache line on x86-64 and most arm64 processors.
+_LINE = 64
+
+
+@njit(cache=True, nogil=True)
+def locate(base: int, row_bytes: int, ids: NDArray[np.int32], addresses: NDArray[np.int64]) -> None:
+    """Writes the addresses of rows `ids` of an array that begins at address `base`, rows `row_bytes` apart."""
+    for i in range(len(ids)):
+        addresses[i] = base + ids[i] * row_bytes
+
+
+@njit(cache=True, nogil=True)
+def copy_rows(
+    addresses: NDArray[np.int64], row_like: NDArray[Any], out: NDArray[np.float32], column: int, low: int, high: int
+) -> None:
+    """Copies rows `low` to `high` to `out`, from `column` on."""
+    width = len(row_like)
+    for i in range(low, high):
+        row, target = carray(pointer(addresses[i]), (width,), row_like.dtype), out[i][column:]
+        for j in range(width):
+            target[j] = widened(row[j])
+
+
+@njit(cache=True, nogil=True)
+def mean_rows(
+    addresses: NDArray[np.int64],
+    row_like: NDArray[Any],
+    indptr: NDArray[np.int32],
+    indices: NDArray[np.int32],
+    out: NDArray[np.float32],
+    low: int,
+    high: int,
+) -> None:
+    """Writes the mean of each destination's in-neighbours to the first columns of `out`; 0 without in-neighbours."""
+    width, last = len(row_like), indptr[high]
+    for i in range(low, high):
+        total, e, end = out[i][:width], indptr[i], indptr[i + 1]
+        if e == end:
+            total[:] = np.float32(0)
+            continue
+        first = carray(pointer(addresses[indices[e]]), (width,), row_like.dtype)
+        for j in range(width):
+            total[j] = widened(first[j])
+        e += 1
+        while e + 3 < end:
+            if e + 7 < last:
+                _prefetch_rows(addresses, indices, e + 4, width * row_like.itemsize)
+            a = carray(pointer(addresses[indices[e]]), (width,), row_like.dtype)
+            b = carray(pointer(addresses[indices[e + 1]]), (width,), row_like.dtype)
+            c = carray(pointer(addresses[indices[e + 2]]), (width,), row_like.dtype)
+            d = carray(pointer(addresses[indices[e + 3]]), (width,), row_like.dtype)
+            for j in range(width):
+                total[j] = (((total[j] + widened(a[j])) + widened(b[j])) + widened(c[j])) + widened(d[j])
+            e += 4
+        while e < end:
+            row = carray(pointer(addresses[indices[e]]), (width,), row_like.dtype)
+            for j in range(width):
+                total[j] += widened(row[j])
+            e += 1
+        share = np.float32(1) / np.float32(end - indptr[i])
+        for j in range(width):
+            total[j] *= share
+
+
+@njit(cache=True, nogil=True)
+def weigh_rows(
+    addresses: NDArray[np.int64],
+    row_like: NDArray[Any],
+    indptr: NDArray[np.int32],
+    indices: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    own: NDArray[np.float32],
+    out: NDArray[np.float32],
+    low: int,
+    high: int,
+) -> None:
+    """Writes `own[i] * row i + sum over edges e of weights[e] * row indices[e]` to row i of `out`."""
+    width, last = len(row_like), indptr[high]
+    for i in range(low, high):
+        total, e, end = out[i][:width], indptr[i], indptr[i + 1]
+        row = carray(pointer(addresses[i]), (width,), row_like.dtype)
+        for j in range(width):
+            total[j] = own[i] * widened(row[j])
+        while e + 3 < end:
+            if e + 7 < last:
+                _prefetch_rows(addresses, indices, e + 4, width * row_like.itemsize)
+            a = carray(pointer(addresses[indices[e]]), (width,), row_like.dtype)
+            b = carray(pointer(addresses[indices[e + 1]]), (width,), row_like.dtype)
+            c = carray(pointer(addresses[indices[e + 2]]), (width,), row_like.dtype)
+            d = carray(pointer(addresses[indices[e + 3]]), (width,), row_like.dtype)
+            p, q, r, s = weights[e], weights[e + 1], weights[e + 2], weights[e + 3]
+            for j in range(width):
+                some = total[j] + p * widened(a[j])
+                total[j] = ((some + q * widened(b[j])) + r * widened(c[j])) + s * widened(d[j])
+            e += 4
+        while e < end:
+            row = carray(pointer(addresses[indices[e]]), (width,), row_like.dtype)
+            weight = weights[e]
+            for j in range(width):
+                total[j] += weight * widened(row[j])
+            e += 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _prefetch_rows(addresses: NDArray[np.int64], indices: NDArray[np.int32], edge: int, row_bytes: int) -> None:
+    """Prefetches the source rows of edges `edge` to `edge + 3`."""
+    for e in range(edge, edge + 4):
+        address = addresses[indices[e]]
+        for offset in range(0, row_bytes, _LINE):
+            prefetch_at(address + offset)
+
+
+@njit(cache=True, nogil=True)
+def symmetric_weights(
+    indptr: NDArray[np.int32], indices: NDArray[np.int32], weights: NDArray[np.float32], own: NDArray[np.float32]
+) -> None:
+    """Writes GCN's weights of a block's edges and self loops: 1 / sqrt(d_source d_destination).
+
+    A node's degree d is one, for its self loop, plus its sampled in-neighbours other than itself; nodes beyond the rows
+    of `indptr` have no sampled in-neighbours. An edge from a node to itself weighs 0, as the self loop replaces it.
+    """
+    rows = len(own)
+    scale = np.empty(rows, dtype=np.float32)
+    for i in range(rows):
+        degree = 1
+        for e in range(indptr[i], indptr[i + 1]):
+            degree += indices[e] != i
+        scale[i] = np.float32(1) / np.sqrt(np.float32(degree))
+        own[i] = scale[i] * scale[i]
+    for i in range(rows):
+        for e in range(indptr[i], indptr[i + 1]):
+            source = indices[e]
+            if source == i:
+                weights[e] = np.float32(0)
+            else:
+                weights[e] = scale[i] * (scale[source] if source < rows else np.float32(1))

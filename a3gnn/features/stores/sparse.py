@@ -1,0 +1,105 @@
+"""`SparseHostStore`: sparse rows in host memory or on disk."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.errors import UsageError
+from a3gnn.features.caches.static import SparseStaticCache
+from a3gnn.features.caches.tier import SparseTier
+from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.csr import csr
+from a3gnn.features.rows.stored import CsrArrays, SparseRows, widened
+from a3gnn.features.stores.host import HostStore
+from a3gnn.features.stores.resident import ResidentPart
+from a3gnn.features.stores.store import ReadResult
+from a3gnn.sampling.subgraph import Block
+
+
+class _Source(NamedTuple):
+    """Rows `ids` of `rows`, which go to rows `where` of the output; int32."""
+
+    rows: SparseRows
+    ids: NDArray[np.int32]
+    where: NDArray[np.int32]
+
+
+class SparseHostStore(HostStore[SparseTier, SparseStaticCache]):
+    """A `FeatureStore` of sparse rows on the host, which it copies to one CSR matrix per read.
+
+    Args:
+        base: All rows.
+        num_nodes: Nodes of the graph.
+        num_features: Columns.
+        cache: Rows in faster memory than `base`; None for no cache.
+        parts: Each node's part, int32, shape (num_nodes,), to keep the current part's rows in RAM; None keeps none.
+        owns_base: Whether `base` is anonymous memory.
+    """
+
+    is_sparse = True
+    can_aggregate = False
+
+    def __init__(
+        self,
+        base: SparseRows,
+        num_nodes: int,
+        num_features: int,
+        *,
+        cache: SparseStaticCache | None = None,
+        parts: NDArray[np.int32] | None = None,
+        owns_base: bool = False,
+    ) -> None:
+        resident = ResidentPart(parts, partial(SparseTier.of, base, num_nodes=num_nodes))
+        super().__init__(num_nodes, num_features, resident, cache, base.nbytes if owns_base else 0)
+        self._base = base
+
+    def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:
+        """Returns the rows of `ids` as torch's sparse CSR (`FeatureStore.read`); `out` is ignored.
+
+        Raises:
+            UsageError: An id is out of range.
+        """
+        self.check(ids)
+        sources, hits = self._sources(ids)
+        indptr = np.zeros(len(ids) + 1, dtype=np.int64)
+        for rows, taken, where in sources:
+            rows.lengths(taken, where, indptr[1:])
+        np.cumsum(indptr, out=indptr)
+        data = np.empty(indptr[-1], dtype=self._base.csr.data.dtype)
+        copy = CsrArrays(indptr, np.empty(indptr[-1], dtype=np.int32), data)
+        for rows, taken, where in sources:
+            rows.fill(taken, where, copy)
+        return ReadResult(_tensor(copy, (len(ids), self.num_features)), hits)
+
+    def read_aggregated(
+        self, ids: NDArray[np.int32], block: Block, aggregator: Aggregator, out: torch.Tensor | None = None
+    ) -> ReadResult:
+        """Refuses: sparse rows are not aggregated while they are read (`can_aggregate` is False).
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError("read_aggregated needs dense features, got sparse ones; read them and aggregate later")
+
+    def _sources(self, ids: NDArray[np.int32]) -> tuple[list[_Source], int]:
+        """Returns where the rows of `ids` are (cache, resident part or base), and how many are cached."""
+        where, hits = np.arange(len(ids), dtype=np.int32), 0
+        sources = []
+        for tier in (self._cache, self._resident.tier):
+            if tier is not None:
+                positions, hits_where, ids, where = tier.split(ids, where)
+                sources.append(_Source(tier.rows, positions, hits_where))
+                hits += len(positions) if tier is self._cache else 0
+        return [*sources, _Source(self._base, ids, where)], hits
+
+
+def _tensor(rows: CsrArrays, size: tuple[int, int]) -> torch.Tensor:
+    indptr, indices, data = rows
+    # torch's CSR wants both index arrays of one dtype; the rows of one mini-batch rarely pass 2**31 entries.
+    crow = torch.from_numpy(indptr.astype(np.int32) if indptr[-1] < 2**31 else indptr)
+    return csr(crow, torch.from_numpy(indices).to(crow.dtype), torch.from_numpy(widened(data)), size)

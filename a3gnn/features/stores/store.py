@@ -1,0 +1,92 @@
+"""`FeatureStore`: what a feature store offers, and what a read of it returns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.features.caches.stats import CacheStats
+from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.sampling.subgraph import Block
+
+
+class ReadResult(NamedTuple):
+    """What a read returns.
+
+    Attributes:
+        x: The rows, float32, shape (num_ids, num_features): dense, or torch's sparse CSR where the features are sparse;
+            or their aggregates, shape (num_dst, input_width).
+        hits: How many of the rows were cached.
+    """
+
+    x: torch.Tensor
+    hits: int
+
+
+class FeatureStore(Protocol):
+    """Feature rows by node id. `read` returns the same values whatever the tiers and the cache."""
+
+    @property
+    def num_features(self) -> int:
+        """Columns."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether `read` returns torch's sparse CSR."""
+
+    @property
+    def can_aggregate(self) -> bool:
+        """Whether `read_aggregated` works: the rows are dense and on the host."""
+
+    @property
+    def device(self) -> str:
+        """Where the rows that `read` returns are: cpu or cuda."""
+
+    @property
+    def cached(self) -> NDArray[np.int32]:
+        """The nodes that a static cache holds, int32, sorted; none with a dynamic cache, whose rows are replaced."""
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes that the cache takes, its maps included; 0 without one."""
+
+    @property
+    def stats(self) -> CacheStats:
+        """Hits, misses and overhead of the cache so far."""
+
+    @property
+    def host_bytes(self) -> int:
+        """Anonymous host memory that the store holds."""
+
+    def enter_part(self, part: int) -> None:
+        """Copies the rows of `part` to RAM in place of the last part's, where the store keeps one part in RAM."""
+
+    def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:
+        """Returns the rows of `ids`. Thread-safe.
+
+        Args:
+            ids: Global node ids, int32.
+            out: Where dense rows go: float32, shape (len(ids), num_features), contiguous, on the store's device. None
+                allocates; sparse rows ignore it.
+
+        Raises:
+            UsageError: An id is out of range, or `out` has another shape or dtype.
+        """
+
+    def read_aggregated(
+        self, ids: NDArray[np.int32], block: Block, aggregator: Aggregator, out: torch.Tensor | None = None
+    ) -> ReadResult:
+        """Returns the rows of `ids`, aggregated by destination while they are read. Thread-safe.
+
+        Args:
+            ids: Global ids of the block's sources, int32.
+            block: The input layer's.
+            aggregator: How each destination's in-neighbours are combined.
+            out: Where the aggregates go: float32, shape (num_dst, input_width), contiguous. None allocates.
+
+        Raises:
+            UsageError: The store can't aggregate, an id is out of range, or `out` has another shape or dtype.
+        """
