@@ -34,7 +34,12 @@ if TYPE_CHECKING:
 
 #: What every trial imports.
 PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial", "a3gnn.profiling.limits")
-COMPILED = ("a3gnn.sampling.sampler", "a3gnn.features.store", "a3gnn.training.layers.kernels")
+COMPILED = (
+    "a3gnn.sampling.sampler",
+    "a3gnn.features.store",
+    "a3gnn.training.layers.kernels",
+    "a3gnn.profiling.limits",
+)
 _STDIN = 0
 #: Given to a server that begins again: it serves, whatever it had to compile.
 _AGAIN = "--again"
