@@ -41,14 +41,11 @@ def open_database(place: str) -> sa.Engine:
     Raises:
         StoreError: `place` can't be opened, holds something else, or a store of another schema version.
     """
-    url = place if "://" in place else _sqlite_url(Path(place))
-    sqlite = url.startswith("sqlite")
-    try:
-        engine = _engine(url, sqlite)
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        raise StoreError(
-            f"can't open a profile store at {place!r}: {error}; give a path or an SQLAlchemy URL"
-        ) from error
+    url = database_url(place)
+    sqlite = url.drivername.startswith("sqlite")
+    if "://" not in place:
+        _make_folder(Path(place))
+    engine = _engine(url, sqlite)
     try:
         if sqlite and (file := _plain_file(engine.url)) is not None:
             make_whole(file, _fill)
@@ -63,6 +60,28 @@ def open_database(place: str) -> sa.Engine:
         engine.dispose()
         raise
     return engine
+
+
+def database_url(place: str) -> sa.URL:
+    """Returns the URL of a store at `place`, a path or an SQLAlchemy URL; opens and makes nothing.
+
+    Raises:
+        StoreError: No store can be there: it is a folder, or not a URL of a database that can be reached here.
+    """
+    if "://" not in place:
+        if Path(place).is_dir():
+            raise StoreError(
+                f"a profile store is a file, got the folder {place}; name a file, such as {Path(place) / 'profiles.db'}"
+            )
+        return sa.URL.create("sqlite", database=place)
+    try:
+        url = sa.make_url(place)
+        url.get_dialect().import_dbapi()
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise StoreError(
+            f"can't open a profile store at {place!r}: {error}; give a path or an SQLAlchemy URL"
+        ) from error
+    return url
 
 
 def writing(engine: sa.Engine) -> sa.Engine:
@@ -80,7 +99,7 @@ def store_error(verb: str, engine: sa.Engine, error: SQLAlchemyError) -> StoreEr
     )
 
 
-def _engine(url: str, sqlite: bool) -> sa.Engine:
+def _engine(url: sa.URL, sqlite: bool) -> sa.Engine:
     engine = sa.create_engine(url, connect_args={"timeout": PATIENCE_SECONDS} if sqlite else {})
     if sqlite:
         sa.event.listen(engine, "connect", _make_crash_safe)
@@ -96,7 +115,7 @@ def _plain_file(url: sa.URL) -> Path | None:
 
 def _fill(path: Path) -> None:
     """Makes a store's tables in a new file."""
-    engine = _engine(_sqlite_url(path), sqlite=True)
+    engine = _engine(database_url(str(path)), sqlite=True)
     with writing(engine).begin() as connection:
         _make_tables(connection)
     engine.dispose()
@@ -122,16 +141,11 @@ def _check_schema(engine: sa.Engine) -> None:
         )
 
 
-def _sqlite_url(path: Path) -> str:
-    if path.is_dir():
-        raise StoreError(
-            f"a profile store is a file, got the folder {path}; name a file, such as {path / 'profiles.db'}"
-        )
+def _make_folder(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"can't make the folder of the profile store {path}: {error}; give another path") from error
-    return sa.URL.create("sqlite", database=str(path)).render_as_string()
 
 
 def _make_crash_safe(connection: Any, record: object) -> None:

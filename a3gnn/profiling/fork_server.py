@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from a3gnn.profiling.compilations import Compilations
 
+from a3gnn import wait_policy
+
 #: What every trial imports.
 PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial", "a3gnn.profiling.limits")
 COMPILED = (
@@ -49,6 +51,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> NoReturn:
     """Serves until stdin is closed."""
+    wait_policy.adopt()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     compilations = _preload()
     if compilations.happened and _AGAIN not in sys.argv:

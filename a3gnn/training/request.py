@@ -9,6 +9,7 @@ from typing import Self
 
 import torch
 
+from a3gnn import wait_policy
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
@@ -42,7 +43,8 @@ class TrainRequest:
     ) -> Self:
         """Returns the request for `config`; what a tuned.json says stands in for what is None.
 
-        Whether the configuration was tuned for another graph or another machine is said through `notify`.
+        Whether it was tuned for another graph, on another machine or under another OpenMP wait policy is said through
+        `notify`.
 
         Raises:
             UsageError: There is no dataset to be found.
@@ -75,7 +77,17 @@ def _mismatches(tuned: TunedConfig, graph: Graph) -> list[str]:
             f"warning: the configuration was tuned on another machine ({_short(tuned.hardware)}), this one is "
             f"{_short(here)}; tune again here for what this machine can do"
         )
+    policy = wait_policy.here()
+    if tuned.wait_policy is not None and tuned.wait_policy != policy:
+        found.append(
+            f"warning: the tune measured with {_named(tuned.wait_policy)}, this process has {_named(policy)}: its "
+            f"speed may differ from the tune's; set {wait_policy.VARIABLE} before Python starts"
+        )
     return found
+
+
+def _named(policy: str) -> str:
+    return f"{wait_policy.VARIABLE}={policy}" if policy else f"no {wait_policy.VARIABLE} (OpenMP's own)"
 
 
 def this_machine(limits: HardwareLimits) -> Hardware:

@@ -36,6 +36,8 @@ def test_every_command_has_help(command: str) -> None:
         (["tune", "--dataset", "synthetic:", "--fix", "batch_size"], "KNOB=VALUE"),
         (["tune", "--dataset", "synthetic:", "--range", "batch_size=3"], "KNOB=LOW:HIGH"),
         (["tune", "--dataset", "synthetic:", "--resume"], "--resume needs the --out folder"),
+        (["tune", "--dataset", "synthetic:", "--engine", "nsga3"], "did you mean 'nsga2'"),
+        (["tune", "--dataset", "synthetic:", "--fix", "batch_size=2.5"], "batch_size must be a whole number"),
         (["front", "."], "run a3gnn tune --out"),
     ],
 )
@@ -105,7 +107,7 @@ def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if line.startswith("probe 1"):
+            if line.startswith("trial 1"):
                 process.send_signal(signal.SIGINT)
                 break
         said = process.stderr.read()
@@ -115,8 +117,15 @@ def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:
     kept = (out / "probes.jsonl").read_text()
     assert kept.count("\n") >= 2
     assert not (out / "tuned.json").exists()
+    so_far = a3gnn("front", str(out), "--json")
+    assert "has not finished" in so_far.stderr
+    assert len(json.loads(so_far.stdout)["rows"]) == kept.count("\n")
 
     run = a3gnn(*command, "2", "--resume")
     assert run.returncode == 0, run.stderr
     assert (out / "probes.jsonl").read_text().startswith(kept)
     assert (out / "tuned.json").exists()
+    again = a3gnn(*command, "2", "--resume")
+    assert again.returncode == 0
+    assert "is finished" in again.stderr
+    assert "default " not in again.stderr
