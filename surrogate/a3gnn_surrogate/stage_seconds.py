@@ -17,7 +17,7 @@ from a3gnn_surrogate.volume import BatchVolume
 #: Seconds of a biased draw over those of a uniform one. Guess, after a prototype of the sampler; the rows `biased` and
 #: `sample-25-10` of `python -m benchmarks.engine` measure 0.9 (arxiv) to 1.5 (products, fb100_multi_a).
 _BIASED_DRAW = 1.25
-#: Sampling speed of a device over that of one thread. Guess: no device was at hand.
+#: Sampling speed of a device over that of one thread. Guess: no device was available.
 _DEVICE_SAMPLING_SPEEDUP = 8.0
 #: A device's memory bandwidth is not probed: that of the host, times the ratio of arithmetic to this power. Guess.
 _DEVICE_BANDWIDTH_EXPONENT = 0.5
