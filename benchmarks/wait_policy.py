@@ -3,7 +3,7 @@
     python -m benchmarks.wait_policy [--rounds 3]
 
 Prints the median milliseconds of a step under each policy and their ratio, rounds interleaved. The figures are why
-a3gnn sets OMP_WAIT_POLICY=PASSIVE unless the environment does.
+a3gnn's own processes set OMP_WAIT_POLICY=PASSIVE unless the environment does.
 """
 
 from __future__ import annotations

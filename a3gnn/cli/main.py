@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from a3gnn import __version__
+from a3gnn import __version__, wait_policy
 from a3gnn.errors import A3GNNError, ExitCode, unknown_name
 
 #: Command, the module that holds it, and its line in `a3gnn --help` (so that help imports no command).
@@ -55,6 +55,7 @@ def app() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs `a3gnn` and exits; results go to stdout, everything else to stderr."""
+    wait_policy.adopt()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code: Any = app.main(args=arguments, prog_name="a3gnn", standalone_mode=False)

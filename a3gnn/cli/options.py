@@ -8,7 +8,7 @@ import click
 
 from a3gnn.config import MODELS
 from a3gnn.errors import UsageError
-from a3gnn.units import parse_duration, parse_size
+from a3gnn.units import parse_budget, parse_size
 
 
 class Size(click.ParamType[int]):
@@ -25,20 +25,16 @@ class Size(click.ParamType[int]):
 
 
 class Budget(click.ParamType[int | float]):
-    """A duration such as 10min, as a float in seconds, or a number of probes, as an int."""
+    """A duration such as 10min, as a float in seconds, or a number of trials, as an int."""
 
-    name = "duration or probes"
+    name = "duration or trials"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
-        """Returns probes (int) or seconds (float)."""
-        if isinstance(value, int | float):
-            return value
-        if value.isdecimal() and int(value) > 0:
-            return int(value)
+        """Returns trials (int) or seconds (float)."""
         try:
-            return float(parse_duration(value))
+            return value if isinstance(value, int | float) else parse_budget(value)
         except UsageError as error:
-            self.fail(f"a budget is a duration such as 10min or a positive number of probes: {error}", param, ctx)
+            self.fail(str(error), param, ctx)
 
 
 class Fanouts(click.ParamType[tuple[int, ...]]):

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 
 from a3gnn.errors import UsageError
 from a3gnn.seeding import derive
@@ -56,24 +57,30 @@ def train_policy(
     scaler = FeatureScaler.fit(list(contexts))
     with _isolated_torch():
         env = BatchedVecEnv(OneShotEpisodes([scaler.transform(context) for context in contexts], num_envs))
-        ppo = PPO(
-            "MlpPolicy",
-            env,
-            learning_rate=lambda left: _LAST_RATE + (_FIRST_RATE - _LAST_RATE) * left,
-            n_steps=_STEPS_A_ROLLOUT,
-            batch_size=min(_MAX_BATCH_SIZE, rollout),
-            n_epochs=_EPOCHS,
-            gamma=0.0,  # episodes have one step: nothing to discount
-            gae_lambda=1.0,
-            ent_coef=_ENTROPY_COEFFICIENT,
-            policy_kwargs={"net_arch": NET_ARCH},
-            seed=derive(seed, "train_policy") % 2**32,
-            device="cpu",
-        )
+        ppo = _ppo(env, derive(seed, "train_policy") % 2**32)
         ppo.learn(evaluations // rollout * rollout, callback=_StopTraining(go_on, num_envs))
     ppo.policy.set_training_mode(False)
     space = contexts[0].space
     return Policy(ppo.policy, space.names, space.nvec, scaler, ppo.num_timesteps, seed)
+
+
+def _ppo(env: BatchedVecEnv, seed: int) -> PPO:
+    ppo = PPO(
+        "MlpPolicy",
+        env,
+        learning_rate=lambda left: _LAST_RATE + (_FIRST_RATE - _LAST_RATE) * left,
+        n_steps=_STEPS_A_ROLLOUT,
+        batch_size=min(_MAX_BATCH_SIZE, env.num_envs * _STEPS_A_ROLLOUT),
+        n_epochs=_EPOCHS,
+        gamma=0.0,  # episodes have one step: nothing to discount
+        gae_lambda=1.0,
+        ent_coef=_ENTROPY_COEFFICIENT,
+        policy_kwargs={"net_arch": NET_ARCH},
+        seed=seed,
+        device="cpu",
+    )
+    ppo.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default logger creates a temporary folder
+    return ppo
 
 
 class _StopTraining(BaseCallback):

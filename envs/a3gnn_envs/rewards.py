@@ -55,8 +55,8 @@ def scalarise(
 
     A feasible configuration scores minus its augmented weighted Chebyshev distance from the utopian point. Unlike a
     weighted sum, this can make any point of a front the best. An infeasible one scores `-1 - violation`, with the
-    violation clipped at 1: the "extremely negative reward" of A3GNN, III-C, would teach a policy to keep far away from
-    the limits.
+    violation clipped at 1: the "extremely negative reward" of A3GNN, III-C, would make a policy keep far away from the
+    limits.
 
     Args:
         utilities: float64, shape (n, 3).

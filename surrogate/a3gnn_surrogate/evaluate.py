@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.measurement import METRICS, Measurement
+from a3gnn.measurement import METRICS, Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn_surrogate.card import ModelCard, Score
 from a3gnn_surrogate.columns import Array
@@ -31,17 +31,20 @@ CONTENDERS: dict[str, dict[str, Any]] = {
 # fmt: on
 #: What is held out: rows at random; whole graphs; whole graphs except their default configuration.
 SPLITS: tuple[str, ...] = ("random rows", "unseen graph", "unseen graph, default measured")
+#: Guess: the usual number.
 _ROW_FOLDS = 5
 
 
 def evaluate(measurements: Sequence[Measurement], coverage: float = 0.9, seed: int = 0) -> ModelCard:
     """Returns the card of all `CONTENDERS`, each refitted for every fold of every split.
 
-    Splits by graph need two graphs; a note says so where there is one.
+    Copies of a row count once, so that no held-out row is trained on. Splits by graph need two graphs; a note says so
+    where there is one.
 
     Raises:
         UsageError: There are fewer than two measurements with metrics.
     """
+    measurements = distinct(measurements)
     rows = [row for row in measurements if row.metrics is not None]
     if len(rows) < 2:
         raise UsageError(f"a model card needs at least 2 measurements with metrics, got {len(rows)}; profile some")
@@ -70,12 +73,12 @@ def _scores(contender: str, split: str, rows: list[Measurement], surrogate: Surr
             predicted.append(surrogate.predict(configs, first.task, first.graph, first.hardware, known))
             measured.append([[getattr(row.metrics, name) for name in METRICS] for row in group])
             settings += [key] * len(group)
-    together = Prediction(*(np.concatenate([getattr(p, name) for p in predicted]) for name in ("mean", "low", "high")))
+    joined = Prediction(*(np.concatenate([getattr(p, name) for p in predicted]) for name in ("mean", "low", "high")))
     truth = np.concatenate(measured).astype(np.float64)
     for j, metric in enumerate(METRICS):
         has = truth[:, j] > 0
         if has.any():
-            rest = Prediction(*(getattr(together, name)[has, j] for name in ("mean", "low", "high")))
+            rest = Prediction(*(getattr(joined, name)[has, j] for name in ("mean", "low", "high")))
             yield _score(contender, split, metric, truth[has, j], rest, np.array(settings)[has])
 
 

@@ -133,7 +133,7 @@ class Baseline:
 
 
 class NoLearner:
-    """Predicts 0: what remains is the analytic model alone."""
+    """Predicts 0: no correction of the analytic model."""
 
     def tune(self, features: Features, y: Array, sample_weight: Array, folds: Folds) -> Self:
         """Returns itself."""

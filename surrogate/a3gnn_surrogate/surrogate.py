@@ -15,7 +15,7 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.hardware import Hardware
-from a3gnn.measurement import METRICS, Measurement
+from a3gnn.measurement import METRICS, Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn_surrogate import storage
 from a3gnn_surrogate.analytic import analytic_metrics
@@ -42,8 +42,8 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
     """Predicts throughput, memory and accuracy of configurations, with intervals; an estimator of scikit-learn.
 
     Args:
-        learner: What is fitted to the residual: xgboost; a baseline, linear or tree; or none, which leaves the
-            analytic model alone.
+        learner: What is fitted to the residual: xgboost; a baseline, linear or tree; or none, for the analytic model
+            without any.
         physics: Whether the residual is over the analytic model; otherwise the learner predicts the metrics from
             knobs, graph and machine.
         coverage: Share of measurements that the intervals should cover.
@@ -74,16 +74,19 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         self.seed = seed
 
     def fit(self, measurements: Sequence[Measurement], target: str | None = None) -> Self:
-        """Fits to `measurements`, except failed trials, and returns itself.
+        """Fits to `measurements` and returns itself.
+
+        Failed trials are left out. Copies of a row, which have equal ids, count once; repetitions of a trial all count.
 
         Args:
-            measurements: Of any graphs, tasks and machines; none leave the analytic model alone.
+            measurements: Of any graphs, tasks and machines; [] gives the analytic model without corrections.
             target: Fingerprint of the graph that is tuned: its rows weigh more, and narrow its own intervals.
 
         Raises:
             UsageError: A parameter is out of range.
         """
         self._check_parameters()
+        measurements = distinct(measurements)
         rows = training_rows(measurements)
         if not self.physics:
             rows = rows.without_analytic(len(PLAIN_FEATURES))
@@ -179,7 +182,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         if not 0 < self.coverage < 1:
             raise UsageError(f"coverage must be in (0, 1), got {self.coverage}; 0.9 is the default")
         if not self.target_weight > 0:
-            raise UsageError(f"target_weight must be positive, got {self.target_weight}; 1 weighs all rows alike")
+            raise UsageError(f"target_weight must be positive, got {self.target_weight}; 1 gives all rows equal weight")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "residual_models_"):

@@ -74,6 +74,41 @@ def test_outputs_and_gradients_equal_pyg(model, num_src, widths, device, make_bl
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("num_src", [8, 30], ids=["full", "bipartite"])
+def test_gin_in_training_equals_pyg_and_so_do_its_running_statistics(num_src, make_block):
+    layer, conv = (module.train() for module in make_pair("gin", 10, 4))
+    parameters = [name for name, _ in layer.named_parameters()]
+    for seed in range(3):
+        block = make_block(8, num_src, seed=seed)
+        x = torch.randn(num_src, 10, generator=torch.Generator().manual_seed(seed), requires_grad=True)
+        ours, theirs = layer(block, x), conv((x, x[:8]), edges_of(block))
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+        cotangent = torch.randn_like(ours)
+        ours_by = torch.autograd.grad(ours, [x, *layer.parameters()], cotangent)
+        theirs_by = torch.autograd.grad(theirs, [x, *(conv.get_parameter(name) for name in parameters)], cotangent)
+        for one, other in zip(ours_by, theirs_by, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    assert layer.state_dict().keys() == conv.state_dict().keys()
+    assert layer.nn.norms[0].module.num_batches_tracked == 3
+    for name, value in layer.state_dict().items():
+        torch.testing.assert_close(value, conv.state_dict()[name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_single_row_of_gin_is_normalised_with_the_running_statistics_and_leaves_them(make_block):
+    layer, conv = (module.train() for module in make_pair("gin", 10, 4))
+    with torch.no_grad():
+        layer(make_block(8, 30), torch.randn(30, 10))
+    conv.load_state_dict(layer.state_dict())
+    indptr, indices = (torch.tensor(ids, dtype=torch.int32) for ids in ([0, 3], [1, 2, 4]))
+    block, x = Block(indptr, indices, 5, slice(0, 1)), torch.randn(5, 10)
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    out = layer(block, x)
+    torch.testing.assert_close(out, conv.eval()((x, x[:1]), edges_of(block)), rtol=1e-4, atol=1e-5)
+    out.sum().backward()
+    assert all(weight.grad is not None for weight in layer.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+
+
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 def test_both_orders_agree(model, make_block):
     block = make_block(8, 30)

@@ -18,8 +18,7 @@ def grow_blocks(
     Args:
         indptr: The graph's.
         indices: The graph's.
-        order: All nodes; the first `sources` grow one block each, in lockstep, and later ones that are still
-            unvisited one after another.
+        order: All nodes; the first `sources` grow a block each, later unvisited ones one after another.
         sources: Blocks that grow in lockstep.
         max_nodes: Nodes per block at most.
     """
