@@ -81,7 +81,7 @@ class Campaign:
         self._journal, self._profiler, self._corpus, self._policy = journal, profiler, list(corpus), policy
         self._surrogate = Surrogate(seed=request.seed)
         for probe in self.findings.probes:
-            budget.record(probe.measurement.seconds, reference=probe.reason == "default")
+            budget.record(probe.measurement.seconds, counts=probe.counts)
         self._leave_out_partitions()
         self.learn()
 
@@ -193,7 +193,7 @@ class Campaign:
         probe = Probe(reason, predicted, measure())
         self._journal.append(probe)
         self.findings.probes.append(probe)
-        self.budget.record(probe.measurement.seconds, reference=reason == "default")
+        self.budget.record(probe.measurement.seconds, counts=probe.counts)
         self.keep_time()
         self.notify(describe_trial(probe, self.findings, self.budget))
         self._leave_out_partitions()
