@@ -1,4 +1,4 @@
-"""What a3gnn gains and costs, beside its peers and beside itself: `python -m benchmarks.NAME`."""
+"""What a3gnn gains and costs, compared with its peers and with itself: `python -m benchmarks.NAME`."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What benchmarks print and store alike: a median with its range, and results beside the machine that they are of."""
+"""What benchmarks print and store: a median with its range, and results with the machine they were measured on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from a3gnn.processor import cpu_name
 
 
 def median_and_range(values: Sequence[float], digits: int = 2) -> str:
-    """Returns the median and, in brackets, the least and the most."""
+    """Returns the median and, in brackets, the minimum and maximum."""
     low, high = min(values), max(values)
     return f"{statistics.median(values):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 

@@ -13,9 +13,9 @@ from a3gnn.search.ledger import Ledger
 from a3gnn.search.problem import Problem
 from a3gnn.search.unasked import Unasked
 from a3gnn.seeding import derive
-from a3gnn_envs.context import SURVEY_SIZE, Context
+from a3gnn_envs.context import SCALE_SAMPLE_SIZE, Context
 from a3gnn_envs.policy import Policy
-from a3gnn_envs.pretraining import LEAST_EVALUATIONS, train_policy
+from a3gnn_envs.pretraining import MIN_EVALUATIONS, train_policy
 
 #: Samples drawn from the policy.
 PROPOSALS = 64
@@ -54,11 +54,11 @@ class PpoSearcher:
 
     def _propose(self, policy: Policy | None, evaluations: int) -> NDArray[np.int64]:
         """Returns the first rows to ask for; what it evaluates for them is told to the finisher."""
-        if evaluations < _LEAST_SURVEYS * SURVEY_SIZE or evaluations >= self._problem.space.size:
+        if evaluations < _LEAST_SURVEYS * SCALE_SAMPLE_SIZE or evaluations >= self._problem.space.size:
             return self._unasked.draw(PROPOSALS)
         ledger = Ledger(self._problem)
         context = dataclasses.replace(self._problem.episode_context, predict=ledger)
-        if policy is None or not policy.fits(context.space, context.features):
+        if policy is None or not policy.matches(context.space, context.features):
             policy = _train(context, ledger, evaluations // _TRAINING_DIVISOR, derive(self._seed, "ppo.train"))
         if policy is None:
             return self._unasked.draw(PROPOSALS)
@@ -70,7 +70,7 @@ class PpoSearcher:
 
 def _train(context: Context, ledger: Ledger, evaluations: int, seed: int) -> Policy | None:
     """Returns a policy that took at most `evaluations` distinct configurations, or None if these are too few."""
-    if evaluations - SURVEY_SIZE < LEAST_EVALUATIONS:
+    if evaluations - SCALE_SAMPLE_SIZE < MIN_EVALUATIONS:
         return None
     return train_policy(
         [context], evaluations * _STEPS_AN_EVALUATION, seed, go_on=lambda count: len(ledger) + count <= evaluations

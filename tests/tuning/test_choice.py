@@ -91,7 +91,7 @@ def test_ppo_starts_from_the_shipped_policy(quick_tune, small_graph, hardware, t
     space = read_request(found.folder).space(small_graph.characteristics(), hardware)
     policy = shipped_policy()
     assert policy is not None
-    assert policy.fits(space, context_features(small_graph.characteristics(), hardware))
+    assert policy.matches(space, context_features(small_graph.characteristics(), hardware))
     assert found.search.engine == "ppo"
     assert found.search.evaluations >= 3000
     assert found.tuned.measured.test_accuracy >= found.tuned.limits.least_accuracy

@@ -1,4 +1,4 @@
-"""Random parts: what a partitioner must beat."""
+"""Random parts: the baseline of partitioners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def random_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.in
     for mask in (is_train, ~is_train):
         nodes = np.flatnonzero(mask).astype(np.int32)
         rng.shuffle(nodes)
-        # Dealing the rest goes on at the part behind the last train node's.
+        # The other nodes continue round-robin after the last train node's part.
         parts[nodes] = np.arange(dealt, dealt + len(nodes), dtype=np.int32) % num_parts
         dealt += len(nodes)
     return parts

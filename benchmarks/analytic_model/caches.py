@@ -1,4 +1,4 @@
-"""Caches and seed orders: what the surrogate expects of mini-batches, and what they do when they are replayed."""
+"""Caches and seed orders: expected hit rates and nodes of mini-batches, and those of a replay."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _SEEDS_REPLAYED = 120 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """One cache as expected and as found.
+    """One cache, as expected and as measured.
 
     Attributes:
         graph: Its name or spec.
-        batch_size: Seeds of a mini-batch.
-        fanouts: In-neighbours taken a node, the seeds' hop first.
+        batch_size: Seeds per mini-batch.
+        fanouts: In-neighbours sampled per node, the seeds' hop first.
         order: random or proximity.
         policy: How the cache chooses its rows.
-        share: Share of the nodes that it holds.
-        nodes: Distinct nodes of a mini-batch, the mean.
-        expected_nodes: The same by the law.
-        hit_rate: Hits a node, in [0, 1].
-        expected_hit_rate: The same by the law.
+        share: Share of the nodes whose rows it holds.
+        nodes: Distinct nodes per mini-batch, the mean.
+        expected_nodes: The same, as expected.
+        hit_rate: Hits per node, in [0, 1].
+        expected_hit_rate: The same, as expected.
     """
 
     graph: str
@@ -59,7 +59,7 @@ class Hits:
 
 
 def mini_batches(graph: Graph, batch_size: int, fanouts: Sequence[int], order: str) -> Iterator[NDArray[np.int32]]:
-    """Yields the nodes of mini-batches of two epochs, or of the beginnings of both where they are long."""
+    """Yields the nodes of the mini-batches of two epochs, at most 60 * 1,024 seeds of each."""
     near = proximity(graph, batch_size, 0) if order == "proximity" else None
     sampler = NeighbourSampler(graph.indptr, graph.indices, fanouts, seed=0)
     for epoch in range(2):
@@ -69,7 +69,7 @@ def mini_batches(graph: Graph, batch_size: int, fanouts: Sequence[int], order: s
 
 
 def comparisons(spec: str, batch_sizes: Sequence[int]) -> Iterator[Hits]:
-    """Yields every cache on the graph of `spec`; batch sizes that leave less than two mini-batches are passed over."""
+    """Yields every cache on the graph of `spec`; batch sizes with fewer than two mini-batches are skipped."""
     graph = Graph.load(spec_of(spec))
     known, hot = graph.characteristics(), hottest_first(graph)
     for batch_size, fanouts, order in product(batch_sizes, FANOUTS, SEED_ORDERS):
@@ -85,9 +85,9 @@ def comparisons(spec: str, batch_sizes: Sequence[int]) -> Iterator[Hits]:
                 cache_policy=policy,
                 seed_order=order,
             )
-            law = batch_volume(as_columns([config]), Task(fanouts=fanouts), known)
+            expected = batch_volume(as_columns([config]), Task(fanouts=fanouts), known)
             ranked = hot if policy == "degree" else None
-            found = replay(policy, batches, slots, graph.num_nodes, ranked, warm_up_batches=len(batches) // 2)
+            measured = replay(policy, batches, slots, graph.num_nodes, ranked, warm_up_batches=len(batches) // 2)
             yield Hits(
                 graph=spec,
                 batch_size=batch_size,
@@ -96,14 +96,14 @@ def comparisons(spec: str, batch_sizes: Sequence[int]) -> Iterator[Hits]:
                 policy=policy,
                 share=share,
                 nodes=nodes,
-                expected_nodes=float(law.input_nodes[0]),
-                hit_rate=found.hit_rate,
-                expected_hit_rate=float(law.hit_rate[0]),
+                expected_nodes=float(expected.input_nodes[0]),
+                hit_rate=measured.hit_rate,
+                expected_hit_rate=float(expected.hit_rate[0]),
             )
 
 
 def tables(rows: Sequence[Hits]) -> list[Table]:
-    """Returns a line a graph, batch size, fanouts and order, found and, behind a slash, expected; and the errors."""
+    """Returns a row per graph, batch size, fanouts and order, measured / expected; and the errors."""
     return [_cells(rows), _errors(rows)]
 
 

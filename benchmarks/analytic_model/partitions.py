@@ -1,4 +1,4 @@
-"""Partitioners: the share of edges that the surrogate expects to stay inside parts, and the share that does."""
+"""Partitioners: the share of edges inside parts, expected and measured."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from benchmarks.engine.graphs import spec_of
 from benchmarks.partitioners import PARTITIONERS
 
 PARTS = (2, 4, 8)
-#: Rounds, each with a seed of its own: METIS's parts hardly depend on it.
+#: Rounds, each with another seed: METIS's parts hardly depend on it.
 _ROUNDS = {"metis": 1, "blocks": 3, "random": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Edges inside parts, as a share of all: found (the median over seeds) and expected."""
+    """Edges inside parts as a share of all edges: measured (the median over seeds) and expected."""
 
     graph: str
     num_parts: int
     partitioner: str
-    found: float
+    measured: float
     expected: float
 
 
 def comparisons(spec: str) -> Iterator[Kept]:
-    """Yields every partitioner with 2, 4 and 8 parts on the graph of `spec`."""
+    """Yields each partitioner with 2, 4 and 8 parts on the graph of `spec`."""
     graph = Graph.load(spec_of(spec))
     known = graph.characteristics()
     for num_parts in PARTS:
@@ -51,13 +51,13 @@ def comparisons(spec: str) -> Iterator[Kept]:
 
 
 def tables(rows: Sequence[Kept]) -> list[Table]:
-    """Returns a line a graph, found and, behind a slash, expected; and how far the law is off."""
+    """Returns a row per graph, measured / expected; and the errors."""
     names = list(_ROUNDS)
     by_cell = {(row.graph, row.num_parts, row.partitioner): row for row in rows}
     cells = Table("graph", *(f"{name} {num_parts}" for name in names for num_parts in PARTS))
     for graph in dict.fromkeys(row.graph for row in rows):
         own = (by_cell[graph, num_parts, name] for name in names for num_parts in PARTS)
-        cells.add_row(graph.partition(",")[0], *(f"{row.found:.2f}/{row.expected:.2f}" for row in own))
+        cells.add_row(graph.partition(",")[0], *(f"{row.measured:.2f}/{row.expected:.2f}" for row in own))
     errors = Table("partitioner", "edges kept off by", "at most", "on")
     for name in names:
         worst = max((row for row in rows if row.partitioner == name), key=_error)
@@ -67,4 +67,4 @@ def tables(rows: Sequence[Kept]) -> list[Table]:
 
 
 def _error(row: Kept) -> float:
-    return abs(row.expected - row.found)
+    return abs(row.expected - row.measured)
