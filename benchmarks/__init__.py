@@ -2,5 +2,5 @@
 
 import os
 
-# As in a3gnn's own processes (a3gnn/wait_policy.py), which peers' processes inherit: read when torch is loaded.
+# As in a3gnn's own processes (a3gnn/threads/wait_policy.py), which peers' processes inherit: read when torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

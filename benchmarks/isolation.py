@@ -26,7 +26,6 @@ from time import perf_counter
 
 import numpy as np
 
-from a3gnn import team
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.allocation.allocate import isolate
@@ -34,6 +33,7 @@ from a3gnn.runtime.allocation.allocation import Allocation
 from a3gnn.runtime.allocation.isolation import Isolation
 from a3gnn.runtime.allocation.solver import solve
 from a3gnn.runtime.allocation.stage_model import Stage, StageModel
+from a3gnn.threads import pool
 from a3gnn.training.trainer import Trainer
 from benchmarks.report import median_and_range, write_report
 
@@ -89,7 +89,7 @@ def compete(graph: Graph, config: TrainConfig, rounds: int, batches: int) -> tup
         found["auto"] = Contestant(graph, config.replace(resources="auto"), stack)
         auto = found["auto"].isolation
         assert auto is not None
-        cores = team.usable_cores()
+        cores = pool.usable_cores()
         found["naive"].give(Allocation(config.num_workers, cores, cores, pooled=True))
         while auto.allocation is None:
             found["auto"].train(batches)
@@ -169,7 +169,7 @@ def main() -> None:
     """Prints the tables."""
     options = parser().parse_args()
     graph = Graph.load(options.graph)
-    print(f"{graph!r}, {team.usable_cores()} cores")
+    print(f"{graph!r}, {pool.usable_cores()} cores")
     rows: list[Row] = []
     for mode, workers in product(options.modes.split(","), map(int, options.workers.split(","))):
         config = TrainConfig(batch_size=options.batch_size, parallel_mode=mode, num_workers=workers)

@@ -25,10 +25,10 @@ from time import perf_counter
 
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import MemoryLimitError
-from a3gnn.graphs.cache import cache_root
-from a3gnn.graphs.convert import convert
+from a3gnn.graphs.conversion.convert import convert
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.mapping import mapping_of
+from a3gnn.storage.cache import cache_root
+from a3gnn.storage.mapping import mapping_of
 from a3gnn.units import format_size, parse_size
 from benchmarks.report import write_report
 

@@ -38,7 +38,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.metis import metis_parts
 from a3gnn.graphs.partitioning.quality import PartitionQuality, partition_quality
-from a3gnn.graphs.partitioning.scattered import random_parts
+from a3gnn.graphs.partitioning.random_parts import random_parts
 from a3gnn.units import format_size, parse_size
 from benchmarks.engine.client import ROOT
 from benchmarks.engine.graphs import spec_of

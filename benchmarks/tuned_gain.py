@@ -21,11 +21,11 @@ from rich.table import Table
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.machine.probe import probe_hardware
 from a3gnn.measurement import Metrics, default_accuracy_epochs
-from a3gnn.profiling.probe import probe_hardware
 from a3gnn.profiling.profiler import Profiler
-from a3gnn.profiling.request import TrialPlan
-from a3gnn.profiling.store import ProfileStore
+from a3gnn.profiling.store.store import ProfileStore
+from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.report.text import describe_config
 from a3gnn.training.tuned import TunedConfig
 from benchmarks.report import median_and_range, write_report

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from a3gnn.graphs.cache import cache_root
+from a3gnn.storage.cache import cache_root
 from benchmarks.engine.client import ROOT
 from benchmarks.engine.draw import draw
 from benchmarks.engine.graphs import GRAPHS, QUICK

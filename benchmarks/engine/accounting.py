@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_ENTRIES_A_LINE = 16  # int32 in a cache line of 64 bytes
+_ENTRIES_PER_LINE = 16  # int32 in a cache line of 64 bytes
 
 
 class Reads(NamedTuple):
@@ -42,7 +42,7 @@ def unavoidable_lines(degrees: NDArray[np.int64], picks: NDArray[np.int64], num_
     `lines * (1 - (1 - 1 / lines) ** picks)` of them on average. Of the map each node when it is first met and when
     it is cleared.
     """
-    lines = np.ceil(degrees / _ENTRIES_A_LINE)
+    lines = np.ceil(degrees / _ENTRIES_PER_LINE)
     safe = np.maximum(lines, 1)
     touched = np.where(picks >= degrees, lines, safe * (1 - (1 - 1 / safe) ** picks))
     return Reads(float(len(degrees)), float(touched.sum()), 2.0 * num_nodes)

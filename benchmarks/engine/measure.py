@@ -13,7 +13,7 @@ from benchmarks.engine.summary import stage_medians
 from benchmarks.engine.workers.work import Unavailable, Work
 
 # Two batches fill buffers and thread pools; a worker process or thread holds up to two prepared in advance.
-_WARM_UP, _PREPARED_A_WORKER = 2, 2
+_WARM_UP, _PREPARED_PER_WORKER = 2, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Effort:
     """How long is measured.
 
     Attributes:
-        rounds: Turns of each contestant.
+        rounds: Measurements of each contestant.
         batches: Mini-batches per turn.
         screening: Mini-batches per variant, before the fastest is kept.
         starts: New processes per engine that are timed to their first mini-batch.
@@ -151,4 +151,4 @@ def _tried(engine: Engine, work: Work, variant: str, count: int) -> dict[str, li
 def _skip(variant: str) -> int:
     """Returns the number of mini-batches to skip per turn: those prepared during others' turns, and warm-up."""
     workers = next((count for count in (1, 2) if f"{count} worker" in variant), 0)
-    return _WARM_UP + _PREPARED_A_WORKER * workers
+    return _WARM_UP + _PREPARED_PER_WORKER * workers

@@ -7,7 +7,7 @@ import re
 import time
 from typing import NamedTuple
 
-from a3gnn.profiling.memory import process_tree
+from a3gnn.process.memory import process_tree
 
 _LINES = re.compile(rb"^(Rss|Pss|Pss_Anon|Pss_Shmem|Anonymous):\s+(\d+) kB", re.MULTILINE)
 

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from a3gnn.hardware import available_cores, host_memory_bytes
-from a3gnn.processor import cpu_name
+from a3gnn.machine.processor import cpu_name
+from a3gnn.storage.host_memory import host_memory_bytes
+from a3gnn.threads.affinity import available_cores
 from benchmarks.engine.client import ROOT
 
 FORMAT = 1

@@ -22,7 +22,7 @@ from a3gnn_envs.vec_env import BatchedVecEnv
 # Guesses, kept from a simulation that is not part of this repository.
 #: Environments per rollout; fewer where there are few evaluations, so that there are some updates.
 _MAX_ENVS, _MIN_ENVS = 512, 32
-_STEPS_A_ROLLOUT = 2
+_STEPS_PER_ROLLOUT = 2
 _WANTED_ROLLOUTS = 32
 #: Rollouts below which a policy learns too little to be worth its evaluations.
 _MIN_ROLLOUTS = 4
@@ -30,7 +30,7 @@ _MIN_ROLLOUTS = 4
 _FIRST_RATE, _LAST_RATE = 2e-3, 5e-5
 _MAX_BATCH_SIZE, _EPOCHS, _ENTROPY_COEFFICIENT = 512, 4, 0.003
 #: The fewest evaluations that `train_policy` takes.
-MIN_EVALUATIONS = _MIN_ENVS * _STEPS_A_ROLLOUT * _MIN_ROLLOUTS
+MIN_EVALUATIONS = _MIN_ENVS * _STEPS_PER_ROLLOUT * _MIN_ROLLOUTS
 
 
 def train_policy(
@@ -52,8 +52,8 @@ def train_policy(
     """
     if evaluations < MIN_EVALUATIONS:
         raise UsageError(f"evaluations must be >= {MIN_EVALUATIONS} to train a policy, got {evaluations}")
-    num_envs = int(np.clip(evaluations // (_STEPS_A_ROLLOUT * _WANTED_ROLLOUTS), _MIN_ENVS, _MAX_ENVS))
-    rollout = num_envs * _STEPS_A_ROLLOUT
+    num_envs = int(np.clip(evaluations // (_STEPS_PER_ROLLOUT * _WANTED_ROLLOUTS), _MIN_ENVS, _MAX_ENVS))
+    rollout = num_envs * _STEPS_PER_ROLLOUT
     scaler = FeatureScaler.fit(list(contexts))
     with _isolated_torch():
         env = BatchedVecEnv(OneShotEpisodes([scaler.transform(context) for context in contexts], num_envs))
@@ -69,8 +69,8 @@ def _ppo(env: BatchedVecEnv, seed: int) -> PPO:
         "MlpPolicy",
         env,
         learning_rate=lambda left: _LAST_RATE + (_FIRST_RATE - _LAST_RATE) * left,
-        n_steps=_STEPS_A_ROLLOUT,
-        batch_size=min(_MAX_BATCH_SIZE, env.num_envs * _STEPS_A_ROLLOUT),
+        n_steps=_STEPS_PER_ROLLOUT,
+        batch_size=min(_MAX_BATCH_SIZE, env.num_envs * _STEPS_PER_ROLLOUT),
         n_epochs=_EPOCHS,
         gamma=0.0,  # episodes have one step: nothing to discount
         gae_lambda=1.0,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import xgboost
 
-import a3gnn
 from a3gnn.errors import StoreError, UsageError
+from a3gnn.version import __version__
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES
 from a3gnn_surrogate.learner import BoostedTrees, Learner, NoLearner
 from a3gnn_surrogate.local import VarianceComponents
@@ -70,7 +70,7 @@ def _manifest(surrogate: Surrogate) -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "schema_version": SCHEMA_VERSION,
-        "versions": {"a3gnn": a3gnn.__version__, "xgboost": xgboost.__version__},
+        "versions": {"a3gnn": __version__, "xgboost": xgboost.__version__},
         "parameters": surrogate.get_params(),
         "feature_names": list(surrogate.feature_names_),
         "num_rows": surrogate.num_rows_,

@@ -8,7 +8,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.executor import PARTITIONING
-from a3gnn.profiling.request import TrialRequest
+from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.context import context_features
 from a3gnn.tuning.folder import read_request
 from a3gnn.tuning.pretrain import shipped_policy

@@ -14,7 +14,7 @@ from a3gnn.seeding import generator
 #: Sources. Guess: the 111 M nodes of ogbn-papers100M then make blocks of BGL's 100,000 nodes.
 _BLOCKS = 1024
 #: Sources per part at least. Guess.
-_BLOCKS_A_PART = 64
+_BLOCKS_PER_PART = 64
 #: Nodes per block at most: BGL, section 3.3.1.
 _MAX_NODES = 100_000
 #: Share of the blocks, by size, that are large: BGL, section 3.3.1, footnote 3.
@@ -55,7 +55,7 @@ def coarsen(graph: GraphArrays, num_parts: int, seed: int) -> Coarsening:
         num_parts: Parts that the blocks are for.
         seed: Decides the sources and the random merges.
     """
-    wanted = max(_BLOCKS, _BLOCKS_A_PART * num_parts)
+    wanted = max(_BLOCKS, _BLOCKS_PER_PART * num_parts)
     max_nodes = min(max(graph.num_nodes // wanted, 1), _MAX_NODES)
     order = np.arange(graph.num_nodes, dtype=np.int32)
     generator(seed, "block sources").shuffle(order)
