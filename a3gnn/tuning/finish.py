@@ -47,7 +47,8 @@ def finish(study: Study, choice: Choice, folder: Path) -> TuneResult:
     against = compare(choice.measured, reference, study.history.memory)
     if config != TrainConfig().canonical() and against:
         study.notify(f"    against the default: {against}")
-    study.notify(_describe(result.search))
+    if study.searches:
+        study.notify(_describe(result.search))
     return result
 
 
