@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,28 @@ def whole_number(name: str, value: Any, least: int, remedy: str = "") -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise UsageError(f"{name} must be an integer >= {least}, got {value!r}{remedy and f'; {remedy}'}")
     return int(value)
+
+
+def real_number(name: str, value: Any, unit: str) -> float:
+    """Returns `value`, a finite number >= 0 in `unit`s.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+        raise UsageError(f"{name} must be >= 0 {unit}, got {value!r}")
+    return float(value)
+
+
+def positive_number(name: str, value: Any, what: str) -> float | int:
+    """Returns `value` as an int if it is a whole number, else as a float.
+
+    Raises:
+        UsageError: It is no number, or not positive and finite.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+        raise UsageError(f"{name} must be positive, {what}; got {value!r}")
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def flag(name: str, value: Any) -> bool:

@@ -17,8 +17,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tune": ("a3gnn.cli.tune", "Find the best training configuration for a graph on this machine."),
     "train": ("a3gnn.cli.train", "Train with the configuration that tune chose."),
     "front": ("a3gnn.cli.front", "Show the Pareto front that tune found."),
-    "graph": ("a3gnn.cli.graph", "Convert a graph, or describe it."),
+    "graph": ("a3gnn.cli.graph", "Convert a graph, verify it, or describe it."),
     "profile": ("a3gnn.cli.profile", "Measure many configurations and store them."),
+    "cache": ("a3gnn.cli.cache", "Show or empty the folder of copied graphs and probes."),
     "doctor": ("a3gnn.cli.doctor", "Say what this machine has, and what is missing."),
 }
 

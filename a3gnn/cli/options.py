@@ -8,7 +8,7 @@ import click
 
 from a3gnn.config import MODELS
 from a3gnn.errors import UsageError
-from a3gnn.units import parse_budget, parse_size
+from a3gnn.units import parse_budget, parse_duration, parse_size
 
 
 class Size(click.ParamType[int]):
@@ -20,6 +20,19 @@ class Size(click.ParamType[int]):
         """Returns the bytes of `value`."""
         try:
             return value if isinstance(value, int) else parse_size(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Duration(click.ParamType[float]):
+    """A duration such as 90s, 10min or 30d, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Returns the seconds of `value`."""
+        try:
+            return value if isinstance(value, float) else parse_duration(value)
         except UsageError as error:
             self.fail(str(error), param, ctx)
 
@@ -54,5 +67,6 @@ class Fanouts(click.ParamType[tuple[int, ...]]):
 
 MODEL = click.Choice(MODELS)
 SIZE = Size()
+DURATION = Duration()
 BUDGET = Budget()
 FANOUTS = Fanouts()

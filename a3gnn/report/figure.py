@@ -53,7 +53,7 @@ def front_figure(front: Front, title: str = "") -> Figure:
     axes.yaxis.set_minor_formatter("")
     axes.margins(x=0.08, y=0.12)
     axes.grid(visible=True, which="major", alpha=0.3)
-    axes.legend(loc="best", fontsize="small", markerscale=0.6)
+    figure.legend(loc="outside lower center", ncols=3, fontsize="small", markerscale=0.6)
     return figure
 
 
@@ -85,10 +85,10 @@ def _draw_broken(axes: Axes, front: Front) -> None:
 
 
 def _describe_broken(kind: tuple[str, ...], rows: list[FrontRow]) -> str:
-    """Returns the legend's line: `2 break host memory (by up to 12.0 MiB)`."""
+    """Returns the legend's line: `breaks a limit: host memory by up to 12.0 MiB (2)`."""
     worst = [max((row.broken[i] for row in rows), key=lambda breach: breach.excess) for i in range(len(kind))]
-    said = " and ".join(f"{breach.name} (by up to {breach.amount()})" for breach in worst)
-    return f"{len(rows)} over a limit{f': {said}' if said else ''}"
+    said = ", ".join(f"{breach.name} by up to {breach.amount()}" for breach in worst)
+    return f"breaks a limit{f': {said}' if said else ''} ({len(rows)})"
 
 
 def _draw_front(axes: Axes, front: Front) -> None:

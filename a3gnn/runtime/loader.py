@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from a3gnn.checks import flag, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.as_graph import as_graph, is_data
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.input_nodes import seeds_of
 from a3gnn.runtime.neighbor_arguments import check_arguments
@@ -23,7 +23,7 @@ from a3gnn.runtime.pyg_graph import graph_of
 from a3gnn.tuned_file import tuned_config
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
+    from a3gnn.graphs.as_graph import GraphLike
 
 
 class Loader:
@@ -42,7 +42,7 @@ class Loader:
         ...     loss = criterion(out, batch.y[: batch.batch_size])
 
     Args:
-        data: A PyG `Data` with x and edge_index, or a graph.
+        data: A PyG `Data` with x and edge_index, a graph, or what `Graph.load` takes.
         num_neighbors: In-neighbours taken a node, the seeds' hop first; -1 takes all.
         input_nodes: Seeds: node ids, distinct, or a bool mask over the nodes; None takes all nodes.
         batch_size: Seeds a mini-batch; by default `config`'s, 1,024 without one.
@@ -68,7 +68,7 @@ class Loader:
 
     def __init__(
         self,
-        data: Graph | Data,
+        data: GraphLike,
         num_neighbors: Sequence[int],
         input_nodes: Any = None,
         *,
@@ -90,7 +90,7 @@ class Loader:
         if transform is not None and not callable(transform):
             raise UsageError(f"transform must take a mini-batch and return another, got {transform!r}")
         config = _configured(_config(config), batch_size, num_workers)
-        graph = _graph(data)
+        graph = as_graph(data, graph_of)
         seeds, counted = seeds_of(input_nodes, graph.num_nodes)
         self._pipeline = Pipeline(
             graph,
@@ -105,7 +105,7 @@ class Loader:
         if drop_last and config.num_partitions > 1:
             raise UsageError(f"drop_last needs num_partitions=1, got {config.num_partitions}: each part has a last one")
         self._num_batches = len(seeds) // config.batch_size if drop_last else self._pipeline.num_batches
-        self._as_data = PygBatches(data, seeds if counted else None, adjs=adjs)
+        self._as_data = PygBatches(data if is_data(data) else graph, seeds if counted else None, adjs=adjs)
         self._transform = transform
         self._epoch = 0
 
@@ -154,19 +154,6 @@ def _configured(config: TrainConfig, batch_size: int | None, num_workers: int | 
         return config.replace(parallel_mode="sequential")
     mode = "mode1" if config.parallel_mode == "sequential" else config.parallel_mode
     return config.replace(parallel_mode=mode, num_workers=int(num_workers))
-
-
-def _graph(data: Any) -> Graph:
-    if isinstance(data, Graph):
-        return data
-    from torch_geometric.data import Data
-
-    if not isinstance(data, Data):
-        raise UsageError(
-            f"data must be an a3gnn Graph or a PyG Data, got {type(data).__name__}; "
-            "heterogeneous graphs and remote stores are not supported"
-        )
-    return graph_of(data)
 
 
 def _fanouts(num_neighbors: Any) -> tuple[int, ...]:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 
 from a3gnn import wait_policy
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, HardwareLimits, host_with
 from a3gnn.training.tuned import TunedConfig
+
+if TYPE_CHECKING:
+    from a3gnn.graphs.as_graph import GraphLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class TrainRequest:
     def of(
         cls,
         config: TrainConfig | str | Path,
-        dataset: Graph | str | Path | None,
+        dataset: GraphLike | None,
         task: Task | None,
         notify: Callable[[str], None],
     ) -> Self:
@@ -49,13 +53,16 @@ class TrainRequest:
         Raises:
             UsageError: There is no dataset to be found.
             ConfigError: The tuned.json is missing, broken or foreign.
-            GraphError: The graph can't be read.
+            GraphError: The graph can't be read or used.
         """
         tuned = None if isinstance(config, TrainConfig) else TunedConfig.read(config)
         source = dataset if dataset is not None else tuned.spec if tuned else None
         if source is None:
             raise UsageError("train needs a dataset: give one, or a tuned.json, which names its own")
-        graph = (source if isinstance(source, Graph) else Graph.load(source)).on_disk()
+        graph = as_graph(source)
+        for note in graph.notes:
+            notify(note)
+        graph = graph.on_disk()
         if tuned is None:
             assert isinstance(config, TrainConfig)
             return cls(graph, config, task or Task(), None)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import MemoryLimitError, UsageError
-from a3gnn.graphs.graph import Graph
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.fit import fit
 from a3gnn.training.interrupt import Interrupt
@@ -22,10 +21,13 @@ from a3gnn.training.result import TrainResult
 from a3gnn.training.run_folder import RunFolder, default_folder
 from a3gnn.training.trainer import Step, Trainer
 
+if TYPE_CHECKING:
+    from a3gnn.graphs.as_graph import GraphLike
+
 
 def train(
     config: TrainConfig | Mapping[str, Any] | str | Path,
-    dataset: Graph | str | Path | None = None,
+    dataset: GraphLike | None = None,
     *,
     task: Task | None = None,
     epochs: int = 50,
@@ -45,7 +47,7 @@ def train(
     Args:
         config: A configuration, a dict of its fields, or the path of a tuned.json (or of its folder), whose task,
             dataset and host memory limit hold where none is given here.
-        dataset: A graph, or what `--dataset` takes.
+        dataset: A graph, a PyG `Data`, or what `--dataset` takes.
         task: What to train.
         epochs: Epochs in all, those before a resume included.
         patience: Epochs without a better validation accuracy after which training ends; None for never.

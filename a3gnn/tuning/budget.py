@@ -39,19 +39,18 @@ class Budget:
         """Seconds left; infinite where trials are counted."""
         return float("inf") if self.in_trials else self.total - self.elapsed_s
 
-    def record(self, trial_s: float, *, reference: bool = False) -> None:
+    def record(self, trial_s: float, *, counts: bool = True) -> None:
         """Takes note of a trial of `trial_s` seconds, of this run or an earlier one.
 
         Args:
             trial_s: What it took when it was measured, though a store may have served it since.
-            reference: Whether it is the default's, which is not counted, but trains for its accuracy as the
-                verification does.
+            counts: Whether it is one of the budget's. The default's is not, but trains for its accuracy as the
+                verification does, which will take as long.
         """
         self._seconds.append(trial_s)
-        if reference:
+        self.trials += counts
+        if not counts:
             self._whole_trial_s = max(self._whole_trial_s, trial_s)
-        else:
-            self.trials += 1
 
     def needed_s(self, predicted_s: float = 0.0) -> float:
         """Returns the seconds that one more trial and the verification of the choice are expected to take.

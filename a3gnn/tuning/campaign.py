@@ -75,13 +75,16 @@ class Campaign:
     ) -> None:
         self.request, self.graph, self.hardware = request, graph, hardware
         self.budget, self.notify = budget, notify
-        self.findings = Findings(request, hardware, request.space(graph, hardware), journal.read())
+        before = journal.read()
+        # What failed by chance in an earlier run is tried again, not believed.
+        believed = [probe for probe in before if not probe.measurement.failed_by_chance]
+        self.findings = Findings(request, hardware, request.space(graph, hardware), believed)
         self.searches: list[SearchResult] = []
         self.finished = False
         self._journal, self._profiler, self._corpus, self._policy = journal, profiler, list(corpus), policy
         self._surrogate = Surrogate(seed=request.seed)
-        for probe in self.findings.probes:
-            budget.record(probe.measurement.seconds, reference=probe.reason == "default")
+        for probe in before:
+            budget.record(probe.measurement.seconds, counts=probe.counts)
         self._leave_out_partitions()
         self.learn()
 
@@ -193,7 +196,7 @@ class Campaign:
         probe = Probe(reason, predicted, measure())
         self._journal.append(probe)
         self.findings.probes.append(probe)
-        self.budget.record(probe.measurement.seconds, reference=reason == "default")
+        self.budget.record(probe.measurement.seconds, counts=probe.counts)
         self.keep_time()
         self.notify(describe_trial(probe, self.findings, self.budget))
         self._leave_out_partitions()

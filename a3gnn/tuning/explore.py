@@ -62,6 +62,7 @@ def try_smallest(campaign: Campaign) -> None:
         return
     smallest = campaign.smallest_memory()
     if smallest is not None:
+        campaign.notify("nothing fits: the configuration with the least predicted memory is measured without the limit")
         campaign.measure_unlimited(smallest, "smallest")
 
 

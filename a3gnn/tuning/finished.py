@@ -27,7 +27,7 @@ def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
     check_request(folder, request)
     probes = Journal(folder).read()
     state = TuneState.read(folder, probes)
-    trials = sum(probe.reason != "default" for probe in probes)
+    trials = sum(probe.counts for probe in probes)
     if state.finished_budget is None or not (folder / "tuned.json").exists():
         return None
     spent = state.finished_budget

@@ -27,7 +27,7 @@ def nothing_fits(campaign: Campaign, refused: Mapping[str, Metrics | Failure]) -
         refused: By key of a configuration, what its second trial found; it stands for the first one.
     """
     measured, failures = _judged(campaign, refused)
-    head = f"no configuration keeps every limit: {len(measured)} were measured, {len(failures)} failed"
+    head = f"no configuration keeps every limit: {len(measured)} measured, {len(failures)} failed"
     if not measured:
         last = f", the last one: {describe_failure(failures[-1])}" if failures else ""
         return InfeasibleError(f"{head}{last}")

@@ -38,6 +38,11 @@ class Probe:
     predicted: Predicted
     measurement: Measurement
 
+    @property
+    def counts(self) -> bool:
+        """Whether a budget counts it: the default's trial and that of the smallest memory are made anyhow."""
+        return self.reason not in ("default", "smallest")
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the probe as JSON types."""
         return {"reason": self.reason, "predicted": self.predicted, "measurement": self.measurement.to_dict()}

@@ -18,7 +18,7 @@ def describe_trial(probe: Probe, findings: Findings, budget: Budget) -> str:
         so_far = "the best so far"
     else:
         so_far = f"best so far {describe_metrics(best[1], findings.memory)}"
-    head = "default " if probe.reason == "default" else f"trial {budget.trials} ({probe.reason})"
+    head = f"trial {budget.trials} ({probe.reason})" if probe.counts else f"{probe.reason:8}"
     what = describe_config(probe.measurement.config)
     return f"{head} {what}\n    -> {_found(probe, findings)}\n    [{so_far}, {budget.describe()}]"
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.checks import positive_number, real_number, size_or_none, whole_number
 from a3gnn.config import Task
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
@@ -16,7 +17,6 @@ from a3gnn.knobs import KNOBS
 from a3gnn.objectives import Limits, Priority
 from a3gnn.search.searcher import ENGINES
 from a3gnn.space import SearchSpace
-from a3gnn.tuning.checks import positive_bytes, positive_number, real_number, whole_number
 from a3gnn.tuning.possible import refuse_impossible
 
 
@@ -62,8 +62,8 @@ class TuneRequest:
         if not isinstance(self.engine, str) or self.engine not in ENGINES:
             raise unknown_name("--engine", self.engine, ENGINES)
         checked: dict[str, Any] = {
-            "memory_limit": positive_bytes("--memory-limit", self.memory_limit),
-            "host_memory_limit": positive_bytes("--host-memory-limit", self.host_memory_limit),
+            "memory_limit": size_or_none("--memory-limit", self.memory_limit),
+            "host_memory_limit": size_or_none("--host-memory-limit", self.host_memory_limit),
             "max_accuracy_drop": real_number("--max-accuracy-drop", self.max_accuracy_drop, "points"),
             "budget": positive_number("--budget", self.budget, "a duration such as 10min or a number of trials"),
             "seed": whole_number("--seed", self.seed, 0),

@@ -6,10 +6,10 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from a3gnn.config import Task
-from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.hardware import Hardware
 from a3gnn.objectives import Priority
 from a3gnn.profiling.executor import TrialExecutor
@@ -24,9 +24,12 @@ from a3gnn.tuning.finished import finished_result, say_finished
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.session import open_campaign
 
+if TYPE_CHECKING:
+    from a3gnn.graphs.as_graph import GraphLike
+
 
 def tune(
-    dataset: str | Path | Graph,
+    dataset: GraphLike,
     *,
     priority: str | Priority = "throughput",
     memory_limit: str | int | None = None,
@@ -52,7 +55,7 @@ def tune(
     and verifies the choice by a second trial (A3GNN, section III-C). The result's files are in `out`.
 
     Args:
-        dataset: A graph, or what `Graph.load` takes.
+        dataset: A graph, a PyG `Data`, or what `Graph.load` takes.
         priority: throughput, memory, accuracy, balanced, or weights "T,M,A".
         memory_limit: Of the device where there is one, of the host otherwise: bytes, or text such as "4GiB".
         host_memory_limit: Of the host, where there is a device.
@@ -96,8 +99,8 @@ def tune(
         accuracy_epochs=accuracy_epochs,
     )
     check_places(out, store, resume)
-    graph = dataset if isinstance(dataset, Graph) else Graph.load(dataset)
-    request = dataclasses.replace(request, spec=_spec(dataset))
+    graph = as_graph(dataset)
+    request = dataclasses.replace(request, spec=spec_of(dataset, graph))
     folder = Path(out) if out is not None else default_folder(graph.name)
     if resume and (finished := finished_result(folder, request)) is not None:
         say_finished(finished, notify)
@@ -131,10 +134,3 @@ def _run(campaign: Campaign, folder: Path) -> TuneResult:
         explore(campaign)
     try_smallest(campaign)
     return finish(campaign, choose(campaign), folder)
-
-
-def _spec(dataset: str | Path | Graph) -> str:
-    """Returns what loads `dataset` again from wherever `tuned.json` is read: files by their whole path."""
-    if isinstance(dataset, Graph):
-        return str(dataset.on_disk().folder)
-    return str(Path(dataset).resolve()) if Path(dataset).exists() else str(dataset)

@@ -113,9 +113,9 @@ def test_the_figure_says_which_limits_are_broken(broken: Front) -> None:
     from a3gnn.report.figure import front_figure
 
     legend = front_figure(broken).axes[0].get_legend_handles_labels()[1]
-    assert "1 over a limit: host memory (by up to 12.0 MiB)" in legend
-    assert "1 over a limit: accuracy (by up to 0.8 points)" in legend
-    assert "1 over a limit: host memory (by up to 100 MiB) and accuracy (by up to 8 points)" in legend
+    assert "breaks a limit: host memory by up to 12.0 MiB (1)" in legend
+    assert "breaks a limit: accuracy by up to 0.8 points (1)" in legend
+    assert "breaks a limit: host memory by up to 100 MiB, accuracy by up to 8 points (1)" in legend
 
 
 def test_the_table_shows_the_front_and_the_named(front: Front) -> None:
@@ -158,6 +158,6 @@ def test_the_figure_shows_every_row_and_the_limit(front: Front, tmp_path: Path) 
     assert drawn == 5
     legend = set(axes.get_legend_handles_labels()[1])
     assert {"memory limit", "chosen", "default"} <= legend
-    assert "1 over a limit: host memory (by up to 200 MiB)" in legend
+    assert "breaks a limit: host memory by up to 200 MiB (1)" in legend
     save_front_figure(front, tmp_path / "front.png", "a graph")
     assert (tmp_path / "front.png").stat().st_size > 10_000

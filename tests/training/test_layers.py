@@ -8,7 +8,7 @@ from torch_geometric.nn.models import GAT, GCN, GIN, MLP, GraphSAGE
 
 from a3gnn.config import Task
 from a3gnn.training.layers.block import Block
-from a3gnn.training.layers.gat import GATLayer
+from a3gnn.training.layers.gat import GATLayer, by_head_matrix
 from a3gnn.training.layers.gcn import GCNLayer
 from a3gnn.training.layers.gin import GINLayer
 from a3gnn.training.layers.layer import Layer
@@ -164,3 +164,15 @@ def test_the_seed_alone_decides_the_weights():
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["convs.0.lin_r.weight"], other["convs.0.lin_r.weight"])
+
+
+@pytest.mark.parametrize(
+    ("num_src", "heads", "dtype"),
+    [(2**30, 1, torch.int32), (2**28, 7, torch.int32), (2**28, 8, torch.int64), (2**31 - 1, 8, torch.int64)],
+)
+def test_places_by_node_and_head_hold_graphs_of_many_nodes(num_src: int, heads: int, dtype: torch.dtype) -> None:
+    indptr, indices = torch.tensor([0, 2, 3], dtype=torch.int32), torch.tensor([0, num_src - 1, 5], dtype=torch.int32)
+    starts, columns = by_head_matrix(indptr, indices, heads, num_src)
+    assert starts.dtype == columns.dtype == dtype
+    assert starts.tolist() == [h * 3 + at for h in range(heads) for at in (0, 2)] + [3 * heads]
+    assert columns.tolist() == [source * heads + h for h in range(heads) for source in (0, num_src - 1, 5)]

@@ -144,7 +144,7 @@ def test_a_budget_of_trials() -> None:
 def test_a_budget_of_seconds_keeps_room_for_the_verification() -> None:
     budget = Budget(100.0, spent_s=0.0)
     assert budget.affords(90)
-    budget.record(40.0, reference=True)
+    budget.record(40.0, counts=False)
     assert budget.trials == 0
     assert budget.affords()
     assert not budget.affords(90)

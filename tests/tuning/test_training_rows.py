@@ -10,7 +10,6 @@ import pytest
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.objectives import Priority
-from a3gnn.tuning.folder import open_folder
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.session import open_campaign
 
@@ -35,8 +34,8 @@ def run(tiny_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> R
     )
 
     def measure(out: str, resume: bool = False) -> tuple[int, int]:
-        journal = open_folder(tmp_path / out, request, resume)
-        with open_campaign(request, tiny_graph, journal, tmp_path / "store.db", lambda line: None) as campaign:
+        store = tmp_path / "store.db"
+        with open_campaign(request, tiny_graph, tmp_path / out, resume=resume, store=store) as campaign:
             before = campaign._surrogate.num_rows_
             for config in CONFIGS:
                 campaign.measure(config, "front")
