@@ -177,4 +177,5 @@ def test_a_budget_that_is_short_is_said_before_anything_is_measured(quick_tune) 
     assert short < default
     assert "the trial of the default and a verification" in lines[short]
     assert any("exploring ends after 0 trials: the budget is spent" in line for line in lines)
+    assert not any(line.startswith("search ") for line in lines)
     assert found.tuned.config == TrainConfig()
