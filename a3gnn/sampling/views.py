@@ -1,4 +1,4 @@
-"""Arrays as the kernels take them."""
+"""Arrays in the one form that kernels are compiled for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def readonly(array: NDArray[Any]) -> NDArray[Any]:
-    """Returns a read-only view of `array`, memory maps included: kernels see one type, so they compile once."""
+    """Returns a read-only view of `array`, memory maps included: one type, for which kernels compile once."""
     view = np.ascontiguousarray(np.asarray(array)).view()
     view.flags.writeable = False
     return view
