@@ -121,7 +121,7 @@ def sample_rows(
 ) -> int:
     """Samples one hop: writes each row's local in-neighbours to `edges` and its end to `indptr[1:]`.
 
-    `indptr[0]` is the number of edges that earlier hops sampled. `position` is the relabelling map; unseen in-neighbours
+    `indptr[0]` is the number of edges that earlier hops sampled. `position` is the relabelling map; unseen nodes
     are appended to `n_id` from `count` on.
 
     Returns:
