@@ -6,13 +6,7 @@ Five names do what the command line does; each is imported when it is first used
 from __future__ import annotations
 
 import importlib
-import os
 from typing import TYPE_CHECKING, Any
-
-# OpenMP threads that spin at barriers stall each other for whole time slices once the cores have other work, be it a
-# sampling thread of ours. Sleeping ones make small steps about 1.4 times slower on an idle machine, and spare up to 18
-# times beside other work (benchmarks/wait_policy.py). Read when torch is loaded; what the environment says holds.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
     from a3gnn.config import TrainConfig

@@ -67,9 +67,13 @@ class InfeasibleError(A3GNNError):
         self.smallest_limit_bytes = smallest_limit_bytes
 
 
+def nearest(name: object, choices: Iterable[str]) -> str:
+    """Returns what a message adds about an unknown name: the nearest of `choices`, or "" where none is near."""
+    near = difflib.get_close_matches(str(name), sorted(choices), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 def unknown_name(kind: str, name: object, choices: Iterable[str]) -> UsageError:
     """Returns the error for a name that is not among its choices, with the nearest one."""
     known = sorted(choices)
-    near = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return UsageError(f"{kind} must be one of {', '.join(known)}, got {name!r}{hint}")
+    return UsageError(f"{kind} must be one of {', '.join(known)}, got {name!r}{nearest(name, known)}")

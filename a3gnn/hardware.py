@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from a3gnn import affinity
 from a3gnn._fields import from_fields
+from a3gnn.processor import cache_sizes, cpu_name, instruction_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,9 @@ class Hardware:
         num_devices: Accelerators.
         device_memory_bytes: Memory of the first one.
         limits: What the probe measured.
+        instruction_sets: Those that decide which kernels run, as Linux names them; none in what was stored before
+            they were noted.
+        cache_bytes: The first core's L1 data, L2 and L3 cache; none in what was stored before they were noted.
     """
 
     cpu: str
@@ -75,6 +78,8 @@ class Hardware:
     num_devices: int
     device_memory_bytes: int
     limits: HardwareLimits
+    instruction_sets: tuple[str, ...] = ()
+    cache_bytes: tuple[int, ...] = ()
 
     @property
     def has_device(self) -> bool:
@@ -83,11 +88,28 @@ class Hardware:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of what the machine is; what the probe measured, which varies from run to run, is left out."""
+        """Hash of what the machine is; what the probe measured, which varies from run to run, is left out.
+
+        What was stored without instruction sets and caches keeps the fingerprint that it had.
+        """
+        text = "|".join(filter(None, (self._outline, self._processor)))
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def may_be(self, other: Hardware) -> bool:
+        """Whether both may be one machine: all that both of them tell is equal."""
+        same = self._outline == other._outline
+        return same and (self._processor == other._processor or not (self._processor and other._processor))
+
+    @property
+    def _outline(self) -> str:
         memory_gib = round(self.host_memory_bytes / 2**30)
         device_gib = round(self.device_memory_bytes / 2**30)
-        text = f"{self.cpu}|{self.num_cores}|{memory_gib}|{self.device}|{self.num_devices}|{device_gib}"
-        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        return f"{self.cpu}|{self.num_cores}|{memory_gib}|{self.device}|{self.num_devices}|{device_gib}"
+
+    @property
+    def _processor(self) -> str:
+        told = self.instruction_sets or self.cache_bytes
+        return f"{','.join(self.instruction_sets)}|{','.join(map(str, self.cache_bytes))}" if told else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types, with the fingerprint."""
@@ -100,16 +122,19 @@ class Hardware:
         return from_fields(cls, rest | {"limits": HardwareLimits.from_dict(rest["limits"])})
 
 
-def cpu_name() -> str:
-    """Returns the processor's name as the kernel gives it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if line.startswith(("model name", "Hardware", "Processor")):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+def host_with(limits: HardwareLimits, device: str = "", num_devices: int = 0, device_memory_bytes: int = 0) -> Hardware:
+    """Returns this host with the accelerators and the limits that are given."""
+    return Hardware(
+        cpu=cpu_name(),
+        num_cores=available_cores(),
+        host_memory_bytes=host_memory_bytes(),
+        device=device,
+        num_devices=num_devices,
+        device_memory_bytes=device_memory_bytes,
+        limits=limits,
+        instruction_sets=instruction_sets(),
+        cache_bytes=cache_sizes(),
+    )
 
 
 def available_cores() -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
@@ -22,6 +24,8 @@ MEASUREMENT_VERSION = 2
 #: Seeds that a trial trains on for its accuracy, about, and the most epochs that it takes for them.
 _ACCURACY_SEEDS = 50_000
 _MOST_ACCURACY_EPOCHS = 20
+#: How the ids of rows begin that were stored without one.
+_BY_CONTENT = "content:"
 
 
 def default_accuracy_epochs(graph: GraphCharacteristics) -> int:
@@ -115,12 +119,21 @@ class Failure:
         detail: What happened, for people: the error and its traceback's end.
         peak_host_bytes: Peak until then.
         limit: The limit that it passed (bytes or seconds, by `kind`), or 0.
+        tries: How often the trial was tried.
+        taken_over_from: Id of the measurement whose partitioning failed for this trial too, or "".
     """
 
     kind: FailureKind
     detail: str
     peak_host_bytes: int = 0
     limit: float = 0.0
+    tries: int = 1
+    taken_over_from: str = ""
+
+    @property
+    def transient(self) -> bool:
+        """Whether another try may end otherwise: a crash, or memory that ran out below any limit of the trial's own."""
+        return self.kind is FailureKind.CRASHED or (self.kind is FailureKind.OUT_OF_MEMORY and not self.limit)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
@@ -143,9 +156,11 @@ class Measurement:
         hardware: On which machine.
         outcome: What it reached, or why it did not.
         accuracy_budget: Epochs that the trial was asked to train for its accuracy.
-        seconds: What the trial took, start of its process included.
+        seconds: What the trial took, start of its process included, waiting for the machine to be free left out.
         version: `MEASUREMENT_VERSION` when it was made.
         created: When, ISO 8601, UTC.
+        id: What copies of it share and repetitions don't. Rows that were stored without one get a hash of what they
+            hold, so that copies of such a row share that; pass "" for it.
     """
 
     config: TrainConfig
@@ -157,6 +172,11 @@ class Measurement:
     seconds: float
     version: int
     created: str
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.id or self.id.startswith(_BY_CONTENT):  # the hash is always of what this object holds
+            object.__setattr__(self, "id", self._content_id())
 
     @property
     def metrics(self) -> Metrics | None:
@@ -175,6 +195,7 @@ class Measurement:
             "seconds": self.seconds,
             "version": self.version,
             "created": self.created,
+            "id": self.id,
         }
 
     @classmethod
@@ -188,3 +209,26 @@ class Measurement:
         rest["graph"] = GraphCharacteristics.from_dict(rest["graph"])
         rest["hardware"] = Hardware.from_dict(rest["hardware"])
         return from_fields(cls, rest)
+
+    def _content_id(self) -> str:
+        """Returns a hash of what tells rows apart that were stored without an id."""
+        setting = (self.config.key(), self.task.key(), self.graph.fingerprint, self.hardware.fingerprint)
+        asked = (self.accuracy_budget, self.version, self.created, self.seconds)
+        if isinstance(self.outcome, Metrics):
+            found: tuple[object, ...] = (
+                self.outcome.throughput_epochs_per_s,
+                self.outcome.peak_host_bytes,
+                self.outcome.test_accuracy,
+            )
+        else:
+            found = (str(self.outcome.kind), self.outcome.detail, self.outcome.peak_host_bytes, self.outcome.limit)
+        text = json.dumps([*setting, *asked, *found])
+        return _BY_CONTENT + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """Returns `measurements` without copies, which have the same id: the first of each. Repetitions all stay."""
+    found: dict[str, Measurement] = {}
+    for measurement in measurements:
+        found.setdefault(measurement.id, measurement)
+    return list(found.values())

@@ -9,7 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.errors import UsageError
+from a3gnn.breach import Breach
+from a3gnn.errors import UsageError, nearest
 from a3gnn.measurement import Metrics
 from a3gnn.prediction import Prediction
 
@@ -56,16 +57,18 @@ class Limits:
             worst = np.maximum(worst, self.least_accuracy - prediction.column("test_accuracy"))
         return worst
 
-    def broken_by(self, metrics: Metrics) -> list[str]:
-        """Returns the names of the limits that measured `metrics` break."""
-        broken = []
-        if self.host_bytes is not None and metrics.peak_host_bytes > self.host_bytes:
-            broken.append("host_bytes")
-        if self.device_bytes is not None and metrics.peak_device_bytes > self.device_bytes:
-            broken.append("device_bytes")
-        if self.least_accuracy is not None and metrics.test_accuracy < self.least_accuracy:
-            broken.append("least_accuracy")
-        return broken
+    def broken_by(self, metrics: Metrics) -> tuple[Breach, ...]:
+        """Returns the limits that measured `metrics` break, each with by how much; none where all are kept."""
+        judged = (
+            ("host_bytes", self.host_bytes, metrics.peak_host_bytes, 1),
+            ("device_bytes", self.device_bytes, metrics.peak_device_bytes, 1),
+            ("least_accuracy", self.least_accuracy, metrics.test_accuracy, -1),
+        )
+        return tuple(
+            Breach(name, bound, found)
+            for name, bound, found, sign in judged
+            if bound is not None and sign * found > sign * bound
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +96,16 @@ class Priority:
         Raises:
             UsageError: Neither; the message lists the presets.
         """
-        if text in _PRESETS:
+        if isinstance(text, str) and text in _PRESETS:
             return cls(*_PRESETS[text])
         try:
             weights = [float(part) for part in text.split(",")]
-        except ValueError:
+        except (ValueError, AttributeError):
             weights = []
         if len(weights) != 3 or min(weights) < 0 or not 0 < sum(weights) < float("inf"):
             raise UsageError(
                 f"--priority must be one of {', '.join(_PRESETS)}, or three weights T,M,A that are >= 0 "
-                f"and not all 0 such as 2,1,1; got {text!r}"
+                f"and not all 0 such as 2,1,1; got {text!r}{nearest(text, _PRESETS)}"
             )
         return cls(*(weight / sum(weights) for weight in weights))
 

@@ -1,4 +1,4 @@
-"""The search space: one table, from which sizes, columns, JSON and the CLI's choices derive."""
+"""The search space: the table of knobs as rows, from which sizes, columns, JSON and the CLI's choices derive."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
-from a3gnn.config import DEVICES, FEATURE_TIERS, PARALLEL_MODES, RESOURCES, SEED_ORDERS, STATIC_POLICIES, TrainConfig
+from a3gnn.config import DEVICES, RESOURCES, SEED_ORDERS, STATIC_POLICIES, TrainConfig
 from a3gnn.errors import ConfigError, unknown_name
 from a3gnn.hardware import Hardware
+from a3gnn.knobs import KNOBS, Knob, idle_knobs
 from a3gnn.seeding import generator
-
-Scale = Literal["log2", "linear", "choice"]
 
 #: Shares of the feature rows that the cache may hold, beside none.
 CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -31,51 +30,23 @@ _ISOLATED_STAGES = 3
 _ORDERED_EDGES = 100_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Knob:
-    """One dimension: a field of `TrainConfig`, its values in order, and how they are spaced."""
-
-    name: str
-    values: tuple[Any, ...]
-    scale: Scale
-
-    def index(self, value: Any) -> int:
-        """Returns the position of `value`; one that is not in the space is refused."""
-        try:
-            return self.values.index(value)
-        except ValueError:
-            raise ConfigError(f"{self.name} must be one of {list(self.values)} in this space, got {value!r}") from None
-
-
-# fmt: off
-#: A3GNN's Table I, `feature_tier`, and BGL's choices. `for_machine` fills in what depends on the graph and the machine.
-KNOBS: tuple[Knob, ...] = (
-    #    name               values                      scale
-    Knob("batch_size",      (64, 128, 256, 512, 1024),  "log2"),
-    Knob("num_partitions",  (1, 2, 4, 8),               "log2"),
-    Knob("bias_rate",       (1.0, 2.0, 4.0, 8.0, 16.0), "log2"),
-    Knob("sampling_device", DEVICES,                    "choice"),
-    Knob("num_workers",     (1, 2, 3, 4),               "log2"),
-    Knob("cache_bytes",     (0,),                       "linear"),
-    Knob("parallel_mode",   PARALLEL_MODES,             "choice"),
-    Knob("feature_tier",    FEATURE_TIERS,              "choice"),
-    Knob("cache_policy",    ("degree", "access", "fifo"), "choice"),
-    Knob("seed_order",      SEED_ORDERS,                "choice"),
-    Knob("partitioner",     ("metis", "blocks"),        "choice"),
-    Knob("resources",       ("free",),                  "choice"),
-)
-# fmt: on
-
-
 @dataclass(frozen=True)
 class SearchSpace:
-    """Configurations as rows of small integers: int64, shape (n_configs, n_knobs), one index a knob.
+    """Configurations as rows of small integers: int64, shape (n_configs, n_knobs), one index per knob.
+
+    Several rows may stand for one configuration: `canonical` names the one that represents it. Partitions that can't be
+    made have no row of their own: theirs represent the nearest that can.
+
+    Attributes:
+        knobs: The columns.
+        unmade_parts: Partitioners, each with the number of parts from which on it can't make any here.
 
     Raises:
         ConfigError: A knob has no values or values that `TrainConfig` refuses.
     """
 
     knobs: tuple[Knob, ...]
+    unmade_parts: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         for knob in self.knobs:
@@ -130,8 +101,16 @@ class SearchSpace:
         raise unknown_name("a knob", name, self.names)
 
     def encode(self, config: TrainConfig) -> NDArray[np.int64]:
-        """Returns the row of `config`, int64, shape (n_knobs,); a value outside the space is refused."""
-        return np.array([knob.index(getattr(config, knob.name)) for knob in self.knobs], dtype=np.int64)
+        """Returns the row of `config`, int64, shape (n_knobs,); a value outside the space is refused.
+
+        An idle knob does not matter: whatever its value is, and whether the space has it, the first one stands for it.
+        """
+        idle = idle_knobs({name: np.array([value]) for name, value in config.to_dict().items()})
+        row = [
+            0 if knob.name in idle and idle[knob.name][0] else knob.index(getattr(config, knob.name))
+            for knob in self.knobs
+        ]
+        return np.array(row, dtype=np.int64)
 
     def decode(self, row: NDArray[np.int64]) -> TrainConfig:
         """Returns the configuration of `row`; indices outside the space are refused."""
@@ -144,11 +123,11 @@ class SearchSpace:
         return {k.name: np.array(k.values)[rows[:, j]] for j, k in enumerate(self.knobs)}
 
     def canonical(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns `rows` with the knobs that do not matter at one value, as `TrainConfig.canonical` has them.
+        """Returns the rows that represent `rows`: idle knobs at their first value, only partitions that can be made.
 
-        Where the space lacks that value (a fixed knob), the first value stands for it.
+        `encode(decode(row).canonical())` is the same, whatever knobs are fixed or cut.
         """
-        rows = rows.copy()
+        rows = self._made(rows)
         for name, idle in idle_knobs(self.columns(rows)).items():
             rows[idle, self.names.index(name)] = 0
         return rows
@@ -182,7 +161,7 @@ class SearchSpace:
     def fix(self, name: str, value: Any) -> Self:
         """Returns the space with the knob `name` fixed at `value`, which need not have been among its values."""
         knob = self.knob(name)
-        return self._with(dataclasses.replace(knob, values=(_like(knob, value),)))
+        return self._with(dataclasses.replace(knob, values=(knob.parse(value),)))
 
     def restrict(self, name: str, low: Any, high: Any) -> Self:
         """Returns the space with the knob `name` cut into values between `low` and `high`, both included.
@@ -193,7 +172,7 @@ class SearchSpace:
         knob = self.knob(name)
         if knob.scale == "choice":
             raise ConfigError(f"{name} has no range: fix it to one of {list(knob.values)}")
-        low, high = _like(knob, low), _like(knob, high)
+        low, high = knob.parse(low), knob.parse(high)
         if low > high:
             raise ConfigError(f"{name}'s range must be LOW:HIGH with LOW <= HIGH, got {low}:{high}")
         if knob.scale == "log2" and low > 0:
@@ -201,8 +180,47 @@ class SearchSpace:
         else:
             inside = [v for v in knob.values if low < v < high]
             numbers = np.array([low, *inside, high]) if inside else np.linspace(low, high, 5)
-        values = tuple(dict.fromkeys(_like(knob, value) for value in numbers))
+        values = tuple(dict.fromkeys(knob.rounded(value) for value in numbers))
         return self._with(dataclasses.replace(knob, values=values))
+
+    def without_parts(self, partitioner: str, parts: int) -> Self:
+        """Returns the space without `parts` and more parts by `partitioner`; its knobs and their sizes stay."""
+        return dataclasses.replace(self, unmade_parts=(*self.unmade_parts, (partitioner, parts)))
+
+    def can_make(self, config: TrainConfig) -> bool:
+        """Returns whether the partitions of `config` can be made, as far as is known."""
+        parts, partitioner = config.num_partitions, config.partitioner
+        return parts == 1 or all(partitioner != name or parts < least for name, least in self.unmade_parts)
+
+    def _made(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns a copy of `rows` with partitions that can't be made replaced by the nearest that can."""
+        rows = rows.copy()
+        if self.unmade_parts:
+            columns = [self.names.index("num_partitions"), self.names.index("partitioner")]
+            rows[:, columns] = self._nearest_made[rows[:, columns[0]], rows[:, columns[1]]]
+        return rows
+
+    @cached_property
+    def _nearest_made(self) -> NDArray[np.int64]:
+        """For each number of parts and partitioner those that are made instead, int64, shape (n, n, 2), as indices.
+
+        That is another partitioner with as many parts, or else fewer parts.
+        """
+        parts, partitioners = self.knob("num_partitions").values, self.knob("partitioner").values
+        pairs = [(i, j) for i in range(len(parts)) for j in range(len(partitioners))]
+        made = [
+            (i, j) for i, j in pairs if self.can_make(TrainConfig(num_partitions=parts[i], partitioner=partitioners[j]))
+        ]
+
+        def nearest(wanted: tuple[int, int]) -> tuple[int, int]:
+            def distance(other: tuple[int, int]) -> tuple[bool, int, bool]:
+                more = parts[other[0]] - parts[wanted[0]]
+                return more > 0, abs(more), wanted[1] != other[1]
+
+            return min(made, key=distance, default=wanted)
+
+        table = [nearest(pair) for pair in pairs]
+        return np.array(table, dtype=np.int64).reshape(len(parts), len(partitioners), 2)
 
     def _with(self, knob: Knob) -> Self:
         return dataclasses.replace(self, knobs=tuple(knob if k.name == knob.name else k for k in self.knobs))
@@ -218,29 +236,3 @@ class SearchSpace:
             if name not in {knob.name for knob in KNOBS}:
                 raise unknown_name("a knob", name, [knob.name for knob in KNOBS])
         return cls(tuple(dataclasses.replace(k, values=tuple(values.get(k.name, k.values))) for k in KNOBS))
-
-
-def idle_knobs(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.bool_]]:
-    """Returns by knob which configurations run the same whatever its value, as `TrainConfig.canonical` has it.
-
-    Args:
-        columns: The knobs' values, one array of shape (n_configs,) a knob, as `SearchSpace.columns` gives them.
-    """
-    sequential, cacheless = columns["parallel_mode"] == "sequential", columns["cache_bytes"] == 0
-    return {
-        "num_workers": sequential,
-        "resources": sequential,
-        "cache_policy": cacheless,
-        "bias_rate": cacheless | ~np.isin(columns["cache_policy"], STATIC_POLICIES),
-        "partitioner": columns["num_partitions"] == 1,
-    }
-
-
-def _like(knob: Knob, value: Any) -> Any:
-    """Returns `value`, which may be text from the command line, with the type of the knob's values."""
-    kind = type(knob.values[0])
-    try:
-        number = float(value) if kind in (int, float) else value
-        return kind(round(number) if kind is int else round(number, 6) if kind is float else number)
-    except (TypeError, ValueError, OverflowError):
-        raise ConfigError(f"{knob.name} must be a number, got {value!r}") from None

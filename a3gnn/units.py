@@ -42,6 +42,20 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+def parse_budget(text: str) -> float | int:
+    """Returns the budget that `text` means: trials (int) for a bare number, else the seconds (float) of a duration.
+
+    Raises:
+        UsageError: `text` is neither, or not positive.
+    """
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    try:
+        return float(parse_duration(text))
+    except UsageError as error:
+        raise UsageError(f"a budget is a duration such as 10min or a positive number of trials: {error}") from error
+
+
 def format_size(size: float) -> str:
     """Returns `size` bytes in the largest binary unit that keeps it at one or more, to three digits: `1.50 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
@@ -65,5 +79,5 @@ def format_duration(seconds: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Returns `number` with its noun: `1 probe`, `3 probes`."""
+    """Returns `number` with its noun: `1 trial`, `3 trials`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from a3gnn.hardware import available_cores, cpu_name
+from a3gnn.hardware import available_cores
+from a3gnn.processor import cpu_name
 
 
 def median_and_range(values: Sequence[float], digits: int = 2) -> str:

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
+from a3gnn.knobs import KNOBS
 from a3gnn.measurement import METRICS
 from a3gnn.prediction import Prediction
-from a3gnn.space import KNOBS, SearchSpace
+from a3gnn.space import SearchSpace
 
 _GIB = 2**30
 

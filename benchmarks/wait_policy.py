@@ -2,8 +2,8 @@
 
     python -m benchmarks.wait_policy [--rounds 3]
 
-Prints the median milliseconds of a step under each policy and their ratio, rounds interleaved. a3gnn asks for sleeping
-threads (OMP_WAIT_POLICY=PASSIVE) unless the environment says otherwise; this is why.
+Prints the median milliseconds of a step under each policy and their ratio, rounds interleaved. a3gnn's own processes
+let threads sleep (OMP_WAIT_POLICY=PASSIVE) unless the environment says otherwise; this is why.
 """
 
 from __future__ import annotations

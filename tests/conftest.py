@@ -15,10 +15,14 @@ from a3gnn.measurement import Metrics, StageSeconds
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where converted graphs go while tests run, in this process and in those it starts."""
+    """Where converted graphs go while tests run, in this process and in those it starts.
+
+    They take turns by a lock of their own: what else runs on this machine keeps no test waiting.
+    """
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("A3GNN_CACHE", str(folder))
+        patch.setenv("A3GNN_MACHINE_LOCK", str(folder / "machine.lock"))
         yield folder
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from a3gnn import __version__
-from a3gnn.hardware import available_cores, cpu_name, host_memory_bytes
+from a3gnn.hardware import available_cores, host_memory_bytes
+from a3gnn.processor import cache_sizes, cpu_name, instruction_sets
 from a3gnn.units import format_size
 
 #: Import name, distribution, what it is for, and how to install it.
@@ -32,15 +33,19 @@ _PACKAGES = (
     ("ogb", "ogb", "ogb: data sets", "a3gnn[ogb]"),
 )
 
+_CACHES = ("L1d", "L2", "L3")
+
 
 @click.command()
+@click.option("--probe", is_flag=True, help="Measure again what this machine can do, some seconds, and show it.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def doctor(as_json: bool) -> None:
+def doctor(probe: bool, as_json: bool) -> None:
     """Say what this machine has, and the line that installs what is missing.
 
     Exits with 1 when a package is missing without which a3gnn can't work; optional ones are only named.
     """
     found = _examine()
+    found["probe"] = _probe() if probe else None
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
@@ -56,6 +61,8 @@ def _examine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": cpu_name(),
         "cores": available_cores(),
+        "instruction_sets": instruction_sets(),
+        "cache_bytes": cache_sizes(),
         "host_memory_bytes": host_memory_bytes(),
         "devices": _devices(),
         "packages": [
@@ -68,6 +75,18 @@ def _examine() -> dict[str, Any]:
             }
             for module, name, purpose, target in _PACKAGES
         ],
+    }
+
+
+def _probe() -> dict[str, Any]:
+    """Returns what a new probe finds, which is kept in the place of an earlier one."""
+    from a3gnn.profiling.probe import kept_at, probe_hardware
+
+    hardware = probe_hardware(refresh=True, notify=lambda line: click.echo(line, err=True))
+    return {
+        "fingerprint": hardware.fingerprint,
+        "kept_at": str(kept_at(hardware)),
+        "limits": hardware.limits.to_dict(),
     }
 
 
@@ -97,6 +116,10 @@ def _devices() -> list[dict[str, Any]]:
 def _print(found: dict[str, Any]) -> None:
     click.echo(f"a3gnn {found['a3gnn']}, Python {found['python']}, {found['system']}")
     click.echo(f"{found['cpu']}, {found['cores']} cores, {format_size(found['host_memory_bytes'])} memory")
+    caches = (f"{name} {format_size(size)}" for name, size in zip(_CACHES, found["cache_bytes"], strict=False) if size)
+    click.echo(
+        f"caches: {', '.join(caches) or 'unknown'}; instructions: {' '.join(found['instruction_sets']) or 'unknown'}"
+    )
     for device in found["devices"]:
         click.echo(f"{device['name']}, {format_size(device['memory_bytes'])} memory")
     if not found["devices"]:
@@ -108,3 +131,24 @@ def _print(found: dict[str, Any]) -> None:
         click.echo(f"{kind}: {package['name']}, for {package['purpose']}: {package['install']}")
     if not missing:
         click.echo("nothing is missing")
+    if found["probe"] is not None:
+        _print_probe(found["probe"])
+
+
+def _print_probe(probe: dict[str, Any]) -> None:
+    click.echo(f"\nthis machine, {probe['fingerprint']}, as just measured; kept at {probe['kept_at']}")
+    for name, value in probe["limits"].items():
+        click.echo(f"  {name:<27} {_shown(name, value)}")
+
+
+def _shown(name: str, value: float) -> str:
+    """Returns a constant of the probe with its unit, which its name ends in."""
+    if not value:
+        return "none: no GPU"
+    if name.endswith("bytes"):
+        return format_size(value)
+    if name.endswith("bytes_per_s"):
+        return f"{format_size(value)}/s"
+    if name.endswith("_per_s"):
+        return f"{value:.3g} /s"
+    return f"{value * 1e3:.3g} ms" if name.endswith("_s") else f"{value:.3g}"

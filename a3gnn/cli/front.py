@@ -13,10 +13,18 @@ import click
 @click.option("--all", "everything", is_flag=True, help="Every measured configuration, not the front alone.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def front(folder: Path, everything: bool, as_json: bool) -> None:
-    """Show the Pareto front in FOLDER, the --out of a tune."""
+    """Show the Pareto front in FOLDER, the --out of a tune; of one that has not chosen yet, the front so far."""
     from a3gnn.report.front import Front
+    from a3gnn.tuning.finished import unfinished_front
 
-    found = Front.read(folder)
+    so_far = unfinished_front(folder)
+    if so_far is not None:
+        click.echo(
+            f"nothing is chosen in {folder} yet: this is the front of what was measured so far; "
+            "the tune's command with --resume goes on",
+            err=True,
+        )
+    found = so_far or Front.read(folder)
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
         return

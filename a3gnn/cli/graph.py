@@ -1,4 +1,4 @@
-"""`a3gnn graph`: convert a graph to a folder, and print what the surrogate knows of it."""
+"""`a3gnn graph`: convert a graph to a folder, verify one, and print what the surrogate knows of a graph."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from a3gnn.characteristics import CACHE_FRACTIONS
 from a3gnn.cli.options import SIZE
+from a3gnn.errors import ExitCode
 from a3gnn.units import format_size
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _SPEC_HELP = (
 
 @click.group()
 def graph() -> None:
-    """Convert and describe graphs."""
+    """Convert, describe and verify graphs."""
 
 
 @graph.command(epilog=_SPEC_HELP)
@@ -64,6 +65,28 @@ def info(spec: str, as_json: bool) -> None:
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         click.echo(f"{name:<{width}}  {value}")
+
+
+@graph.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def verify(folder: Path, as_json: bool) -> None:
+    """Read every file of the converted graph in FOLDER anew, and say what is sound and what is not.
+
+    Opening a folder verifies it once, and again what has changed. Exits with 1 where a file is damaged.
+    """
+    from a3gnn.graphs.verify import verify as verify_folder
+
+    found = verify_folder(folder)
+    if as_json:
+        click.echo(json.dumps({"folder": str(folder), "files": [finding.to_dict() for finding in found]}))
+    else:
+        width = max(len(finding.name) for finding in found)
+        for finding in found:
+            size = format_size(finding.num_bytes)
+            click.echo(f"{finding.name:<{width}}  {size:>9}  {finding.problem or 'sound'}")
+    if any(finding.problem for finding in found):
+        raise SystemExit(ExitCode.FAILED)
 
 
 def _rows(described: Graph) -> list[tuple[str, str]]:

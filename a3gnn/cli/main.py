@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from a3gnn import __version__
+from a3gnn import __version__, wait_policy
 from a3gnn.errors import A3GNNError, ExitCode, unknown_name
 
 #: Command, the module that holds it, and its line in `a3gnn --help` (so that help imports no command).
@@ -17,8 +17,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tune": ("a3gnn.cli.tune", "Find the best training configuration for a graph on this machine."),
     "train": ("a3gnn.cli.train", "Train with the configuration that tune chose."),
     "front": ("a3gnn.cli.front", "Show the Pareto front that tune found."),
-    "graph": ("a3gnn.cli.graph", "Convert a graph, or describe it."),
+    "graph": ("a3gnn.cli.graph", "Convert a graph, verify it, or describe it."),
     "profile": ("a3gnn.cli.profile", "Measure many configurations and store them."),
+    "cache": ("a3gnn.cli.cache", "Show or empty the folder of copied graphs and probes."),
     "doctor": ("a3gnn.cli.doctor", "Say what this machine has, and what is missing."),
 }
 
@@ -55,6 +56,7 @@ def app() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs `a3gnn` and exits; results go to stdout, everything else to stderr."""
+    wait_policy.adopt()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code: Any = app.main(args=arguments, prog_name="a3gnn", standalone_mode=False)

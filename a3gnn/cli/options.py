@@ -8,7 +8,7 @@ import click
 
 from a3gnn.config import MODELS
 from a3gnn.errors import UsageError
-from a3gnn.units import parse_duration, parse_size
+from a3gnn.units import parse_budget, parse_duration, parse_size
 
 
 class Size(click.ParamType[int]):
@@ -24,21 +24,30 @@ class Size(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
-class Budget(click.ParamType[int | float]):
-    """A duration such as 10min, as a float in seconds, or a number of probes, as an int."""
+class Duration(click.ParamType[float]):
+    """A duration such as 90s, 10min or 30d, in seconds."""
 
-    name = "duration or probes"
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Returns the seconds of `value`."""
+        try:
+            return value if isinstance(value, float) else parse_duration(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Budget(click.ParamType[int | float]):
+    """A duration such as 10min, as a float in seconds, or a number of trials, as an int."""
+
+    name = "duration or trials"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
-        """Returns probes (int) or seconds (float)."""
-        if isinstance(value, int | float):
-            return value
-        if value.isdecimal() and int(value) > 0:
-            return int(value)
+        """Returns trials (int) or seconds (float)."""
         try:
-            return float(parse_duration(value))
+            return value if isinstance(value, int | float) else parse_budget(value)
         except UsageError as error:
-            self.fail(f"a budget is a duration such as 10min or a positive number of probes: {error}", param, ctx)
+            self.fail(str(error), param, ctx)
 
 
 class Fanouts(click.ParamType[tuple[int, ...]]):
@@ -58,5 +67,6 @@ class Fanouts(click.ParamType[tuple[int, ...]]):
 
 MODEL = click.Choice(MODELS)
 SIZE = Size()
+DURATION = Duration()
 BUDGET = Budget()
 FANOUTS = Fanouts()

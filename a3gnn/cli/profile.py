@@ -16,6 +16,8 @@ from a3gnn.measurement import Failure, FailureKind, Measurement, default_accurac
 from a3gnn.objectives import Limits
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from a3gnn.profiling.profiler import Profiler
 
 DEFAULT_STORE = Path("runs") / "profiles.db"
@@ -58,18 +60,27 @@ def profile(
 
     What is stored is not measured again: after an interruption the same command goes on where it stopped.
     """
+    from rich.console import Console
+
     from a3gnn.graphs.graph import Graph
     from a3gnn.profiling.design import space_filling
+    from a3gnn.profiling.executor import LocalExecutor
     from a3gnn.profiling.hopeless import why_hopeless
-    from a3gnn.profiling.probe import probe_hardware
+    from a3gnn.profiling.probe import probe_hardware, within_peaks
     from a3gnn.profiling.profiler import Profiler
     from a3gnn.profiling.request import TrialPlan
     from a3gnn.profiling.store import ProfileStore
     from a3gnn.space import SearchSpace
 
-    with ProfileStore.open(store) as opened:
+    console = Console(stderr=True)
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    with ProfileStore.open(store) as opened, LocalExecutor(say) as executor:
         graph = Graph.load(dataset).on_disk()
-        described, hardware = graph.characteristics(), probe_hardware()
+        described = graph.characteristics()
+        hardware = within_peaks(probe_hardware(worker=executor.worker, notify=say), opened.rows(), say)
         limits = Limits(device_bytes=memory_limit) if hardware.has_device else Limits(host_bytes=memory_limit)
         if reason := why_hopeless(limits, hardware):
             raise InfeasibleError(reason)
@@ -81,24 +92,25 @@ def profile(
         )
         task = Task(model=model, hidden_channels=hidden, fanouts=fanouts, seed=seed)
         chosen = space_filling(SearchSpace.for_machine(described, hardware), configs, seed)
-        with Profiler(opened, graph, task, hardware, plan) as profiler:
-            found = _measure(profiler, [TrainConfig().canonical(), *chosen], store)
+        with Profiler(opened, graph, task, hardware, plan, executor, say) as profiler:
+            found = _measure(profiler, [TrainConfig().canonical(), *chosen], store, console)
         if export is not None:
             opened.export_jsonl(export)
     summary = _summary(store, found)
     click.echo(json.dumps(summary) if as_json else _text(summary))
 
 
-def _measure(profiler: Profiler, configs: list[TrainConfig], place: str) -> list[tuple[Measurement, bool]]:
-    """Returns the measurements, each with whether it was stored already; progress goes to stderr."""
-    from rich.console import Console
+def _measure(
+    profiler: Profiler, configs: list[TrainConfig], place: str, console: Console
+) -> list[tuple[Measurement, bool]]:
+    """Returns the measurements, each with whether it was stored already; progress goes to `console`."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from a3gnn.report.text import describe_config
 
     found: list[tuple[Measurement, bool]] = []
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=console) as bar:
         row = bar.add_task("", total=len(configs))
 
         def note(measurement: Measurement, stored: bool) -> None:

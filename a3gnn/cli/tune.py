@@ -25,7 +25,7 @@ from a3gnn.units import parse_size
 @click.option("--memory-limit", type=SIZE, help="Of the GPU where there is one, of the host otherwise; such as 4GiB.")
 @click.option("--host-memory-limit", type=SIZE, help="Of the host, beside a GPU.")
 @click.option("--max-accuracy-drop", type=float, default=1.0, show_default=True, help="Points below the default.")
-@click.option("--budget", type=BUDGET, default="5min", show_default=True, help="A duration, or a number of probes.")
+@click.option("--budget", type=BUDGET, default="5min", show_default=True, help="A duration, or a number of trials.")
 @click.option("--engine", default="ppo", show_default=True, help="ppo, nsga2, tpe, random or exhaustive.")
 @click.option("--fix", "fixed", multiple=True, metavar="KNOB=VALUE", help="Hold a knob; may be repeated.")
 @click.option("--range", "ranges", multiple=True, metavar="KNOB=LOW:HIGH", help="Cut a knob's range; may be repeated.")
@@ -53,8 +53,6 @@ def tune(
     Measures the default configuration, searches what a surrogate predicts, measures what matters, and writes
     DIR/tuned.json, front.csv and front.png. The choice keeps the memory limit as measured.
     """
-    if resume and out is None:
-        raise UsageError("--resume needs the --out folder of the tune that is to go on")
     knobs, cuts = dict(map(_fix, fixed)), dict(map(_range, ranges))
     task = Task(model=model, fanouts=fanouts, hidden_channels=hidden, seed=seed)
     from a3gnn.tuning.tune import tune as run

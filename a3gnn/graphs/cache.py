@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
+from typing import NamedTuple
 
 from a3gnn.graphs.atomic import replacing
+
+#: How a graph's folder in the cache is named.
+FINGERPRINT = re.compile("[0-9a-f]{32}")
 
 
 def cache_root(chosen: str | Path | None = None) -> Path:
@@ -29,19 +34,34 @@ def source_of(path: Path) -> str:
     return f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}"
 
 
-def remember(root: Path, source: str, fingerprint: str) -> None:
-    """Notes that the file `source` holds the graph with `fingerprint`."""
+class Copy(NamedTuple):
+    """Where the graph of a file was converted to.
+
+    Attributes:
+        folder: The converted graph.
+        notes: What was said as the file was read; None where it was not kept.
+    """
+
+    folder: Path
+    notes: tuple[str, ...] | None
+
+
+def remember(root: Path, source: str, fingerprint: str, notes: tuple[str, ...]) -> None:
+    """Notes that the file `source` holds the graph with `fingerprint`, and with which `notes` it was read."""
     with replacing(_note(root, source)) as draft:
-        draft.write_text(fingerprint, encoding="ascii")
+        draft.write_text("\n".join([fingerprint, *notes, ""]), encoding="utf-8")
 
 
-def recall(root: Path, source: str) -> Path | None:
-    """Returns the folder of the graph that `source` was converted to, or None where there is none."""
-    note = _note(root, source)
-    if not note.is_file():
+def recall(root: Path, source: str) -> Copy | None:
+    """Returns where the graph of `source` was converted to, or None where there is no such copy."""
+    try:
+        fingerprint, *notes = _note(root, source).read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
         return None
-    folder = graph_folder(root, note.read_text(encoding="ascii"))
-    return folder if folder.is_dir() else None
+    folder = graph_folder(root, fingerprint)
+    if not FINGERPRINT.fullmatch(fingerprint) or not folder.is_dir():
+        return None
+    return Copy(folder, tuple(notes[:-1]) if notes else None)
 
 
 def _note(root: Path, source: str) -> Path:

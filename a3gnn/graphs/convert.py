@@ -11,7 +11,7 @@ from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs import npz_stream, synthetic
 from a3gnn.graphs.atomic import replacing
 from a3gnn.graphs.draft import Draft
-from a3gnn.graphs.folder import finish_folder, held_fingerprint, read_folder, refuse_another
+from a3gnn.graphs.folder import finish_folder, held_fingerprint, refuse_another
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import converted_copy
 from a3gnn.graphs.progress import Progress
@@ -60,7 +60,7 @@ def convert(
             refuse_another(target, held, written.fingerprint)
     except OSError as error:
         raise GraphError(f"the graph can't be written to {target}: {error}; nothing was left there") from error
-    return Graph.of(read_folder(target))
+    return Graph.load(target)
 
 
 def _streamed(spec: str | Path) -> Callable[[Draft], None] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.graphs.progress import Progress
-from a3gnn.units import format_size
 
 
 @dataclass
@@ -43,13 +41,3 @@ class Draft:
             OSError: It can't be written.
         """
         np.save(self.folder / f"{name}.npy", array)
-
-    def need_disk(self, needed: int) -> None:
-        """Checks that the disk has room for `needed` bytes.
-
-        Raises:
-            OSError: It has not.
-        """
-        free = shutil.disk_usage(self.folder).free
-        if free < needed:
-            raise OSError(f"{format_size(needed)} are needed, {format_size(free)} are free")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.atomic import replacing
+from a3gnn.graphs.atomic import need_room, replacing
 from a3gnn.graphs.describe import describe
 from a3gnn.graphs.features import features_from
 from a3gnn.graphs.mapping import in_large_pages, settle
 from a3gnn.graphs.npy import open_npy
-from a3gnn.units import format_size
+from a3gnn.graphs.soundness import broken_laws, broken_sizes
+from a3gnn.graphs.stamp import verify_once
 
 FORMAT = "a3gnn-graph"
 FORMAT_VERSION = 1
@@ -28,6 +29,15 @@ _META = "meta.json"
 def is_converted(path: Path) -> bool:
     """Returns whether `path` is a folder with a meta.json, so one that is meant to be a converted graph."""
     return (path / _META).is_file()
+
+
+def is_sound(path: Path) -> bool:
+    """Returns whether `path` is a folder that `read_folder` reads."""
+    try:
+        read_folder(path)
+    except GraphError:
+        return False
+    return True
 
 
 def write_folder(graph: GraphArrays, characteristics: GraphCharacteristics, path: Path) -> None:
@@ -44,9 +54,7 @@ def write_folder(graph: GraphArrays, characteristics: GraphCharacteristics, path
     needed = sum(array.nbytes for array in arrays.values())
     try:
         with replacing(path) as draft:
-            free = shutil.disk_usage(draft.parent).free
-            if free < needed:
-                raise OSError(f"{format_size(needed)} are needed, {format_size(free)} are free")
+            need_room(draft.parent, needed)
             draft.mkdir()
             for name, array in arrays.items():
                 np.save(draft / f"{name}.npy", array)
@@ -73,7 +81,21 @@ def finish_folder(path: Path, name: str, num_classes: int, notes: tuple[str, ...
 def read_folder(path: Path) -> GraphArrays:
     """Returns the graph in the folder `path`, its arrays as copy-on-write memory maps.
 
-    Opening costs milliseconds: sizes and types are checked, contents were when they were written.
+    Opening costs milliseconds, but the first time, and whenever a file has changed, what the files hold is verified.
+
+    Raises:
+        GraphError: The folder is not a converted graph, is of another version, or is damaged.
+    """
+    graph = open_folder(path)
+    try:
+        verify_once(path, partial(check_content, graph, path))
+    except OSError as error:
+        raise GraphError(f"{path} can't be read ({error}); convert the graph again") from error
+    return graph
+
+
+def open_folder(path: Path) -> GraphArrays:
+    """Returns the graph in the folder `path` as `read_folder` does, with only sizes and types checked.
 
     Raises:
         GraphError: The folder is not a converted graph, is of another version, or is truncated.
@@ -88,8 +110,27 @@ def read_folder(path: Path) -> GraphArrays:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise GraphError(f"{path / _META} is damaged ({error!r}); convert the graph again") from error
-    _check_fit(graph, path)
+    for broken in broken_sizes(graph):
+        raise GraphError(f"the files in {path} do not fit each other: {broken.law}; convert the graph again")
+    sizes = (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes)
+    if sizes != (known.num_nodes, known.num_edges, known.num_features, known.num_classes):
+        raise GraphError(f"{path / _META} is damaged: it describes another graph; convert the graph again")
     return graph
+
+
+def check_content(graph: GraphArrays, path: Path, changed: bool) -> None:
+    """Checks what the files of `graph` in the folder `path` hold; those that have `changed` by the fingerprint too.
+
+    Raises:
+        GraphError: A law is broken, or the content is another than when it was written.
+    """
+    for broken in broken_laws(graph):
+        raise GraphError(f"{path} is damaged: {broken.law}; convert the graph again")
+    if changed and (found := graph.content_fingerprint()) != graph.fingerprint:
+        raise GraphError(
+            f"the files in {path} must hold the graph that was written there, of fingerprint {graph.fingerprint}; they "
+            f"were changed, and hold {found}; convert the graph again, from what it was made of"
+        )
 
 
 def held_fingerprint(path: Path) -> str | None:
@@ -182,12 +223,3 @@ def _opened(path: Path, kind: str, shape: tuple[int, ...]) -> NDArray[Any]:
             "convert the graph again"
         )
     return array
-
-
-def _check_fit(graph: GraphArrays, path: Path) -> None:
-    """Checks what a reader of memory maps must be able to trust: types, and lengths that fit each other."""
-    kinds = [array.dtype for array in (graph.indptr, graph.indices, graph.labels, graph.train_ids)]
-    lengths = {len(graph.indptr) - 1, len(graph.labels), graph.features.shape[0]}
-    ends = (int(graph.indptr[0]), int(graph.indptr[-1]))
-    if kinds != [np.int64, np.int32, np.int64, np.int32] or len(lengths) != 1 or ends != (0, graph.num_edges):
-        raise GraphError(f"the files in {path} do not fit each other, so they are not one graph; convert it again")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+import warnings
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -12,16 +15,21 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.cache import cache_root, graph_folder, remember
 from a3gnn.graphs.describe import describe
-from a3gnn.graphs.folder import read_folder, write_folder
-from a3gnn.graphs.load import load_arrays
-from a3gnn.graphs.pyg import from_data
+from a3gnn.graphs.folder import is_sound, read_folder, write_folder
+from a3gnn.graphs.load import as_named, load_arrays
+from a3gnn.graphs.pyg import from_data, left_out
+from a3gnn.graphs.soundness import check_sound
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph(GraphArrays):
     """An attributed, labelled, directed graph in CSR by destination (fields: `GraphArrays`).
+
+    Raises:
+        GraphError: An array has another type or length than `GraphArrays` says, or holds what it must not.
 
     Example:
         >>> graph = Graph.load("synthetic:nodes=1000,seed=3")
@@ -40,18 +48,23 @@ class Graph(GraphArrays):
             GraphError: It can't be read, or breaks a law of graphs.
             UsageError: `spec` has none of these forms.
         """
-        return cls.of(load_arrays(spec))
+        return cls._of_checked(load_arrays(spec))
 
     @classmethod
     def from_pyg(cls, data: Data, name: str = "pyg") -> Self:
         """Returns the graph in a PyG `Data` with x, edge_index, y and masks.
 
-        An edge (s, t) makes s an in-neighbour of t, as in PyG's message passing.
+        An edge (s, t) makes s an in-neighbour of t, as in PyG's message passing. Attributes of edges, such as weights,
+        are not used, which a warning and a note say. y are classes: integers, -1 for unlabelled. x of another type than
+        float32 and float16 is stored as float32, which a note says.
 
         Raises:
             GraphError: It breaks a law of graphs.
         """
-        return cls.of(from_data(data, name))
+        graph = cls._of_checked(from_data(data, name))
+        for note in left_out(data):
+            warnings.warn(f"{name}: {note}", stacklevel=2)
+        return graph
 
     def save(self, path: str | Path) -> Self:
         """Writes plain .npy files and meta.json to the folder `path`, and returns the graph opened from it.
@@ -62,7 +75,7 @@ class Graph(GraphArrays):
             GraphError: The folder holds something else, or can't be written.
         """
         write_folder(self, self.characteristics(), Path(path))
-        return self.of(read_folder(Path(path)))
+        return self._of_checked(read_folder(Path(path)))
 
     def on_disk(self, cache: str | Path | None = None) -> Self:
         """Returns the graph opened by memory map: itself, or a copy under the cache folder, written once.
@@ -73,10 +86,13 @@ class Graph(GraphArrays):
         if self.folder is not None:
             return self
         root = cache_root(cache)
-        opened = self.save(graph_folder(root, self.fingerprint))
+        folder = graph_folder(root, self.fingerprint)
+        if folder.exists() and not is_sound(folder):
+            shutil.rmtree(folder)
+        write_folder(self, self.characteristics(), folder)
         if self.source is not None:
-            remember(root, self.source, self.fingerprint)
-        return opened
+            remember(root, self.source, self.fingerprint, self.notes)
+        return self._of_checked(as_named(read_folder(folder), self.name, self.notes))
 
     def characteristics(self) -> GraphCharacteristics:
         """Returns what the surrogate knows of the graph; read, not computed, where the folder has it."""
@@ -97,9 +113,15 @@ class Graph(GraphArrays):
         return self.known if self.known is not None else describe(self)
 
     @classmethod
-    def of(cls, arrays: GraphArrays) -> Self:
-        """Returns `arrays` as a graph."""
-        return cls(**{field.name: getattr(arrays, field.name) for field in dataclasses.fields(arrays)})
+    def _of_checked(cls, arrays: GraphArrays) -> Self:
+        """Returns `arrays` as a graph without looking at them: their reader has."""
+        graph = object.__new__(cls)
+        for field in dataclasses.fields(arrays):
+            object.__setattr__(graph, field.name, getattr(arrays, field.name))
+        return graph
+
+    def __post_init__(self) -> None:
+        check_sound(self)
 
     def __repr__(self) -> str:
         return (

@@ -7,21 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.graphs import npz, pyg, synthetic
+from a3gnn.graphs import npz, pyg_sets, synthetic
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.cache import cache_root, recall, source_of
 from a3gnn.graphs.folder import read_folder
 
-_FORMS = (
+#: What a spec may be.
+FORMS = (
     "a graph is one of: FILE.npz; a folder written by `a3gnn graph convert`; synthetic:KEY=VALUE,...; pyg:NAME; "
     "ogb:NAME; FILE.pt with a saved PyG Data"
 )
 _SCHEMES: dict[str, Callable[[str], GraphArrays]] = {
     "synthetic": synthetic.generate,
-    "pyg": pyg.from_pyg_name,
-    "ogb": pyg.from_ogb_name,
+    "pyg": pyg_sets.from_pyg_name,
+    "ogb": pyg_sets.from_ogb_name,
 }
-_SUFFIXES: dict[str, Callable[[Path], GraphArrays]] = {".npz": npz.read, ".pt": pyg.read, ".pth": pyg.read}
+_SUFFIXES: dict[str, Callable[[Path], GraphArrays]] = {".npz": npz.read, ".pt": pyg_sets.read, ".pth": pyg_sets.read}
 
 
 def load_arrays(spec: str | Path) -> GraphArrays:
@@ -36,13 +37,19 @@ def load_arrays(spec: str | Path) -> GraphArrays:
     scheme, colon, rest = str(spec).partition(":")
     if colon and scheme in _SCHEMES:
         return _SCHEMES[scheme](rest)
-    path = Path(spec).expanduser()
-    if path.is_dir():
+    try:
+        return _at(Path(spec).expanduser(), spec)
+    except (OSError, RuntimeError) as error:  # a path that can't be looked at, or the home of nobody
+        raise GraphError(f"{spec} can't be opened ({error}); {FORMS}") from error
+
+
+def _at(path: Path, spec: str | Path) -> GraphArrays:
+    if str(spec) and path.is_dir():
         return read_folder(path)
     if path.suffix not in _SUFFIXES:
-        raise UsageError(f"{_FORMS}; got {str(spec)!r}")
+        raise UsageError(f"{FORMS}; got {str(spec)!r}")
     if not path.is_file():
-        raise GraphError(f"{path} does not exist; {_FORMS}")
+        raise GraphError(f"{path} does not exist; {FORMS}")
     return converted_copy(path) or _SUFFIXES[path.suffix](path)
 
 
@@ -52,10 +59,13 @@ def converted_copy(path: Path) -> GraphArrays | None:
     if copy is None:
         return None
     try:
-        graph = read_folder(copy)
+        graph = read_folder(copy.folder)
     except GraphError:
         return None  # a damaged copy: the file itself is still there
-    if graph.known is None or graph.name == path.stem:
-        return graph
-    # The same content was converted under another name.
-    return dataclasses.replace(graph, name=path.stem, known=dataclasses.replace(graph.known, name=path.stem))
+    return as_named(graph, path.stem, graph.notes if copy.notes is None else copy.notes)
+
+
+def as_named(graph: GraphArrays, name: str, notes: tuple[str, ...]) -> GraphArrays:
+    """Returns `graph`, whose folder may have been written under another name, from something with other notes."""
+    known = graph.known and dataclasses.replace(graph.known, name=name)
+    return dataclasses.replace(graph, name=name, notes=notes, known=known)

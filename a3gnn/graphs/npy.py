@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -57,16 +59,15 @@ def open_npy(path: Path) -> NDArray[Any]:
 
     Raises:
         OSError: It can't be read.
-        ValueError: It is truncated, no .npy file, or holds Python objects.
+        ValueError: It is truncated or longer than its header says, no .npy file, or holds Python objects.
     """
     with path.open("rb") as file:
-        shape = _shape(file)
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        # Before it is mapped: whoever reads a map beyond its file's end is killed.
+        expected, size = file.tell() + math.prod(shape) * dtype.itemsize, os.fstat(file.fileno()).st_size
+    if size != expected and not dtype.hasobject:
+        raise ValueError(f"it must have {expected:,} bytes by its header, got {size:,}")
     # "c": torch.from_numpy takes writable arrays without a warning, and a stray write never reaches the file.
     return np.asarray(np.load(path, mmap_mode=None if 0 in shape else "c", allow_pickle=False))
-
-
-def _shape(file: Any) -> tuple[int, ...]:
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, _ = read(file)
-    return tuple(shape)

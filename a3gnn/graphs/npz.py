@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.errors import GraphError
+from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import MASKS, assemble
 from a3gnn.graphs.cache import source_of
@@ -28,8 +26,7 @@ def read(path: Path) -> GraphArrays:
         GraphError: The file is truncated, foreign, lacks an array, or its graph breaks a law.
     """
     with readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    needed_arrays(arrays, path)
+        arrays = {name: _array(name, archive[name]) for name in needed_arrays(archive.files, path)}
     masks = {name: arrays[name] for name in MASKS}
     return assemble(path.stem, arrays["edge_index"], features_in(arrays, path), arrays["y"], masks, (), source_of(path))
 
@@ -43,10 +40,18 @@ def readable(path: Path) -> Iterator[None]:
     """
     try:
         yield
+    except A3GNNError:
+        raise
     except FileNotFoundError:
         raise GraphError(f"{path} does not exist; give the path of an .npz file") from None
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise GraphError(f"{path} is not a readable .npz file: truncated or of another format ({error})") from error
+    except MemoryError as error:
+        raise GraphError(
+            f"{path} takes more memory than there is ({error}); a3gnn graph convert {path} FOLDER takes less"
+        ) from error
+    except Exception as error:  # what unpacks a file that may hold anything raises anything
+        raise GraphError(
+            f"{path} is not a readable .npz file: truncated or of another format ({error or type(error).__name__})"
+        ) from error
 
 
 def needed_arrays(names: Collection[str], path: Path) -> tuple[str, ...]:
@@ -72,6 +77,13 @@ def features_in(arrays: Mapping[str, NDArray[Any]], path: Path) -> DenseFeatures
         GraphError: x_shape is not two integers.
     """
     return DenseFeatures(arrays["x"]) if "x" in arrays else _sparse(arrays, path)
+
+
+def _array(name: str, content: Any) -> NDArray[Any]:
+    """Returns an archive's member; NumPy gives those that are no arrays as bytes."""
+    if not isinstance(content, np.ndarray):
+        raise ValueError(f"its member {name} is no array")
+    return content
 
 
 def _sparse(arrays: Mapping[str, NDArray[Any]], path: Path) -> SparseFeatures:

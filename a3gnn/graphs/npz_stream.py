@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from a3gnn.graphs.adjacency import EDGE_DISK_BYTES, EdgePieces, write_adjacency
 from a3gnn.graphs.assemble import MASKS, check, edge_notes, feature_notes
+from a3gnn.graphs.atomic import need_room
 from a3gnn.graphs.draft import Draft
 from a3gnn.graphs.feature_rows import canonical_pieces, write_features
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
@@ -40,7 +41,7 @@ def write(path: Path, draft: Draft) -> None:
     check(draft.name, edge_index, features, labels, masks)
     num_nodes, num_edges = features.shape[0], edge_index.shape[1]
     rewritten = 0 if _moves(features) else features.nbytes
-    draft.need_disk(EDGE_DISK_BYTES * num_edges + rewritten + 2 * labels.nbytes)
+    need_room(draft.folder, EDGE_DISK_BYTES * num_edges + rewritten + 2 * labels.nbytes)
     draft.num_classes = int(labels.max()) + 1
     draft.save("labels", np.ascontiguousarray(labels, dtype=np.int64))
     for name, mask in masks.items():
@@ -77,7 +78,7 @@ def _unpacked(path: Path, draft: Draft) -> dict[str, NDArray[Any]]:
         members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
         needed = needed_arrays(members, path)
         total = sum(members[name].file_size for name in needed)
-        draft.need_disk(total)
+        need_room(draft.folder, total)
         done = 0
         for name in needed:
             with (draft.scratch / f"{name}.npy").open("wb") as file:

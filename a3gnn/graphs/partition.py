@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +11,8 @@ from numpy.typing import NDArray
 from a3gnn.config import PARTITIONERS, Partitioner
 from a3gnn.errors import GraphError, unknown_name
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.atomic import replacing
+from a3gnn.graphs.derived import read_parts, read_rows, write_parts, write_rows
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.mapping import in_large_pages, settle
-from a3gnn.graphs.npy import open_npy
 from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.metis import metis_parts
 from a3gnn.graphs.partitioning.scattered import random_parts
@@ -42,7 +38,7 @@ def partition(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitio
         partitioner: One of PARTITIONERS.
 
     Raises:
-        GraphError: `num_parts` is out of range.
+        GraphError: `num_parts` is out of range, or the file beside the graph can't be written or is damaged.
         MemoryLimitError: There is too little memory for METIS.
         UsageError: There is no such partitioner.
     """
@@ -62,10 +58,8 @@ def partition(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitio
     suffix = "" if partitioner == "metis" else f"-{partitioner}"
     kept = graph.derived(f"parts-{num_parts}-seed-{seed}{suffix}.npy")
     if not kept.exists():
-        with _keeping(graph, kept) as draft:
-            np.save(draft, make(graph, num_parts, seed))
-    parts: NDArray[np.int32] = np.load(kept)
-    return parts
+        write_parts(graph, kept, make(graph, num_parts, seed))
+    return read_parts(graph, kept, num_parts)
 
 
 def restrict_to_parts(graph: Graph, parts: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -79,39 +73,16 @@ def restrict_to_parts(graph: Graph, parts: NDArray[np.int32]) -> tuple[NDArray[n
 
     Returns:
         indptr, int64, shape (num_nodes + 1,), and indices, int32, ascending in each row.
+
+    Raises:
+        GraphError: The files can't be written, or are damaged.
     """
     if graph.folder is None:
         return _restricted_indptr(graph, parts), np.concatenate(list(_kept_pieces(graph, parts)))
     folder = graph.derived(f"within-{hashlib.blake2b(np.ascontiguousarray(parts).data, digest_size=8).hexdigest()}")
     if not folder.exists():
-        with _keeping(graph, folder) as draft:
-            draft.mkdir()
-            indptr = _restricted_indptr(graph, parts)
-            np.save(draft / "indptr.npy", indptr)
-            # Piece by piece, so that restricting a graph larger than RAM needs no copy of it.
-            target = np.lib.format.open_memmap(draft / "indices.npy", "w+", np.dtype(np.int32), (int(indptr[-1]),))
-            start = 0
-            for piece in _kept_pieces(graph, parts):
-                target[start : start + len(piece)] = piece
-                start += len(piece)
-            target.flush()
-            del target
-            settle(draft)
-    indptr, indices = (in_large_pages(open_npy(folder / f"{name}.npy")) for name in ("indptr", "indices"))
-    return indptr, indices
-
-
-@contextmanager
-def _keeping(graph: Graph, path: Path) -> Iterator[Path]:
-    """Yields where to write what becomes `path`; a failure says what to do about the graph's folder."""
-    try:
-        with replacing(path) as draft:
-            yield draft
-    except OSError as error:
-        raise GraphError(
-            f"partitions are kept beside the graph, but {path} can't be written ({error}); "
-            f"free some space, or copy the graph: a3gnn graph convert {graph.folder} FOLDER"
-        ) from error
+        write_rows(graph, folder, _restricted_indptr(graph, parts), _kept_pieces(graph, parts))
+    return read_rows(graph, folder)
 
 
 def _spans(graph: GraphArrays) -> Iterator[tuple[int, int]]:

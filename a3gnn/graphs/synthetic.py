@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from a3gnn.graphs.adjacency import EDGE_DISK_BYTES, EdgePieces, write_adjacency
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import in_neighbours
+from a3gnn.graphs.atomic import need_room
 from a3gnn.graphs.communities import edge_pairs, pairs_of
 from a3gnn.graphs.draft import Draft
 from a3gnn.graphs.feature_pieces import feature_pieces
@@ -58,7 +59,7 @@ def write(parameters: str, draft: Draft) -> None:
     """
     recipe = Recipe.parse(parameters)
     num_edges = 2 * pairs_of(recipe)
-    draft.need_disk(EDGE_DISK_BYTES * num_edges + _feature_bytes(recipe) + _NODE_DISK_BYTES * recipe.nodes)
+    need_room(draft.folder, EDGE_DISK_BYTES * num_edges + _feature_bytes(recipe) + _NODE_DISK_BYTES * recipe.nodes)
     draft.name, draft.num_classes = _name(parameters), recipe.classes
     labels = _labels(recipe)
     draft.save("labels", labels)

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from a3gnn.errors import StoreError
+from a3gnn.profiling.sqlite_files import PATIENCE_SECONDS, make_whole, patiently, write_ahead
 
 #: Version of the tables below; a store of another one is refused.
 STORE_SCHEMA_VERSION = 1
@@ -32,8 +33,6 @@ ROWS = sa.Table(
     sa.Column("payload", sa.Text, nullable=False),
     sa.UniqueConstraint("config", "task", "graph", "hardware", "accuracy_budget", "version"),
 )
-#: Seconds that a writer waits for another one.
-_PATIENCE_SECONDS = 60
 
 
 def open_database(place: str) -> sa.Engine:
@@ -42,26 +41,47 @@ def open_database(place: str) -> sa.Engine:
     Raises:
         StoreError: `place` can't be opened, holds something else, or a store of another schema version.
     """
-    url = place if "://" in place else _sqlite_url(Path(place))
-    sqlite = url.startswith("sqlite")
+    url = database_url(place)
+    sqlite = url.drivername.startswith("sqlite")
+    if "://" not in place:
+        _make_folder(Path(place))
+    engine = _engine(url, sqlite)
     try:
-        engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE_SECONDS} if sqlite else {})
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        raise StoreError(
-            f"can't open a profile store at {place!r}: {error}; give a path or an SQLAlchemy URL"
-        ) from error
-    if sqlite:
-        sa.event.listen(engine, "connect", _make_crash_safe)
-        sa.event.listen(engine, "begin", _begin)
-    try:
-        _check_schema(engine)
+        if sqlite and (file := _plain_file(engine.url)) is not None:
+            make_whole(file, _fill)
+        patiently(lambda: _check_schema(engine))
     except SQLAlchemyError as error:
         engine.dispose()
         raise store_error("open", engine, error) from error
+    except OSError as error:
+        engine.dispose()
+        raise StoreError(f"can't make the profile store {place}: {error}; give another path") from error
     except StoreError:
         engine.dispose()
         raise
     return engine
+
+
+def database_url(place: str) -> sa.URL:
+    """Returns the URL of a store at `place`, a path or an SQLAlchemy URL; opens and makes nothing.
+
+    Raises:
+        StoreError: No store can be there: it is a folder, or not a URL of a database that can be reached here.
+    """
+    if "://" not in place:
+        if Path(place).is_dir():
+            raise StoreError(
+                f"a profile store is a file, got the folder {place}; name a file, such as {Path(place) / 'profiles.db'}"
+            )
+        return sa.URL.create("sqlite", database=place)
+    try:
+        url = sa.make_url(place)
+        url.get_dialect().import_dbapi()
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise StoreError(
+            f"can't open a profile store at {place!r}: {error}; give a path or an SQLAlchemy URL"
+        ) from error
+    return url
 
 
 def writing(engine: sa.Engine) -> sa.Engine:
@@ -79,12 +99,38 @@ def store_error(verb: str, engine: sa.Engine, error: SQLAlchemyError) -> StoreEr
     )
 
 
+def _engine(url: sa.URL, sqlite: bool) -> sa.Engine:
+    engine = sa.create_engine(url, connect_args={"timeout": PATIENCE_SECONDS} if sqlite else {})
+    if sqlite:
+        sa.event.listen(engine, "connect", _make_crash_safe)
+        sa.event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _plain_file(url: sa.URL) -> Path | None:
+    """Returns the file that `url` names, or None for a database in memory and for one with options of its own."""
+    name = url.database or ":memory:"
+    return None if name == ":memory:" or name.startswith("file:") or url.query else Path(name)
+
+
+def _fill(path: Path) -> None:
+    """Makes a store's tables in a new file."""
+    engine = _engine(database_url(str(path)), sqlite=True)
+    with writing(engine).begin() as connection:
+        _make_tables(connection)
+    engine.dispose()
+
+
+def _make_tables(connection: sa.Connection) -> None:
+    TABLES.create_all(connection)
+    connection.execute(sa.insert(ABOUT).values(schema_version=STORE_SCHEMA_VERSION))
+
+
 def _check_schema(engine: sa.Engine) -> None:
     with writing(engine).begin() as connection:
         names = set(sa.inspect(connection).get_table_names())
         if not names:
-            TABLES.create_all(connection)
-            connection.execute(sa.insert(ABOUT).values(schema_version=STORE_SCHEMA_VERSION))
+            _make_tables(connection)
         elif ABOUT.name not in names:
             raise StoreError(f"{engine.url.database} is a database, but not a profile store; give another path")
         version = connection.execute(sa.select(ABOUT.c.schema_version)).scalar_one()
@@ -95,25 +141,16 @@ def _check_schema(engine: sa.Engine) -> None:
         )
 
 
-def _sqlite_url(path: Path) -> str:
-    if path.is_dir():
-        raise StoreError(
-            f"a profile store is a file, got the folder {path}; name a file, such as {path / 'profiles.db'}"
-        )
+def _make_folder(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"can't make the folder of the profile store {path}: {error}; give another path") from error
-    return sa.URL.create("sqlite", database=str(path)).render_as_string()
 
 
 def _make_crash_safe(connection: Any, record: object) -> None:
-    """Has SQLite write ahead (readers beside a writer, no torn rows) and reach the disk at every commit."""
     connection.isolation_level = None  # transactions begin in `_begin`, not where the driver thinks fit
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.close()
+    write_ahead(connection)
 
 
 def _begin(connection: sa.Connection) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import signal
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.failures import DETAIL_CHARACTERS
+from a3gnn.profiling.machine_turn import machine_turn
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.profiling.worker import Ended, Worker
 from a3gnn.units import format_duration, format_size
@@ -33,11 +35,18 @@ class LocalExecutor:
     """Runs one trial at a time, each in a process of its own that a fork server starts.
 
     Where the configuration asks for partitions, they are made first in another process, so that METIS' memory is not
-    taken for the training's; that process is held to the same limits.
+    taken for the training's; that process is held to the same limits. Executors on one machine take turns, by trial.
+
+    Args:
+        notify: Takes each line for people, such as who is waited for.
+
+    Attributes:
+        worker: What runs the processes.
     """
 
-    def __init__(self) -> None:
-        self._worker = Worker()
+    def __init__(self, notify: Callable[[str], None] = lambda line: None) -> None:
+        self.worker = Worker()
+        self._notify = notify
 
     def __enter__(self) -> Self:
         return self
@@ -48,27 +57,35 @@ class LocalExecutor:
         self.close()
 
     def run(self, request: TrialRequest) -> Metrics | Failure:
-        """Returns what the trial found; an exception here, such as KeyboardInterrupt, ends the trial's process."""
+        """Returns what the trial found; an exception here, such as KeyboardInterrupt, ends the trial's process.
+
+        The trial's timeout begins when the machine is free for it.
+        """
+        with machine_turn(self._notify):
+            return self._run_alone(request)
+
+    def close(self) -> None:
+        """Ends the fork server."""
+        self.worker.close()
+
+    def _run_alone(self, request: TrialRequest) -> Metrics | Failure:
         if request.config.num_partitions > 1:
             parts = {"graph_folder": request.graph_folder, "config": request.config.to_dict()}
             outcome = self._run("prepare", parts, request)
             if isinstance(outcome, Failure):
-                return dataclasses.replace(outcome, detail=f"{PARTITIONING}: {outcome.detail}")
-        with tempfile.TemporaryDirectory(prefix="a3gnn-trial-", ignore_cleanup_errors=True) as scratch:
+                what = f"{PARTITIONING} by {request.config.partitioner} into {request.config.num_partitions} parts"
+                return dataclasses.replace(outcome, detail=f"{what}: {outcome.detail}")
+        with tempfile.TemporaryDirectory(dir=self.worker.folder, ignore_cleanup_errors=True) as scratch:
             outcome = self._run("run_trial", {"request": request.to_dict(), "scratch": scratch}, request)
         if isinstance(outcome, Failure):
             return outcome
         return Metrics.from_dict(outcome)
 
-    def close(self) -> None:
-        """Ends the fork server."""
-        self._worker.close()
-
     def _run(self, name: str, argument: dict[str, Any], request: TrialRequest) -> dict[str, Any] | Failure:
         """Returns the metrics that the function `name` of the trial's module returned ({} for none), or its failure."""
         plan = request.plan
         kills = _oom_kills()
-        ended = self._worker.run(
+        ended = self.worker.run(
             f"a3gnn.profiling.trial:{name}",
             argument,
             timeout_s=plan.timeout_s,

@@ -2,11 +2,16 @@
 
 It imports what trials need once, stays single-threaded, touches no device, and forks a child for each line on stdin:
 
-    {"entry": "package.module:function", "argument": {...}, "result": PATH, "log": PATH}
+    {"entry": "package.module:function", "argument": {...}, "result": PATH, "log": PATH, "compiled": PATH or ""}
 
-The child calls the function with the argument, writes the JSON object that it returns to `result` and exits. On stdout
-the server answers {"ready": THREADS} once, and {"pid": PID} and {"exit": STATUS} for each child (a negative status is
-the signal that ended it). It ends, and takes a running child with it, when its stdin is closed.
+The child calls the function with the argument, writes the JSON object that it returns to `result` and exits. If numba
+compiles anything in the child, it makes the file `compiled`; without one, nobody asks.
+
+Compiling leaves memory behind, which every child would show. A server that had to compile a kernel while it started
+therefore begins again as a new program, which finds all of them in numba's cache.
+
+On stdout the server answers {"ready": THREADS} once, and {"pid": PID} and {"exit": STATUS} for each child (a negative
+status is the signal that ended it). It ends, and takes a running child with it, when its stdin is closed.
 """
 
 from __future__ import annotations
@@ -22,41 +27,52 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from a3gnn.profiling.compilations import Compilations
+
+from a3gnn import wait_policy
 
 #: What every trial imports.
 PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial", "a3gnn.profiling.limits")
 COMPILED = ("a3gnn.sampling.sampler", "a3gnn.features.opening", "a3gnn.training.layers.kernels")
 _STDIN = 0
+#: Given to a server that begins again: it serves, whatever it had to compile.
+_AGAIN = "--again"
 _NUMPY_THREADS = "OPENBLAS_NUM_THREADS"
 _PR_SET_PDEATHSIG = 1
 
 
 def main() -> NoReturn:
     """Serves until stdin is closed."""
+    wait_policy.adopt()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    compilations = _preload()
+    if compilations.happened and _AGAIN not in sys.argv:
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "a3gnn.profiling.fork_server", _AGAIN])
     wake, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    _preload()
     gc.collect()
     gc.freeze()  # a child's collections then leave the pages that it shares with the server alone
     _say({"ready": _threads()})
     for line in iter(sys.stdin.buffer.readline, b""):
         pid = os.fork()
         if pid == 0:
-            _child(json.loads(line))
+            _child(json.loads(line), compilations)
         _become_leader(pid)
         _say({"pid": pid})
         _say({"exit": _wait(pid, wake)})
     os._exit(0)  # nothing to clean up, and torch takes its time to unload
 
 
-def _preload() -> None:
-    """Imports what trials need and loads the compiled kernels, without starting a thread."""
+def _preload() -> Compilations:
+    """Imports what trials need and loads the compiled kernels, without starting a thread; returns what was compiled."""
     chosen = os.environ.get(_NUMPY_THREADS)
     os.environ[_NUMPY_THREADS] = "1"  # numpy's OpenBLAS starts its threads when it is imported
+    compilations: Compilations = importlib.import_module("a3gnn.profiling.compilations").compilations
     for name in PRELOADED:
         importlib.import_module(name)
     for name in COMPILED:
@@ -65,6 +81,7 @@ def _preload() -> None:
         del os.environ[_NUMPY_THREADS]
     else:
         os.environ[_NUMPY_THREADS] = chosen
+    return compilations
 
 
 def _wait(pid: int, wake: int) -> int:
@@ -82,7 +99,7 @@ def _wait(pid: int, wake: int) -> int:
             return os.waitstatus_to_exitcode(status)
 
 
-def _child(order: dict[str, Any]) -> NoReturn:
+def _child(order: dict[str, Any], compilations: Compilations) -> NoReturn:
     """Carries out one order and ends the process."""
     status = 1
     try:
@@ -91,6 +108,7 @@ def _child(order: dict[str, Any]) -> NoReturn:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _redirect(order["log"])
+        compilations.start_anew(Path(order["compiled"]) if order["compiled"] else None)
         module, name = order["entry"].split(":")
         result = getattr(importlib.import_module(module), name)(order["argument"])
         target = Path(order["result"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from types import TracebackType
@@ -13,6 +15,8 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
+from a3gnn.profiling.machine_turn import seconds_waited
+from a3gnn.profiling.partition_failures import PartitionFailures
 from a3gnn.profiling.request import Accuracy, TrialPlan, TrialRequest
 from a3gnn.profiling.store import ProfileStore
 
@@ -21,8 +25,10 @@ class Profiler:
     """Measures configurations of one task on one graph and machine, and keeps what it finds in the store.
 
     What is stored is not measured again, failures included; but one that came of a limit counts only under limits that
-    are as tight. The accuracy of a configuration that trains bit-identically to a measured one is taken over. An
-    exception, such as KeyboardInterrupt, ends the running trial and leaves the store as it was.
+    are as tight, and a transient one only in the run that met it, which tried twice. Partitions that could not be made
+    are not tried for another configuration, which fails alike. The accuracy of a configuration that trains
+    bit-identically to a measured one is taken over. An exception, such as KeyboardInterrupt, ends the running trial and
+    leaves the store as it was.
 
     Args:
         store: Where measurements are kept; it stays open.
@@ -31,6 +37,7 @@ class Profiler:
         hardware: The machine, from `probe_hardware`.
         plan: How trials are measured, and their limits.
         executor: Where trials run; by default in processes of this machine. One that is given stays open.
+        notify: Takes each line for people.
     """
 
     def __init__(
@@ -41,19 +48,20 @@ class Profiler:
         hardware: Hardware,
         plan: TrialPlan,
         executor: TrialExecutor | None = None,
+        notify: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.store, self.graph, self.task, self.hardware, self.plan = store, graph, task, hardware, plan
         self.characteristics = graph.characteristics()
         self._own = executor is None
-        self._executor = executor if executor is not None else LocalExecutor()
+        self._executor = executor if executor is not None else LocalExecutor(notify)
+        self._notify = notify
         self._accuracies: dict[tuple[object, ...], Accuracy] = {}
-        for row in store.rows(
-            task=task,
-            graph=self.characteristics.fingerprint,
-            hardware=hardware.fingerprint,
-            accuracy_budget=plan.accuracy_epochs,
-        ):
-            self._learn(row)
+        self._own_ids: set[str] = set()
+        self._unmade = PartitionFailures()
+        for row in store.rows(graph=self.characteristics.fingerprint, hardware=hardware.fingerprint):
+            self._unmade.learn(row)
+            if (row.task, row.accuracy_budget) == (task, plan.accuracy_epochs):
+                self._learn(row)
 
     def __enter__(self) -> Self:
         return self
@@ -77,7 +85,7 @@ class Profiler:
             self.hardware.fingerprint,
             self.plan.accuracy_epochs,
         )
-        return found if found is not None and self._still_holds(found.outcome) else None
+        return found if found is not None and self._still_holds(found, self.plan) else None
 
     def measure(self, config: TrainConfig) -> Measurement:
         """Returns the measurement of `config`: the stored one, or a new one, which is stored.
@@ -125,19 +133,34 @@ class Profiler:
             known_accuracy=known_accuracy,
         )
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        started = time.monotonic()
-        outcome = self._executor.run(request)
-        return Measurement(
+        started, waited = time.monotonic(), seconds_waited()
+        outcome = self._unmade.of(config, lambda known: self._still_holds(known, plan)) or self._outcome(request)
+        waited = seconds_waited() - waited
+        measurement = Measurement(
             config=config,
             task=self.task,
             graph=self.characteristics,
             hardware=self.hardware,
             outcome=outcome,
             accuracy_budget=plan.accuracy_epochs,
-            seconds=time.monotonic() - started,
+            seconds=time.monotonic() - started - waited,
             version=MEASUREMENT_VERSION,
             created=created,
+            id=uuid.uuid4().hex,
         )
+        self._own_ids.add(measurement.id)
+        self._unmade.learn(measurement)
+        return measurement
+
+    def _outcome(self, request: TrialRequest) -> Metrics | Failure:
+        """Returns what a trial finds; one that fails by chance is tried once more."""
+        outcome = self._executor.run(request)
+        if not (isinstance(outcome, Failure) and outcome.transient):
+            return outcome
+        why = outcome.detail.strip().rpartition("\n")[2]
+        self._notify(f"{outcome.kind.replace('_', ' ')}: {why}; that may pass, so the trial is run once more")
+        again = self._executor.run(request)
+        return dataclasses.replace(again, tries=outcome.tries + 1) if isinstance(again, Failure) else again
 
     def _run(self, config: TrainConfig) -> Measurement:
         config = config.canonical()
@@ -157,15 +180,18 @@ class Profiler:
             accuracy = Accuracy(test=found.test_accuracy, val=found.val_accuracy, epochs=found.accuracy_epochs)
             self._accuracies.setdefault(measurement.config.learning_key(), accuracy)
 
-    def _still_holds(self, outcome: Metrics | Failure) -> bool:
-        """Whether a stored outcome is what a trial under the plan's limits would find."""
+    def _still_holds(self, known: Measurement, plan: TrialPlan) -> bool:
+        """Whether a known outcome is what a trial under the limits of `plan` would find."""
+        outcome = known.outcome
         if isinstance(outcome, Metrics):
             return True
-        if outcome.kind is FailureKind.OUT_OF_MEMORY and outcome.limit:
-            host, device = self.plan.host_limit_bytes, self.plan.device_limit_bytes
+        if outcome.transient:
+            return known.id in self._own_ids
+        if outcome.kind is FailureKind.OUT_OF_MEMORY:
+            host, device = plan.host_limit_bytes, plan.device_limit_bytes
             if self.hardware.has_device:  # a failure does not say which of the two limits it passed
                 return outcome.limit in (host, device)
             return host is not None and host <= outcome.limit
         if outcome.kind is FailureKind.TIMEOUT:
-            return self.plan.timeout_s <= outcome.limit
+            return plan.timeout_s <= outcome.limit
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import a3gnn
-from a3gnn.measurement import Measurement
+from a3gnn.measurement import Measurement, distinct
 from a3gnn.profiling.jsonl import read_measurements
 
 
@@ -17,7 +17,7 @@ def shipped_profiles() -> Path | None:
 
 
 def shipped_measurements() -> list[Measurement]:
-    """Returns every shipped measurement, files in the order of their names; empty where none are shipped."""
+    """Returns every shipped measurement once, files in the order of their names; empty where none are shipped."""
     folder = shipped_profiles()
     files = sorted(folder.glob("*.jsonl.gz")) if folder else []
-    return [measurement for file in files for measurement in read_measurements(file)]
+    return distinct(measurement for file in files for measurement in read_measurements(file))

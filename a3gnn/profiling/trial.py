@@ -13,6 +13,7 @@ from a3gnn.errors import DeviceError
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
 from a3gnn.measurement import Metrics, StageSeconds
+from a3gnn.profiling.compilations import compilations
 from a3gnn.profiling.failures import failure_of
 from a3gnn.profiling.request import Accuracy, TrialRequest
 from a3gnn.profiling.timing import Timing, time_steps
@@ -26,10 +27,12 @@ def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
     """Carries out `argument["request"]`, a `TrialRequest`, with scratch files in the folder `argument["scratch"]`.
 
     Returns `{"metrics": ...}` with the host's memory left at 0 for whoever watches this process, or `{"failure": ...}`.
+    Where a kernel had to be compiled, nothing measured counts: then it returns `{}` as soon as all have been needed.
     """
     try:
         request = TrialRequest.from_dict(argument["request"])
-        return {"metrics": _measure(request, argument["scratch"]).to_dict()}
+        metrics = _measure(request, argument["scratch"])
+        return {} if metrics is None else {"metrics": metrics.to_dict()}
     except Exception as error:
         return {"failure": failure_of(error).to_dict()}
 
@@ -47,15 +50,17 @@ def prepare(argument: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _measure(request: TrialRequest, scratch: str) -> Metrics:
+def _measure(request: TrialRequest, scratch: str) -> Metrics | None:
     _limit_device(request)
     graph = Graph.load(request.graph_folder)
     with _trainer(graph, request, scratch) as trainer:
         plan = dataclasses.replace(request.plan, warmup_batches=request.plan.warmup_batches + trainer.trying_batches)
         timing = time_steps(trainer.steps, trainer.starts, trainer.batches_per_epoch, plan)
-        if request.known_accuracy is not None:
-            trainer.evaluate()  # for its memory: the accuracy is known
+        if request.known_accuracy is not None or compilations.happened:
+            trainer.evaluate()  # for its memory where the accuracy is known, for its kernels where some are cold
         batches_per_epoch, cache_bytes = trainer.batches_per_epoch, trainer.cache_bytes
+    if compilations.happened:
+        return None
     accuracy = request.known_accuracy or _train(graph, request, scratch)
     return _metrics(timing, batches_per_epoch, cache_bytes, accuracy, _peak_device_bytes(request))
 

@@ -7,7 +7,6 @@ import os
 import select
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,9 +17,12 @@ from typing import Any, Literal, Self
 from a3gnn.errors import A3GNNError
 from a3gnn.profiling.memory import MemoryUse
 from a3gnn.profiling.watch import MemoryWatch, kill_group
+from a3gnn.profiling.workplace import Workplace
 
-#: Seconds that the server may take for its imports.
-_START_SECONDS = 300.0
+#: Seconds that the server may take for its imports, and for compiling every kernel where none is cached.
+_START_SECONDS = 600.0
+#: What compiling may take beyond the limit of a process that is run for its kernels only: some 150 MiB were seen.
+_COMPILING_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Ended:
         log: What it wrote to stdout and stderr.
         peak: Its peak memory, with its descendants'.
         seconds: What it took, start of its process included.
+        compiled: Whether numba compiled anything in it, which shows in its memory and seconds.
     """
 
     result: dict[str, Any] | None
@@ -42,6 +45,7 @@ class Ended:
     log: str
     peak: MemoryUse
     seconds: float
+    compiled: bool = False
 
 
 class Worker:
@@ -55,11 +59,16 @@ class Worker:
     """
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="a3gnn-worker-", ignore_cleanup_errors=True)
+        self._workplace = Workplace()
         self._server: subprocess.Popen[bytes] | None = None
         self._unread = b""
         self._runs = 0
         self.server_threads = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where files go that are needed as long as the worker is open."""
+        return self._workplace.folder
 
     def __enter__(self) -> Self:
         return self
@@ -76,11 +85,25 @@ class Worker:
 
         A process that passes `timeout_s` seconds or `limit_bytes` of anonymous memory is killed. An exception here,
         such as KeyboardInterrupt, kills it too.
+
+        A process that had to compile a kernel does not count: the function is called again in another one, which loads
+        that kernel from numba's cache. `compilations.happened` tells the function that it may return early.
         """
+        ended = self._run(entry, argument, timeout_s, limit_bytes)
+        if not ended.compiled:
+            return ended
+        if ended.killed == "memory" and limit_bytes is not None:
+            self._run(entry, argument, timeout_s, limit_bytes + _COMPILING_BYTES)
+        return self._run(entry, argument, timeout_s, limit_bytes, final=True)
+
+    def _run(
+        self, entry: str, argument: dict[str, Any], timeout_s: float, limit_bytes: int | None, final: bool = False
+    ) -> Ended:
         started = time.monotonic()
         self._runs += 1
-        result, log = (Path(self._folder.name) / f"{self._runs}.{end}" for end in ("json", "log"))
+        result, log, compiled = (self.folder / f"{self._runs}.{end}" for end in ("json", "log", "compiled"))
         order = {"entry": entry, "argument": argument, "result": str(result), "log": str(log)}
+        order["compiled"] = "" if final else str(compiled)
         try:
             self._order(order)
             status, killed, peak = self._follow(started + timeout_s, limit_bytes)
@@ -92,14 +115,15 @@ class Worker:
         if killed == "server":
             text += self._server_log()
             self._stop()
-        for file in (result, log):
+        ended = Ended(answer, status, killed, text, peak, time.monotonic() - started, compiled.exists())
+        for file in (result, log, compiled):
             file.unlink(missing_ok=True)
-        return Ended(answer, status, killed, text, peak, time.monotonic() - started)
+        return ended
 
     def close(self) -> None:
         """Ends the server and what it runs."""
         self._stop()
-        self._folder.cleanup()
+        self._workplace.close()
 
     def _order(self, order: dict[str, Any]) -> None:
         """Sends `order` to the server; one that died while it was idle is replaced."""
@@ -135,7 +159,7 @@ class Worker:
 
     def _start(self) -> None:
         path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
-        with open(Path(self._folder.name) / "server.log", "wb") as log:
+        with open(self.folder / "server.log", "wb") as log:
             self._server = subprocess.Popen(
                 [sys.executable, "-P", "-m", "a3gnn.profiling.fork_server"],
                 stdin=subprocess.PIPE,
@@ -195,4 +219,4 @@ class Worker:
         return answer
 
     def _server_log(self) -> str:
-        return (Path(self._folder.name) / "server.log").read_text(encoding="utf-8", errors="replace")
+        return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")

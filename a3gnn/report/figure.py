@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,16 @@ if TYPE_CHECKING:
 
 #: A limit beyond so many times the largest measured memory is not drawn to scale.
 _NEAR = 1.4
+#: Of rows that break limits.
+_BROKEN_MARKS = ("o", "v", "s")
 _MARKS = {"chosen": ("*", 320), "default": ("D", 70)}
 
 
 def front_figure(front: Front, title: str = "") -> Figure:
     """Returns throughput against peak memory, coloured by accuracy, with the limit as a line.
 
-    Feasible rows that are not on the front are small, rows over the limit hollow.
+    Feasible rows that are not on the front are small, rows that break a limit hollow; the legend says which limits they
+    break, and by how much at most.
     """
     optional("matplotlib", "plot", "A figure of the front")
     from matplotlib.figure import Figure
@@ -37,16 +41,7 @@ def front_figure(front: Front, title: str = "") -> Figure:
         cmap="viridis",
         zorder=3,
     )
-    over = [row for row in front.rows if not row.feasible]
-    if over:
-        axes.scatter(
-            [_memory_mib(front, row) for row in over],
-            [row.measured.throughput_epochs_per_s for row in over],
-            facecolors="none",
-            edgecolors="0.5",
-            s=22,
-            label="over a limit",
-        )
+    _draw_broken(axes, front)
     figure.colorbar(colours, ax=axes, label="test accuracy (%)")
     _draw_front(axes, front)
     _mark(axes, front)
@@ -58,7 +53,7 @@ def front_figure(front: Front, title: str = "") -> Figure:
     axes.yaxis.set_minor_formatter("")
     axes.margins(x=0.08, y=0.12)
     axes.grid(visible=True, which="major", alpha=0.3)
-    axes.legend(loc="best", fontsize="small", markerscale=0.6)
+    figure.legend(loc="outside lower center", ncols=3, fontsize="small", markerscale=0.6)
     return figure
 
 
@@ -69,6 +64,31 @@ def save_front_figure(front: Front, path: Path, title: str = "") -> None:
 
 def _memory_mib(front: Front, row: FrontRow) -> float:
     return float(getattr(row.measured, front.memory)) / 2**20
+
+
+def _draw_broken(axes: Axes, front: Front) -> None:
+    """Draws the rows that break limits, a marker for each set of limits."""
+    kinds: dict[tuple[str, ...], list[FrontRow]] = {}
+    for row in front.rows:
+        if not row.feasible:
+            kinds.setdefault(tuple(breach.limit for breach in row.broken), []).append(row)
+    for marker, (kind, rows) in zip(cycle(_BROKEN_MARKS), sorted(kinds.items()), strict=False):
+        axes.scatter(
+            [_memory_mib(front, row) for row in rows],
+            [row.measured.throughput_epochs_per_s for row in rows],
+            facecolors="none",
+            edgecolors="0.4",
+            marker=marker,
+            s=30,
+            label=_describe_broken(kind, rows),
+        )
+
+
+def _describe_broken(kind: tuple[str, ...], rows: list[FrontRow]) -> str:
+    """Returns the legend's line: `breaks a limit: host memory by up to 12.0 MiB (2)`."""
+    worst = [max((row.broken[i] for row in rows), key=lambda breach: breach.excess) for i in range(len(kind))]
+    said = ", ".join(f"{breach.name} by up to {breach.amount()}" for breach in worst)
+    return f"breaks a limit{f': {said}' if said else ''} ({len(rows)})"
 
 
 def _draw_front(axes: Axes, front: Front) -> None:

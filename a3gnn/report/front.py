@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from a3gnn.breach import Breach
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.measurement import METRICS, Metrics
@@ -32,6 +34,7 @@ class FrontRow:
         feasible: Whether it keeps the limits as measured.
         on_front: Whether no other feasible measured configuration dominates it.
         labels: What it is: `default`, `chosen`, or the best of a priority.
+        broken: The limits that it breaks, each with by how much.
     """
 
     config: TrainConfig
@@ -40,6 +43,11 @@ class FrontRow:
     feasible: bool
     on_front: bool
     labels: tuple[str, ...]
+    broken: tuple[Breach, ...] = ()
+
+    def describe_broken(self) -> str:
+        """Returns the broken limits in a few words, "" where none is; files of older versions say no more than that."""
+        return ", ".join(breach.short() for breach in self.broken) or ("" if self.feasible else "over a limit")
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the row as JSON types."""
@@ -47,6 +55,7 @@ class FrontRow:
             "labels": list(self.labels),
             "on_front": self.on_front,
             "feasible": self.feasible,
+            "broken": [dataclasses.asdict(breach) for breach in self.broken],
             "config": self.config.to_dict(),
             "measured": self.measured.to_dict(),
             "predicted": self.predicted,
@@ -77,10 +86,10 @@ class Front:
     ) -> Self:
         """Returns the front of `measured` (configuration, metrics, prediction) under `limits`."""
         memory = memory_metric(has_device)
-        feasible = np.array([not limits.broken_by(metrics) for _, metrics, _ in measured], dtype=np.bool_)
+        broken = [limits.broken_by(metrics) for _, metrics, _ in measured]
         on_front = np.zeros(len(measured), dtype=np.bool_)
         best: dict[int, list[str]] = {}
-        kept = np.flatnonzero(feasible).tolist()
+        kept = [i for i, breaches in enumerate(broken) if not breaches]
         if kept:
             all_metrics = [measured[i][1] for i in kept]
             on_front[kept] = non_dominated(minimised_metrics(all_metrics, has_device))
@@ -91,7 +100,7 @@ class Front:
             own = ["chosen"] if config == chosen else []
             own += ["default"] if config == TrainConfig().canonical() else []
             labels = (*own, *best.get(i, ()))
-            rows.append(FrontRow(config, metrics, predicted, bool(feasible[i]), bool(on_front[i]), labels))
+            rows.append(FrontRow(config, metrics, predicted, not broken[i], bool(on_front[i]), labels, broken[i]))
         rows.sort(key=lambda row: -row.measured.throughput_epochs_per_s)
         return cls(tuple(rows), memory, limits.device_bytes if has_device else limits.host_bytes)
 
@@ -104,7 +113,7 @@ class Front:
         for row in self.rows:
             predicted = [(row.predicted or {}).get(name, {}).get("mean", "") for name in METRICS]
             measured = [getattr(row.measured, name) for name in METRICS]
-            flags = [row.on_front, row.feasible, " ".join(row.labels)]
+            flags = [row.on_front, row.feasible, " ".join(row.labels), row.describe_broken()]
             writer.writerow([*(getattr(row.config, name) for name in knobs), *measured, *predicted, *flags])
         return out.getvalue()
 
@@ -134,6 +143,7 @@ class Front:
                     feasible=row["feasible"],
                     on_front=row["on_front"],
                     labels=tuple(row["labels"]),
+                    broken=tuple(map(Breach.from_dict, row.get("broken", ()))),
                 )
                 for row in fields["rows"]
             )
@@ -149,7 +159,7 @@ class Front:
             ) from error
 
 
-_FLAGS = ("on_front", "feasible", "labels")
+_FLAGS = ("on_front", "feasible", "labels", "broken")
 
 
 def best_index(metrics: Sequence[Metrics], priority: Priority, has_device: bool) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from a3gnn.breach import Breach
 from a3gnn.config import TrainConfig
 from a3gnn.measurement import Metrics
 from a3gnn.report.front import Front
@@ -46,6 +49,11 @@ def describe_metrics(metrics: Metrics, memory: str) -> str:
     )
 
 
+def describe_breaches(breaches: Sequence[Breach]) -> str:
+    """Returns broken limits in one line: `host memory 12.0 MiB over the limit of 300 MiB, accuracy ...`."""
+    return ", ".join(breach.describe() for breach in breaches)
+
+
 def front_table(front: Front, everything: bool = False) -> Table:
     """Returns the front (with the default and the chosen row; with `everything`, all measured rows) as a table."""
     table = Table(title=_title(front), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
@@ -55,7 +63,7 @@ def front_table(front: Front, everything: bool = False) -> Table:
     for row in front.rows:
         if not (everything or row.on_front or row.labels):
             continue
-        labels = ", ".join(row.labels) if row.feasible else ", ".join([*row.labels, "over the limit"])
+        labels = ", ".join(filter(None, [*row.labels, row.describe_broken()]))
         table.add_row(
             labels,
             f"{row.measured.throughput_epochs_per_s:.3g}",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.csr import dense_parts
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.upload import Arrival
 from a3gnn.sampling.subgraph import Subgraph
@@ -67,8 +68,12 @@ class MiniBatch:
     @property
     def nbytes(self) -> int:
         """Bytes of the features, the labels and the structure."""
-        values = (self.x.values(), self.x.crow_indices(), self.x.col_indices()) if self.x.is_sparse_csr else (self.x,)
-        return sum(int(tensor.nbytes) for tensor in (*values, self.y)) + self.subgraph.nbytes
+        return sum(int(tensor.nbytes) for tensor in (*dense_parts(self.x), self.y)) + self.subgraph.nbytes
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """The dense tensors that hold the features, the labels and the structure: three for sparse features."""
+        return (*dense_parts(self.x), self.y, self.indptr, self.indices)
 
     @property
     def blocks(self) -> list[TorchBlock]:

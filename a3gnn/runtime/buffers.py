@@ -14,15 +14,18 @@ class BufferPool:
     """Hands out float32 buffers and takes them back; safe to call from several threads.
 
     Buffers are as long as the longest mini-batch so far needed, and a tenth more: worst-case buffers would take
-    gigabytes. There are never more than were out at once. What is taken must be given back; what is lent comes back.
+    gigabytes. What is taken must be given back; what is lent comes back. Of those that came back at most `spare` are
+    kept: memory that many mini-batches held at once is freed with them.
 
     Args:
         width: Columns.
+        spare: Buffers that may wait to be handed out again.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, spare: int) -> None:
         self._width = width
-        self._free: deque[torch.Tensor] = deque()
+        # Appending to a full one drops the buffer that has waited longest.
+        self._free: deque[torch.Tensor] = deque(maxlen=spare)
         self._rows = 0
 
     def take(self, rows: int) -> torch.Tensor:

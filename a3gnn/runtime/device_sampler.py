@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 from a3gnn.runtime.device_random import below, fold, uniform
 from a3gnn.sampling.adjacency import Adjacency
+from a3gnn.sampling.kernels import MOST_EDGES
 from a3gnn.sampling.random import hop_key
+from a3gnn.sampling.sampler import check_arguments, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.views import cached_mask
 
 
 class DeviceSampler:
@@ -33,14 +36,13 @@ class DeviceSampler:
         cached: NDArray[np.bool_] | None = None,
         device: str = "cpu",
     ) -> None:
+        check_arguments(fanouts, bias_rate, seed)
         self.fanouts = tuple(fanouts)
         self.bias_rate = float(bias_rate)
         self._seed = np.uint64(seed)
-        biased = bias_rate > 1 and cached is not None and bool(cached.any())
-        if biased and cached is not None:
-            adjacency = Adjacency.by_cache(indptr, indices, cached)
-        else:
-            adjacency = Adjacency.plain(indptr, indices)
+        mask = np.empty(0, dtype=np.bool_) if cached is None else cached_mask(cached, len(indptr) - 1)
+        biased = bias_rate > 1 and bool(mask.any())
+        adjacency = Adjacency.by_cache(indptr, indices, mask) if biased else Adjacency.plain(indptr, indices)
         self._num_nodes = adjacency.num_nodes
         self._indptr, self._indices = _tensor(adjacency.indptr, device), _tensor(adjacency.indices, device)
         self._num_cached = _tensor(adjacency.num_cached, device) if biased else None
@@ -49,13 +51,14 @@ class DeviceSampler:
         """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`, on the host.
 
         Raises:
-            UsageError: Seeds are none, out of range or repeated.
+            UsageError: Seeds are none, out of range or repeated, or the neighbourhood passes 2**31 - 1 edges.
         """
         known = self._checked(seeds)
-        sizes, degrees, edges = [0, len(known)], [], []
+        sizes, degrees, edges, room = [0, len(known)], [], [], MOST_EDGES
         for hop, fanout in enumerate(self.fanouts):
             key = int(np.uint64(hop_key(self._seed, np.uint64(epoch), np.uint64(batch), np.uint64(hop))).view(np.int64))
-            taken, ids = self._hop(known[sizes[-2] :], fanout, key)
+            taken, ids = self._hop(known[sizes[-2] :], fanout, key, room)
+            room -= len(ids)
             known, local = _discover(known, ids)
             degrees.append(taken)
             edges.append(local)
@@ -71,11 +74,17 @@ class DeviceSampler:
             raise UsageError(f"seeds must be in [0, {self._num_nodes}), got ids from {seeds.min()} to {seeds.max()}")
         return torch.from_numpy(seeds.astype(np.int64)).to(self._indptr.device)
 
-    def _hop(self, nodes: torch.Tensor, fanout: int, key: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns how many in-neighbours each of `nodes` gives, and their global ids row by row, int64."""
+    def _hop(self, nodes: torch.Tensor, fanout: int, key: int, room: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns how many in-neighbours each of `nodes` gives, and their global ids row by row, int64; at most `room`.
+
+        Raises:
+            UsageError: They are more.
+        """
         begin = self._indptr[nodes]
         degree = self._indptr[nodes + 1] - begin
         taken = degree if fanout < 0 else degree.clamp(max=fanout)
+        if int(taken.sum()) > room:
+            raise too_many_edges()
         row = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), taken)
         offset = torch.arange(len(row), device=nodes.device) - (taken.cumsum(0) - taken)[row]
         drawn = torch.nonzero(taken < degree).flatten()

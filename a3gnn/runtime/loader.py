@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
+from numbers import Integral
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
+from a3gnn.checks import flag, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.as_graph import as_graph, is_data
 from a3gnn.runtime.batch import MiniBatch
+from a3gnn.runtime.input_nodes import seeds_of
 from a3gnn.runtime.neighbor_arguments import check_arguments
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.runtime.pyg_batch import PygBatches
 from a3gnn.runtime.pyg_graph import graph_of
+from a3gnn.tuned_file import tuned_config
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
+    from a3gnn.graphs.as_graph import GraphLike
 
 
 class Loader:
@@ -40,7 +42,7 @@ class Loader:
         ...     loss = criterion(out, batch.y[: batch.batch_size])
 
     Args:
-        data: A PyG `Data` with x and edge_index, or a graph.
+        data: A PyG `Data` with x and edge_index, a graph, or what `Graph.load` takes.
         num_neighbors: In-neighbours taken a node, the seeds' hop first; -1 takes all.
         input_nodes: Seeds: node ids, distinct, or a bool mask over the nodes; None takes all nodes.
         batch_size: Seeds a mini-batch; by default `config`'s, 1,024 without one.
@@ -51,20 +53,22 @@ class Loader:
         transform: Called with each `Data`; what it returns is given instead.
         seed: Decides order and neighbours, whatever torch's own generator holds.
         device: Where the mini-batches' tensors lie: cpu or cuda.
-        adjs: Whether each `Data` also has `adjs`: every layer's adjacency, input layer first, sparse CSR, shape
-            (num_dst, num_src). PyG's convolutions take `conv((x, x[: adj.size(0)]), adj)`, and are faster by it.
-        config: The other knobs.
+        adjs: Whether each `Data` also has `adjs`: every layer's adjacency, input layer first, sparse CSR with int64
+            indices, shape (num_dst, num_src). PyG's convolutions take `conv((x, x[: adj.size(0)]), adj)`, and are
+            faster by it.
+        config: The other knobs: a configuration, a dict of its fields, or the path of a tuned.json (or of its folder).
         others: Of NeighborLoader; those that ask for what is not supported are refused.
 
     Raises:
         UsageError: An argument breaks its law or is not supported.
         GraphError: `data` breaks a law of graphs, or has attributes of edges.
         DeviceError: A device is asked for that is not there.
+        ConfigError: The tuned.json is missing, broken or foreign, or a knob is not what it must be.
     """
 
     def __init__(
         self,
-        data: Graph | Data,
+        data: GraphLike,
         num_neighbors: Sequence[int],
         input_nodes: Any = None,
         *,
@@ -76,13 +80,18 @@ class Loader:
         seed: int = 0,
         device: str = "cpu",
         adjs: bool = False,
-        config: TrainConfig | None = None,
+        config: TrainConfig | Mapping[str, Any] | str | Path | None = None,
         **others: Any,
     ) -> None:
-        check_arguments(others)
-        config = _configured(config or TrainConfig(), batch_size, num_workers)
-        graph = _graph(data)
-        seeds, counted = _seeds(input_nodes, graph.num_nodes)
+        check_arguments(others, _PARAMETERS)
+        seed = whole_number("seed", seed, 0)
+        shuffle = shuffle is not None and flag("shuffle", shuffle)  # None is torch's default
+        drop_last, adjs = flag("drop_last", drop_last), flag("adjs", adjs)
+        if transform is not None and not callable(transform):
+            raise UsageError(f"transform must take a mini-batch and return another, got {transform!r}")
+        config = _configured(_config(config), batch_size, num_workers)
+        graph = as_graph(data, graph_of)
+        seeds, counted = seeds_of(input_nodes, graph.num_nodes)
         self._pipeline = Pipeline(
             graph,
             config,
@@ -96,7 +105,7 @@ class Loader:
         if drop_last and config.num_partitions > 1:
             raise UsageError(f"drop_last needs num_partitions=1, got {config.num_partitions}: each part has a last one")
         self._num_batches = len(seeds) // config.batch_size if drop_last else self._pipeline.num_batches
-        self._as_data = PygBatches(data, seeds if counted else None, adjs=adjs)
+        self._as_data = PygBatches(data if is_data(data) else graph, seeds if counted else None, adjs=adjs)
         self._transform = transform
         self._epoch = 0
 
@@ -126,45 +135,31 @@ class Loader:
                 yield data if self._transform is None else self._transform(data)
 
 
+#: What `Loader` itself takes.
+_PARAMETERS = tuple(name for name in inspect.signature(Loader).parameters if name != "others")
+
+
+def _config(config: TrainConfig | Mapping[str, Any] | str | Path | None) -> TrainConfig:
+    if config is None or isinstance(config, TrainConfig):
+        return config or TrainConfig()
+    return TrainConfig.from_dict(config) if isinstance(config, Mapping) else tuned_config(config)
+
+
 def _configured(config: TrainConfig, batch_size: int | None, num_workers: int | None) -> TrainConfig:
     if batch_size is not None:
-        config = config.replace(batch_size=batch_size)
+        config = config.replace(batch_size=whole_number("batch_size", batch_size, 1, "1,024 is the default"))
     if num_workers is None:
         return config
-    if num_workers == 0:
+    if whole_number("num_workers", num_workers, 0, "0 loads when asked") == 0:
         return config.replace(parallel_mode="sequential")
     mode = "mode1" if config.parallel_mode == "sequential" else config.parallel_mode
-    return config.replace(parallel_mode=mode, num_workers=num_workers)
-
-
-def _graph(data: Any) -> Graph:
-    if isinstance(data, Graph):
-        return data
-    from torch_geometric.data import Data
-
-    if not isinstance(data, Data):
-        raise UsageError(
-            f"data must be an a3gnn Graph or a PyG Data, got {type(data).__name__}; "
-            "heterogeneous graphs and remote stores are not supported"
-        )
-    return graph_of(data)
+    return config.replace(parallel_mode=mode, num_workers=int(num_workers))
 
 
 def _fanouts(num_neighbors: Any) -> tuple[int, ...]:
-    if not isinstance(num_neighbors, Sequence) or isinstance(num_neighbors, str):
+    if not isinstance(num_neighbors, Sequence) or isinstance(num_neighbors, str) or not num_neighbors:
         raise UsageError(f"num_neighbors must be a list, one fanout a hop, got {num_neighbors!r}; such as [25, 10]")
-    return tuple(num_neighbors)
-
-
-def _seeds(nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], bool]:
-    """Returns the seeds, and whether `input_id` counts them: as in PyG, a mask's are known by their node ids."""
-    if nodes is None:
-        return np.arange(num_nodes, dtype=np.int32), False
-    nodes = nodes.detach().cpu().numpy() if isinstance(nodes, torch.Tensor) else np.asarray(nodes)
-    masked = nodes.dtype == np.bool_ and nodes.shape == (num_nodes,)
-    ids = np.flatnonzero(nodes) if masked else nodes
-    if ids.ndim != 1 or not len(ids) or not np.issubdtype(ids.dtype, np.integer):
-        raise UsageError(f"input_nodes must be node ids or a mask of shape ({num_nodes},), got {nodes!r}")
-    if ids.min() < 0 or ids.max() >= num_nodes or len(np.unique(ids)) < len(ids):
-        raise UsageError(f"input_nodes must be distinct ids in [0, {num_nodes}), got {nodes!r}")
-    return ids.astype(np.int32), not masked
+    whole = all(isinstance(fanout, Integral) and not isinstance(fanout, bool) for fanout in num_neighbors)
+    if not whole or any(fanout < 1 and fanout != -1 for fanout in num_neighbors):
+        raise UsageError(f"num_neighbors must be integers >= 1, or -1 for all in-neighbours, got {num_neighbors!r}")
+    return tuple(map(int, num_neighbors))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from a3gnn.errors import UsageError, unknown_name
@@ -43,8 +43,12 @@ _UNSUPPORTED = {
 _HINTS = ("filter_per_worker", "is_sorted", "persistent_workers", "pin_memory", "prefetch_factor")
 
 
-def check_arguments(arguments: Mapping[str, Any]) -> None:
+def check_arguments(arguments: Mapping[str, Any], taken: Iterable[str] = ()) -> None:
     """Checks that `arguments` of NeighborLoader ask for nothing that `Loader` does not do.
+
+    Args:
+        arguments: Those that `Loader` has no parameter for.
+        taken: Names of its parameters, one of which may have been meant.
 
     Raises:
         UsageError: One does, or is unknown.
@@ -53,7 +57,7 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
         if name in _HINTS:
             continue
         if name not in _UNSUPPORTED:
-            raise unknown_name("an argument of Loader", name, (*_UNSUPPORTED, *_HINTS))
+            raise unknown_name("an argument of Loader", name, (*taken, *_UNSUPPORTED, *_HINTS))
         only, remedy = _UNSUPPORTED[name]
         asked = getattr(value, "value", value)  # of PyG's SubgraphType
         if asked is not only and (type(asked) is not type(only) or asked != only):

@@ -13,23 +13,43 @@ Result = TypeVar("Result")
 
 
 def ordered_map(
-    function: Callable[[Item], Result], items: Iterable[Item], workers: int
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    workers: int,
+    runs_ahead: Callable[[], bool] = lambda: True,
 ) -> Generator[Result, None, None]:
     """Yields `function(item)` of each item, in the items' order, computed by `workers` threads.
 
     At most `workers` results are under way or waiting while the caller holds one. A worker's exception is raised as
     soon as it happens, with the worker's traceback, ahead of results that were due before it. However the iteration
     ends (exhausted, closed, or by an exception), what has not begun is cancelled and every thread has ended.
+
+    No worker ever waits for the caller, so an iteration that is left suspended, such as by the end of a script, holds
+    nothing up: Python joins a pool's threads before it closes what still iterates.
+
+    Args:
+        function: Must end by itself.
+        items: Drawn on the caller's thread, each when a worker is to begin it.
+        workers: Threads.
+        runs_ahead: Asked at each result: whether workers begin further items while the caller holds it. If not, the
+            next item begins when its result is asked for.
     """
     remaining = iter(items)
     pending: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="a3gnn-worker") as executor:
+
+        def begin(most: int) -> None:
+            pending.extend(executor.submit(function, item) for item in islice(remaining, max(0, most - len(pending))))
+
         try:
-            pending.extend(executor.submit(function, item) for item in islice(remaining, workers))
-            while pending:
+            while True:
+                begin(workers if runs_ahead() else 1)
+                if not pending:
+                    return
                 _await_head(pending)
                 result = pending.popleft().result()
-                pending.extend(executor.submit(function, item) for item in islice(remaining, 1))
+                if runs_ahead():
+                    begin(workers)
                 yield result
         finally:
             for future in pending:

@@ -6,16 +6,17 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import groupby
+from time import perf_counter
 from types import TracebackType
 from typing import Self
 from weakref import WeakSet
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from a3gnn import team
 from a3gnn.config import Resources, TrainConfig
-from a3gnn.errors import DeviceError, UsageError
+from a3gnn.errors import UsageError
 from a3gnn.features.opening import open_features
 from a3gnn.features.rows.aggregate import Aggregator, input_width
 from a3gnn.features.stores.store import FeatureStore
@@ -26,11 +27,12 @@ from a3gnn.runtime.allocation.isolation import Isolation
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.buffers import BufferPool
 from a3gnn.runtime.device_sampler import DeviceSampler
+from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.overlap import ordered_map
 from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.runtime.stages import Sampled, Sampler, Stages
-from a3gnn.runtime.turns import Cores, Turns
+from a3gnn.runtime.turns import Turns
 from a3gnn.sampling.sampler import NeighbourSampler
 
 # Partitions are a property of the graph: runs of any seed share the stored ones.
@@ -68,7 +70,7 @@ class Pipeline:
 
     Raises:
         DeviceError: A device is asked for that is not there.
-        UsageError: The seeds are to keep their order and to be ordered by proximity.
+        UsageError: The device is of another kind, or the seeds are to keep their order and to be ordered by proximity.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Pipeline:
         aggregator: Aggregator | None = None,
         resources: Resources | Allocation | None = None,
     ) -> None:
-        _check_devices(config, device)
+        device = checked_device(device, config.sampling_device)
         self._config = config.canonical()
         self._seed = seed
         self._shuffle = shuffle
@@ -105,10 +107,12 @@ class Pipeline:
         on_host = not self.store.is_sparse and device == "cpu"
         aggregator = aggregator if self.store.can_aggregate else None
         width = input_width(aggregator, graph.num_features)
-        buffers = BufferPool(width) if on_host else None
+        workers = 0 if config.parallel_mode == "sequential" else config.num_workers
+        # What one epoch has out at once: each worker's mini-batch, the caller's, and the one that it has yet to drop.
+        buffers = BufferPool(width, spare=workers + 2) if on_host else None
         lends = not reuse_buffers
         self._stages = Stages(sampler, self.store, graph.labels, device, buffers, lends=lends, aggregator=aggregator)
-        self._turns = Turns()
+        self._turns = Turns(config.num_workers)
         resources = self._config.resources if resources is None else resources
         self.isolation: Isolation | None = None
         if resources != "free":
@@ -175,21 +179,23 @@ class Pipeline:
     def _overlapped(
         self, work: Callable[[PlannedBatch], MiniBatch | Sampled], planned: Iterable[PlannedBatch]
     ) -> Generator[MiniBatch, None, None]:
-        cores, stages = Cores(self._turns), self._stages
+        stages, turns = self._stages, self._turns
 
-        def on_worker(batch: PlannedBatch) -> MiniBatch | Sampled:
-            with cores.at_work():
+        def on_worker(due: tuple[PlannedBatch, bool]) -> MiniBatch | Sampled:
+            batch, beside_training = due
+            with team.limited(1 if beside_training else team.usable_cores()):
                 return work(batch)
 
+        due = ((batch, turns.together) for batch in planned)
         # A traceback keeps this frame, and so the workers, unless they are closed here.
-        with closing(ordered_map(on_worker, planned, self._config.num_workers)) as results:
-            try:
-                for result in results:
-                    cores.take()
-                    yield stages.gather(result) if isinstance(result, Sampled) else result
-                    cores.next()
-            finally:
-                cores.leave()
+        with closing(ordered_map(on_worker, due, self._config.num_workers, lambda: turns.together)) as results:
+            last: float | None = None
+            for result in results:
+                yield stages.gather(result) if isinstance(result, Sampled) else result
+                now = perf_counter()
+                if last is not None:
+                    turns.count(now - last)
+                last = now
 
     def _proximity(self, graph: Graph, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ProximityOrder | None:
         if self._config.seed_order == "random":
@@ -221,10 +227,3 @@ class Pipeline:
         if self._config.sampling_device == "cuda":
             make = partial(DeviceSampler, device="cuda")
         return make(indptr, indices, fanouts, seed=self._seed, bias_rate=self._config.bias_rate, cached=cached)
-
-
-def _check_devices(config: TrainConfig, device: str) -> None:
-    wanted = {"sampling_device": config.sampling_device, "device": torch.device(device).type}
-    for name, kind in wanted.items():
-        if kind == "cuda" and not torch.cuda.is_available():
-            raise DeviceError(f"{name} is cuda, but torch finds no CUDA device here; use cpu or a machine with a GPU")

@@ -58,7 +58,7 @@ class PygBatches:
         self._adjs = adjs
 
     def __call__(self, batch: MiniBatch) -> Data:
-        """Returns `batch` as a `Data` of its own on the same device; x and adjs share the batch's memory."""
+        """Returns `batch` as a `Data` of its own on the same device; dense x shares the batch's memory."""
         from torch_geometric.data import Data
 
         device, subgraph = batch.x.device, batch.subgraph
@@ -93,12 +93,18 @@ def _edge_index(batch: MiniBatch) -> Tensor:
 
 
 def _adjacencies(batch: MiniBatch) -> list[Tensor]:
-    """Returns each layer's adjacency, input layer first: sparse CSR of ones, shape (num_dst, num_src)."""
-    ones = torch.ones(batch.subgraph.num_edges, device=batch.indptr.device)
-    return [
-        csr(block.indptr, block.indices, ones[: len(block.indices)], (block.num_dst, block.num_src))
-        for block in batch.blocks
-    ]
+    """Returns each layer's adjacency, input layer first: sparse CSR of ones, shape (num_dst, num_src).
+
+    Indices are int64: what PyG's convolutions gather, scatter and softmax by takes no other.
+    """
+    indptr, indices = batch.indptr.long(), batch.indices.long()
+    ones = torch.ones(len(indices), device=indices.device)
+    adjacencies = []
+    for block in batch.blocks:
+        edges = len(block.indices)
+        size = (block.num_dst, block.num_src)
+        adjacencies.append(csr(indptr[: block.num_dst + 1], indices[:edges], ones[:edges], size))
+    return adjacencies
 
 
 def _steps(totals: Any) -> list[int]:

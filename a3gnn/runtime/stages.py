@@ -105,7 +105,7 @@ class Stages:
     def arrive(self, batch: MiniBatch) -> None:
         """Lets the caller's stream wait for `batch`, if that is on its way to a device."""
         if batch.arrival is not None:
-            batch.arrival.wait((batch.x, batch.y, batch.indptr, batch.indices))
+            batch.arrival.wait(batch.tensors)
 
     def release(self, batch: MiniBatch) -> None:
         """Takes back the buffer of `batch`, whose features the caller no longer reads."""

@@ -17,12 +17,18 @@ class Arrival(NamedTuple):
     end: torch.cuda.Event
 
     def wait(self, tensors: tuple[torch.Tensor, ...]) -> None:
-        """Lets the caller's stream wait for the copy, the host not, and tells the allocator who uses `tensors`."""
+        """Lets the caller's stream wait for the copy, the host not, and tells the allocator who uses `tensors`.
+
+        The copies' stream made them: without that, their memory could be overwritten by its next copies once the host
+        has dropped them, while the caller's stream has yet to read them.
+
+        Args:
+            tensors: Dense ones; of a sparse tensor its parts.
+        """
         stream = torch.cuda.current_stream(tensors[0].device)
         stream.wait_event(self.end)
         for tensor in tensors:
-            if not tensor.is_sparse_csr:
-                tensor.record_stream(stream)
+            tensor.record_stream(stream)
 
     def seconds(self) -> float:
         """Returns the seconds that the copy took; waits for its end."""

@@ -8,9 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.errors import UsageError
 from a3gnn.sampling.kernels import cached_first
-from a3gnn.sampling.views import readonly
+from a3gnn.sampling.views import cached_mask, readonly
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,11 +36,12 @@ class Adjacency:
         """Returns a private copy with every row's `cached` (bool, shape (num_nodes,)) in-neighbours first.
 
         Takes `num_edges + num_nodes` int32 of memory and one pass over the edges.
+
+        Raises:
+            UsageError: `cached` has another type or length.
         """
-        if cached.shape != (len(indptr) - 1,):
-            raise UsageError(f"cached must hold one bool a node, shape ({len(indptr) - 1},), got {cached.shape}")
-        ordered = np.empty(len(indices), dtype=np.int32)
-        counts = cached_first(readonly(indptr), readonly(indices), readonly(cached), ordered)
+        mask, ordered = cached_mask(cached, len(indptr) - 1), np.empty(len(indices), dtype=np.int32)
+        counts = cached_first(readonly(indptr), readonly(indices), mask, ordered)
         return cls(readonly(indptr), readonly(ordered), readonly(counts))
 
     @property

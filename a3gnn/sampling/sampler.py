@@ -13,7 +13,7 @@ from a3gnn.errors import UsageError, unknown_name
 from a3gnn.sampling.adjacency import Adjacency
 from a3gnn.sampling.kernels import MOST_EDGES, sample_hops
 from a3gnn.sampling.subgraph import Subgraph
-from a3gnn.sampling.views import readonly
+from a3gnn.sampling.views import cached_mask, readonly
 
 Method = Literal["two_bucket", "rejection", "a_res"]
 METHODS: tuple[Method, ...] = ("two_bucket", "rejection", "a_res")
@@ -53,17 +53,20 @@ class NeighbourSampler:
         cached: NDArray[np.bool_] | None = None,
         method: Method = "two_bucket",
     ) -> None:
-        _check(fanouts, bias_rate, method)
+        check_arguments(fanouts, bias_rate, seed)
+        if method not in METHODS:
+            raise unknown_name("method", method, METHODS)
+        mask = _NO_MASK if cached is None else cached_mask(cached, len(indptr) - 1)
         self.fanouts = tuple(fanouts)
         self.bias_rate = float(bias_rate)
         self._fanouts = readonly(np.array(self.fanouts, dtype=np.int64))
         self._seed = np.uint64(seed)
         # A cache that changes may be empty as yet.
-        biased = bias_rate > 1 and cached is not None and (method != "two_bucket" or bool(cached.any()))
+        biased = bias_rate > 1 and len(mask) > 0 and (method != "two_bucket" or bool(mask.any()))
         self._a_res = method == "a_res"
-        self._mask = readonly(cached) if biased and cached is not None and method != "two_bucket" else _NO_MASK
-        if biased and cached is not None and method == "two_bucket":
-            self._adjacency = Adjacency.by_cache(indptr, indices, cached)
+        self._mask = mask if biased and method != "two_bucket" else _NO_MASK
+        if biased and method == "two_bucket":
+            self._adjacency = Adjacency.by_cache(indptr, indices, mask)
         else:
             self._adjacency = Adjacency.plain(indptr, indices)
         self._scratch: list[NDArray[np.int32]] = []
@@ -94,9 +97,7 @@ class NeighbourSampler:
         if sizes[0] < len(seeds):
             raise UsageError(f"seeds must be distinct, got {len(seeds)} of which {sizes[0]} are distinct")
         if sizes[-1] == 0:
-            raise UsageError(
-                f"a mini-batch must have at most {MOST_EDGES} edges, got more; lower the batch size or the fanouts"
-            )
+            raise too_many_edges()
         self._scratch.append(position)
         return Subgraph(n_id, indptr, indices, tuple(sizes.tolist()))
 
@@ -125,10 +126,23 @@ def warm_up() -> None:
         sampler.sample(np.zeros(1, dtype=np.int32), epoch=0, batch=0)
 
 
-def _check(fanouts: Sequence[int], bias_rate: float, method: str) -> None:
-    if not fanouts or any(fanout < 1 and fanout != -1 for fanout in fanouts):
-        raise UsageError(f"fanouts must be positive (or -1 for all), one a hop, got {tuple(fanouts)}")
+def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None:
+    """Checks what samplers on every device take.
+
+    Raises:
+        UsageError: One breaks its law.
+    """
+    whole = all(isinstance(fanout, int | np.integer) and not isinstance(fanout, bool) for fanout in fanouts)
+    if not fanouts or not whole or any(fanout < 1 and fanout != -1 for fanout in fanouts):
+        raise UsageError(f"fanouts must be positive integers (or -1 for all), one a hop, got {tuple(fanouts)}")
     if not (math.isfinite(bias_rate) and bias_rate >= 1):
         raise UsageError(f"bias_rate must be finite and >= 1, got {bias_rate}; 1 samples uniformly")
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+        raise UsageError(f"seed must be an integer in [0, 2**64), got {seed!r}")
+
+
+def too_many_edges() -> UsageError:
+    """Returns the error of a mini-batch whose places pass 32 bits."""
+    return UsageError(
+        f"a mini-batch must have at most {MOST_EDGES} edges, got more; lower the batch size or the fanouts"
+    )

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 def ranks(costs: NDArray[np.float64], violation: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns the front that each row belongs to, 0 for the best, int64, shape (n,).
 
-    A feasible row dominates an infeasible one, a lesser violation a greater one; feasible rows compare by costs. Takes
-    n x n comparisons: meant for populations of hundreds.
+    A feasible row dominates an infeasible one, a lesser violation a greater one; equal violations, those of feasible
+    rows among them, compare by costs. Takes n x n comparisons: meant for populations of hundreds.
 
     Args:
         costs: float64, shape (n, n_objectives).
@@ -18,7 +18,7 @@ def ranks(costs: NDArray[np.float64], violation: NDArray[np.float64]) -> NDArray
     """
     no_worse = (costs[:, None] <= costs[None]).all(axis=2)
     better = (costs[:, None] < costs[None]).any(axis=2)
-    by_costs = no_worse & better & (violation[:, None] == 0) & (violation[None] == 0)
+    by_costs = no_worse & better & (violation[:, None] == violation[None])
     dominates = by_costs | (violation[:, None] < violation[None])
     found = np.full(len(costs), -1, dtype=np.int64)
     rank = 0

@@ -18,7 +18,7 @@ class ExhaustiveSearcher:
     """
 
     def __init__(self, problem: Problem, seed: int) -> None:
-        refuse_endless(problem)
+        refuse_endless(problem.space)
         self._rows = problem.space.enumerate()
         self._next = 0
 

@@ -11,6 +11,7 @@ from a3gnn.errors import UsageError
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import ENUMERABLE, Problem
+from a3gnn.space import SearchSpace
 
 
 class Grid:
@@ -25,7 +26,7 @@ class Grid:
     """
 
     def __init__(self, problem: Problem) -> None:
-        refuse_endless(problem)
+        refuse_endless(problem.space)
         self.rows = problem.space.enumerate()
         self.prediction = problem.predict(self.rows)
         self._problem = problem
@@ -45,10 +46,10 @@ class Grid:
         return costs[non_dominated(costs)]
 
 
-def refuse_endless(problem: Problem) -> None:
-    """Raises a `UsageError` if the space of `problem` is too large to enumerate."""
-    if not problem.enumerable:
+def refuse_endless(space: SearchSpace) -> None:
+    """Raises a `UsageError` if `space` is too large to enumerate."""
+    if space.size > ENUMERABLE:
         raise UsageError(
-            f"a space of {problem.space.size} configurations is too large to enumerate, at most {ENUMERABLE} are; "
+            f"a space of {space.size:,} configurations is too large to enumerate, at most {ENUMERABLE:,} are; "
             "fix knobs, narrow ranges, or search it with ppo"
         )

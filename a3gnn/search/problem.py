@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.objectives import Limits, Priority, minimised
+from a3gnn.objectives import Limits, Priority, memory_metric, minimised
 from a3gnn.prediction import Predict, Prediction
 from a3gnn.space import SearchSpace
 from a3gnn_envs.context import Context
@@ -52,6 +52,18 @@ class Problem:
     def costs(self, prediction: Prediction) -> NDArray[np.float64]:
         """Returns the objectives as costs, float64, shape (n_configs, 3)."""
         return minimised(prediction, self.has_device)
+
+    def score(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Returns the priority's score of each configuration, float64, shape (n_configs,); larger is better."""
+        return self.priority.score(
+            prediction.column("throughput_epochs_per_s"),
+            prediction.column(memory_metric(self.has_device)),
+            prediction.column("test_accuracy"),
+        )
+
+    def order(self, prediction: Prediction) -> NDArray[np.int64]:
+        """Returns the positions best first, int64, shape (n_configs,): the least violation, then the best score."""
+        return np.lexsort((-self.score(prediction), self.limits.violation(prediction)))
 
     def keys(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns a number for each canonical row, distinct for distinct ones, int64, shape (n_configs,)."""

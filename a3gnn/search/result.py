@@ -19,7 +19,7 @@ class SearchResult:
         seed: Its seed.
         feasible: Whether anything that it evaluated keeps the limits.
         rows: The feasible front of all that it evaluated, int64, shape (n, n_knobs), fastest first. Where nothing is
-            feasible: the least violating rows, the least first.
+            feasible: the least violating rows, the least first, and among equals by the priority's score.
         prediction: Of `rows`.
         costs: Of `rows`, float64, shape (n, 3), as `a3gnn.objectives.minimised` has them.
         violation: Of `rows`, float64, shape (n,); 0 everywhere if feasible.

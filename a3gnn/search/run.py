@@ -44,7 +44,7 @@ def run_search(
     if evaluations < 1:
         raise UsageError(f"evaluations must be >= 1, got {evaluations}; 3,000 suit ppo")
     if engine == "exhaustive":
-        refuse_endless(problem)
+        refuse_endless(problem.space)
         evaluations = problem.space.size
     evaluations = min(evaluations, MOST_EVALUATIONS.get(engine, evaluations))
     grid = Grid(problem) if problem.enumerable else None
@@ -74,8 +74,8 @@ def _result(
     engine: str, seed: int, problem: Problem, ledger: Ledger, bar: Ledger, grid: Grid | None, seconds: float
 ) -> SearchResult:
     costs, violation = problem.costs(ledger.prediction), problem.limits.violation(ledger.prediction)
-    best = _front(costs, violation)
-    feasible = bool((violation[best] == 0).all())
+    feasible = bool((violation == 0).any())
+    best = _front(costs, violation) if feasible else problem.order(ledger.prediction)[:_LEAST_VIOLATING]
     front = costs[best] if feasible else costs[:0]
     bar_costs, bar_violation = problem.costs(bar.prediction), problem.limits.violation(bar.prediction)
     bar_front = bar_costs[bar_violation == 0]
@@ -99,10 +99,8 @@ def _result(
 
 
 def _front(costs: NDArray[np.float64], violation: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Returns the positions of the feasible front by the first cost, or else of the least violating rows."""
+    """Returns the positions of the feasible front by the first cost."""
     feasible = np.flatnonzero(violation == 0)
-    if not len(feasible):
-        return np.argsort(violation, kind="stable")[:_LEAST_VIOLATING]
     front = feasible[non_dominated(costs[feasible])]
     return front[np.lexsort(costs[front].T[::-1])]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,7 @@ class Evaluator:
         scratch: Where hidden layers' outputs go.
         device: Where the models are.
         chunk_bytes: What a chunk's temporaries may take.
+        on_chunk: Called before each chunk of nodes; what it raises ends the evaluation there.
 
     Raises:
         GraphError: No validation or no test node has a label.
@@ -50,21 +52,26 @@ class Evaluator:
         scratch: Scratch,
         device: torch.device | str = "cpu",
         chunk_bytes: int = CHUNK_BYTES,
+        on_chunk: Callable[[], None] = lambda: None,
     ) -> None:
         self._graph = graph
         self._val = _labelled(graph, graph.val_ids, "validation")
         self._test = _labelled(graph, graph.test_ids, "test")
         ids = np.union1d(self._val, self._test)
-        self._inference = Inference(graph, ids, num_layers, scratch=scratch, device=device, chunk_bytes=chunk_bytes)
+        self._inference = Inference(
+            graph, ids, num_layers, scratch=scratch, device=device, chunk_bytes=chunk_bytes, on_chunk=on_chunk
+        )
 
     def evaluate(self, model: Model) -> Accuracies:
         """Returns the model's accuracies; it is in evaluation mode meanwhile."""
         right = np.zeros(self._graph.num_nodes, dtype=bool)
         was_training = model.training
         model.eval()
-        for ids, logits in self._inference.logits(model):
-            right[ids] = logits.argmax(dim=1).cpu().numpy() == self._graph.labels[ids]
-        model.train(was_training)
+        try:
+            for ids, logits in self._inference.logits(model):
+                right[ids] = logits.argmax(dim=1).cpu().numpy() == self._graph.labels[ids]
+        finally:
+            model.train(was_training)
         return Accuracies(float(right[self._val].mean()), float(right[self._test].mean()))
 
 

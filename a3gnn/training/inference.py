@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ class Inference:
         device: Where the models are.
         chunk_bytes: What a chunk's temporaries may take.
         in_place: Whether layers read whole matrices in place; by default on the CPU.
+        on_chunk: Called before each chunk; what it raises ends the work there.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class Inference:
         device: torch.device | str = "cpu",
         chunk_bytes: int = CHUNK_BYTES,
         in_place: bool | None = None,
+        on_chunk: Callable[[], None] = lambda: None,
     ) -> None:
         self._graph = graph
         self._device = torch.device(device)
         self._scratch = scratch
         self._chunk_bytes = chunk_bytes
         self._in_place = self._device.type == "cpu" if in_place is None else in_place
+        self._on_chunk = on_chunk
         self._needed = [ids]
         for _ in range(num_layers):
             self._needed.insert(0, self._with_neighbours(self._needed[0]))
@@ -80,7 +83,7 @@ class Inference:
         sources = rows if not mapped and rows.whole is not None else self._mapped(layer, rows, inputs, mapped)
         row_bytes = 4 * (2 * layer.in_channels + 4 * layer.out_channels)
         edge_bytes = EDGE_BYTES + layer.edge_bytes + (0 if self._in_place else 4 * sources.columns)
-        for ids in chunks(outputs, self._graph.indptr, row_bytes, edge_bytes, self._chunk_bytes):
+        for ids in self._chunks(outputs, row_bytes, edge_bytes):
             block, aggregated = self._block(layer, sources, ids)
             yield ids, layer.update(block, aggregated, rows.read(ids, self._device), mapped)
 
@@ -88,7 +91,7 @@ class Inference:
         """Returns what the layer aggregates of each of `ids`, written to scratch once."""
         row_bytes = 4 * (2 * layer.in_channels + 2 * layer.out_channels)
         out: Tensor | None = None
-        for some in chunks(ids, self._graph.indptr, row_bytes, 0, self._chunk_bytes):
+        for some in self._chunks(ids, row_bytes, 0):
             part = layer.sources(rows.read(some, self._device), mapped)
             out = self._scratch.matrix(self._graph.num_nodes, part.shape[1]) if out is None else out
             _put(out, some, part)
@@ -110,24 +113,30 @@ class Inference:
         dst = _slice_or_ids(places, self._device)
         return Block(_on(indptr, self._device), _on(indices, self._device), count, dst, degrees), matrix
 
+    def _chunks(self, ids: NDArray[np.int32], row_bytes: int, edge_bytes: int) -> Iterator[NDArray[np.int32]]:
+        for some in chunks(ids, self._graph.indptr, row_bytes, edge_bytes, self._chunk_bytes):
+            self._on_chunk()
+            yield some
+
     def _with_neighbours(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         reached = np.zeros(self._graph.num_nodes, dtype=bool)
         reached[ids] = True
-        for some in chunks(ids, self._graph.indptr, 16, EDGE_BYTES, self._chunk_bytes):
+        for some in self._chunks(ids, 16, EDGE_BYTES):
             reached[in_edges(self._graph, some)[1]] = True
         return np.flatnonzero(reached).astype(np.int32)
 
     def _in_degrees(self) -> Tensor:
         """Returns each node's in-neighbours other than itself, float32, shape (num_nodes,)."""
         if self._degrees is None:
-            self._degrees = torch.empty(self._graph.num_nodes)
+            degrees = torch.empty(self._graph.num_nodes)
             every = np.arange(self._graph.num_nodes, dtype=np.int32)
-            for ids in chunks(every, self._graph.indptr, 32, EDGE_BYTES, self._chunk_bytes):
+            for ids in self._chunks(every, 32, EDGE_BYTES):
                 indptr, indices = in_edges(self._graph, ids)
                 counts = np.diff(indptr)
                 loops = np.repeat(ids, counts) == indices
                 own = np.bincount(np.repeat(np.arange(len(ids)), counts)[loops], minlength=len(ids))
-                self._degrees[torch.from_numpy(ids)] = torch.from_numpy((counts - own).astype(np.float32))
+                degrees[torch.from_numpy(ids)] = torch.from_numpy((counts - own).astype(np.float32))
+            self._degrees = degrees
         return self._degrees
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C that waits for the end of a mini-batch."""
+"""Ctrl-C that waits for the end of a mini-batch, or of a chunk of evaluation."""
 
 from __future__ import annotations
 

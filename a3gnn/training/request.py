@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 
+from a3gnn import wait_policy
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import Hardware, HardwareLimits, available_cores, cpu_name, host_memory_bytes
+from a3gnn.hardware import Hardware, HardwareLimits, host_with
 from a3gnn.training.tuned import TunedConfig
+
+if TYPE_CHECKING:
+    from a3gnn.graphs.as_graph import GraphLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +41,28 @@ class TrainRequest:
     def of(
         cls,
         config: TrainConfig | str | Path,
-        dataset: Graph | str | Path | None,
+        dataset: GraphLike | None,
         task: Task | None,
         notify: Callable[[str], None],
     ) -> Self:
         """Returns the request for `config`; what a tuned.json says stands in for what is None.
 
-        Whether the configuration was tuned for another graph or another machine is said through `notify`.
+        Whether it was tuned for another graph, on another machine or under another OpenMP wait policy is said through
+        `notify`.
 
         Raises:
             UsageError: There is no dataset to be found.
             ConfigError: The tuned.json is missing, broken or foreign.
-            GraphError: The graph can't be read.
+            GraphError: The graph can't be read or used.
         """
         tuned = None if isinstance(config, TrainConfig) else TunedConfig.read(config)
         source = dataset if dataset is not None else tuned.spec if tuned else None
         if source is None:
             raise UsageError("train needs a dataset: give one, or a tuned.json, which names its own")
-        graph = (source if isinstance(source, Graph) else Graph.load(source)).on_disk()
+        graph = as_graph(source)
+        for note in graph.notes:
+            notify(note)
+        graph = graph.on_disk()
         if tuned is None:
             assert isinstance(config, TrainConfig)
             return cls(graph, config, task or Task(), None)
@@ -70,27 +79,31 @@ def _mismatches(tuned: TunedConfig, graph: Graph) -> list[str]:
             "be slower, or take more memory, than what its tune measured"
         )
     here = this_machine(tuned.hardware.limits)
-    if tuned.hardware.fingerprint != here.fingerprint:
+    if not tuned.hardware.may_be(here):
         found.append(
             f"warning: the configuration was tuned on another machine ({_short(tuned.hardware)}), this one is "
             f"{_short(here)}; tune again here for what this machine can do"
         )
+    policy = wait_policy.here()
+    if tuned.wait_policy is not None and tuned.wait_policy != policy:
+        found.append(
+            f"warning: the tune measured with {_named(tuned.wait_policy)}, this process has {_named(policy)}: its "
+            f"speed may differ from the tune's; set {wait_policy.VARIABLE} before Python starts"
+        )
     return found
+
+
+def _named(policy: str) -> str:
+    return f"{wait_policy.VARIABLE}={policy}" if policy else f"no {wait_policy.VARIABLE} (OpenMP's own)"
 
 
 def this_machine(limits: HardwareLimits) -> Hardware:
     """Returns this machine with `limits`, which are not probed; its fingerprint leaves them out."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     device = torch.cuda.get_device_properties(0) if count else None
-    return Hardware(
-        cpu=cpu_name(),
-        num_cores=available_cores(),
-        host_memory_bytes=host_memory_bytes(),
-        device=device.name if device else "",
-        num_devices=count,
-        device_memory_bytes=device.total_memory if device else 0,
-        limits=limits,
-    )
+    if device is None:
+        return host_with(limits)
+    return host_with(limits, device.name, count, device.total_memory)
 
 
 def _short(hardware: Hardware) -> str:

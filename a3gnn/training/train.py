@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import MemoryLimitError, UsageError
-from a3gnn.graphs.graph import Graph
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.fit import fit
 from a3gnn.training.interrupt import Interrupt
@@ -20,17 +21,20 @@ from a3gnn.training.result import TrainResult
 from a3gnn.training.run_folder import RunFolder, default_folder
 from a3gnn.training.trainer import Step, Trainer
 
+if TYPE_CHECKING:
+    from a3gnn.graphs.as_graph import GraphLike
+
 
 def train(
-    config: TrainConfig | str | Path,
-    dataset: Graph | str | Path | None = None,
+    config: TrainConfig | Mapping[str, Any] | str | Path,
+    dataset: GraphLike | None = None,
     *,
     task: Task | None = None,
     epochs: int = 50,
     patience: int | None = 10,
     out: str | Path | None = None,
     resume: bool = False,
-    host_memory_limit: int | None = None,
+    host_memory_limit: str | int | None = None,
     progress: bool = False,
     notify: Callable[[str], None] = lambda line: None,
 ) -> TrainResult:
@@ -41,15 +45,16 @@ def train(
     `resume` goes on bit-identically.
 
     Args:
-        config: A configuration, or the path of a tuned.json (or of its folder), whose task, dataset and host memory
-            limit hold where none is given here.
-        dataset: A graph, or what `--dataset` takes.
+        config: A configuration, a dict of its fields, or the path of a tuned.json (or of its folder), whose task,
+            dataset and host memory limit hold where none is given here.
+        dataset: A graph, a PyG `Data`, or what `--dataset` takes.
         task: What to train.
         epochs: Epochs in all, those before a resume included.
         patience: Epochs without a better validation accuracy after which training ends; None for never.
         out: A new folder, or with `resume` that of the run to go on with; runs/train-GRAPH by default.
         resume: Whether to go on with the run in `out`.
-        host_memory_limit: Bytes of memory that can't be reclaimed; None for the limit of the tuned.json, if any.
+        host_memory_limit: Of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for the limit of the
+            tuned.json, if any.
         progress: Whether to draw a progress bar on stderr.
         notify: Called with lines for people: warnings, and each epoch's figures.
 
@@ -62,18 +67,28 @@ def train(
         KeyboardInterrupt: By Ctrl-C, likewise.
     """
     begin = perf_counter()
-    _check(epochs, patience, out, resume)
+    _check(epochs, patience, out, resume, progress, task, notify)
+    limit = size_or_none("host_memory_limit", host_memory_limit)
+    if isinstance(config, Mapping):
+        config = TrainConfig.from_dict(config)
     request = TrainRequest.of(config, dataset, task, notify)
     graph, config, task = request.graph, request.config, request.task
-    if host_memory_limit is None and request.tuned is not None:
-        host_memory_limit = request.tuned.limits.host_bytes
+    if limit is None and request.tuned is not None:
+        limit = request.tuned.limits.host_bytes
     folder = RunFolder(default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    interrupt = Interrupt()
     with Trainer(
-        graph, config, task, device=device, scratch=folder.path, host_memory_limit=host_memory_limit
+        graph,
+        config,
+        task,
+        device=device,
+        scratch=folder.path,
+        host_memory_limit=limit,
+        on_chunk=interrupt.check,
     ) as trainer:
         done = folder.begin(trainer, identity(graph, config, task))
-        _run(trainer, folder, done, epochs=epochs, patience=patience, progress=progress, notify=notify)
+        _run(trainer, folder, done, interrupt, epochs=epochs, patience=patience, progress=progress, notify=notify)
         result = _result(trainer, done, request, folder.path, perf_counter() - begin)
         folder.finish(result.to_dict())
     return result
@@ -83,18 +98,22 @@ def _run(
     trainer: Trainer,
     folder: RunFolder,
     done: Progress,
+    interrupt: Interrupt,
     *,
     epochs: int,
     patience: int | None,
     progress: bool,
     notify: Callable[[str], None],
 ) -> None:
-    """Trains to the end; whatever stops it at a mini-batch's end leaves a checkpoint and a message how to go on."""
+    """Trains to the end; what stops it after a mini-batch, or between chunks of evaluation, leaves a checkpoint.
+
+    The error says how to go on.
+    """
     from a3gnn.training.progress_bar import ProgressBar
 
     told: set[str] = set()
 
-    with Interrupt() as interrupt, ProgressBar(trainer.batches_per_epoch, epochs, shown=progress) as bar:
+    with interrupt, ProgressBar(trainer.batches_per_epoch, epochs, shown=progress) as bar:
 
         def on_step(step: Step) -> None:
             bar.advance(step)
@@ -153,10 +172,17 @@ def _line(result: EpochResult) -> str:
     )
 
 
-def _check(epochs: int, patience: int | None, out: str | Path | None, resume: bool) -> None:
-    if epochs < 1:
-        raise UsageError(f"epochs must be >= 1, got {epochs}")
-    if patience is not None and patience < 1:
-        raise UsageError(f"patience must be >= 1, got {patience}; None never stops early")
-    if resume and out is None:
+def _check(
+    epochs: int, patience: int | None, out: object, resume: bool, progress: bool, task: object, notify: object
+) -> None:
+    whole_number("epochs", epochs, 1)
+    if patience is not None:
+        whole_number("patience", patience, 1, "None never stops early")
+    path_or_none("out", out)
+    flag("progress", progress)
+    if flag("resume", resume) and out is None:
         raise UsageError("--resume needs the --out folder of the run that is to go on")
+    if task is not None and not isinstance(task, Task):
+        raise UsageError(f"task must be a Task, got {task!r}; Task.from_dict makes one of a dict")
+    if not callable(notify):
+        raise UsageError(f"notify must take a line of text, got {notify!r}; leave it out to hear nothing")

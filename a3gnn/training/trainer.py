@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,6 +32,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.graphs.graph import Graph
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.batch import MiniBatch
+from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.seeding import derive
 from a3gnn.training.batch_blocks import blocks_of
@@ -79,6 +80,7 @@ class Trainer:
         device: Where the model is: cpu or cuda.
         scratch: Folder for what evaluation writes, on a disk; by default in the cache folder.
         host_memory_limit: Bytes of memory that can't be reclaimed; None for no limit.
+        on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
 
     Attributes:
         model: The model.
@@ -100,10 +102,12 @@ class Trainer:
         device: str = "cpu",
         scratch: str | Path | None = None,
         host_memory_limit: int | None = None,
+        on_chunk: Callable[[], None] = lambda: None,
     ) -> None:
         self._graph = graph
+        self._on_chunk = on_chunk
         self._task = task
-        self._device = torch.device(device)
+        self._device = torch.device(checked_device(device))
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
         self.model = build_model(task, graph.num_features, graph.num_classes).to(self._device)
@@ -165,7 +169,8 @@ class Trainer:
 
     @cached_property
     def _evaluator(self) -> Evaluator:
-        return Evaluator(self._graph, self._task.num_layers, scratch=self._scratch, device=self._device)
+        layers = self._task.num_layers
+        return Evaluator(self._graph, layers, scratch=self._scratch, device=self._device, on_chunk=self._on_chunk)
 
     def _train(self, batch: MiniBatch) -> Step:
         begin = perf_counter()

@@ -16,6 +16,7 @@ from a3gnn.graphs.atomic import replacing
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.objectives import Limits
+from a3gnn.tuned_file import read_tuned
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class TunedConfig:
         default: What the default configuration reached, or why not; None if it was not measured.
         seeds: The seeds used, by what they decide.
         versions: Versions of the packages that decide results.
+        wait_policy: How OpenMP's threads waited in trials, as `a3gnn.wait_policy` names it; None in files from before.
     """
 
     config: TrainConfig
@@ -47,6 +49,7 @@ class TunedConfig:
     default: Metrics | Failure | None = None
     seeds: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    wait_policy: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of tuned.json."""
@@ -62,6 +65,7 @@ class TunedConfig:
             "default": None if self.default is None else self.default.to_dict(),
             "seeds": dict(self.seeds),
             "versions": dict(self.versions),
+            "wait_policy": self.wait_policy,
         }
 
     @classmethod
@@ -86,6 +90,7 @@ class TunedConfig:
             default=_outcome(fields["default"]),
             seeds=fields.get("seeds", {}),
             versions=fields.get("versions", {}),
+            wait_policy=fields.get("wait_policy"),
         )
 
     def write(self, path: str | Path) -> None:
@@ -98,29 +103,18 @@ class TunedConfig:
         """Returns the content of the tuned.json at `path`, or in the folder `path`.
 
         Raises:
+            UsageError: `path` is no path.
             ConfigError: It is missing, broken, another kind of file, or of another schema version.
         """
-        path = Path(path) / "tuned.json" if Path(path).is_dir() else Path(path)
-        try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigError(f"can't read {path}: {error.strerror}; a3gnn tune --out DIR writes one") from error
-        except ValueError as error:
-            raise ConfigError(f"{path} must be the tuned.json of a tune, but is not JSON: {error}") from error
-        if not isinstance(fields, dict) or "schema_version" not in fields:
-            raise ConfigError(f"{path} must be the tuned.json of a tune, but holds something else; tune again")
-        if fields["schema_version"] != SCHEMA_VERSION:
-            raise ConfigError(
-                f"{path} must have schema version {SCHEMA_VERSION}, got {fields['schema_version']!r}; tune again"
-            )
+        file, fields = read_tuned(path)
         try:
             return cls.from_dict(fields)
         except (KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
-                f"{path} must be a whole tuned.json, but lacks or mistypes {error}; tune again"
+                f"{file} must be a whole tuned.json, but lacks or mistypes {error}; tune again"
             ) from error
         except A3GNNError as error:
-            raise ConfigError(f"{path}: {error}") from error
+            raise ConfigError(f"{file}: {error}") from error
 
 
 def _outcome(fields: Mapping[str, Any] | None) -> Metrics | Failure | None:

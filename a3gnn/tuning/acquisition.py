@@ -5,61 +5,56 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.objectives import Priority, memory_metric, minimised
 from a3gnn.pareto import spread
-from a3gnn.prediction import Predict, Prediction
-from a3gnn.space import SearchSpace
+from a3gnn.prediction import Prediction
+from a3gnn.search.problem import Problem
 
 Rows = NDArray[np.int64]
 
 
-def scores(prediction: Prediction, priority: Priority, has_device: bool) -> NDArray[np.float64]:
-    """Returns the priority's score of each predicted configuration, float64, shape (n_configs,)."""
-    return priority.score(
-        prediction.column("throughput_epochs_per_s"),
-        prediction.column(memory_metric(has_device)),
-        prediction.column("test_accuracy"),
-    )
-
-
-def choose_probes(
-    rows: Rows, prediction: Prediction, priority: Priority, has_device: bool, count: int
-) -> list[tuple[str, Rows]]:
+def choose_trials(problem: Problem, rows: Rows, prediction: Prediction, count: int) -> list[tuple[str, Rows]]:
     """Returns up to `count` of `rows` to measure, each with the reason.
 
-    The best by the priority, then the most uncertain one (where four or more are asked for), then the predicted
-    front spread max-min: of the rules that were compared, the one with the most measured hypervolume.
+    Of those that are predicted to keep the limits: the best by the priority, then the most uncertain one (where four
+    or more are asked for), then the predicted front spread max-min, which of the rules that were compared measured the
+    most hypervolume. Where none is: those that break the limits least.
 
     Args:
-        rows: A predicted front that is not measured yet, int64, shape (n, n_knobs).
+        problem: What is searched, with the limits and the priority.
+        rows: What a search found and is not measured yet, int64, shape (n, n_knobs).
         prediction: Its prediction.
-        priority: What the best is judged by.
-        has_device: Whether memory means the device's.
         count: How many to choose.
     """
-    if not len(rows):
-        return []
-    chosen = {int(scores(prediction, priority, has_device).argmax()): "best"}
-    if count >= 4:
+    order = problem.order(prediction)
+    feasible = problem.limits.violation(prediction) == 0
+    if not feasible.any():
+        return [("closest", rows[i]) for i in order[:count]]
+    chosen = {int(order[0]): "best"}
+    if count >= 4 and feasible.sum() > 1:
         width = np.log(prediction.column("throughput_epochs_per_s", "high"))
         width -= np.log(prediction.column("throughput_epochs_per_s", "low"))
-        width[list(chosen)] = -np.inf
+        width[~feasible] = width[list(chosen)] = -np.inf
         chosen.setdefault(int(width.argmax()), "uncertain")
-    rest = np.setdiff1d(np.arange(len(rows)), list(chosen))
+    rest = np.setdiff1d(np.flatnonzero(feasible), list(chosen))
     if len(chosen) < count and len(rest):
-        costs = minimised(prediction.take(rest), has_device)
+        costs = problem.costs(prediction.take(rest))
         chosen |= dict.fromkeys(rest[spread(costs, count - len(chosen))].tolist(), "front")
     return [(reason, rows[i]) for i, reason in list(chosen.items())[:count]]
 
 
-def best_neighbours(
-    space: SearchSpace, row: Rows, predict: Predict, priority: Priority, has_device: bool, measured: set[bytes]
-) -> Rows:
-    """Returns the neighbours of `row` that are not measured, best predicted score first, int64, shape (n, n_knobs)."""
-    around = unmeasured(space.neighbours(row), measured)
+def best_neighbours(problem: Problem, row: Rows, measured: set[bytes]) -> Rows:
+    """Returns the neighbours of `row` that are worth measuring, int64, shape (n, n_knobs).
+
+    Those that are not measured and predicted to keep the limits, best score first. Where none is, all that are not
+    measured, those first that break the limits least: memory is judged by an upper bound, which they may well keep.
+    """
+    around = unmeasured(problem.space.neighbours(row), measured)
     if not len(around):
         return around
-    return around[np.argsort(-scores(predict(around), priority, has_device), kind="stable")]
+    prediction = problem.predict(around)
+    order = problem.order(prediction)
+    feasible = order[problem.limits.violation(prediction)[order] == 0]
+    return around[feasible if len(feasible) else order]
 
 
 def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:

@@ -9,59 +9,73 @@ from a3gnn.units import count, format_duration
 
 
 class Budget:
-    """A number of probes, or seconds of which the last are kept for the verification.
+    """A number of trials, or seconds of which the last are kept for the verification.
 
     Args:
-        total: Seconds (float) or probes (int).
-        spent_s: Seconds that an interrupted run of the same tune has spent.
-        probes: Probes that it has done.
+        total: Seconds (float) or trials (int).
+        started: When this run of the tune started, by `time.monotonic`; now by default.
+        spent_s: Seconds that earlier runs of the same tune have taken.
     """
 
-    def __init__(self, total: float | int, spent_s: float = 0.0, probes: int = 0) -> None:
+    def __init__(self, total: float | int, started: float | None = None, spent_s: float = 0.0) -> None:
         self.total = total
-        self.probes = probes
-        self._start = time.monotonic() - spent_s
-        self._trials: list[float] = []
+        self.trials = 0
+        self._start = (time.monotonic() if started is None else started) - spent_s
+        self._seconds: list[float] = []
         self._whole_trial_s = 0.0
 
     @property
-    def in_probes(self) -> bool:
-        """Whether probes are counted, not seconds."""
+    def in_trials(self) -> bool:
+        """Whether trials are counted, not seconds."""
         return isinstance(self.total, int)
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the tune started, those of an interrupted run included."""
+        """Seconds since the tune started, those of earlier runs included."""
         return time.monotonic() - self._start
 
     @property
     def left_s(self) -> float:
-        """Seconds left; infinite where probes are counted."""
-        return float("inf") if self.in_probes else self.total - self.elapsed_s
+        """Seconds left; infinite where trials are counted."""
+        return float("inf") if self.in_trials else self.total - self.elapsed_s
 
-    def record(self, trial_s: float) -> None:
-        """Counts one probe that took `trial_s` seconds."""
-        self.probes += 1
-        self._trials.append(trial_s)
-
-    def learn(self, trial_s: float) -> None:
-        """Takes note of what a trial that is no probe took: the default's, which trains for its accuracy."""
-        self._trials.append(trial_s)
-        self._whole_trial_s = trial_s
-
-    def affords(self, predicted_s: float = 0.0) -> bool:
-        """Whether one more probe fits, with room to verify the choice afterwards.
+    def record(self, trial_s: float, *, counts: bool = True) -> None:
+        """Takes note of a trial of `trial_s` seconds, of this run or an earlier one.
 
         Args:
-            predicted_s: What the probe is expected to take, if that is more than the median so far.
+            trial_s: What it took when it was measured, though a store may have served it since.
+            counts: Whether it is one of the budget's. The default's is not, but trains for its accuracy as the
+                verification does, which will take as long.
         """
-        if self.in_probes:
-            return self.probes < self.total
-        typical = statistics.median(self._trials) if self._trials else 0.0
-        return self.left_s > max(typical, predicted_s) + max(typical, self._whole_trial_s)
+        self._seconds.append(trial_s)
+        self.trials += counts
+        if not counts:
+            self._whole_trial_s = max(self._whole_trial_s, trial_s)
+
+    def needed_s(self, predicted_s: float = 0.0) -> float:
+        """Returns the seconds that one more trial and the verification of the choice are expected to take.
+
+        Args:
+            predicted_s: What the trial is expected to take, if that is more than the median so far.
+        """
+        typical = statistics.median(self._seconds) if self._seconds else 0.0
+        return max(typical, predicted_s) + max(typical, self._whole_trial_s)
+
+    def affords(self, predicted_s: float = 0.0) -> bool:
+        """Whether one more trial fits, with room to verify the choice afterwards; `predicted_s` as in `needed_s`."""
+        return self.trials < self.total if self.in_trials else self.left_s > self.needed_s(predicted_s)
 
     def describe(self) -> str:
         """Returns what is left, for people."""
-        if self.in_probes:
-            return f"{count(round(self.total) - self.probes, 'probe')} left"
+        if self.in_trials:
+            return f"{count(max(round(self.total) - self.trials, 0), 'trial')} left"
         return f"{format_duration(max(self.left_s, 0))} left"
+
+    def describe_end(self, predicted_s: float = 0.0) -> str:
+        """Returns why it affords no more, for people; `predicted_s` as in `needed_s`."""
+        if self.in_trials or self.left_s <= 0:
+            return "the budget is spent"
+        return (
+            f"{self.describe()}, and another trial with the verification of the choice is expected to take "
+            f"{format_duration(self.needed_s(predicted_s))}"
+        )

@@ -14,26 +14,29 @@ from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, Measurement, Metrics
 from a3gnn.prediction import Prediction
-from a3gnn.profiling.executor import PARTITIONING
 from a3gnn.profiling.profiler import Profiler
-from a3gnn.report.text import describe_config, describe_metrics
+from a3gnn.report.text import describe_config
 from a3gnn.search.problem import ENUMERABLE, Problem
 from a3gnn.search.result import SearchResult
 from a3gnn.search.run import run_search
 from a3gnn.seeding import derive
 from a3gnn.space import SearchSpace
-from a3gnn.tuning.acquisition import Rows, best_neighbours, choose_probes, unmeasured
+from a3gnn.tuning.acquisition import Rows, best_neighbours, choose_trials, unmeasured
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.context import context_features
 from a3gnn.tuning.findings import Findings
 from a3gnn.tuning.journal import Journal, Probe, predicted_row
+from a3gnn.tuning.lines import describe_trial
 from a3gnn.tuning.request import TuneRequest
+from a3gnn.tuning.state import TuneState
 from a3gnn_envs.policy import Policy
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Surrogate evaluations of one search, and probes between two of them.
+#: Surrogate evaluations of one search, and trials between two of them.
 SEARCH_EVALUATIONS = 3_000
-ROUND_PROBES = 4
+ROUND_TRIALS = 4
+#: Seconds that a trial takes beside its training and timing (guess): its process, the graph, the first mini-batches.
+_START_S = 2.0
 #: A trial without a limit of its own may take this share of the machine's memory.
 _MACHINE_SHARE = 0.9
 
@@ -49,8 +52,13 @@ class Campaign:
         corpus: Measurements of other graphs and machines that the surrogate starts from.
         policy: Where the engine ppo starts, or None.
         budget: What may still be measured.
-        journal: Where probes are kept; those that it holds are taken up.
+        journal: Where trials are kept; those that it holds are taken up.
         notify: Takes each line for people.
+
+    Attributes:
+        findings: What was measured.
+        searches: What the searches found.
+        finished: Whether the tune has chosen.
     """
 
     def __init__(
@@ -69,8 +77,11 @@ class Campaign:
         self.budget, self.notify = budget, notify
         self.findings = Findings(request, hardware, request.space(graph, hardware), journal.read())
         self.searches: list[SearchResult] = []
+        self.finished = False
         self._journal, self._profiler, self._corpus, self._policy = journal, profiler, list(corpus), policy
         self._surrogate = Surrogate(seed=request.seed)
+        for probe in self.findings.probes:
+            budget.record(probe.measurement.seconds, counts=probe.counts)
         self._leave_out_partitions()
         self.learn()
 
@@ -95,21 +106,21 @@ class Campaign:
 
     def propose(self) -> list[tuple[str, Rows]]:
         """Searches, and returns what to measure next with the reason; nothing when all of interest is measured."""
-        result, seen = self._search(), self.findings.seen()
+        problem, seen = self._problem(), self.findings.seen()
+        result = self._search(problem)
         fresh = np.flatnonzero([row.tobytes() not in seen for row in result.rows])
-        has_device, priority = self.hardware.has_device, self.request.priority
-        chosen = choose_probes(result.rows[fresh], result.prediction.take(fresh), priority, has_device, ROUND_PROBES)
+        chosen = choose_trials(problem, result.rows[fresh], result.prediction.take(fresh), ROUND_TRIALS)
         best = self.findings.best()
-        if len(chosen) < ROUND_PROBES and best is not None:
+        if len(chosen) < ROUND_TRIALS and best is not None:
             row = self.findings.row(best[0].measurement.config)
             assert row is not None, "the best is inside the space"
             seen |= {other.tobytes() for _, other in chosen}
-            around = best_neighbours(self.space, row, self.predict_rows, priority, has_device, seen)
-            chosen += [("neighbour", other) for other in around[: ROUND_PROBES - len(chosen)]]
+            around = best_neighbours(problem, row, seen)
+            chosen += [("neighbour", other) for other in around[: ROUND_TRIALS - len(chosen)]]
         return chosen
 
     def measure(self, config: TrainConfig, reason: str) -> None:
-        """Measures `config`, keeps the probe on disk, and says what came out."""
+        """Measures `config`, keeps the trial on disk, and says what came out."""
         self._keep(reason, config, lambda: self._profiler.measure(config))
 
     def measure_unlimited(self, config: TrainConfig, reason: str) -> None:
@@ -135,17 +146,33 @@ class Campaign:
         plan = self._profiler.plan
         return float(plan.accuracy_epochs / throughput) + plan.timed_seconds
 
-    def smallest_memory(self) -> TrainConfig:
-        """Returns the unmeasured configuration with the least predicted memory; among equals the fastest."""
+    def smallest_memory(self) -> TrainConfig | None:
+        """Returns the configuration with the least predicted memory of those whose memory may yet be found out.
+
+        These are the unmeasured ones and those that ran out of memory; of equals, the fastest. None where none is left.
+        """
         everything = self.space.enumerate() if self.space.size <= ENUMERABLE else self.space.sample(20_000, 0)
-        rows = unmeasured(everything, self.findings.seen())
+        rows = unmeasured(everything, self.findings.settled())
         prediction = self.predict_rows(rows)
         throughput, memory = prediction.column("throughput_epochs_per_s"), prediction.column(self.findings.memory)
-        return self.space.decode(rows[np.lexsort((-throughput, memory))[0]])
+        configs = (self.space.decode(row) for row in rows[np.lexsort((-throughput, memory))])
+        return next(filter(self.space.can_make, configs), None)
 
-    def _search(self) -> SearchResult:
-        """Searches the predicted front under the limits."""
-        problem = Problem(
+    def least_s(self) -> float:
+        """Returns the seconds that the least of a tune is expected to take: the default's trial, and the verification.
+
+        What is measured already is left out.
+        """
+        whole = self.predicted_trial_s(TrainConfig()) + _START_S
+        return whole if self.findings.default else 2 * whole
+
+    def keep_time(self) -> None:
+        """Writes into the folder how long the tune has taken, and whether it has finished."""
+        budget = self.request.budget if self.finished else None
+        TuneState(self.budget.elapsed_s, budget).write(self._journal.folder)
+
+    def _problem(self) -> Problem:
+        return Problem(
             space=self.space,
             predict=self.predict_rows,
             limits=self.findings.limits,
@@ -153,6 +180,9 @@ class Campaign:
             has_device=self.hardware.has_device,
             context=context_features(self.graph, self.hardware),
         )
+
+    def _search(self, problem: Problem) -> SearchResult:
+        """Searches the predicted front under the limits."""
         seed = derive(self.request.seed, "search", len(self.findings.probes))
         result = run_search(self.request.engine, problem, SEARCH_EVALUATIONS, seed, self._policy)
         self.searches.append(result)
@@ -163,32 +193,17 @@ class Campaign:
         probe = Probe(reason, predicted, measure())
         self._journal.append(probe)
         self.findings.probes.append(probe)
+        self.budget.record(probe.measurement.seconds, counts=probe.counts)
+        self.keep_time()
+        self.notify(describe_trial(probe, self.findings, self.budget))
         self._leave_out_partitions()
-        (self.budget.learn if reason == "default" else self.budget.record)(probe.measurement.seconds)
-        self.notify(self._line(probe))
 
     def _leave_out_partitions(self) -> None:
-        """Leaves partitions out of the space once making them has failed: what fails for two parts fails for eight."""
-        failed = any(failure.detail.startswith(PARTITIONING) for failure in self.findings.failures())
-        values = self.space.knob("num_partitions").values
-        if failed and 1 in values and len(values) > 1:
-            self.findings.space = self.space.fix("num_partitions", 1)
-            self.notify("partitioning this graph failed under the limits: configurations with partitions are left out")
-
-    def _line(self, probe: Probe) -> str:
-        outcome = probe.measurement.outcome
-        if isinstance(outcome, Failure):
-            found = f"{outcome.kind.replace('_', ' ')}: {outcome.detail.strip().splitlines()[-1]}"
-        else:
-            over = "" if not self.findings.limits.broken_by(outcome) else "  (breaks a limit)"
-            found = describe_metrics(outcome, self.findings.memory) + over
-        best = self.findings.best()
-        if best is None:
-            so_far = "nothing fits yet"
-        elif best[0] is probe:
-            so_far = "the best so far"
-        else:
-            so_far = f"best so far {describe_metrics(best[1], self.findings.memory)}"
-        head = "default " if probe.reason == "default" else f"probe {self.budget.probes} ({probe.reason})"
-        what = describe_config(probe.measurement.config)
-        return f"{head} {what}\n    -> {found}\n    [{so_far}, {self.budget.describe()}]"
+        """Leaves out of the space what a partitioner failed to make: as many parts, and more, by that one alone."""
+        for config in self.findings.partitioning_failures():
+            if self.space.can_make(config):
+                self.findings.space = self.space.without_parts(config.partitioner, config.num_partitions)
+                self.notify(
+                    f"{config.partitioner} failed to make {config.num_partitions} parts of this graph: "
+                    f"configurations with as many or more by {config.partitioner} are left out"
+                )

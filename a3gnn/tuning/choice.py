@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from a3gnn.errors import InfeasibleError
-from a3gnn.measurement import Metrics
+from a3gnn.measurement import Failure, Metrics
 from a3gnn.report.front import best_index
+from a3gnn.report.text import describe_breaches
 from a3gnn.tuning.campaign import Campaign
+from a3gnn.tuning.infeasible import nothing_fits
 from a3gnn.tuning.journal import Probe
-from a3gnn.units import format_size
+from a3gnn.tuning.lines import describe_failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Choice:
     """What was chosen.
 
     Attributes:
-        probe: The probe that found it.
+        probe: The trial that found it.
         measured: What its verification reached, with the larger peaks of both trials.
     """
 
@@ -32,44 +33,23 @@ def choose(campaign: Campaign) -> Choice:
     Raises:
         InfeasibleError: None does.
     """
-    refused: set[str] = set()
-    while True:
-        kept = [
-            (probe, m) for probe, m in campaign.findings.eligible() if probe.measurement.config.key() not in refused
-        ]
-        if not kept:
-            raise nothing_fits(campaign)
+    refused: dict[str, Metrics | Failure] = {}
+    while kept := [(p, m) for p, m in campaign.findings.eligible() if p.measurement.config.key() not in refused]:
         metrics = [m for _, m in kept]
         probe, first = kept[best_index(metrics, campaign.request.priority, campaign.hardware.has_device)]
         second = campaign.verify(probe)
-        if isinstance(second, Metrics):
-            both = _worst_peaks(first, second)
-            if not campaign.findings.limits.broken_by(both):
-                return Choice(probe, both)
-        refused.add(probe.measurement.config.key())
-        campaign.notify("    it broke a limit when it was measured again: the next best is verified instead")
+        found = _worst_peaks(first, second) if isinstance(second, Metrics) else second
+        if isinstance(found, Metrics) and not campaign.findings.limits.broken_by(found):
+            return Choice(probe, found)
+        refused[probe.measurement.config.key()] = found
+        why = describe_failure(found) if isinstance(found, Failure) else _broken(campaign, found)
+        then = "the next best is verified instead" if len(kept) > 1 else "no other is left"
+        campaign.notify(f"    refused, for its second trial is out of the limits: {why}; {then}")
+    raise nothing_fits(campaign, refused)
 
 
-def nothing_fits(campaign: Campaign) -> InfeasibleError:
-    """Returns the error that says which limit nothing keeps, and the smallest one that a measured trial would."""
-    findings = campaign.findings
-    limits, memory = findings.limits, findings.memory
-    limit = limits.device_bytes if campaign.hardware.has_device else limits.host_bytes
-    peaks = [getattr(metrics, memory) for _, metrics in campaign.findings.measured()]
-    known = f"the smallest limit that would: {format_size(min(peaks))}" if peaks else "nothing ran at all"
-    if limit is None or (peaks and min(peaks) <= limit):
-        return InfeasibleError(
-            "no measured configuration keeps every limit at once: "
-            f"--max-accuracy-drop {campaign.request.max_accuracy_drop:g} points leave an accuracy of at least "
-            f"{limits.least_accuracy or 0:.2%}; allow a larger drop, more memory or a longer --budget",
-            min(peaks) if peaks else None,
-        )
-    failed = campaign.findings.failures()
-    return InfeasibleError(
-        f"no configuration keeps the memory limit of {format_size(limit)} "
-        f"({len(peaks)} measured, {len(failed)} failed); {known}",
-        min(peaks) if peaks else None,
-    )
+def _broken(campaign: Campaign, metrics: Metrics) -> str:
+    return describe_breaches(campaign.findings.limits.broken_by(metrics))
 
 
 def _worst_peaks(first: Metrics, second: Metrics) -> Metrics:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable
+
 import numpy as np
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.hardware import Hardware
-from a3gnn.measurement import Failure, Metrics
+from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.objectives import Limits, memory_metric, minimised_metrics
 from a3gnn.pareto import hypervolume
+from a3gnn.profiling.executor import PARTITIONING
 from a3gnn.report.front import Front, best_index
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import Rows
@@ -66,14 +70,32 @@ class Findings:
         """Returns what went wrong in the probes that did not."""
         return [p.measurement.outcome for p in self.probes if isinstance(p.measurement.outcome, Failure)]
 
+    def partitioning_failures(self) -> list[TrainConfig]:
+        """Returns the configurations whose partitions could not be made."""
+        return [
+            p.measurement.config
+            for p in self.probes
+            if isinstance(p.measurement.outcome, Failure) and p.measurement.outcome.detail.startswith(PARTITIONING)
+        ]
+
     def feasible(self) -> list[tuple[Probe, Metrics]]:
         """Returns the probes that keep every limit as measured."""
         limits = self.limits
         return [(probe, metrics) for probe, metrics in self.measured() if not limits.broken_by(metrics)]
 
+    def inside(self) -> list[tuple[Probe, Metrics]]:
+        """Returns the measured probes inside the space: the default may lie outside, where knobs are fixed or cut."""
+        return [(p, metrics) for p, metrics in self.measured() if self.row(p.measurement.config) is not None]
+
     def eligible(self) -> list[tuple[Probe, Metrics]]:
-        """Returns the feasible probes inside the space: the default may lie outside, where knobs are fixed or cut."""
-        return [(p, metrics) for p, metrics in self.feasible() if self.row(p.measurement.config) is not None]
+        """Returns the probes inside the space that keep every limit as measured: what may be chosen."""
+        limits = self.limits
+        return [(probe, metrics) for probe, metrics in self.inside() if not limits.broken_by(metrics)]
+
+    def fits_memory(self) -> bool:
+        """Returns whether anything inside the space kept the memory limits as measured, whatever its accuracy."""
+        limits = dataclasses.replace(self.limits, least_accuracy=None)
+        return any(not limits.broken_by(metrics) for _, metrics in self.inside())
 
     def best(self) -> tuple[Probe, Metrics] | None:
         """Returns the eligible probe that the priority prefers."""
@@ -96,14 +118,24 @@ class Findings:
         return hypervolume(minimised_metrics(kept, self._hardware.has_device), first + _REFERENCE_MARGIN)
 
     def row(self, config: TrainConfig) -> Rows | None:
-        """Returns the canonical row of `config`, or None where it lies outside the space."""
+        """Returns the row of `config`, which is canonical, or None where it lies outside the space."""
         try:
-            row: Rows = self.space.canonical(self.space.encode(config)[None])[0]
+            return self.space.encode(config)
         except ConfigError:
             return None
-        return row
 
     def seen(self) -> set[bytes]:
-        """Returns the rows that were measured, as bytes."""
-        rows = (self.row(probe.measurement.config) for probe in self.probes)
+        """Returns the rows that were tried, as bytes."""
+        return self._rows(self.probes)
+
+    def settled(self) -> set[bytes]:
+        """Returns the rows of which another trial could find no more: all that were tried and had memory enough."""
+        return self._rows(p for p in self.probes if not _ran_out_of_memory(p.measurement.outcome))
+
+    def _rows(self, probes: Iterable[Probe]) -> set[bytes]:
+        rows = (self.row(probe.measurement.config) for probe in probes)
         return {row.tobytes() for row in rows if row is not None}
+
+
+def _ran_out_of_memory(outcome: Metrics | Failure) -> bool:
+    return isinstance(outcome, Failure) and outcome.kind is FailureKind.OUT_OF_MEMORY

@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 from pathlib import Path
 
-from a3gnn import __version__
+from a3gnn import __version__, wait_policy
 from a3gnn.config import TrainConfig
 from a3gnn.report.text import describe_config, describe_metrics
 from a3gnn.training.tuned import TunedConfig
@@ -18,8 +18,8 @@ from a3gnn.units import format_duration
 _VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
 
 
-def finish(campaign: Campaign, choice: Choice, folder: Path, seconds: float) -> TuneResult:
-    """Returns the result of `campaign` with `choice`, its files written into `folder`."""
+def finish(campaign: Campaign, choice: Choice, folder: Path) -> TuneResult:
+    """Returns the result of `campaign` with `choice`, its files written into `folder`; the tune is finished then."""
     config = choice.probe.measurement.config
     default = campaign.findings.default
     tuned = TunedConfig(
@@ -34,11 +34,12 @@ def finish(campaign: Campaign, choice: Choice, folder: Path, seconds: float) -> 
         default=default.measurement.outcome if default else None,
         seeds={"tune": campaign.request.seed, "task": campaign.request.task.seed},
         versions=_versions(),
+        wait_policy=wait_policy.of_trials(),
     )
-    result = TuneResult(
-        folder, tuned, campaign.findings.front(config), _summary(campaign), campaign.budget.probes, seconds
-    )
+    front, budget = campaign.findings.front(config), campaign.budget
+    result = TuneResult(folder, tuned, front, _summary(campaign), budget.trials, budget.elapsed_s)
     write_result(result, campaign.notify)
+    campaign.finished = True
     reference = default.measurement.metrics if default else None
     campaign.notify(f"chosen   {describe_config(config)}")
     campaign.notify(f"    -> {describe_metrics(choice.measured, campaign.findings.memory)}")

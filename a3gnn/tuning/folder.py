@@ -2,37 +2,93 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
-from a3gnn.errors import UsageError
-from a3gnn.tuning.journal import Journal
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.errors import A3GNNError, UsageError
+from a3gnn.hardware import Hardware
+from a3gnn.measurement import MEASUREMENT_VERSION
+from a3gnn.tuning.journal import Journal, Probe
 from a3gnn.tuning.request import TuneRequest
 
+_REQUEST = "request.json"
 #: Options that may change when a tune is resumed: more budget goes on where the first ended.
 _MAY_CHANGE = {"budget"}
 
 
+def check_folder(folder: Path, resume: bool) -> None:
+    """Raises a `UsageError` where a tune can't start in `folder`, or can't be resumed there; makes nothing."""
+    if resume:
+        read_request(folder)
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"--out {folder} must be a new or empty folder; add --resume to go on with the tune in it")
+
+
+def check_request(folder: Path, request: TuneRequest) -> None:
+    """Raises a `UsageError` where `folder` holds a tune with other options than `request`, the budget aside."""
+    before, asked = (json.loads(json.dumps(one.to_dict())) for one in (read_request(folder), request))
+    changed = sorted(name for name in asked if name not in _MAY_CHANGE and asked[name] != before[name])
+    if changed:
+        values = "; ".join(f"{name} was {before[name]!r} and is {asked[name]!r}" for name in changed)
+        raise UsageError(f"--resume goes on with the options of the first run: {values}; choose another --out")
+
+
+def check_same(probes: Sequence[Probe], graph: GraphCharacteristics, hardware: Hardware) -> None:
+    """Raises a `UsageError` where `probes` were measured on another graph or machine, or by another engine."""
+    for measurement in (probe.measurement for probe in probes):
+        changes = []
+        if measurement.graph.fingerprint != graph.fingerprint:
+            changes.append(f"graph was {_describe(measurement.graph)} and is {_describe(graph)}")
+        if not measurement.hardware.may_be(hardware):
+            changes.append(f"the machine changed: {_differences(measurement.hardware, hardware)}")
+        if measurement.version != MEASUREMENT_VERSION:
+            changes.append(f"measurements were of version {measurement.version} and are of {MEASUREMENT_VERSION}")
+        if changes:
+            raise UsageError(
+                f"--resume goes on with the graph and the machine of the first run: {'; '.join(changes)}; "
+                "start anew in another --out"
+            )
+
+
 def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
-    """Returns the journal in `folder`, empty unless the tune is resumed.
+    """Returns the journal in `folder`, which is made, and empty, unless the tune is resumed.
 
     Raises:
         UsageError: The folder holds a tune and `resume` is off, or one of another request, or none to resume.
     """
-    path = folder / "request.json"
-    asked = json.loads(json.dumps(request.to_dict()))
-    if not resume:
-        if folder.exists() and any(folder.iterdir()):
-            raise UsageError(f"--out {folder} must be a new or empty folder; add --resume to go on with the tune in it")
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asked, indent=1), encoding="utf-8")
-        return Journal.start(folder)
+    check_folder(folder, resume)
+    if resume:
+        check_request(folder, request)
+        return Journal(folder)
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--resume needs a folder that a tune was started in, got {folder}: {error}") from error
-    changed = sorted(name for name in asked if name not in _MAY_CHANGE and asked[name] != before.get(name))
-    if changed:
-        values = "; ".join(f"{name} was {before.get(name)!r} and is {asked[name]!r}" for name in changed)
-        raise UsageError(f"--resume goes on with the options of the first run: {values}; choose another --out")
-    return Journal(folder / "probes.jsonl")
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another --out") from error
+    (folder / _REQUEST).write_text(json.dumps(request.to_dict(), indent=1), encoding="utf-8")
+    return Journal.start(folder)
+
+
+def read_request(folder: Path) -> TuneRequest:
+    """Returns what the tune in `folder` was asked for.
+
+    Raises:
+        UsageError: There is none.
+    """
+    try:
+        return TuneRequest.from_dict(json.loads((folder / _REQUEST).read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
+        raise UsageError(f"{folder} must be a folder that a tune was started in: {error}; give its --out") from error
+
+
+def _describe(graph: GraphCharacteristics) -> str:
+    return f"{graph.name} with {graph.num_nodes:,} nodes and {graph.num_edges:,} edges ({graph.fingerprint[:8]})"
+
+
+def _differences(before: Hardware, now: Hardware) -> str:
+    """Returns what tells the machines apart, as far as it is told in their fields."""
+    names = [field.name for field in dataclasses.fields(Hardware) if field.name != "limits"]
+    pairs = [(name, getattr(before, name), getattr(now, name)) for name in names]
+    return ", ".join(f"{name} was {old!r} and is {new!r}" for name, old, new in pairs if old != new)

@@ -1,4 +1,4 @@
-"""The probes of one tune in their order, on disk as they are made: an interrupted tune resumes from them."""
+"""The trials of one tune in their order, on disk as they are made: an interrupted tune resumes from them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Probe:
     """One trial of a tune.
 
     Attributes:
-        reason: Why it was made: default, best, front, uncertain, neighbour, smallest.
+        reason: Why it was made: default, best, front, uncertain, closest, neighbour, smallest.
         predicted: What was predicted before it ran.
         measurement: What it found.
     """
@@ -38,21 +38,31 @@ class Probe:
     predicted: Predicted
     measurement: Measurement
 
+    @property
+    def counts(self) -> bool:
+        """Whether a budget counts it: the default's trial and that of the smallest memory are made anyhow."""
+        return self.reason not in ("default", "smallest")
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the probe as JSON types."""
         return {"reason": self.reason, "predicted": self.predicted, "measurement": self.measurement.to_dict()}
 
 
 class Journal:
-    """The file `probes.jsonl` in the folder of a tune, one probe a line."""
+    """The file `probes.jsonl` in the folder of a tune, one trial on each line.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    Attributes:
+        folder: The tune's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._path = folder / "probes.jsonl"
 
     @classmethod
     def start(cls, folder: Path) -> Self:
         """Returns an empty journal in `folder`; one of an earlier run is replaced."""
-        journal = cls(folder / "probes.jsonl")
+        journal = cls(folder)
         journal._path.write_text("", encoding="utf-8")
         return journal
 

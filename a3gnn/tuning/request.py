@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+from a3gnn._fields import from_fields
 from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.checks import positive_number, real_number, size_or_none, whole_number
 from a3gnn.config import Task
-from a3gnn.errors import UsageError
+from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
+from a3gnn.knobs import KNOBS
 from a3gnn.objectives import Limits, Priority
+from a3gnn.search.searcher import ENGINES
 from a3gnn.space import SearchSpace
+from a3gnn.tuning.possible import refuse_impossible
 
 
 @dataclass(frozen=True, slots=True)
 class TuneRequest:
-    """The options of a tune.
+    """The options of a tune, all checked as far as they can be without a graph and a machine.
 
     Attributes:
         spec: The graph, as `Graph.load` takes it.
@@ -26,7 +31,7 @@ class TuneRequest:
         memory_limit: Bytes of the device where there is one, of the host otherwise; None for no limit.
         host_memory_limit: Bytes of the host, where there is a device.
         max_accuracy_drop: Points of test accuracy that may be lost against the default configuration.
-        budget: Seconds (float), or probes after the default configuration (int).
+        budget: Seconds (float), or trials after the default configuration (int).
         engine: The searcher.
         fixed: Knobs held at a value.
         ranges: Knobs cut to (low, high).
@@ -34,7 +39,7 @@ class TuneRequest:
         accuracy_epochs: Epochs that a trial trains for its accuracy; None derives it from the graph's size.
 
     Raises:
-        UsageError: A value breaks its law.
+        UsageError: An option is not what it must be.
     """
 
     spec: str
@@ -51,22 +56,35 @@ class TuneRequest:
     accuracy_epochs: int | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.max_accuracy_drop) and self.max_accuracy_drop >= 0):
-            raise UsageError(f"--max-accuracy-drop must be >= 0 points, got {self.max_accuracy_drop}")
-        if not (math.isfinite(self.budget) and self.budget > 0):
-            raise UsageError(f"--budget must be a positive duration or number of probes, got {self.budget}")
-        if self.accuracy_epochs is not None and self.accuracy_epochs < 1:
-            raise UsageError(f"--accuracy-epochs must be >= 1, got {self.accuracy_epochs}")
-        if self.seed < 0:
-            raise UsageError(f"--seed must be >= 0, got {self.seed}")
+        for name, kind in (("task", Task), ("priority", Priority)):
+            if not isinstance(getattr(self, name), kind):
+                raise UsageError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
+        if not isinstance(self.engine, str) or self.engine not in ENGINES:
+            raise unknown_name("--engine", self.engine, ENGINES)
+        checked: dict[str, Any] = {
+            "memory_limit": size_or_none("--memory-limit", self.memory_limit),
+            "host_memory_limit": size_or_none("--host-memory-limit", self.host_memory_limit),
+            "max_accuracy_drop": real_number("--max-accuracy-drop", self.max_accuracy_drop, "points"),
+            "budget": positive_number("--budget", self.budget, "a duration such as 10min or a number of trials"),
+            "seed": whole_number("--seed", self.seed, 0),
+        }
+        if self.accuracy_epochs is not None:
+            checked["accuracy_epochs"] = whole_number("--accuracy-epochs", self.accuracy_epochs, 1)
+        knobs = SearchSpace(KNOBS)
+        checked["ranges"] = tuple((name, *map(knobs.knob(name).parse, ends)) for name, *ends in self.ranges)
+        checked["fixed"] = tuple((name, knobs.knob(name).parse(value)) for name, value in self.fixed)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        self._shape(knobs)
 
     def space(self, graph: GraphCharacteristics, hardware: Hardware) -> SearchSpace:
-        """Returns the space of `graph` on `hardware` with the fixed knobs and the ranges applied."""
-        space = SearchSpace.for_machine(graph, hardware)
-        for name, low, high in self.ranges:
-            space = space.restrict(name, low, high)
-        for name, value in self.fixed:
-            space = space.fix(name, value)
+        """Returns the space of `graph` on `hardware` with the fixed knobs and the ranges applied.
+
+        Raises:
+            UsageError: Nothing that was asked for can run there, or the engine can't search so large a space.
+        """
+        space = self._shape(SearchSpace.for_machine(graph, hardware))
+        refuse_impossible(space, self.engine, graph, hardware)
         return space
 
     def limits(self, hardware: Hardware, reference_accuracy: float | None) -> Limits:
@@ -81,4 +99,19 @@ class TuneRequest:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the options as JSON types."""
-        return dataclasses.asdict(self) | {"task": self.task.to_dict()}
+        fields = dataclasses.asdict(self) | {"task": self.task.to_dict()}
+        return fields | {name: [list(entry) for entry in fields[name]] for name in ("fixed", "ranges")}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the options of `to_dict`."""
+        parts = {"task": Task.from_dict(fields["task"]), "priority": Priority(**fields["priority"])}
+        return from_fields(cls, dict(fields) | parts)
+
+    def _shape(self, space: SearchSpace) -> SearchSpace:
+        """Returns `space` with the fixed knobs and the ranges applied."""
+        for name, low, high in self.ranges:
+            space = space.restrict(name, low, high)
+        for name, value in self.fixed:
+            space = space.fix(name, value)
+        return space

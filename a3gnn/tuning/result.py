@@ -45,7 +45,7 @@ class TuneResult:
         front: Everything that was measured.
         search: How the search went.
         probes: Trials after the default configuration.
-        seconds: What the tune took.
+        seconds: What the tune took, interrupted runs of it included.
     """
 
     folder: Path

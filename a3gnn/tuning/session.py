@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from a3gnn.errors import unknown_name
+from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
-from a3gnn.measurement import default_accuracy_epochs
-from a3gnn.profiling.probe import probe_hardware
+from a3gnn.measurement import Measurement, default_accuracy_epochs
+from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
+from a3gnn.profiling.probe import probe_hardware, within_peaks
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.request import TrialPlan
 from a3gnn.profiling.shipped import shipped_measurements
 from a3gnn.profiling.store import ProfileStore
-from a3gnn.search.searcher import ENGINES
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.campaign import Campaign
+from a3gnn.tuning.folder import check_folder, check_same, open_folder
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.pretrain import shipped_policy
 from a3gnn.tuning.request import TuneRequest
-from a3gnn.units import count, format_size
+from a3gnn.tuning.state import TuneState
+from a3gnn.units import count, format_duration, format_size
 
 #: A trial may take this share of a tune's time, and at least and at most so many seconds.
 _TRIAL_SHARE, _LEAST_TIMEOUT_S, _MOST_TIMEOUT_S = 1 / 3, 60.0, 1800.0
@@ -29,46 +31,99 @@ _TRIAL_SHARE, _LEAST_TIMEOUT_S, _MOST_TIMEOUT_S = 1 / 3, 60.0, 1800.0
 
 @contextmanager
 def open_campaign(
-    request: TuneRequest, graph: Graph, journal: Journal, store: str | Path, notify: Callable[[str], None]
+    request: TuneRequest,
+    graph: Graph,
+    folder: Path,
+    *,
+    resume: bool = False,
+    store: str | Path | None = None,
+    started: float | None = None,
+    executor: TrialExecutor | None = None,
+    hardware: Hardware | None = None,
+    notify: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Campaign]:
-    """Yields the campaign of `request` on this machine; probes that `journal` holds count as done."""
-    if request.engine not in ENGINES:
-        raise unknown_name("--engine", request.engine, ENGINES)
+    """Yields the campaign of `request` in `folder`, which is made once everything that was asked for is checked.
+
+    However the campaign ends, the seconds that it took are kept in `folder`.
+
+    Args:
+        request: What was asked for.
+        graph: The graph.
+        folder: The tune's: new or empty, or that of the tune which is resumed.
+        resume: Whether the trials and the seconds of the tune in `folder` count.
+        store: Where measurements are kept; `folder`/profiles.sqlite by default.
+        started: When the tune started, by `time.monotonic`.
+        executor: Where trials run, as in `tune`.
+        hardware: The machine on which they do, as in `tune`.
+        notify: Takes each line for people.
+
+    Raises:
+        UsageError: Something that was asked for can't be, or `folder` holds a tune of something else.
+        StoreError: The store can't be opened.
+    """
     for note in graph.notes:
         notify(note)
+    check_folder(folder, resume)
     graph = graph.on_disk()
-    hardware = probe_hardware()
-    done = journal.read()
-    probes = sum(probe.reason != "default" for probe in done)
-    budget = Budget(request.budget, sum(probe.measurement.seconds for probe in done), probes)
     characteristics = graph.characteristics()
     epochs = request.accuracy_epochs or default_accuracy_epochs(characteristics)
-    notify(_describe(hardware))
-    notify(
-        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features, "
-        f"{characteristics.num_train:,} train seeds; accuracy after {count(epochs, 'epoch')}"
-    )
-    if done:
-        notify(f"resuming after {count(probes, 'probe')}")
+    with ExitStack() as stack:
+        executor = stack.enter_context(LocalExecutor(notify)) if executor is None else executor
+        # A store that is named is opened before the folder is made; one of the tune's own lies in it.
+        profiles = stack.enter_context(ProfileStore.open(store)) if store is not None else None
+        done = Journal(folder).read() if resume else []
+        if hardware is None:
+            stored = profiles.rows() if profiles else []
+            hardware = _machine(executor, [*stored, *(probe.measurement for probe in done)], notify)
+        notify(_describe(hardware))
+        notify(_describe_graph(characteristics, epochs))
+        request.space(characteristics, hardware)
+        check_same(done, characteristics, hardware)
+        journal = open_folder(folder, request, resume)
+        if profiles is None:
+            profiles = stack.enter_context(ProfileStore.open(folder / "profiles.sqlite"))
+        plan = _plan(request, hardware, epochs)
+        profiler = stack.enter_context(Profiler(profiles, graph, request.task, hardware, plan, executor, notify))
+        spent_s = TuneState.read(folder, journal.read()).elapsed_s
+        budget = Budget(request.budget, started, spent_s)
+        corpus = [*shipped_measurements(), *profiles.rows()]
+        campaign = Campaign(
+            request, characteristics, hardware, profiler, corpus, shipped_policy(), budget, journal, notify
+        )
+        campaign.keep_time()
+        stack.callback(campaign.keep_time)
+        if campaign.findings.probes:
+            notify(f"resuming after {count(budget.trials, 'trial')} and {format_duration(spent_s)}")
+        yield campaign
+
+
+def _machine(executor: TrialExecutor, measured: Sequence[Measurement], notify: Callable[[str], None]) -> Hardware:
+    """Returns this machine, as its probe and what was `measured` on it say."""
+    worker = executor.worker if isinstance(executor, LocalExecutor) else None
+    return within_peaks(probe_hardware(worker=worker, notify=notify), measured, notify)
+
+
+def _plan(request: TuneRequest, hardware: Hardware, epochs: int) -> TrialPlan:
     limits = request.limits(hardware, None)
-    plan = TrialPlan(
+    return TrialPlan(
         accuracy_epochs=epochs,
         timeout_s=_timeout(request.budget),
         host_limit_bytes=limits.host_bytes,
         device_limit_bytes=limits.device_bytes,
     )
-    with (
-        ProfileStore.open(store) as profiles,
-        Profiler(profiles, graph, request.task, hardware, plan) as profiler,
-    ):
-        corpus = [*shipped_measurements(), *profiles.rows()]
-        yield Campaign(request, characteristics, hardware, profiler, corpus, shipped_policy(), budget, journal, notify)
 
 
 def _timeout(budget: float | int) -> float:
     if isinstance(budget, int):
         return _MOST_TIMEOUT_S
     return min(max(budget * _TRIAL_SHARE, _LEAST_TIMEOUT_S), _MOST_TIMEOUT_S)
+
+
+def _describe_graph(graph: GraphCharacteristics, epochs: int) -> str:
+    return (
+        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features, "
+        f"{graph.num_train:,} train seeds; accuracy after {count(epochs, 'epoch')}"
+    )
 
 
 def _describe(hardware: Hardware) -> str:

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from a3gnn.config import Task
-from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.as_graph import as_graph, spec_of
+from a3gnn.hardware import Hardware
 from a3gnn.objectives import Priority
+from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.hopeless import why_hopeless
 from a3gnn.training.run_folder import default_folder
+from a3gnn.tuning.arguments import check_places, make_request
+from a3gnn.tuning.campaign import Campaign
 from a3gnn.tuning.choice import choose
-from a3gnn.tuning.explore import explore, measure_references, try_smallest
+from a3gnn.tuning.explore import explore, measure_references, try_smallest, warn_of_short_budget
 from a3gnn.tuning.finish import finish
-from a3gnn.tuning.folder import open_folder
-from a3gnn.tuning.request import TuneRequest
+from a3gnn.tuning.finished import finished_result, say_finished
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.session import open_campaign
-from a3gnn.units import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from a3gnn.graphs.as_graph import GraphLike
 
 
 def tune(
-    dataset: str | Path | Graph,
+    dataset: GraphLike,
     *,
     priority: str | Priority = "throughput",
     memory_limit: str | int | None = None,
@@ -39,6 +45,8 @@ def tune(
     store: str | Path | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    executor: TrialExecutor | None = None,
+    hardware: Hardware | None = None,
     notify: Callable[[str], None] = lambda line: None,
 ) -> TuneResult:
     """Returns the best configuration that keeps the limits on this machine, as measured.
@@ -47,12 +55,13 @@ def tune(
     and verifies the choice by a second trial (A3GNN, section III-C). The result's files are in `out`.
 
     Args:
-        dataset: A graph, or what `Graph.load` takes.
+        dataset: A graph, a PyG `Data`, or what `Graph.load` takes.
         priority: throughput, memory, accuracy, balanced, or weights "T,M,A".
         memory_limit: Of the device where there is one, of the host otherwise: bytes, or text such as "4GiB".
         host_memory_limit: Of the host, where there is a device.
         max_accuracy_drop: Points of test accuracy that may be lost against the default configuration.
-        budget: A duration such as "10min" or seconds (float), or a number of probes (int).
+        budget: A duration such as "10min" or seconds (float), or a number of trials (int); its clock starts with the
+            call, and goes on where a resumed tune's stopped.
         engine: ppo, nsga2, tpe, random or exhaustive.
         task: What is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
         fix: Knobs held at a value.
@@ -61,50 +70,67 @@ def tune(
         accuracy_epochs: Epochs that a trial trains for its accuracy; by default the fewer the more train seeds.
         store: Where measurements are kept and looked up: a path or an SQLAlchemy URL; `out`/profiles.sqlite by default.
         out: A new folder; runs/GRAPH by default.
-        resume: Whether to go on with the interrupted tune in `out`.
+        resume: Whether to go on with the interrupted tune in `out`, or with a finished one under a larger budget; a
+            finished one is returned as it is otherwise.
+        executor: Where trials run; in processes of this machine by default. Any object with the two methods of
+            `a3gnn.profiling.executor.TrialExecutor` will do, such as `a3gnn.profiling.replay.Replay` over stored
+            measurements. It stays open.
+        hardware: The machine on which `executor` runs trials; this one, probed, by default.
         notify: Takes each line of progress.
 
     Raises:
         InfeasibleError: Nothing keeps the limits; the message says the smallest memory limit that would.
-        UsageError: An option breaks its law.
+        UsageError: An option is not what it must be; nothing was made.
         GraphError: The graph can't be used.
         KeyboardInterrupt: By Ctrl-C; the message says how to go on.
     """
-    start = time.monotonic()
-    graph = dataset if isinstance(dataset, Graph) else Graph.load(dataset)
-    request = TuneRequest(
-        spec=_spec(dataset),
-        task=task or Task(),
-        priority=priority if isinstance(priority, Priority) else Priority.parse(priority),
-        memory_limit=parse_size(memory_limit) if isinstance(memory_limit, str) else memory_limit,
-        host_memory_limit=parse_size(host_memory_limit) if isinstance(host_memory_limit, str) else host_memory_limit,
+    started = time.monotonic()
+    request = make_request(
+        priority=priority,
+        memory_limit=memory_limit,
+        host_memory_limit=host_memory_limit,
         max_accuracy_drop=max_accuracy_drop,
-        budget=parse_duration(budget) if isinstance(budget, str) else budget,
+        budget=budget,
         engine=engine,
-        fixed=tuple((fix or {}).items()),
-        ranges=tuple((name, low, high) for name, (low, high) in (ranges or {}).items()),
+        task=task,
+        fix=fix,
+        ranges=ranges,
         seed=seed,
         accuracy_epochs=accuracy_epochs,
     )
+    check_places(out, store, resume)
+    graph = as_graph(dataset)
+    request = dataclasses.replace(request, spec=spec_of(dataset, graph))
     folder = Path(out) if out is not None else default_folder(graph.name)
-    journal = open_folder(folder, request, resume)
-    try:
-        with open_campaign(request, graph, journal, store or folder / "profiles.sqlite", notify) as campaign:
-            if reason := why_hopeless(campaign.findings.limits, campaign.hardware):
-                notify(reason)
-            else:
-                measure_references(campaign)
-                explore(campaign)
-            try_smallest(campaign)
-            return finish(campaign, choose(campaign), folder, time.monotonic() - start)
-    except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(
-            f"what was measured is kept; the same command with --out {folder} --resume goes on"
-        ) from interrupt
+    if resume and (finished := finished_result(folder, request)) is not None:
+        say_finished(finished, notify)
+        return finished
+    campaigning = open_campaign(
+        request,
+        graph,
+        folder,
+        resume=resume,
+        store=store,
+        started=started,
+        executor=executor,
+        hardware=hardware,
+        notify=notify,
+    )
+    with campaigning as campaign:
+        try:
+            return _run(campaign, folder)
+        except KeyboardInterrupt as interrupt:
+            raise KeyboardInterrupt(
+                f"what was measured is kept; the same command with --out {folder} --resume goes on"
+            ) from interrupt
 
 
-def _spec(dataset: str | Path | Graph) -> str:
-    """Returns what loads `dataset` again from wherever `tuned.json` is read: files by their whole path."""
-    if isinstance(dataset, Graph):
-        return str(dataset.on_disk().folder)
-    return str(Path(dataset).resolve()) if Path(dataset).exists() else str(dataset)
+def _run(campaign: Campaign, folder: Path) -> TuneResult:
+    if reason := why_hopeless(campaign.findings.limits, campaign.hardware):
+        campaign.notify(reason)
+    else:
+        warn_of_short_budget(campaign)
+        measure_references(campaign)
+        explore(campaign)
+    try_smallest(campaign)
+    return finish(campaign, choose(campaign), folder)

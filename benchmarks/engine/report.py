@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from a3gnn.hardware import available_cores, cpu_name, host_memory_bytes
+from a3gnn.hardware import available_cores, host_memory_bytes
+from a3gnn.processor import cpu_name
 from benchmarks.engine.client import ROOT
 
 FORMAT = 1

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 
 from a3gnn.errors import UsageError
 from a3gnn.seeding import derive
@@ -66,6 +67,7 @@ def train_policy(
             seed=derive(seed, "train_policy") % 2**32,
             device="cpu",
         )
+        ppo.set_logger(Logger(folder=None, output_formats=[]))  # SB3's own makes a folder in the temporary directory
         ppo.learn(evaluations // rollout * rollout, callback=_Ask(go_on, num_envs))
     ppo.policy.set_training_mode(False)
     space = contexts[0].space

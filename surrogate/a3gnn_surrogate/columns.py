@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.space import idle_knobs
+from a3gnn.knobs import idle_knobs
 
 #: One array of shape (n_configs,) a knob, as `SearchSpace.columns` gives them.
 Columns = Mapping[str, NDArray[Any]]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.measurement import METRICS, Measurement
+from a3gnn.measurement import METRICS, Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn_surrogate.card import ModelCard, Score
 from a3gnn_surrogate.conformal import graph_folds, row_folds
@@ -37,11 +37,13 @@ _ROW_FOLDS = 5
 def evaluate(measurements: Sequence[Measurement], coverage: float = 0.9, seed: int = 0) -> ModelCard:
     """Returns the card of all `CONTENDERS`, each refitted for every fold of every split.
 
-    Splits by graph are left out where there is only one graph, and a note says so.
+    Copies of a row count once: one that is held out must not be learned from. Splits by graph are left out where there
+    is only one graph, and a note says so.
 
     Raises:
         UsageError: There are fewer than two measurements with metrics.
     """
+    measurements = distinct(measurements)
     rows = [row for row in measurements if row.metrics is not None]
     if len(rows) < 2:
         raise UsageError(f"a model card needs at least 2 measurements with metrics, got {len(rows)}; profile some")

@@ -15,7 +15,7 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.hardware import Hardware
-from a3gnn.measurement import METRICS, Measurement
+from a3gnn.measurement import METRICS, Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn_surrogate import storage
 from a3gnn_surrogate.analytic import analytic_metrics
@@ -67,7 +67,9 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         self.seed = seed
 
     def fit(self, measurements: Sequence[Measurement], target: str | None = None) -> Self:
-        """Fits to `measurements`, failures left out, and returns itself; none at all leave physics alone.
+        """Fits to `measurements` and returns itself; none at all leave physics alone.
+
+        Failures are left out. Copies of a row, which have its id, count once; repetitions of a trial all count.
 
         Args:
             measurements: Rows of any graphs, tasks and machines.
@@ -77,6 +79,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
             UsageError: A parameter breaks its law.
         """
         self._check_parameters()
+        measurements = distinct(measurements)
         rows = self._rows(measurements)
         weights = np.where(rows.graphs == target, self.target_weight, 1.0)
         self.residuals_ = [

@@ -36,6 +36,8 @@ def test_every_command_has_help(command: str) -> None:
         (["tune", "--dataset", "synthetic:", "--fix", "batch_size"], "KNOB=VALUE"),
         (["tune", "--dataset", "synthetic:", "--range", "batch_size=3"], "KNOB=LOW:HIGH"),
         (["tune", "--dataset", "synthetic:", "--resume"], "--resume needs the --out folder"),
+        (["tune", "--dataset", "synthetic:", "--engine", "nsga3"], "did you mean 'nsga2'"),
+        (["tune", "--dataset", "synthetic:", "--fix", "batch_size=2.5"], "batch_size must be a whole number"),
         (["front", "."], "run a3gnn tune --out"),
     ],
 )
@@ -53,6 +55,14 @@ def test_a_missing_graph_exits_with_one(tmp_path: Path) -> None:
     assert "nowhere.npz" in run.stderr
     assert "Traceback" not in run.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_doctor_probes_again_and_shows_what_it_finds() -> None:
+    text = a3gnn("doctor", "--probe").stdout
+    kept = json.loads(Path(text.partition("kept at ")[2].splitlines()[0]).read_text())
+    assert f"this machine, {kept['fingerprint']}, as just measured" in text
+    assert f"instructions: {' '.join(kept['instruction_sets'])}\n" in text
+    assert [line.split()[0] for line in text.splitlines() if line.startswith("  ")] == list(kept["limits"])
 
 
 def test_doctor_names_versions_and_devices() -> None:
@@ -97,7 +107,7 @@ def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if line.startswith("probe 1"):
+            if line.startswith("trial 1"):
                 process.send_signal(signal.SIGINT)
                 break
         said = process.stderr.read()
@@ -107,8 +117,15 @@ def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:
     kept = (out / "probes.jsonl").read_text()
     assert kept.count("\n") >= 2
     assert not (out / "tuned.json").exists()
+    so_far = a3gnn("front", str(out), "--json")
+    assert "nothing is chosen" in so_far.stderr
+    assert len(json.loads(so_far.stdout)["rows"]) == kept.count("\n")
 
     run = a3gnn(*command, "2", "--resume")
     assert run.returncode == 0, run.stderr
     assert (out / "probes.jsonl").read_text().startswith(kept)
     assert (out / "tuned.json").exists()
+    again = a3gnn(*command, "2", "--resume")
+    assert again.returncode == 0
+    assert "is finished" in again.stderr
+    assert "default " not in again.stderr

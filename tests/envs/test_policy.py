@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def test_proposals_are_canonical_and_decided_by_the_seed(policy: Policy, many_co
     np.testing.assert_array_equal(rows, context.space.canonical(rows))
     np.testing.assert_array_equal(rows, policy.propose(context, 40, seed=3))
     assert (rows != policy.propose(context, 40, seed=4)).any()
+
+
+def test_training_leaves_no_files(
+    many_contexts: list[Context], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    train_policy(many_contexts, LEAST_EVALUATIONS, seed=0)
+    assert not list(tmp_path.iterdir())
 
 
 def test_training_is_deterministic_and_leaves_the_process_as_it_was(context: Context) -> None:

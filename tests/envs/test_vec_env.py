@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from stable_baselines3 import PPO
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from a3gnn.prediction import Prediction
@@ -114,6 +115,7 @@ def test_one_call_of_the_predictor_a_step(context: Context) -> None:
 def test_ppo_learns_on_the_moves(context: Context) -> None:
     env = BatchedVecEnv(MovesEpisodes([context], count=16))
     agent = PPO("MlpPolicy", env, n_steps=HORIZON, batch_size=256, n_epochs=1, gamma=DISCOUNT, device="cpu", seed=0)
+    agent.set_logger(Logger(folder=None, output_formats=[]))  # SB3's own makes a folder in the temporary directory
     before = [p.detach().clone() for p in agent.policy.parameters()]
     agent.learn(16 * HORIZON)
     assert any((p != q).any() for p, q in zip(agent.policy.parameters(), before, strict=True))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.cache import cache_root
 from a3gnn.graphs.graph import Graph
 
 Arrays = dict[str, np.ndarray]
@@ -148,7 +149,43 @@ def test_a_damaged_copy_in_the_cache_is_passed_over(arrays: Arrays, npz: Callabl
     opened = Graph.load(path).on_disk()
     assert opened.folder is not None
     (opened.folder / "labels.npy").write_bytes(b"")
+    read = Graph.load(path)
+    assert read.folder is None
+    assert read.on_disk().folder == opened.folder
+    assert Graph.load(path).folder == opened.folder
+    assert_same(Graph.load(path), read)
+
+
+def test_each_file_keeps_its_notes_and_its_name_though_the_graphs_are_one(
+    arrays: Arrays, npz: Callable[..., Path]
+) -> None:
+    arrays["x"] += 31
+    once, twice = npz(arrays, "once"), npz(arrays, "twice", edge_index=np.tile(arrays["edge_index"], 2))
+    graphs = [Graph.load(path).on_disk() for path in (once, twice)]
+    assert graphs[0].folder == graphs[1].folder
+    for graph in (graphs[1], Graph.load(twice)):
+        assert graph.name == graph.characteristics().name == "twice"
+        assert graph.notes == ("7 of 14 edges were duplicates; they are removed",)
+    assert (Graph.load(once).name, Graph.load(once).notes) == ("once", ())
+
+
+@pytest.mark.parametrize("content", [b"", b"../../etc", b"\xff\xfe", b"0" * 32])
+def test_a_damaged_note_on_a_file_is_passed_over(arrays: Arrays, npz: Callable[..., Path], content: bytes) -> None:
+    arrays["x"] += 37
+    path = npz(arrays, "noted")
+    Graph.load(path).on_disk()
+    for note in (cache_root() / "sources").iterdir():
+        note.write_bytes(content)
     assert Graph.load(path).folder is None
+
+
+def test_a_note_without_notes_is_still_read(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    arrays["x"] += 41
+    path = npz(arrays, "old")
+    opened = Graph.load(path).on_disk()
+    for note in (cache_root() / "sources").iterdir():
+        note.write_text(note.read_text().split("\n")[0])
+    assert Graph.load(path).folder == opened.folder
 
 
 def test_the_cache_folder_may_be_chosen(tiny_graph: Graph, tmp_path: Path) -> None:

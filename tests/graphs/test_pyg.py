@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-import importlib.util
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
-from a3gnn.errors import GraphError, MissingDependencyError
+from a3gnn.errors import GraphError
 from a3gnn.graphs.graph import Graph
 
 
@@ -93,13 +93,6 @@ def test_a_missing_attribute_is_named(data: Data, attribute: str) -> None:
         Graph.from_pyg(data)
 
 
-def test_doubles_become_floats_and_it_is_said(data: Data) -> None:
-    data.x = data.x.double()
-    graph = Graph.from_pyg(_with_masks(data))
-    assert graph.features.arrays()["x"].dtype == np.float32
-    assert graph.notes == ("features were float64; they are stored as float32",)
-
-
 def test_sparse_coo_features_are_those_of_the_dense_matrix(data: Data) -> None:
     dense = torch.where(data.x > 0, data.x, 0)
     data.x = dense.to_sparse_coo()
@@ -108,50 +101,133 @@ def test_sparse_coo_features_are_those_of_the_dense_matrix(data: Data) -> None:
     np.testing.assert_array_equal(scipy.sparse.csr_array(parts, shape=(12, 3)).toarray(), dense.numpy())
 
 
-def test_labels_of_ogb_are_flattened_and_nan_is_unlabelled(data: Data) -> None:
-    data = _with_masks(data)
-    data.y = data.y.float()[:, None]
-    data.y[3] = torch.nan
-    assert Graph.from_pyg(data).labels.tolist() == [0, 1, 2, -1, 1, 2, 0, 1, 2, 0, 1, 2]
-
-
-def test_a_regression_target_is_refused(data: Data) -> None:
-    data.y = torch.rand(12) + 0.25
-    with pytest.raises(GraphError, match="y must be integers of 1 dimension"):
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (
+            torch.rand(12),
+            r"got float32; if they are classes, data\.y = data\.y\.long\(\); targets of a regres",
+        ),
+        (torch.arange(12).double() % 3, r"got float64; if they are classes, data\.y = data\.y\.long\(\)"),
+        ((torch.arange(12) % 3).bfloat16(), "got bfloat16; if they are classes"),
+        (torch.full((12,), torch.nan), r"data\.y = torch\.nan_to_num\(data\.y, nan=-1\)\.long\(\)"),
+        (torch.arange(12) % 2 == 0, r"got bool; if they are classes, data\.y = data\.y\.long\(\)"),
+        (torch.eye(12), r"got shape \(12, 12\); of one-hot rows, data\.y = data\.y\.argmax\(dim=1\)"),
+        (torch.zeros(12, 2, dtype=torch.int64), r"got shape \(12, 2\).*several labels or tasks a node are not"),
+        (torch.zeros(12, 1, 1, dtype=torch.int64), "y must be integers of 1 dimension"),
+        (torch.tensor([0, 1, -2] * 4), r"y must be in \[-1, 12\), got -2 to 1"),
+        (torch.zeros(11, dtype=torch.int64), "y must have one label a node, got 11 for 12"),
+        ([0, 1, 2] * 4, "y must be a tensor, got list"),
+        (torch.zeros(12, dtype=torch.complex64), "y must be integers, a class each, got complex64"),
+    ],
+)
+def test_what_is_no_class_a_node_is_refused_with_what_to_do(data: Data, y: object, message: str) -> None:
+    data.y = y
+    with pytest.raises(GraphError, match=message):
         Graph.from_pyg(_with_masks(data))
 
 
-def test_a_data_set_by_name_whose_files_are_there_already(cache_folder: Path) -> None:
-    raw = cache_folder / "downloads" / "pyg" / "Actor" / "raw"
-    raw.mkdir(parents=True)
-    rows = "".join(f"{v}\t{v % 4},{4 + v % 2}\t{v % 3}\n" for v in range(12))
-    (raw / "out1_node_feature_label.txt").write_text("node_id\tfeature\tlabel\n" + rows)
-    edges = "".join(f"{v}\t{(v + 1) % 12}\n" for v in range(12))
-    (raw / "out1_graph_edges.txt").write_text("node_id\tnode_id\n" + edges)
-    for split in range(10):
-        names = enumerate(("train_mask", "val_mask", "test_mask"))
-        masks = {name: (np.arange(12) + split) % 3 == i for i, name in names}
-        np.savez(raw / f"film_split_0.6_0.2_{split}.npz", **masks)
-    graph = Graph.load("pyg:actor")
-    assert (graph.name, graph.num_nodes, graph.num_features, graph.num_classes) == ("pyg:actor", 12, 6, 3)
-    assert graph.notes == ("it had 10 splits; the first is used",)
-    assert graph.train_ids.tolist() == [0, 3, 6, 9]
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32, torch.int64])
+@pytest.mark.parametrize("shape", [(12,), (12, 1)])
+def test_integers_are_classes(data: Data, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    data.y = (torch.arange(12) % 3).to(dtype).reshape(shape)
+    assert Graph.from_pyg(_with_masks(data)).labels.tolist() == [0, 1, 2] * 4
 
 
-def test_a_download_that_fails_is_one_clear_error(cache_folder: Path) -> None:
-    blocked = cache_folder / "downloads" / "pyg" / "Flickr"
-    blocked.parent.mkdir(parents=True, exist_ok=True)
-    blocked.write_text("a file where the folder must be")
-    with pytest.raises(GraphError, match=r"pyg:Flickr can't be loaded or downloaded to .*check the name and the net"):
-        Graph.load("pyg:Flickr")
+@pytest.mark.parametrize(
+    ("attributes", "names"),
+    [
+        ({"edge_weight": torch.ones(12)}, "edge_weight is"),
+        ({"edge_attr": torch.ones(12, 3), "edge_type": torch.zeros(12, dtype=torch.int64)}, "edge_attr, edge_type are"),
+    ],
+)
+def test_attributes_of_edges_are_not_left_out_without_a_word(
+    data: Data, attributes: dict[str, torch.Tensor], names: str, tmp_path: Path
+) -> None:
+    for name, value in attributes.items():
+        data[name] = value
+    with pytest.warns(UserWarning, match=f"pyg: {names} not used: edges have neither weights nor"):
+        graph = Graph.from_pyg(_with_masks(data))
+    assert graph.notes == (
+        f"{names} not used: edges have neither weights nor other attributes in a3gnn's mini-batches",
+    )
+    torch.save(data, tmp_path / "weighted.pt")
+    assert Graph.load(tmp_path / "weighted.pt").notes == graph.notes
+    assert Graph.load(tmp_path / "weighted.pt").on_disk().notes == graph.notes
 
 
-def test_an_unknown_data_set_lists_the_known_ones() -> None:
-    with pytest.raises(GraphError, match=r"pyg:Corra is unknown; .* one of Cora, CiteSeer"):
-        Graph.load("pyg:Corra")
+def test_a_data_is_saved_as_if_it_had_not_been_read(data: Data) -> None:
+    before, after = io.BytesIO(), io.BytesIO()
+    torch.save(_with_masks(data), before)
+    Graph.from_pyg(data)
+    torch.save(data, after)
+    assert before.getvalue() == after.getvalue()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ogb") is not None, reason="ogb is installed")
-def test_ogb_without_its_package_says_how_to_install_it() -> None:
-    with pytest.raises(MissingDependencyError, match=r'pip install "a3gnn\[ogb\]"'):
-        Graph.load("ogb:ogbn-arxiv")
+def test_attributes_of_nodes_and_of_the_graph_are_no_news(data: Data) -> None:
+    data.pos, data.title = torch.zeros(12, 2), "a ring"
+    data.edge_index = data.edge_index[:, :9]
+    assert Graph.from_pyg(_with_masks(data)).notes == ()
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool, torch.float8_e4m3fn]
+)
+def test_features_of_other_types_become_floats_and_it_is_said(data: Data, dtype: torch.dtype) -> None:
+    data.x = torch.arange(36).reshape(12, 3).remainder(2).to(dtype)
+    graph = Graph.from_pyg(_with_masks(data))
+    assert graph.features.arrays()["x"].dtype == np.float32
+    assert graph.features.arrays()["x"].ravel().tolist() == [0, 1] * 18
+    assert graph.notes == (f"features were {str(dtype).removeprefix('torch.')}; they are stored as float32",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"x": torch.zeros(12, 3, dtype=torch.complex64)},
+            r"x must be real, got torch.complex64; use torch\.vie",
+        ),
+        ({"x": np.zeros((12, 3), np.float32)}, "x must be a tensor, got ndarray; torch.as_tensor makes one"),
+        ({"x": torch.zeros(12)}, "x must be float32 or float16 of 2 dimensions"),
+        ({"edge_index": torch.rand(2, 12)}, "edge_index must be integers of 2 dimensions, got float32"),
+        ({"edge_index": torch.zeros(12, 2, dtype=torch.int64)}, r"edge_index must have shape \(2, E\), got \(12, 2\)"),
+        ({"edge_index": torch.full((2, 12), 12)}, r"edge_index must be in \[0, 12\)"),
+        (
+            {"edge_index": None, "adj_t": torch.eye(12).to_sparse()},
+            "lacks edge_index; it has adj_t: leave out the",
+        ),
+        ({"train_mask": torch.arange(4)}, "train_mask must be bool of 1 dimension, got int64"),
+        ({"train_mask": torch.zeros(12, 0, dtype=torch.bool)}, "train_mask must be bool of 1 dimension"),
+        ({"train_mask": None}, "lacks train_mask; without any, labelled nodes are split at random"),
+    ],
+)
+def test_a_wrong_attribute_is_named(data: Data, changes: dict[str, object], message: str) -> None:
+    _with_masks(data)
+    for name, value in changes.items():
+        data[name] = value
+    with pytest.raises(GraphError, match=f"^pyg: .*{message}"):
+        Graph.from_pyg(data)
+
+
+def test_edges_of_32_bits_are_edges(data: Data) -> None:
+    expected = Graph.from_pyg(_with_masks(data))
+    data.edge_index = data.edge_index.int()
+    assert Graph.from_pyg(data).fingerprint == expected.fingerprint
+
+
+def test_the_first_of_several_splits_is_used_and_it_is_said(data: Data) -> None:
+    _with_masks(data)
+    one = Graph.from_pyg(data)
+    data.train_mask = data.train_mask[:, None]
+    assert Graph.from_pyg(data).notes == ()
+    data.val_mask = torch.stack([data.val_mask, torch.arange(12) == 3], dim=1)
+    graph = Graph.from_pyg(data)
+    assert (graph.fingerprint, graph.notes) == (one.fingerprint, ("it had 2 splits; the first is used",))
+
+
+@pytest.mark.parametrize(("saved", "hint"), [(HeteroData(), "to_homogeneous"), ([1, 2], r"save dataset\[0\]")])
+def test_what_is_saved_and_no_data_is_said(saved: object, hint: str, tmp_path: Path) -> None:
+    torch.save(saved, tmp_path / "other.pt")
+    with pytest.raises(GraphError, match=rf"other\.pt must hold a PyG Data, got {type(saved).__name__}; {hint}"):
+        Graph.load(tmp_path / "other.pt")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import Hardware, HardwareLimits, available_cores, cpu_name, host_memory_bytes
+from a3gnn.hardware import Hardware, HardwareLimits, host_with
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.worker import Worker
@@ -57,12 +58,18 @@ def kill_server(argument):
 
 
 @pytest.fixture(scope="session")
-def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    """A worker whose processes can import `chores`, the functions above."""
+def chores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder from which the processes of `worker` import: `chores`, the functions above, and what tests add."""
     folder = tmp_path_factory.mktemp("chores")
     (folder / "chores.py").write_text(FUNCTIONS, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def worker(chores: Path) -> Iterator[Worker]:
+    """A worker whose processes can import from `chores`."""
     with pytest.MonkeyPatch.context() as patch, Worker() as started:
-        patch.setattr(sys, "path", [*sys.path, str(folder)])
+        patch.setattr(sys, "path", [*sys.path, str(chores)])
         yield started
 
 
@@ -76,7 +83,7 @@ def tiny_folder_graph(tiny_graph: Graph, tmp_path_factory: pytest.TempPathFactor
 def this_machine() -> Hardware:
     """This machine's processor, with limits that were not measured."""
     limits = HardwareLimits(1e8, 1e10, 1e9, 1e10, 1e10, 0.8, 1e-3, 150 << 20)
-    return Hardware(cpu_name(), available_cores(), host_memory_bytes(), "", 0, 0, limits)
+    return host_with(limits)
 
 
 @pytest.fixture(scope="session")

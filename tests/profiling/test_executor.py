@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import os
 import signal
 import threading
@@ -16,7 +17,7 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
-from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
 from a3gnn.profiling.memory import process_tree
 from a3gnn.profiling.request import Accuracy, TrialPlan, TrialRequest
 
@@ -100,6 +101,10 @@ def test_memory_limit(executor: LocalExecutor, ask: Ask) -> None:
     assert (found.kind, found.limit) == (FailureKind.OUT_OF_MEMORY, limit)
     assert found.peak_host_bytes > limit
     assert "passed the limit of 60.0 MiB" in found.detail
+    parts = executor.run(ask(TrainConfig(batch_size=64, num_partitions=3), host_limit_bytes=limit))
+    assert isinstance(parts, Failure)
+    assert (parts.kind, parts.limit) == (FailureKind.OUT_OF_MEMORY, limit)
+    assert parts.detail.startswith(f"{PARTITIONING} by metis into 3 parts: passed the limit of 60.0 MiB")
 
 
 def test_timeout(executor: LocalExecutor, ask: Ask) -> None:
@@ -143,3 +148,22 @@ def test_a_trial_that_is_killed_has_crashed(executor: LocalExecutor, ask: Ask) -
     assert isinstance(found, Failure)
     assert found.kind is FailureKind.CRASHED
     assert "SIGKILL" in found.detail
+
+
+def test_a_trial_waits_for_the_machine_before_its_timeout_begins(
+    executor: LocalExecutor, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A3GNN_MACHINE_LOCK", str(tmp_path / "lock"))
+    lines: list[str] = []
+    with (tmp_path / "lock").open("w") as other:  # a lock is its open file's: this one is another process'
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        def give_back(line: str) -> None:
+            lines.append(line)
+            time.sleep(0.5)
+            fcntl.flock(other, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(executor, "_notify", give_back)
+        found = executor.run(ask(timeout_s=60.0))
+    assert isinstance(found, Metrics), found
+    assert [line.startswith("waiting for another trial") for line in lines] == [True]

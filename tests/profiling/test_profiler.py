@@ -12,8 +12,9 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import StoreError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
-from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
-from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics, distinct
+from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
+from a3gnn.profiling.partition_failures import failed_partitioning
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.replay import Replay
 from a3gnn.profiling.request import TrialPlan, TrialRequest
@@ -78,6 +79,16 @@ def test_a_rerun_serves_what_is_stored(
     assert replayed.run(request) == found.outcome
 
 
+def test_a_served_row_is_known_by_its_id_and_a_repetition_has_its_own(
+    profiler: Callable[..., Profiler], metrics: Metrics, store: ProfileStore
+) -> None:
+    first = profiler(Recorder(metrics))
+    measured = first.measure(CONFIG)
+    served = profiler(Recorder(AssertionError("must not run"))).measure(CONFIG)
+    repeated = first.repeat(CONFIG)
+    assert distinct([measured, served, repeated, *store.rows()]) == [measured, repeated]
+
+
 def test_a_known_accuracy_travels_with_the_request(profiler: Callable[..., Profiler], metrics: Metrics) -> None:
     recorder = Recorder(metrics)
     profiler(recorder).measure(CONFIG)
@@ -92,13 +103,75 @@ def test_a_known_accuracy_travels_with_the_request(profiler: Callable[..., Profi
 
 
 def test_failures_are_stored(profiler: Callable[..., Profiler], store: ProfileStore) -> None:
-    failure = Failure(FailureKind.CRASHED, "by itself", peak_host_bytes=5)
+    failure = Failure(FailureKind.INVALID, "by itself", peak_host_bytes=5)
     recorder = Recorder(failure)
     measured = profiler(recorder).measure(CONFIG)
     assert measured.outcome == failure
     assert profiler(recorder).measure(CONFIG) == measured
     assert len(recorder.requests) == 1
     assert store.rows() == [measured]
+
+
+@pytest.mark.parametrize("kind", [FailureKind.CRASHED, FailureKind.OUT_OF_MEMORY])
+def test_a_transient_failure_is_tried_twice_and_again_in_a_later_run(
+    profiler: Callable[..., Profiler], store: ProfileStore, metrics: Metrics, kind: FailureKind
+) -> None:
+    recorder = Recorder(Failure(kind, "first line\nwas killed"))
+    first = profiler(recorder)
+    failed = first.measure(CONFIG)
+    assert failed.outcome == Failure(kind, "first line\nwas killed", tries=2)
+    assert first.measure(CONFIG) == failed
+    assert len(recorder.requests) == 2
+    assert store.rows() == [failed]
+    recorder.outcome = metrics
+    assert profiler(recorder).measure(CONFIG).outcome == metrics
+    assert len(recorder.requests) == 3
+    assert [row.outcome for row in store.rows()] == [metrics]
+
+
+METIS_FAILED = Failure(FailureKind.OUT_OF_MEMORY, f"{PARTITIONING} by metis into 4 parts: passed the limit", 5, 100.0)
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["same run", "later run"])
+def test_partitions_that_failed_are_not_tried_for_other_configurations(
+    profiler: Callable[..., Profiler], store: ProfileStore, metrics: Metrics, later: bool
+) -> None:
+    recorder = Recorder(METIS_FAILED)
+    asked = profiler(recorder, host_limit_bytes=100)
+    failed = asked.measure(CONFIG.replace(num_partitions=4))
+    recorder.outcome = metrics
+    if later:
+        asked = profiler(recorder, host_limit_bytes=80, accuracy_epochs=5)
+    alike = asked.measure(CONFIG.replace(num_partitions=4, feature_tier="disk"))
+    assert isinstance(alike.outcome, Failure)
+    assert (alike.outcome.kind, alike.outcome.limit) == (FailureKind.OUT_OF_MEMORY, 100.0)
+    assert alike.outcome.taken_over_from == failed.id
+    assert alike.outcome.detail == METIS_FAILED.detail + " (taken over from an earlier trial)"
+    assert failed_partitioning(alike) == failed_partitioning(failed) == ("metis", 4)
+    assert asked.measure(alike.config) == alike
+    assert store.rows() == [failed, alike]
+    assert len(recorder.requests) == 1
+    for other in (
+        CONFIG.replace(num_partitions=4, partitioner="blocks"),
+        CONFIG.replace(num_partitions=2),
+        CONFIG,
+    ):
+        assert failed_partitioning(asked.measure(other)) is None
+    assert len(recorder.requests) == 4
+    profiler(recorder, host_limit_bytes=200).measure(CONFIG.replace(num_partitions=4, batch_size=32))
+    assert len(recorder.requests) == 5
+
+
+def test_partitions_that_failed_by_chance_are_tried_again_in_a_later_run(
+    profiler: Callable[..., Profiler], metrics: Metrics
+) -> None:
+    recorder = Recorder(dataclasses.replace(METIS_FAILED, limit=0.0))
+    first = profiler(recorder)
+    for size in (16, 32, 64):
+        assert failed_partitioning(first.measure(TrainConfig(batch_size=size, num_partitions=4))) == ("metis", 4)
+    assert len(recorder.requests) == 2
+    recorder.outcome = metrics
+    assert profiler(recorder).measure(TrainConfig(batch_size=128, num_partitions=4)).outcome == metrics
 
 
 @pytest.mark.parametrize(
@@ -108,7 +181,7 @@ def test_failures_are_stored(profiler: Callable[..., Profiler], store: ProfileSt
         (Failure(FailureKind.OUT_OF_MEMORY, "", 0, 100.0), {"host_limit_bytes": 50}, 1),
         (Failure(FailureKind.OUT_OF_MEMORY, "", 0, 100.0), {"host_limit_bytes": 200}, 2),
         (Failure(FailureKind.OUT_OF_MEMORY, "", 0, 100.0), {"host_limit_bytes": None}, 2),
-        (Failure(FailureKind.OUT_OF_MEMORY, "", 0, 0.0), {"host_limit_bytes": None}, 1),
+        (Failure(FailureKind.OUT_OF_MEMORY, "", 0, 0.0), {"host_limit_bytes": None}, 4),
         (Failure(FailureKind.TIMEOUT, "", 0, 10.0), {"timeout_s": 10.0}, 1),
         (Failure(FailureKind.TIMEOUT, "", 0, 10.0), {"timeout_s": 20.0}, 2),
     ],

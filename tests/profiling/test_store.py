@@ -8,6 +8,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -208,6 +209,45 @@ def test_two_processes_make_and_write_one_store(tmp_path: Path, measurement: Mak
     with ProfileStore.open(path) as store:
         assert {m.config.batch_size for m in store.rows()} == set(range(100, 130))
         assert len(store) == 30
+
+
+def test_a_store_in_the_making_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.db"
+    maker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    maker.execute("BEGIN IMMEDIATE")
+    maker.execute("CREATE TABLE draft (id INTEGER)")
+    done = threading.Timer(0.5, maker.execute, ("ROLLBACK",))
+    done.start()
+    with ProfileStore.open(path) as store:
+        assert len(store) == 0
+    done.join()
+    maker.close()
+
+
+OPENER = """
+import sys
+from a3gnn.profiling.store import ProfileStore
+print("ready", flush=True)
+for line in sys.stdin:
+    with ProfileStore.open(line.strip()) as store:
+        print(len(store), flush=True)
+"""
+
+
+def test_processes_that_open_a_new_store_together_all_find_it(tmp_path: Path) -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    root = Path(__file__).parents[2]
+    openers = [subprocess.Popen([sys.executable, "-c", OPENER], cwd=root, **pipes) for _ in range(6)]
+    answers = [process.stdout.readline() for process in openers]
+    for number in range(60):
+        for process in openers:
+            process.stdin.write(f"{tmp_path / f'{number}.db'}\n")
+            process.stdin.flush()
+        answers += [process.stdout.readline() for process in openers]
+    for process in openers:
+        process.communicate()
+    assert set(answers) == {"ready\n", "0\n"}
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_shipped_profiles_are_measurements() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.profiling.worker import Worker
+from a3gnn.profiling.workplace import sweep
 
 MIB = 1 << 20
 
@@ -124,10 +125,16 @@ def test_a_script_without_a_guard_that_is_killed_leaves_nothing_behind(tmp_path:
         f"from a3gnn.profiling.worker import Worker\nWorker().run('chores:work', {{'path': {str(pid)!r}}})\n"
     )
     root = Path(__file__).parents[2]
-    process = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(root)})
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(temporary)}
+    process = subprocess.Popen([sys.executable, str(script)], env=environment)
     try:
         assert wait_until(lambda: pid.exists() and pid.read_text() != "", 60)
     finally:
         process.kill()
         process.wait()
     assert wait_until(lambda: not alive(int(pid.read_text())))
+    assert [path.name.startswith("a3gnn-work-") for path in temporary.iterdir()] == [True]
+    sweep(temporary)  # as the next worker does
+    assert not list(temporary.iterdir())

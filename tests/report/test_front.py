@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
@@ -70,6 +71,53 @@ def test_csv_holds_every_row(front: Front) -> None:
     assert second["labels"] == "chosen throughput"
 
 
+@pytest.fixture
+def broken(make_metrics: Callable[..., Metrics]) -> Front:
+    """Three rows that break the memory limit, the accuracy limit, and both."""
+    measured = [
+        (TrainConfig(), make_metrics(throughput=1.0, host=400 * MiB, accuracy=0.90), None),
+        (TrainConfig(batch_size=512), make_metrics(throughput=2.0, host=612 * MiB, accuracy=0.90), None),
+        (TrainConfig(batch_size=256), make_metrics(throughput=3.0, host=400 * MiB, accuracy=0.872), None),
+        (TrainConfig(batch_size=128), make_metrics(throughput=4.0, host=700 * MiB, accuracy=0.80), None),
+    ]
+    return Front.of(measured, Limits(host_bytes=600 * MiB, least_accuracy=0.88), has_device=False)
+
+
+def test_each_row_says_which_limits_it_breaks_and_by_how_much(broken: Front, tmp_path: Path) -> None:
+    said = {row.config.batch_size: row.describe_broken() for row in broken.rows}
+    assert said == {
+        1024: "",
+        512: "host memory +12.0 MiB",
+        256: "accuracy -0.8 points",
+        128: "host memory +100 MiB, accuracy -8 points",
+    }
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(front_table(broken, everything=True))
+    shown = console.export_text()
+    assert all(text in shown for text in said.values())
+    assert next(csv.DictReader(io.StringIO(broken.csv())))["broken"] == said[128]
+    (tmp_path / "front.json").write_text(json.dumps(broken.to_dict()), encoding="utf-8")
+    assert Front.read(tmp_path) == broken
+
+
+def test_a_front_from_before_broken_limits_were_kept_is_read(broken: Front, tmp_path: Path) -> None:
+    fields = broken.to_dict()
+    for row in fields["rows"]:
+        del row["broken"]
+    (tmp_path / "front.json").write_text(json.dumps(fields), encoding="utf-8")
+    assert [row.describe_broken() for row in Front.read(tmp_path).rows] == ["over a limit"] * 3 + [""]
+
+
+def test_the_figure_says_which_limits_are_broken(broken: Front) -> None:
+    pytest.importorskip("matplotlib")
+    from a3gnn.report.figure import front_figure
+
+    legend = front_figure(broken).axes[0].get_legend_handles_labels()[1]
+    assert "breaks a limit: host memory by up to 12.0 MiB (1)" in legend
+    assert "breaks a limit: accuracy by up to 0.8 points (1)" in legend
+    assert "breaks a limit: host memory by up to 100 MiB, accuracy by up to 8 points (1)" in legend
+
+
 def test_the_table_shows_the_front_and_the_named(front: Front) -> None:
     assert front_table(front).row_count == 3
     assert front_table(front, everything=True).row_count == 5
@@ -108,6 +156,8 @@ def test_the_figure_shows_every_row_and_the_limit(front: Front, tmp_path: Path) 
     axes = front_figure(front).axes[0]
     drawn = sum(len(c.get_offsets()) for c in axes.collections if c.get_label() not in ("chosen", "default"))
     assert drawn == 5
-    assert {"memory limit", "chosen", "default"} <= set(axes.get_legend_handles_labels()[1])
+    legend = set(axes.get_legend_handles_labels()[1])
+    assert {"memory limit", "chosen", "default"} <= legend
+    assert "breaks a limit: host memory by up to 200 MiB (1)" in legend
     save_front_figure(front, tmp_path / "front.png", "a graph")
     assert (tmp_path / "front.png").stat().st_size > 10_000

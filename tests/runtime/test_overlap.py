@@ -72,3 +72,14 @@ def test_an_interrupt_of_the_caller_ends_the_threads() -> None:
         for i in ordered_map(lambda i: i, range(1000), 4):
             if i == 3:
                 raise KeyboardInterrupt
+
+
+def test_items_that_are_not_to_run_ahead_begin_when_they_are_asked_for() -> None:
+    begun, ahead = [], True
+    results = ordered_map(lambda i: begun.append(i) or i, range(20), 3, lambda: ahead)
+    assert next(results) == 0
+    ahead = False
+    assert [next(results) for _ in range(5)] == [1, 2, 3, 4, 5]
+    assert begun == [0, 1, 2, 3, 4, 5]
+    ahead = True
+    assert list(results) == list(range(6, 20))

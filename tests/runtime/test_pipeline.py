@@ -116,7 +116,7 @@ def test_batches_are_the_same_whether_workers_take_turns(turns: bool, small_grap
         with Pipeline(small_graph, config, FANOUTS, seed=7) as pipeline:
             pipeline._turns.together = turns
             assert [content(batch) for batch in pipeline.epoch(1)] == expected
-            # Left early, twice at once: nobody waits for cores that nobody leaves.
+            # Left early, twice at once: nobody waits for the other.
             one, other = pipeline.epoch(0), pipeline.epoch(0)
             assert content(next(one)) == content(next(other))
 

@@ -27,7 +27,7 @@ def test_repeated_edges_are_one() -> None:
 
 @pytest.mark.parametrize("other", [HeteroData(), (1, 2), None])
 def test_other_kinds_of_data_are_refused(other: object) -> None:
-    with pytest.raises(UsageError, match="data must be an a3gnn Graph or a PyG Data"):
+    with pytest.raises(UsageError, match="data must be a path or spec, an a3gnn Graph or a PyG Data"):
         Loader(other, [4])
 
 
@@ -38,7 +38,10 @@ def test_other_kinds_of_data_are_refused(other: object) -> None:
         ({"edge_index": None}, "lacks edge_index"),
         ({"edge_attr": torch.zeros(3, 1)}, "edge_attr belongs to edges"),
         ({"x": torch.eye(3).to_sparse()}, "x must be a dense tensor"),
-        ({"x": torch.eye(3).double()}, "x must be float32 or float16"),
+        ({"x": torch.eye(3).double()}, r"x must be float32 or float16, got float64; data\.x = data\.x\.float\(\)"),
+        ({"x": torch.eye(3).bfloat16()}, r"x must be float32 or float16, got bfloat16; data\.x = data\.x\.float\(\)"),
+        ({"x": torch.eye(3).long()}, r"x must be float32 or float16, got int64; data\.x = data\.x\.float\(\)"),
+        ({"x": torch.eye(3).bool()}, r"x must be float32 or float16, got bool; data\.x = data\.x\.float\(\)"),
         ({"edge_index": torch.tensor([[0, 1, 2], [1, 2, 3]])}, "edge_index must be in"),
     ],
 )

@@ -192,6 +192,10 @@ def test_seeds_out_of_range_are_refused(seeds: list[int], message: str) -> None:
     [
         ({"fanouts": ()}, "fanouts must be positive"),
         ({"fanouts": (0,)}, "fanouts must be positive"),
+        ({"fanouts": (2.7,)}, r"fanouts must be positive integers .*got \(2.7,\)"),
+        ({"fanouts": (True,)}, r"fanouts must be positive integers .*got \(True,\)"),
+        ({"seed": -1}, r"seed must be an integer in \[0, 2\*\*64\), got -1"),
+        ({"seed": "a"}, r"seed must be an integer in .*got 'a'"),
         ({"bias_rate": 0.5}, "bias_rate must be finite and >= 1, got 0.5"),
         ({"method": "two_buckets"}, "did you mean 'two_bucket'"),
         ({"bias_rate": 2.0, "cached": np.ones(3, dtype=bool)}, "one bool a node"),

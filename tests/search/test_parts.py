@@ -27,6 +27,11 @@ def test_equal_rows_share_a_rank() -> None:
     np.testing.assert_array_equal(ranks(np.ones((3, 2)), np.zeros(3)), [0, 0, 0])
 
 
+def test_equal_violations_compare_by_costs() -> None:
+    costs = np.array([[2, 2], [1, 1], [0, 0]], dtype=np.float64)
+    np.testing.assert_array_equal(ranks(costs, np.array([0.5, 0.5, 0.7])), [1, 0, 2])
+
+
 def test_crowding_by_hand() -> None:
     costs = np.array([[0, 4], [1, 2], [4, 0], [7, 7]], dtype=np.float64)
     distance = crowding(costs, np.array([0, 0, 0, 1]))
@@ -62,12 +67,23 @@ def test_the_archive_is_the_front_of_all_it_was_given(problem: Problem) -> None:
 
 
 def test_the_archive_forgets_expansion_with_the_row() -> None:
-    archive = Archive(1)
+    archive = Archive(1, num_objectives=2)
     archive.take(np.array([[0], [1]]), np.array([[0.0, 1.0], [1.0, 0.0]]), np.zeros(2))
     archive.expanded[:] = [True, False]
     assert archive.take(np.array([[2]]), np.array([[0.5, -1.0]]), np.zeros(1)) == 1
     assert dict(zip(archive.rows[:, 0].tolist(), archive.expanded.tolist(), strict=True)) == {0: True, 2: False}
     assert archive.take(np.array([[3]]), np.array([[-1.0, -1.0]]), np.array([0.1])) == 0
+
+
+def test_until_anything_is_feasible_the_archive_holds_what_violates_least() -> None:
+    archive = Archive(1, num_objectives=2)
+    rows, costs = np.array([[0], [1], [2], [3]]), np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0], [-9.0, -9.0]])
+    assert archive.take(rows, costs, np.array([0.2, 0.2, 0.2, 0.3])) == 2
+    assert archive.rows[:, 0].tolist() == [0, 1]
+    assert archive.take(np.array([[4]]), np.array([[5.0, 5.0]]), np.array([0.1])) == 1
+    assert archive.rows[:, 0].tolist() == [4]
+    assert archive.take(np.array([[5]]), np.array([[9.0, 9.0]]), np.zeros(1)) == 1
+    assert archive.rows[:, 0].tolist() == [5]
 
 
 def test_the_finisher_asks_for_all_neighbours_of_the_front(small: Problem) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from a3gnn.errors import UsageError
+from a3gnn.measurement import METRICS
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import ENUMERABLE, Problem
@@ -103,3 +104,18 @@ def test_endless_spaces_have_no_ratio_and_no_exhaustive_search(endless: Problem)
 def test_a_budget_of_nothing_is_refused(problem: Problem) -> None:
     with pytest.raises(UsageError, match=">= 1, got 0"):
         run_search("random", problem, evaluations=0, seed=0)
+
+
+def test_where_nothing_is_feasible_equal_violations_come_by_score(impossible: Problem) -> None:
+    flat = dataclasses.replace(impossible, predict=lambda rows: _same_memory(impossible.predict(rows)))
+    result = run_search("random", flat, evaluations=60, seed=0)
+    assert not result.feasible
+    assert len(np.unique(result.violation)) == 1
+    assert (np.diff(flat.score(result.prediction)) <= 0).all()
+    assert flat.score(result.prediction)[0] > flat.score(result.prediction)[-1]
+
+
+def _same_memory(prediction: Prediction) -> Prediction:
+    high = prediction.high.copy()
+    high[:, METRICS.index("peak_host_bytes")] = 2**30
+    return dataclasses.replace(prediction, high=high)

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.measurement import METRICS, Failure, FailureKind
+from a3gnn.measurement import METRICS, Failure, FailureKind, Measurement
 from a3gnn.space import SearchSpace
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -152,6 +152,15 @@ def test_failures_teach_no_number(corpus, unseen):
     with_failure, without = Surrogate().fit([*small, failed]), Surrogate().fit(small)
     np.testing.assert_array_equal(predict(with_failure, unseen).mean, predict(without, unseen).mean)
     assert with_failure.num_rows_ == 30
+
+
+def test_copies_count_once_and_repetitions_all(corpus, unseen):
+    small = corpus[:30]
+    again = [Measurement.from_dict(row.to_dict()) for row in small]
+    once, twice = Surrogate().fit(small), Surrogate().fit([*small, *again])
+    assert twice.num_rows_ == 30
+    np.testing.assert_array_equal(predict(twice, unseen).high, predict(once, unseen).high)
+    assert Surrogate().fit([*small, dataclasses.replace(small[3], id="repeated")]).num_rows_ == 31
 
 
 def test_the_same_seed_gives_the_same_surrogate(corpus, unseen):

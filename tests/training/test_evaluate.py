@@ -92,6 +92,32 @@ def test_accuracies_leave_out_unlabelled_nodes(tiny_graph, tmp_path):
     assert model.training
 
 
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat"])
+def test_an_evaluation_can_be_ended_before_any_chunk_and_done_again(model, tiny_graph, tmp_path):
+    """Also before those in which it finds out which nodes a layer needs, and their degrees."""
+    task = Task(model=model, hidden_channels=16, heads=2)
+    net = build_model(task, tiny_graph.num_features, tiny_graph.num_classes).train()
+    left = [10**9]
+
+    def countdown() -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    options = {"scratch": Scratch(tmp_path), "chunk_bytes": 20_000, "on_chunk": countdown}
+    evaluator = Evaluator(tiny_graph, 2, **options)
+    expected = Evaluator(tiny_graph, 2, scratch=Scratch(tmp_path)).evaluate(net)
+    for stop in (1, 3, 10):
+        left[0] = stop
+        with pytest.raises(KeyboardInterrupt):
+            evaluator.evaluate(net)
+        assert net.training
+        left[0] = 2
+        with pytest.raises(KeyboardInterrupt):
+            Evaluator(tiny_graph, 2, **options)
+    assert evaluator.evaluate(net) == expected
+
+
 def test_no_labelled_test_node_is_refused(tiny_graph, tmp_path):
     labels = tiny_graph.labels.copy()
     labels[tiny_graph.test_ids] = -1

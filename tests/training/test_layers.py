@@ -8,7 +8,7 @@ from torch_geometric.nn.models import GAT, GCN, GIN, MLP, GraphSAGE
 
 from a3gnn.config import Task
 from a3gnn.training.layers.block import Block
-from a3gnn.training.layers.gat import GATLayer
+from a3gnn.training.layers.gat import GATLayer, by_head_matrix
 from a3gnn.training.layers.gcn import GCNLayer
 from a3gnn.training.layers.gin import GINLayer
 from a3gnn.training.layers.layer import Layer
@@ -74,6 +74,41 @@ def test_outputs_and_gradients_equal_pyg(model, num_src, widths, device, make_bl
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("num_src", [8, 30], ids=["full", "bipartite"])
+def test_gin_in_training_equals_pyg_and_so_do_its_running_statistics(num_src, make_block):
+    layer, conv = (module.train() for module in make_pair("gin", 10, 4))
+    parameters = [name for name, _ in layer.named_parameters()]
+    for seed in range(3):
+        block = make_block(8, num_src, seed=seed)
+        x = torch.randn(num_src, 10, generator=torch.Generator().manual_seed(seed), requires_grad=True)
+        ours, theirs = layer(block, x), conv((x, x[:8]), edges_of(block))
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+        cotangent = torch.randn_like(ours)
+        ours_by = torch.autograd.grad(ours, [x, *layer.parameters()], cotangent)
+        theirs_by = torch.autograd.grad(theirs, [x, *(conv.get_parameter(name) for name in parameters)], cotangent)
+        for one, other in zip(ours_by, theirs_by, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    assert layer.state_dict().keys() == conv.state_dict().keys()
+    assert layer.nn.norms[0].module.num_batches_tracked == 3
+    for name, value in layer.state_dict().items():
+        torch.testing.assert_close(value, conv.state_dict()[name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_single_row_of_gin_is_normalised_with_the_running_statistics_and_leaves_them(make_block):
+    layer, conv = (module.train() for module in make_pair("gin", 10, 4))
+    with torch.no_grad():
+        layer(make_block(8, 30), torch.randn(30, 10))
+    conv.load_state_dict(layer.state_dict())
+    indptr, indices = (torch.tensor(ids, dtype=torch.int32) for ids in ([0, 3], [1, 2, 4]))
+    block, x = Block(indptr, indices, 5, slice(0, 1)), torch.randn(5, 10)
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    out = layer(block, x)
+    torch.testing.assert_close(out, conv.eval()((x, x[:1]), edges_of(block)), rtol=1e-4, atol=1e-5)
+    out.sum().backward()
+    assert all(weight.grad is not None for weight in layer.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+
+
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 def test_both_orders_agree(model, make_block):
     block = make_block(8, 30)
@@ -129,3 +164,15 @@ def test_the_seed_alone_decides_the_weights():
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["convs.0.lin_r.weight"], other["convs.0.lin_r.weight"])
+
+
+@pytest.mark.parametrize(
+    ("num_src", "heads", "dtype"),
+    [(2**30, 1, torch.int32), (2**28, 7, torch.int32), (2**28, 8, torch.int64), (2**31 - 1, 8, torch.int64)],
+)
+def test_places_by_node_and_head_hold_graphs_of_many_nodes(num_src: int, heads: int, dtype: torch.dtype) -> None:
+    indptr, indices = torch.tensor([0, 2, 3], dtype=torch.int32), torch.tensor([0, num_src - 1, 5], dtype=torch.int32)
+    starts, columns = by_head_matrix(indptr, indices, heads, num_src)
+    assert starts.dtype == columns.dtype == dtype
+    assert starts.tolist() == [h * 3 + at for h in range(heads) for at in (0, 2)] + [3 * heads]
+    assert columns.tolist() == [source * heads + h for h in range(heads) for source in (0, num_src - 1, 5)]

@@ -13,6 +13,8 @@ from torch_geometric.nn.models import GraphSAGE
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
 from a3gnn.training.checkpoint import save
+from a3gnn.training.inference import Inference
+from a3gnn.training.request import TrainRequest
 from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
@@ -100,6 +102,28 @@ def test_ctrl_c_keeps_every_mini_batch(after, whole_run, small_folder_graph, tas
     train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
     assert len(trained) == len(set(trained))
     assert_same_run(out, whole_run)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn"])
+def test_ctrl_c_in_an_evaluation_stops_it_at_the_next_chunk(model, small_folder_graph, task, tmp_path, monkeypatch):
+    task = dataclasses.replace(task, model=model)
+    train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "whole")
+    chunks, chunk = [], Inference._block
+
+    def interrupt_the_third(self, *arguments):
+        chunks.append(len(arguments[2]))
+        if len(chunks) == 3:  # the hidden layer's, in the second epoch
+            os.kill(os.getpid(), signal.SIGINT)
+        return chunk(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Inference, "_block", interrupt_the_third)
+        with pytest.raises(KeyboardInterrupt, match=r"is saved after 1 epochs and .* --resume goes on from there"):
+            train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "cut")
+    assert len(chunks) == 3
+    assert len(lines(tmp_path / "cut")) == 1
+    train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "cut", resume=True)
+    assert_same_run(tmp_path / "cut", tmp_path / "whole")
 
 
 def test_a_run_killed_without_warning_goes_on_from_its_checkpoint(whole_run, small_folder_graph, task, tmp_path):
@@ -196,8 +220,27 @@ def test_another_graph_or_machine_is_said_and_runs(write_tuned, tiny_graph, tmp_
     assert "tuned on another machine (Another CPU, 64 cores" in said[1]
 
 
+@pytest.mark.parametrize(
+    ("tuned", "here", "said"),
+    [
+        ("PASSIVE", None, "measured with OMP_WAIT_POLICY=PASSIVE, this process has no OMP_WAIT_POLICY"),
+        ("PASSIVE", "active", "measured with OMP_WAIT_POLICY=PASSIVE, this process has OMP_WAIT_POLICY=ACTIVE"),
+        ("", "PASSIVE", "measured with no OMP_WAIT_POLICY (OpenMP's own), this process has OMP_WAIT_POLICY=PASSIVE"),
+        ("PASSIVE", "passive", None),
+        ("", None, None),
+        (None, "ACTIVE", None),
+    ],
+)
+def test_another_wait_policy_than_the_tunes_is_said(tuned, here, said, write_tuned, tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if here is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", here)
+    lines: list[str] = []
+    TrainRequest.of(write_tuned(wait_policy=tuned), None, None, lines.append)
+    assert len(lines) == (said is not None)
+    assert said is None or said in lines[0]
+
+
 def test_a_dataset_must_come_from_somewhere():
     with pytest.raises(UsageError, match="needs a dataset"):
         train(CONFIG)
-    with pytest.raises(UsageError, match="epochs must be >= 1, got 0"):
-        train(CONFIG, epochs=0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from itertools import islice
 
 import numpy as np
@@ -51,6 +52,26 @@ def test_sparse_features_learn(model, sparse_graph, tmp_path):
         losses = [np.mean([step.loss for step in trainer.steps(epoch)]) for epoch in range(10)]
         assert trainer.evaluate().test > majority(sparse_graph)
     assert losses[-1] < losses[0] * 0.8
+
+
+@pytest.mark.parametrize("partitioner", [None, "random", "blocks"])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_mini_batch_may_hold_one_seed_that_has_no_neighbour(model, partitioner, tiny_graph, tmp_path):
+    lonely = np.repeat(np.arange(tiny_graph.num_nodes), np.diff(tiny_graph.indptr)) != tiny_graph.train_ids[0]
+    edges = np.concatenate([[0], np.cumsum(lonely)])[tiny_graph.indptr]
+    graph = dataclasses.replace(
+        tiny_graph, indptr=edges, indices=tiny_graph.indices[lonely], train_ids=tiny_graph.train_ids[:5]
+    )
+    task = Task(model=model, hidden_channels=8, fanouts=(3, 2), heads=2)
+    # Two mini-batches of four seeds and one, or eight parts of which some hold one seed and some none.
+    config = (
+        TrainConfig(batch_size=4) if partitioner is None else TrainConfig(num_partitions=8, partitioner=partitioner)
+    )
+    with Trainer(graph.on_disk(tmp_path), config, task, scratch=tmp_path) as trainer:
+        sizes = [step.seeds for epoch in range(4) for step in trainer.steps(epoch)]
+        assert min(sizes) == 1
+        assert sum(sizes) == 4 * 5
+        trainer.evaluate()
 
 
 def test_steps_say_what_was_done(small_folder_graph, task, tmp_path):

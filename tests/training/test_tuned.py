@@ -28,6 +28,15 @@ def test_the_file_has_the_keys_that_people_rely_on(write_tuned):
     assert fields["default"] is None
 
 
+def test_a_file_from_before_the_wait_policy_was_recorded_is_read(write_tuned):
+    path = write_tuned(wait_policy="PASSIVE")
+    assert TunedConfig.read(path).wait_policy == "PASSIVE"
+    fields = json.loads(path.read_text())
+    del fields["wait_policy"]
+    path.write_text(json.dumps(fields))
+    assert TunedConfig.read(path).wait_policy is None
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -90,3 +90,19 @@ def test_the_default_is_eligible_however_small_the_graph(findings, make_probe, m
     findings.probes.append(make_probe(TrainConfig(), make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)))
     assert findings.best() is not None
     assert findings.best()[0] is findings.default
+
+
+@pytest.mark.parametrize(
+    ("knob", "value"), [("num_workers", 4), ("bias_rate", 4.0), ("partitioner", "blocks"), ("cache_policy", "fifo")]
+)
+def test_what_was_measured_is_seen_and_may_be_chosen_though_an_idle_knob_is_fixed(
+    findings, make_probe, make_metrics, knob: str, value: object
+) -> None:
+    findings.space = findings.space.fix(knob, value)
+    for number, row in enumerate(findings.space.sample(30, seed=0)):
+        metrics = make_metrics(throughput=1.0 + number, host=300 * MiB, accuracy=0.7)
+        findings.probes.append(make_probe(findings.space.decode(row), metrics))
+        assert row.tobytes() in findings.seen()
+        assert findings.eligible()[-1] == (findings.probes[-1], metrics)
+    findings.probes.append(make_probe(TrainConfig(), make_metrics(throughput=99.0, host=300 * MiB, accuracy=0.7)))
+    assert findings.best()[0] is findings.default

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,8 +64,8 @@ def test_fixed_knobs_and_ranges_shape_the_space(make_request, hardware, tiny_gra
     [
         ({"max_accuracy_drop": -1.0}, ">= 0 points"),
         ({"max_accuracy_drop": float("nan")}, ">= 0 points"),
-        ({"budget": 0}, "positive duration or number of probes"),
-        ({"budget": float("inf")}, "positive duration"),
+        ({"budget": 0}, "positive, a duration such as 10min or a number of trials"),
+        ({"budget": float("inf")}, "positive, a duration"),
         ({"accuracy_epochs": 0}, ">= 1"),
         ({"seed": -1}, ">= 0"),
     ],
@@ -94,19 +95,65 @@ def test_a_request_is_json(make_request) -> None:
     assert json.loads(json.dumps(make_request().to_dict()))["task"]["model"] == "sage"
 
 
-def test_a_budget_of_probes() -> None:
+def test_a_request_is_read_as_it_was_written(make_request) -> None:
+    request = make_request(fixed=(("batch_size", "512"),), ranges=(("cache_bytes", 0, 5000),), budget=60.0)
+    assert request.fixed == (("batch_size", 512),)
+    again = TuneRequest.from_dict(json.loads(json.dumps(request.to_dict())))
+    assert again == request
+    assert isinstance(again.budget, float)
+
+
+def test_resume_takes_a_folder_whose_fixed_knobs_were_kept_as_text(make_request, tmp_path: Path) -> None:
+    request = make_request(fixed=(("batch_size", 512),))
+    open_folder(tmp_path / "run", request, resume=False)
+    path = tmp_path / "run" / "request.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"fixed": [["batch_size", "512"]]}))
+    open_folder(tmp_path / "run", request, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "graph", "engine", "words"),
+    [
+        ({"sampling_device": "cuda"}, "tiny_graph", "ppo", "needs a CUDA GPU, and this machine has none"),
+        ({"cache_policy": "fifo"}, "sparse_graph", "ppo", "needs dense features"),
+        ({"num_partitions": 301}, "tiny_graph", "ppo", "num_partitions must be at most 300"),
+        ({"num_workers": 1}, "endless", "exhaustive", "too large to enumerate"),
+    ],
+)
+def test_what_can_not_run_is_refused(
+    make_request, hardware, request: pytest.FixtureRequest, fixed: dict, graph: str, engine: str, words: str
+) -> None:
+    ranges = (("batch_size", 2, 4096), ("cache_bytes", 0, 10**9)) if graph == "endless" else ()
+    found = request.getfixturevalue("tiny_graph" if graph == "endless" else graph)
+    big = dataclasses.replace(hardware, num_cores=64, device="a GPU", num_devices=1)
+    asked = make_request(fixed=tuple(fixed.items()), ranges=ranges, engine=engine)
+    with pytest.raises(UsageError, match=words):
+        asked.space(found.characteristics(), big if graph == "endless" else hardware)
+
+
+def test_a_budget_of_trials() -> None:
     budget = Budget(2)
     assert budget.affords(10_000)
     budget.record(1.0)
-    assert (budget.affords(), budget.describe()) == (True, "1 probe left")
+    assert (budget.affords(), budget.describe()) == (True, "1 trial left")
     budget.record(1.0)
     assert not budget.affords()
+    assert budget.describe_end() == "the budget is spent"
 
 
 def test_a_budget_of_seconds_keeps_room_for_the_verification() -> None:
     budget = Budget(100.0, spent_s=0.0)
     assert budget.affords(90)
-    budget.learn(40.0)
+    budget.record(40.0, counts=False)
+    assert budget.trials == 0
     assert budget.affords()
     assert not budget.affords(90)
-    assert not Budget(100.0, spent_s=99.99, probes=3).affords(1.0)
+    assert budget.describe_end(90).endswith(
+        "another trial with the verification of the choice is expected to take 2 min 10 s"
+    )
+    assert not Budget(100.0, spent_s=99.99).affords(1.0)
+
+
+def test_the_clock_of_a_budget_starts_where_it_is_told() -> None:
+    assert Budget(100.0, started=time.monotonic() - 30, spent_s=50.0).left_s <= 20
+    assert Budget(100.0, started=time.monotonic() - 30, spent_s=80.0).describe_end() == "the budget is spent"

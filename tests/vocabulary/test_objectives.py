@@ -45,3 +45,21 @@ def test_a_wrong_priority_names_the_choices(text: str) -> None:
 def test_limits_must_be_positive() -> None:
     with pytest.raises(UsageError, match="must be positive"):
         Limits(host_bytes=0)
+
+
+def test_a_broken_limit_says_which_and_by_how_much(make_metrics) -> None:
+    limits = Limits(host_bytes=300 * 2**20, least_accuracy=0.72)
+    assert limits.broken_by(make_metrics(1.0, 300 * 2**20, 0.72)) == ()
+    both = limits.broken_by(make_metrics(1.0, 312 * 2**20, 0.712))
+    assert [breach.describe() for breach in both] == [
+        "host memory 12.0 MiB over the limit of 300 MiB",
+        "accuracy 0.8 points under the least allowed, 72.00%",
+    ]
+    assert [breach.excess for breach in both] == pytest.approx([0.04, 0.008])
+
+
+@pytest.mark.parametrize("text", ["troughput", 3, None])
+def test_a_priority_that_is_no_text_or_nearly_one(text: object) -> None:
+    with pytest.raises(UsageError, match="--priority must be one of") as caught:
+        Priority.parse(text)
+    assert ("did you mean 'throughput'" in str(caught.value)) == (text == "troughput")

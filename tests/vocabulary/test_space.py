@@ -3,10 +3,13 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from a3gnn.config import RESOURCES, TrainConfig
+from a3gnn.config import CACHE_POLICIES, PARTITIONERS, RESOURCES, TrainConfig
 from a3gnn.errors import ConfigError, UsageError
-from a3gnn.space import KNOBS, Knob, SearchSpace
+from a3gnn.knobs import KNOBS, Knob
+from a3gnn.space import SearchSpace
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def test_fix_and_restrict(space: SearchSpace) -> None:
         space.restrict("batch_size", 10, 5)
     with pytest.raises(ConfigError, match="has no range"):
         space.restrict("parallel_mode", "a", "b")
-    with pytest.raises(ConfigError, match="must be a number"):
+    with pytest.raises(ConfigError, match="must be a whole number"):
         space.fix("batch_size", "many")
     with pytest.raises(ConfigError, match="parallel_mode must be one of"):
         space.fix("parallel_mode", "mode7")
@@ -91,3 +94,81 @@ def test_round_trip_through_json(space: SearchSpace) -> None:
 def test_a_knob_without_values_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least one"):
         SearchSpace((Knob("batch_size", (), "log2"),))
+
+
+_EVERYTHING = {
+    "cache_bytes": (0, 1000, 5000),
+    "cache_policy": CACHE_POLICIES,
+    "partitioner": PARTITIONERS,
+    "resources": RESOURCES,
+}
+
+
+@st.composite
+def spaces(draw: st.DrawFn) -> SearchSpace:
+    """Any part of the table: knobs that are fixed, cut, or whole, in any order; some partitions that can't be made."""
+    knobs = {
+        k.name: draw(st.lists(st.sampled_from(_EVERYTHING.get(k.name, k.values)), min_size=1, unique=True))
+        for k in KNOBS
+    }
+    unmade = draw(st.lists(st.tuples(st.sampled_from(PARTITIONERS), st.sampled_from((2, 4, 8))), max_size=2))
+    return dataclasses.replace(SearchSpace.from_dict(knobs), unmade_parts=tuple(unmade))
+
+
+@given(space=spaces(), data=st.data())
+def test_idle_knobs_never_matter_whatever_is_fixed(space: SearchSpace, data: st.DataObject) -> None:
+    row = np.array([data.draw(st.integers(0, size - 1)) for size in space.nvec])
+    canonical = space.canonical(row[None])[0]
+    assert space.canonical(canonical[None])[0].tolist() == canonical.tolist()
+    assert space.encode(space.decode(canonical).canonical()).tolist() == canonical.tolist()
+    if not space.unmade_parts:
+        assert space.encode(space.decode(row).canonical()).tolist() == canonical.tolist()
+        assert space.decode(canonical).canonical() == space.decode(row).canonical()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "config"),
+    [
+        ("num_workers", 4, TrainConfig(parallel_mode="sequential")),
+        ("resources", "auto", TrainConfig(parallel_mode="sequential")),
+        ("bias_rate", 4.0, TrainConfig(cache_bytes=0)),
+        ("bias_rate", 4.0, TrainConfig(cache_bytes=1000, cache_policy="fifo")),
+        ("cache_policy", "fifo", TrainConfig(cache_bytes=0)),
+        ("partitioner", "blocks", TrainConfig(num_partitions=1)),
+    ],
+)
+def test_a_fixed_knob_hides_nothing_where_it_is_idle(
+    space: SearchSpace, name: str, value: object, config: TrainConfig
+) -> None:
+    fixed = space.fix(name, value)
+    assert fixed.decode(fixed.encode(config.canonical())).canonical() == config.canonical()
+
+
+@pytest.mark.parametrize("unmade", [(("metis", 2),), (("metis", 4),), (("metis", 8), ("blocks", 4))])
+def test_only_partitions_that_can_not_be_made_are_left_out(
+    space: SearchSpace, unmade: tuple[tuple[str, int], ...]
+) -> None:
+    space = space.fix("batch_size", 64).fix("feature_tier", "ram").fix("seed_order", "random").fix("bias_rate", 1)
+    left = dataclasses.replace(space, unmade_parts=unmade)
+    kept = {space.decode(row) for row in space.enumerate() if left.can_make(space.decode(row))}
+    assert {left.decode(row) for row in left.enumerate()} == kept
+    assert 0 < len(kept) < len(space.enumerate())
+    assert {left.decode(row) for row in left.sample(500, seed=0)} <= kept
+    for row in left.enumerate()[::50]:
+        assert {left.decode(near) for near in left.neighbours(row)} <= kept
+
+
+def test_where_no_partitioner_is_left_there_is_one_part(space: SearchSpace) -> None:
+    metis = space.fix("partitioner", "metis").without_parts("metis", 2)
+    assert set(metis.columns(metis.enumerate())["num_partitions"]) == {1}
+    stuck = metis.fix("num_partitions", 4)
+    assert not any(stuck.can_make(stuck.decode(row)) for row in stuck.enumerate())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("batch_size", 2.5), ("batch_size", True), ("batch_size", "64.5"), ("bias_rate", True), ("num_workers", None)],
+)
+def test_a_knob_takes_only_numbers_of_its_kind(space: SearchSpace, name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"{name} must be a (whole )?number, got {value!r}"):
+        space.fix(name, value)

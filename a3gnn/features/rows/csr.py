@@ -16,3 +16,8 @@ with warnings.catch_warnings():
 def csr(indptr: Tensor, indices: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
     """Returns a sparse CSR tensor over the given arrays, which are neither copied nor checked."""
     return torch.sparse_csr_tensor(indptr, indices, values, size, check_invariants=False)
+
+
+def dense_parts(tensor: Tensor) -> tuple[Tensor, ...]:
+    """Returns the dense tensors whose memory `tensor` is: itself, or a sparse CSR one's three parts."""
+    return (tensor.crow_indices(), tensor.col_indices(), tensor.values()) if tensor.is_sparse_csr else (tensor,)

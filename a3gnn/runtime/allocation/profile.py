@@ -119,7 +119,10 @@ def _sampling_seconds(stages: Stages, epoch: int, planned: Iterable[PlannedBatch
     batches = list(islice(cycle(planned), 2 * threads))
     started = Barrier(threads)
     with ThreadPoolExecutor(threads) as executor:
-        list(executor.map(lambda _: started.wait(), range(threads)))
+        try:
+            list(executor.map(lambda _: started.wait(), range(threads)))
+        finally:
+            started.abort()  # those who wait for a thread that never came would wait for ever
         begin = perf_counter()
         list(executor.map(partial(stages.sample, epoch), batches))
         return (perf_counter() - begin) / len(batches)

@@ -104,7 +104,7 @@ class GATLayer(Layer):
         attention = softmax(score, ptr=indptr.long())
         if dropout.threshold:
             attention = attention * dropout.factors(attention)
-        return _sum_by_head(indptr, indices, attention, by_head)
+        return _sumby_head_matrix(indptr, indices, attention, by_head)
 
     def _output(self, out: Tensor) -> Tensor:
         return (out.flatten(1) if self.concat else out.mean(dim=1)) + self.bias
@@ -124,20 +124,29 @@ def _with_self_loops(block: Block) -> tuple[Tensor, Tensor]:
     return wider, looped
 
 
-def _sum_by_head(indptr: Tensor, indices: Tensor, attention: Tensor, by_head: Tensor) -> Tensor:
+def _sumby_head_matrix(indptr: Tensor, indices: Tensor, attention: Tensor, by_head: Tensor) -> Tensor:
     """Returns the attention-weighted sums, float32, shape (num_dst, heads, width).
 
     One product with a block matrix whose row h * num_dst + i is destination i under head h: a message an edge and
     head is never stored.
     """
     num_src, heads, width = by_head.shape
-    num_dst, num_edges = indptr.numel() - 1, indices.numel()
-    head = torch.arange(heads, device=indices.device, dtype=indices.dtype).unsqueeze(1)
-    columns = (indices * heads + head).flatten()
-    starts = functional.pad((indptr[:-1] + head * num_edges).flatten(), (0, 1), value=heads * num_edges)
+    num_dst = indptr.numel() - 1
+    starts, columns = by_head_matrix(indptr, indices, heads, num_src)
     rows = by_head.reshape(num_src * heads, width)
     out: Tensor = _EdgeWeightedSum.apply(starts, columns, attention.t().flatten(), rows)  # type: ignore[no-untyped-call]
     return out.view(heads, num_dst, width).transpose(0, 1)
+
+
+def by_head_matrix(indptr: Tensor, indices: Tensor, heads: int, num_src: int) -> tuple[Tensor, Tensor]:
+    """Returns the block matrix's `indptr` and `indices`: int32 as the block's, or int64 where that is too narrow."""
+    num_edges = indices.numel()
+    if heads * max(num_src, num_edges) > torch.iinfo(indices.dtype).max:
+        indptr, indices = indptr.long(), indices.long()
+    head = torch.arange(heads, device=indices.device, dtype=indices.dtype).unsqueeze(1)
+    columns = (indices * heads + head).flatten()
+    starts = functional.pad((indptr[:-1] + head * num_edges).flatten(), (0, 1), value=heads * num_edges)
+    return starts, columns
 
 
 class _EdgeWeightedSum(torch.autograd.Function):

@@ -15,7 +15,9 @@ class GINLayer(Layer):
     """`MLP(sum of in-neighbours + (1 + eps) self)`, eps fixed at 0.
 
     The MLP normalises its hidden layer by batch, as PyG's `MLP` does by default: sums over tens of neighbours grow
-    from layer to layer, and without it training on such graphs never leaves chance.
+    from layer to layer, and without it training on such graphs never leaves chance. A single row has no variance: a
+    mini-batch of one seed is normalised with the running statistics and leaves them as they are, as PyG's `BatchNorm`
+    does with `allow_single_element`.
     """
 
     aggregator = "sum"
@@ -23,7 +25,8 @@ class GINLayer(Layer):
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels)
-        self.nn = MLP([in_channels, out_channels, out_channels], norm="batch_norm")
+        single = {"allow_single_element": True}
+        self.nn = MLP([in_channels, out_channels, out_channels], norm="batch_norm", norm_kwargs=single)
         self.register_buffer("eps", torch.zeros(1))
 
     def combine(self, inputs: Tensor) -> Tensor:

@@ -1,0 +1,59 @@
+"""A limit that a measured configuration breaks, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from a3gnn._fields import from_fields
+from a3gnn.units import format_size
+
+#: What people call each limit of `Limits`.
+LIMIT_NAMES = {"host_bytes": "host memory", "device_bytes": "device memory", "least_accuracy": "accuracy"}
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """One broken limit.
+
+    Attributes:
+        limit: The field of `Limits`: host_bytes, device_bytes or least_accuracy.
+        bound: What it allows: bytes at most, or the least accuracy in [0, 1].
+        found: What was measured, in the same unit.
+    """
+
+    limit: str
+    bound: float
+    found: float
+
+    @property
+    def name(self) -> str:
+        """What is limited: host memory, device memory or accuracy."""
+        return LIMIT_NAMES[self.limit]
+
+    @property
+    def excess(self) -> float:
+        """How far it is broken, as `Limits.violation` has it: memory as a share of the limit, accuracy as it is."""
+        return self.bound - self.found if self.limit == "least_accuracy" else self.found / self.bound - 1
+
+    def amount(self) -> str:
+        """Returns by how much for people: `12.0 MiB` or `0.8 points`."""
+        if self.limit == "least_accuracy":
+            return f"{(self.bound - self.found) * 100:.2g} points"
+        return format_size(self.found - self.bound)
+
+    def short(self) -> str:
+        """Returns it for a table: `host memory +12.0 MiB` or `accuracy -0.8 points`."""
+        return f"{self.name} {'-' if self.limit == 'least_accuracy' else '+'}{self.amount()}"
+
+    def describe(self) -> str:
+        """Returns it in words: `host memory 12.0 MiB over the limit of 300 MiB`."""
+        if self.limit == "least_accuracy":
+            return f"{self.name} {self.amount()} under the least allowed, {self.bound:.2%}"
+        return f"{self.name} {self.amount()} over the limit of {format_size(self.bound)}"
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the breach of `dataclasses.asdict`."""
+        return from_fields(cls, fields)

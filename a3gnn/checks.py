@@ -1,0 +1,84 @@
+"""What people give as arguments, checked: each error names the argument, what it must be, and what it got."""
+
+from __future__ import annotations
+
+import math
+import os
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from a3gnn.errors import UsageError
+from a3gnn.units import parse_size
+
+
+def whole_number(name: str, value: Any, least: int, remedy: str = "") -> int:
+    """Returns `value`, an integer of Python's or numpy's, if it is at least `least`.
+
+    Raises:
+        UsageError: It is something else, or less.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise UsageError(f"{name} must be an integer >= {least}, got {value!r}{remedy and f'; {remedy}'}")
+    return int(value)
+
+
+def real_number(name: str, value: Any, unit: str) -> float:
+    """Returns `value`, a finite number >= 0 in `unit`s.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+        raise UsageError(f"{name} must be >= 0 {unit}, got {value!r}")
+    return float(value)
+
+
+def positive_number(name: str, value: Any, what: str) -> float | int:
+    """Returns `value` as an int if it is a whole number, else as a float.
+
+    Raises:
+        UsageError: It is no number, or not positive and finite.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+        raise UsageError(f"{name} must be positive, {what}; got {value!r}")
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Returns `value`, a bool of Python's or numpy's.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise UsageError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def size_or_none(name: str, value: Any) -> int | None:
+    """Returns bytes, given as an integer or as text such as 4GiB; None stays None.
+
+    Raises:
+        UsageError: It is something else, or not positive.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        try:
+            return parse_size(value)
+        except UsageError as error:
+            raise UsageError(f"{name}: {error}") from error
+    return whole_number(name, value, 1, "bytes, or text such as 4GiB; None sets no limit")
+
+
+def path_or_none(name: str, value: Any) -> str | os.PathLike[str] | None:
+    """Returns `value`, a path; None stays None.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise UsageError(f"{name} must be a path, got {value!r}")
+    return value

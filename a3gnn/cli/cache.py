@@ -1,0 +1,92 @@
+"""`a3gnn cache`: what the cache folder holds, and how to empty it."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from a3gnn.cli.options import DURATION
+from a3gnn.errors import A3GNNError
+from a3gnn.units import count, format_size
+
+if TYPE_CHECKING:
+    from a3gnn.graphs.cache_content import Entry
+
+_EPILOG = "The folder is $A3GNN_CACHE, else a3gnn in $XDG_CACHE_HOME or ~/.cache."
+
+
+@click.group(epilog=_EPILOG)
+def cache() -> None:
+    """Show or empty the folder where a3gnn keeps copies of graphs and what it measured of machines."""
+
+
+@cache.command(epilog=_EPILOG)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def info(as_json: bool) -> None:
+    """Print what the cache folder holds: graphs, downloads, probes of machines, and what killed processes left."""
+    from a3gnn.graphs.cache import cache_root
+    from a3gnn.graphs.cache_content import entries
+
+    root, found = cache_root(), entries(cache_root())
+    total = sum(entry.num_bytes for entry in found)
+    if as_json:
+        content = {"folder": str(root), "total_bytes": total, "entries": [entry.to_dict() for entry in found]}
+        click.echo(json.dumps(content))
+        return
+    click.echo(f"{root}: {format_size(total)} in {_counted(found)}")
+    for entry in found:
+        click.echo(f"{_line(entry)}{f'  ({entry.keep})' if entry.keep else ''}")
+
+
+@cache.command(epilog=_EPILOG)
+@click.option("--older-than", type=DURATION, help="Only what was not used for that long, such as 30d.")
+@click.option("--downloads", is_flag=True, help="Data sets that PyG and OGB downloaded, too.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def clean(older_than: float | None, downloads: bool, dry_run: bool, as_json: bool) -> None:
+    """Remove what a3gnn put into the cache folder; what is removed is made anew when it is needed.
+
+    Graphs that a process has open are kept, as is everything that a3gnn did not make. Downloads may hold files that
+    were put there by hand, so they go only with --downloads.
+    """
+    from a3gnn.graphs.cache import cache_root
+    from a3gnn.graphs.cache_content import entries, to_remove
+
+    found = entries(cache_root())
+    chosen = to_remove(found, None if older_than is None else time.time() - older_than, downloads=downloads)
+    removed, failed = ([], []) if dry_run else _remove(chosen)
+    gone = chosen if dry_run else removed
+    freed = sum(entry.num_bytes for entry in gone)
+    if as_json:
+        click.echo(json.dumps({"removed": [e.to_dict() for e in gone], "freed_bytes": freed, "dry_run": dry_run}))
+    else:
+        for entry in gone:
+            click.echo(_line(entry))
+        verb = "would be freed" if dry_run else "freed"
+        click.echo(f"{format_size(freed)} {verb}, {_counted(gone)} of {_counted(found)}")
+    if failed:
+        raise A3GNNError(f"not removed: {'; '.join(failed)}")
+
+
+def _remove(chosen: list[Entry]) -> tuple[list[Entry], list[str]]:
+    """Removes what is `chosen`, and returns what was removed, and why others could not be."""
+    removed, failed = [], []
+    for entry in chosen:
+        try:
+            entry.remove()
+            removed.append(entry)
+        except OSError as error:
+            failed.append(f"{entry.path} ({error.strerror or error})")
+    return removed, failed
+
+
+def _line(entry: Entry) -> str:
+    used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.last_used))
+    return f"{entry.kind:<8}  {format_size(entry.num_bytes):>9}  {used}  {entry.name}  {entry.path}"
+
+
+def _counted(found: list[Entry]) -> str:
+    return count(len(found), "item")

@@ -1,0 +1,132 @@
+"""What is derived from a graph on disk and kept beside it: parts, and the rows that are left within parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import GraphError
+from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.atomic import need_room, replacing
+from a3gnn.graphs.mapping import in_large_pages, settle
+from a3gnn.graphs.npy import NpyWriter, open_npy
+from a3gnn.graphs.soundness import broken_rows
+from a3gnn.graphs.stamp import forget, verify_once
+from a3gnn.units import format_size
+
+_PARTS = re.compile(r"parts-(\d+)-seed-\d+.*\.npy")
+_REMEDY = "delete it, and it is made anew"
+
+#: indptr, int64, and indices, int32, ascending in each row.
+Rows = tuple[NDArray[np.int64], NDArray[np.int32]]
+
+
+def write_parts(graph: GraphArrays, path: Path, parts: NDArray[np.int32]) -> None:
+    """Writes the part of each node to `path`, whole or not at all.
+
+    Raises:
+        GraphError: It can't be written.
+    """
+    with _keeping(graph, path, parts.nbytes) as draft, draft.open("wb") as file:
+        np.save(file, parts)
+
+
+def read_parts(graph: GraphArrays, path: Path, num_parts: int) -> NDArray[np.int32]:
+    """Returns the part of each node from `path`, int32 in [0, num_parts), shape (num_nodes,).
+
+    Raises:
+        GraphError: The file is damaged.
+    """
+    parts = _opened(path, np.dtype(np.int32), graph.num_nodes)
+    if len(parts) and (parts.min() < 0 or parts.max() >= num_parts):
+        raise GraphError(
+            f"{path} is damaged: parts must be in [0, {num_parts}), got {parts.min()} to {parts.max()}; {_REMEDY}"
+        )
+    return np.array(parts)
+
+
+def write_rows(
+    graph: GraphArrays, folder: Path, indptr: NDArray[np.int64], pieces: Iterable[NDArray[np.int32]]
+) -> None:
+    """Writes rows to `folder`, whole or not at all; entries come in `pieces`, so that no copy of them is in RAM.
+
+    Raises:
+        GraphError: It can't be written.
+    """
+    with _keeping(graph, folder, indptr.nbytes + 4 * int(indptr[-1])) as draft:
+        draft.mkdir()
+        with NpyWriter(draft / "indptr.npy", np.int64) as writer:
+            writer.append(indptr)
+        with NpyWriter(draft / "indices.npy", np.int32) as writer:
+            for piece in pieces:
+                writer.append(piece)
+        settle(draft)
+
+
+def read_rows(graph: GraphArrays, folder: Path) -> Rows:
+    """Returns rows from `folder` as memory maps; what they hold is verified once.
+
+    Raises:
+        GraphError: A file is damaged.
+    """
+    indptr = _opened(folder / "indptr.npy", np.dtype(np.int64), graph.num_nodes + 1)
+    indices = _opened(folder / "indices.npy", np.dtype(np.int32), int(indptr[-1]))
+    verify_once(folder, partial(_check_rows, folder, indptr, indices))
+    return in_large_pages(indptr), in_large_pages(indices)
+
+
+def examine(graph: GraphArrays) -> Iterator[tuple[Path, str]]:
+    """Yields each derived file or folder, and what is wrong with it, or nothing; all are read anew."""
+    assert graph.folder is not None
+    for path in sorted((graph.folder / "derived").glob("[!.]*")):
+        named = _PARTS.fullmatch(path.name)
+        try:
+            if named:
+                read_parts(graph, path, int(named[1]))
+            elif path.name.startswith("within-"):
+                forget(path)
+                read_rows(graph, path)
+            else:
+                continue
+        except GraphError as error:
+            yield path, str(error)
+        else:
+            yield path, ""
+
+
+def _check_rows(folder: Path, indptr: NDArray[np.int64], indices: NDArray[np.int32], _changed: bool) -> None:
+    for broken in broken_rows("indptr", indptr, "indices", indices, len(indptr) - 1):
+        raise GraphError(f"{folder} is damaged: {broken.law}; {_REMEDY}")
+
+
+def _opened(path: Path, dtype: np.dtype[np.signedinteger], length: int) -> NDArray[np.signedinteger]:
+    """Returns the vector at `path` as a memory map, which must be of `dtype` and `length`."""
+    try:
+        array = open_npy(path)
+    except (OSError, ValueError, EOFError) as error:
+        raise GraphError(f"{path} is missing or truncated ({error}); {_REMEDY}") from error
+    if array.dtype != dtype or array.shape != (length,):
+        raise GraphError(
+            f"{path} must hold {length} values of {dtype}, got {array.dtype} of shape {array.shape}; {_REMEDY}"
+        )
+    return array
+
+
+@contextmanager
+def _keeping(graph: GraphArrays, path: Path, needed: int) -> Iterator[Path]:
+    """Yields where to write the `needed` bytes that become `path`; a failure says what to do about it."""
+    try:
+        with replacing(path) as draft:
+            need_room(draft.parent, needed)
+            yield draft
+    except OSError as error:
+        raise GraphError(
+            f"partitions are kept beside the graph, but {path} can't be written ({error}); it takes "
+            f"{format_size(needed)}: free some space, or copy the graph: a3gnn graph convert {graph.folder} FOLDER"
+        ) from error

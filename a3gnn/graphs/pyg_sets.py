@@ -1,0 +1,173 @@
+"""Graphs that PyTorch Geometric and OGB keep: a saved `Data`, or a data set by name."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import ssl
+import sys
+import urllib.error
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from a3gnn._imports import optional
+from a3gnn.errors import A3GNNError, GraphError
+from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.assemble import MASKS
+from a3gnn.graphs.cache import cache_root, source_of
+from a3gnn.graphs.pyg import from_data
+from a3gnn.graphs.pyg_names import PYG_NAMES
+
+# Of what a foreign library says.
+_MOST_CHARACTERS = 300
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_NETWORK = (urllib.error.URLError, ConnectionError, TimeoutError, ssl.SSLError)
+_NETWORK_PACKAGES = {"aiohttp", "requests", "urllib3", "socket"}
+
+
+def read(path: Path) -> GraphArrays:
+    """Returns the graph in a PyG `Data` that `torch.save` wrote to `path`.
+
+    Only tensors and PyG's own classes are unpickled (`weights_only=True`): a file can't run code.
+
+    Raises:
+        GraphError: The file is truncated, foreign, or its graph breaks a law.
+    """
+    import torch
+    from torch_geometric.data import Data
+
+    try:
+        with pyg_classes():
+            data = torch.load(path, map_location="cpu", weights_only=True)
+    except MemoryError:
+        raise
+    except Exception as error:  # an unpickler that is given anything raises anything
+        raise GraphError(
+            f"{path} is not a readable PyG Data: truncated, foreign, or with classes other than tensors and PyG's "
+            f"({type(error).__name__}); if you trust it, load it in Python and use Graph.from_pyg"
+        ) from error
+    if not isinstance(data, Data):
+        hint = "to_homogeneous() may make one of it" if type(data).__name__ == "HeteroData" else "save dataset[0]"
+        raise GraphError(f"{path} must hold a PyG Data, got {type(data).__name__}; {hint}")
+    return from_data(data, path.stem, source_of(path))
+
+
+def from_pyg_name(name: str) -> GraphArrays:
+    """Returns the data set that PyG knows as `name` (`Cora`), or as `CLASS/NAME` (`Planetoid/Cora`).
+
+    Raises:
+        GraphError: The name is unknown, the data set can't be downloaded or read, or is not one graph.
+    """
+    from torch_geometric import datasets
+
+    known = {short.lower(): spelled for short, spelled in PYG_NAMES.items()}
+    kind, _, member = known.get(name.lower(), name).partition("/")
+    if not isinstance(getattr(datasets, kind, None), type):
+        raise GraphError(
+            f"pyg:{name} is unknown; it is pyg:CLASS/NAME with a class of torch_geometric.datasets, "
+            f"or one of {', '.join(PYG_NAMES)}"
+        )
+    folder = cache_root() / "downloads" / "pyg" / kind
+    with _fetching(f"pyg:{name}", folder):
+        dataset = getattr(datasets, kind)(str(folder), *([member] if member else []))
+        graphs, data = len(dataset), dataset[0]
+    if graphs != 1:
+        raise GraphError(f"pyg:{name} must be one graph, it has {graphs}; use Graph.from_pyg(dataset[i])")
+    return from_data(_homogeneous(data, f"pyg:{name}"), f"pyg:{name}")
+
+
+def from_ogb_name(name: str) -> GraphArrays:
+    """Returns OGB's node property data set `name` (`ogbn-arxiv`) with its own split.
+
+    Raises:
+        MissingDependencyError: The package ogb is not installed.
+        GraphError: The name is unknown, the data set can't be downloaded or read, or is heterogeneous.
+    """
+    nodeproppred = optional("ogb.nodeproppred", "ogb", f"ogb:{name}")
+    folder = cache_root() / "downloads" / "ogb"
+    with _fetching(f"ogb:{name}", folder), pyg_classes():
+        dataset = nodeproppred.PygNodePropPredDataset(name, root=str(folder))
+        data, split = _homogeneous(dataset[0], f"ogb:{name}"), dataset.get_idx_split()
+        for mask, part in zip(MASKS, ("train", "valid", "test"), strict=True):
+            chosen = np.zeros(data.num_nodes, dtype=bool)
+            chosen[np.asarray(split[part])] = True
+            data[mask] = _tensor(chosen)
+    return from_data(data, f"ogb:{name}", nan_is_unlabelled=True)
+
+
+def pyg_classes() -> AbstractContextManager[None]:
+    """Returns a context in which torch unpickles what PyG's data are made of, and NumPy's arrays of integers.
+
+    None of these classes runs anything. PyG registers Data as safe, but not what it is made of. OGB saves splits as
+    arrays, and loads its files as torch does by default, which since 2.6 is `weights_only`.
+    """
+    import torch
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
+
+    safe: list[Any] = [DataEdgeAttr, DataTensorAttr, BaseStorage, GlobalStorage, NodeStorage, EdgeStorage]
+    safe += [np.ndarray, np.dtype, *(type(np.dtype(kind)) for kind in (np.int64, np.int32))]
+    rebuild = np.empty(0).__reduce__()[0]
+    safe.append(rebuild)
+    if torch.__version__ >= "2.6":  # before, names can't be given, and OGB's files load without
+        # An array may have been saved by a NumPy of another major version.
+        safe += [(rebuild, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
+    context: AbstractContextManager[None] = torch.serialization.safe_globals(safe)
+    return context
+
+
+@contextlib.contextmanager
+def _fetching(spec: str, folder: Path) -> Iterator[None]:
+    """Turns whatever a foreign downloader raises into one error, and keeps its chatter off stdout."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except (A3GNNError, MemoryError):
+        raise
+    except EOFError as error:
+        raise GraphError(
+            f"{spec}: its library asks before it downloads, and nobody is there to answer; load it once in a terminal"
+        ) from error
+    except SystemExit as stop:  # OGB's way to stop where the answer is no
+        raise GraphError(f"{spec}: the download to {folder} was declined") from stop
+    except Exception as error:  # data set classes raise what they like
+        what = "downloaded" if _of_network(error) else "loaded"
+        said = " ".join(_COLOURS.sub("", str(error)).split())[:_MOST_CHARACTERS]
+        raise GraphError(
+            f"{spec} can't be {what} ({type(error).__name__}: {said}); {_remedy(error, folder)}"
+        ) from error
+
+
+def _remedy(error: BaseException, folder: Path) -> str:
+    if _of_network(error):
+        return f"check the network, or put its files into {folder} by hand"
+    return f"check the name; if what was downloaded to {folder} is damaged, delete that, and it is downloaded again"
+
+
+def _of_network(error: BaseException) -> bool:
+    """Returns whether `error`, or what it was raised for, is the network's."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, _NETWORK) or type(seen).__module__.split(".")[0] in _NETWORK_PACKAGES:
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def _homogeneous(data: Any, spec: str) -> Any:
+    """Returns `data`, which must be of one kind of nodes."""
+    from torch_geometric.data import Data
+
+    if not isinstance(data, Data) or "x_dict" in data or "edge_index_dict" in data:
+        raise GraphError(f"{spec} must have one type of nodes and edges, it is heterogeneous; choose another data set")
+    return data
+
+
+def _tensor(array: np.ndarray) -> Any:
+    import torch
+
+    return torch.from_numpy(array)

@@ -1,0 +1,206 @@
+"""What readers of a graph's arrays rely on, compiled kernels above all: an id out of range reads foreign memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import GraphError
+from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+
+# Entries that are looked at together: they stay in the processor's cache, and a memory map of any size costs some MiB.
+_PIECE = 1 << 18
+_MOST_NODES = 2**31 - 1
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
+_INTEGERS = {
+    "indptr": np.int64,
+    "indices": np.int32,
+    "labels": np.int64,
+    "train_ids": np.int32,
+    "val_ids": np.int32,
+    "test_ids": np.int32,
+    "x_indices": np.int32,
+    "x_indptr": np.int64,
+}
+
+
+class Broken(NamedTuple):
+    """A law that an array breaks.
+
+    Attributes:
+        array: Its name, as `GraphArrays.arrays` has it.
+        law: The law and what was found, for people.
+    """
+
+    array: str
+    law: str
+
+
+def check_sound(graph: GraphArrays) -> None:
+    """Checks types, lengths and contents of every array, in a few passes and some MiB.
+
+    Raises:
+        GraphError: A law is broken; the message says which, by what, and how to make such arrays.
+    """
+    for broken in broken_laws(graph):
+        raise GraphError(f"{graph.name}: {broken.law}; Graph.load and Graph.from_pyg make these arrays from edges")
+
+
+def broken_laws(graph: GraphArrays) -> Iterator[Broken]:
+    """Yields the laws that `graph` breaks; where types or lengths are wrong, contents are not looked at."""
+    sizes_are_wrong = False
+    for broken in broken_sizes(graph):
+        sizes_are_wrong = True
+        yield broken
+    if sizes_are_wrong:
+        return
+    features = graph.features
+    yield from broken_rows("indptr", graph.indptr, "indices", graph.indices, graph.num_nodes)
+    if isinstance(features, SparseFeatures):
+        yield from broken_rows("x_indptr", features.indptr, "x_indices", features.indices, features.shape[1])
+        yield from _not_finite("x_data", features.data)
+    else:
+        yield from _not_finite("x", features.array.reshape(-1))
+    yield from _outside("labels", graph.labels, -1, graph.num_classes)
+    yield from _wrong_ids(graph)
+
+
+def broken_sizes(graph: GraphArrays) -> Iterator[Broken]:
+    """Yields what is wrong with the arrays' types and lengths, without a look at their contents."""
+    features: object = graph.features
+    if not isinstance(features, DenseFeatures | SparseFeatures):
+        yield Broken("x", f"features must be DenseFeatures or SparseFeatures, got {type(features).__name__}")
+        return
+    classes: object = graph.num_classes
+    if not isinstance(classes, int) or classes < 0:
+        yield Broken("labels", f"num_classes must be an integer >= 0, got {classes!r}")
+        return
+    wrong_types = [broken for name, array in graph.arrays().items() for broken in _wrong_type(name, array)]
+    yield from wrong_types
+    if wrong_types:
+        return
+    if not 0 < graph.num_nodes <= _MOST_NODES:
+        yield Broken("indptr", f"a graph must have 1 to {_MOST_NODES:,} nodes, got {graph.num_nodes:,}; ids are 32-bit")
+        return
+    yield from _wrong_ends("indptr", graph.indptr, len(graph.indices))
+    lengths = {"labels": len(graph.labels), "x": graph.features.shape[0]}
+    for name, length in lengths.items():
+        if length != graph.num_nodes:
+            yield Broken(name, f"{name} must have one row a node, got {length} for {graph.num_nodes} nodes")
+    if isinstance(graph.features, SparseFeatures):
+        yield from _wrong_csr_sizes(graph.features)
+
+
+def broken_rows(
+    starts_name: str, indptr: NDArray[np.int64], entries_name: str, indices: NDArray[np.int32], limit: int
+) -> Iterator[Broken]:
+    """Yields what is wrong with CSR rows: `indptr` must rise, entries must be in [0, limit) and rise in each row."""
+    wrong_ends = list(_wrong_ends(starts_name, indptr, len(indices)))
+    yield from wrong_ends
+    falls = -1 if wrong_ends else _first(indptr[:-1], indptr[1:], np.greater)
+    if falls >= 0:
+        yield Broken(
+            starts_name, f"{starts_name} must not fall, got {indptr[falls]} and {indptr[falls + 1]} at row {falls}"
+        )
+    yield from _outside(entries_name, indices, 0, limit)
+    if not wrong_ends and falls < 0:
+        yield from _unsorted(indptr, entries_name, indices)
+
+
+def _wrong_type(name: str, array: Any) -> Iterator[Broken]:
+    if name == "x_shape":
+        return
+    wanted = np.dtype(_INTEGERS[name]) if name in _INTEGERS else None
+    ndim = 2 if name == "x" else 1
+    if not isinstance(array, np.ndarray):
+        yield Broken(name, f"{name} must be a NumPy array, got {type(array).__name__}")
+    elif (array.dtype != wanted if wanted else array.dtype not in _FLOATS) or array.ndim != ndim:
+        yield Broken(
+            name,
+            f"{name} must be {wanted or 'float32 or float16'} of {ndim} dimension{'s' if ndim > 1 else ''}, "
+            f"got {array.dtype} of shape {array.shape}",
+        )
+    elif name in {"indptr", "indices", "x"} and not array.flags.c_contiguous:
+        yield Broken(name, f"{name} must be C-contiguous, got strides {array.strides}")
+
+
+def _wrong_ends(name: str, indptr: NDArray[np.int64], num_entries: int) -> Iterator[Broken]:
+    ends = (int(indptr[0]), int(indptr[-1])) if len(indptr) else (0, 0)
+    if ends != (0, num_entries) or not len(indptr):
+        yield Broken(name, f"{name} must rise from 0 to {num_entries} (the entries), got {ends[0]} to {ends[1]}")
+
+
+def _wrong_csr_sizes(features: SparseFeatures) -> Iterator[Broken]:
+    rows, columns = features.shape
+    if not 0 < columns <= _MOST_NODES:
+        yield Broken("x_shape", f"x_shape must be two positive sizes below 2**31, got {features.shape}")
+    if len(features.indptr) != rows + 1:
+        yield Broken("x_indptr", f"x_indptr must have {rows + 1} values, got {len(features.indptr)}")
+    if len(features.indices) != len(features.data):
+        lengths = f"{len(features.indices)} and {len(features.data)}"
+        yield Broken("x_indices", f"x_indices and x_data must be equally long, got {lengths}")
+
+
+def _outside(name: str, array: NDArray[Any], low: int, high: int) -> Iterator[Broken]:
+    least, most = 2**63, -(2**63)
+    for start in range(0, len(array), _PIECE):
+        piece = array[start : start + _PIECE]
+        least, most = min(least, int(piece.min())), max(most, int(piece.max()))
+    if len(array) and (least < low or most >= high):
+        yield Broken(name, f"{name} must be in [{low}, {high}), got {least} to {most}")
+
+
+def _unsorted(indptr: NDArray[np.int64], name: str, indices: NDArray[np.int32]) -> Iterator[Broken]:
+    for start in range(0, len(indices) - 1, _PIECE):
+        piece = indices[start : start + _PIECE + 1]
+        falls = piece[1:] <= piece[:-1]
+        # What begins a row may be any.
+        first, last = np.searchsorted(indptr, [start + 1, start + len(piece)])
+        falls[indptr[first:last] - (start + 1)] = False
+        if falls.any():
+            row = int(np.searchsorted(indptr, start + 1 + int(falls.argmax()), side="right")) - 1
+            yield Broken(name, f"{name} must be ascending and distinct in each row, row {row} is not")
+            return
+
+
+def _not_finite(name: str, values: NDArray[np.floating]) -> Iterator[Broken]:
+    bad = 0
+    for start in range(0, len(values), _PIECE):
+        piece = values[start : start + _PIECE]
+        if piece.dtype == np.float16:  # whose isfinite is ten times slower than a look at the exponents
+            exponents = np.uint16(0x7C00)
+            bad += int(np.count_nonzero((piece.view(np.uint16) & exponents) == exponents))
+        else:
+            bad += len(piece) - int(np.count_nonzero(np.isfinite(piece)))
+    if bad:
+        yield Broken(name, f"{name} must be finite, {bad} values are NaN or infinite")
+
+
+def _wrong_ids(graph: GraphArrays) -> Iterator[Broken]:
+    sets = {"train_ids": graph.train_ids, "val_ids": graph.val_ids, "test_ids": graph.test_ids}
+    taken = np.zeros(graph.num_nodes, dtype=np.bool_)
+    for name, ids in sets.items():
+        wrong = list(_outside(name, ids, 0, graph.num_nodes))
+        if not wrong and _first(ids[:-1], ids[1:], np.greater_equal) >= 0:
+            wrong.append(Broken(name, f"{name} must be ascending and distinct, they are not"))
+        if not wrong and (shared := int(np.count_nonzero(taken[ids]))):
+            wrong.append(Broken(name, f"{name} must share no node with the other sets, got {shared} shared nodes"))
+        yield from wrong
+        if not wrong:
+            taken[ids] = True
+            unlabelled = int(np.count_nonzero(graph.labels[ids] < 0)) if name == "train_ids" else 0
+            if unlabelled:
+                yield Broken(name, f"{name} must be labelled nodes, got {unlabelled} whose label is -1")
+
+
+def _first(left: NDArray[Any], right: NDArray[Any], breaks: Callable[..., Any]) -> int:
+    """Returns the first place where `breaks(left, right)`, or -1."""
+    for start in range(0, len(left), _PIECE):
+        found = breaks(left[start : start + _PIECE], right[start : start + _PIECE])
+        if found.any():
+            return start + int(found.argmax())
+    return -1

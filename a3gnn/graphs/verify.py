@@ -1,0 +1,79 @@
+"""`verify`: every file of a converted graph, read anew."""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from a3gnn.errors import GraphError
+from a3gnn.graphs import derived
+from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.folder import open_folder
+from a3gnn.graphs.soundness import broken_laws
+from a3gnn.graphs.stamp import forget, verify_once
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one file, or folder of files.
+
+    Attributes:
+        name: Its path within the graph's folder; "fingerprint" stands for all of the graph's own files.
+        num_bytes: What was read.
+        problem: What is wrong with it; nothing where it is sound.
+    """
+
+    name: str
+    num_bytes: int
+    problem: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self)
+
+
+def verify(path: Path) -> list[Finding]:
+    """Reads all files of the converted graph in the folder `path`, derived ones too, and returns what was found.
+
+    The graph's content is compared with the fingerprint of what was written, whatever was verified before. Memory is
+    needed for a byte a node and some MiB.
+
+    Raises:
+        GraphError: The folder is not a converted graph, or one of the graph's own files is missing or truncated.
+    """
+    forget(path)
+    graph = open_folder(path)
+    problems: dict[str, str] = {}
+
+    def examine(_changed: bool) -> None:
+        for broken in broken_laws(graph):
+            problems.setdefault(broken.array, broken.law)
+        if (found := graph.content_fingerprint()) != graph.fingerprint:
+            problems["fingerprint"] = f"must be {graph.fingerprint} as when the graph was written, got {found}"
+        if problems:
+            raise GraphError(f"{path} is damaged")
+
+    with suppress(GraphError):
+        verify_once(path, examine)
+    return [*_of_arrays(graph, problems), *_of_derived(graph, path)]
+
+
+def _of_arrays(graph: GraphArrays, problems: dict[str, str]) -> list[Finding]:
+    arrays = graph.arrays()
+    found = [Finding(f"{name}.npy", array.nbytes, problems.get(name, "")) for name, array in arrays.items()]
+    total = sum(array.nbytes for array in arrays.values())
+    return [*found, Finding("fingerprint", total, problems.get("fingerprint", ""))]
+
+
+def _of_derived(graph: GraphArrays, path: Path) -> list[Finding]:
+    return [
+        Finding(str(file.relative_to(path)), sum(part.stat().st_size for part in _files(file)), problem)
+        for file, problem in derived.examine(graph)
+    ]
+
+
+def _files(path: Path) -> list[Path]:
+    return list(path.glob("*.npy")) if path.is_dir() else [path]

@@ -1,0 +1,38 @@
+"""What numba compiles, rather than loads from its cache, in this process: it takes memory that no trial should show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from numba.core import event
+
+
+class Compilations(event.Listener):  # type: ignore[misc]  # numba carries no types
+    """Notices compilations from when it is made, here and in processes that are forked later.
+
+    Attributes:
+        happened: Whether anything was compiled since it was made, or since `start_anew`.
+    """
+
+    def __init__(self) -> None:
+        self.happened = False
+        self._marker: Path | None = None
+        event.register("numba:compile", self)
+
+    def start_anew(self, marker: Path | None) -> None:
+        """Forgets what was compiled; with a `marker`, that file is made when something is compiled from now on."""
+        self.happened, self._marker = False, marker
+
+    def on_start(self, event: Any) -> None:
+        """Notes that numba compiles something."""
+        self.happened = True
+        if self._marker is not None:
+            self._marker.touch()
+
+    def on_end(self, event: Any) -> None:
+        """Has nothing to note."""
+
+
+#: This process's, from the import of this module on.
+compilations = Compilations()

@@ -1,0 +1,54 @@
+"""`tuned.json` as a file: its place, and what every kind of it has in common."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from a3gnn.config import SCHEMA_VERSION, TrainConfig
+from a3gnn.errors import A3GNNError, ConfigError, UsageError
+
+
+def read_tuned(path: Any) -> tuple[Path, dict[str, Any]]:
+    """Returns the file that `path` names, itself or its folder, and the file's fields, which are not checked further.
+
+    Raises:
+        UsageError: `path` is no path.
+        ConfigError: The file is missing, broken, another kind of file, or of another schema version.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(
+            f"config must be a TrainConfig, a dict of its fields, or the path of a tuned.json, got {path!r}"
+        )
+    file = Path(path) / "tuned.json" if Path(path).is_dir() else Path(path)
+    try:
+        fields = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"can't read {file}: {error.strerror}; a3gnn tune --out DIR writes one") from error
+    except ValueError as error:
+        raise ConfigError(f"{file} must be the tuned.json of a tune, but is not JSON: {error}") from error
+    if not isinstance(fields, dict) or "schema_version" not in fields:
+        raise ConfigError(f"{file} must be the tuned.json of a tune, but holds something else; tune again")
+    if fields["schema_version"] != SCHEMA_VERSION:
+        raise ConfigError(
+            f"{file} must have schema version {SCHEMA_VERSION}, got {fields['schema_version']!r}; tune again"
+        )
+    return file, fields
+
+
+def tuned_config(path: Any) -> TrainConfig:
+    """Returns the configuration in the tuned.json at `path`, or in the folder `path`.
+
+    Raises:
+        UsageError: `path` is no path.
+        ConfigError: The file is missing, broken or foreign.
+    """
+    file, fields = read_tuned(path)
+    try:
+        return TrainConfig.from_dict(fields["config"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{file} must be a whole tuned.json, but lacks or mistypes {error}; tune again") from error
+    except A3GNNError as error:
+        raise ConfigError(f"{file}: {error}") from error

@@ -1,0 +1,31 @@
+"""Spaces in which nothing can run, or that can't be searched, found before anything is measured."""
+
+from __future__ import annotations
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES
+from a3gnn.errors import UsageError
+from a3gnn.hardware import Hardware
+from a3gnn.search.grid import refuse_endless
+from a3gnn.space import SearchSpace
+
+
+def refuse_impossible(space: SearchSpace, engine: str, graph: GraphCharacteristics, hardware: Hardware) -> None:
+    """Raises a `UsageError` where no value of a knob can run on `graph` and `hardware`, or `engine` can't search."""
+    if not hardware.has_device and "cpu" not in space.knob("sampling_device").values:
+        raise UsageError(
+            "sampling_device=cuda needs a CUDA GPU, and this machine has none; leave it out, or fix it to cpu"
+        )
+    policies = space.knob("cache_policy").values
+    if graph.sparse_features and set(policies) <= set(DYNAMIC_POLICIES):
+        raise UsageError(
+            f"cache_policy={policies[0]} needs dense features, and those of {graph.name} are sparse; "
+            f"use one of {', '.join(STATIC_POLICIES)}"
+        )
+    least_parts = min(space.knob("num_partitions").values)
+    if least_parts > graph.num_nodes:
+        raise UsageError(
+            f"num_partitions must be at most {graph.num_nodes:,}, the nodes of {graph.name}; got {least_parts:,}"
+        )
+    if engine == "exhaustive":
+        refuse_endless(space)

@@ -1,0 +1,52 @@
+"""How far the tune in a folder is: the seconds it has taken, over all its runs, and whether it has finished."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from a3gnn._fields import from_fields
+from a3gnn.errors import ConfigError, UsageError
+from a3gnn.graphs.atomic import replacing
+from a3gnn.tuning.folder import read_request
+from a3gnn.tuning.journal import Probe
+
+_FILE = "state.json"
+
+
+@dataclass(frozen=True, slots=True)
+class TuneState:
+    """The file `state.json` in the folder of a tune.
+
+    Attributes:
+        elapsed_s: Wall clock of all its runs: everything from the call of `tune` on, fitting and searching included.
+        finished_budget: The budget, seconds (float) or trials (int), with which it finished; None while it has not.
+    """
+
+    elapsed_s: float = 0.0
+    finished_budget: float | int | None = None
+
+    def write(self, folder: Path) -> None:
+        """Writes the state into `folder`, whole or not at all."""
+        with replacing(folder / _FILE) as draft:
+            draft.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path, probes: list[Probe]) -> Self:
+        """Returns the state in `folder`; of a tune from before there was such a file, what its `probes` say.
+
+        Raises:
+            ConfigError: The file is not a state.
+        """
+        try:
+            return from_fields(cls, json.loads((folder / _FILE).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            finished = read_request(folder).budget if (folder / "tuned.json").exists() else None
+            return cls(sum(probe.measurement.seconds for probe in probes), finished)
+        except (ValueError, TypeError, UsageError) as error:
+            raise ConfigError(
+                f"{folder / _FILE} must be the state of a tune: {error}; remove it to go on without"
+            ) from error

@@ -1,0 +1,127 @@
+"""Files and paths that are no graph: one error that says what the file is not, whatever the file holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.graph import Graph
+
+Arrays = dict[str, np.ndarray]
+
+_MAGICS = [
+    b"",
+    b"PK\x03\x04",
+    b"PK\x05\x06",
+    b"\x80\x02",
+    b"\x80\x02}q\x00",
+    b"\x93NUMPY\x01\x00",
+    b"ustar",
+    b"\x1f\x8b",
+]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".pt", ".pth"])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(magic=st.sampled_from(_MAGICS), content=st.one_of(st.binary(max_size=300), st.text().map(str.encode)))
+def test_any_bytes_are_no_graph(suffix: str, magic: bytes, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / f"foreign{suffix}"
+    path.write_bytes(magic + content)
+    with pytest.raises(GraphError, match=rf"foreign{suffix} is not a readable"):
+        Graph.load(path)
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", "hello", "{}", "# Notes\n\nnothing\n" * 40, "cos\nsystem\n", "I1\n."])
+@pytest.mark.parametrize("suffix", [".npz", ".pt"])
+def test_a_text_file_is_no_graph(suffix: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / f"text{suffix}").write_text(text)
+    with pytest.raises(GraphError, match=rf"text{suffix} is not a readable"):
+        Graph.load(tmp_path / f"text{suffix}")
+
+
+def test_the_command_says_in_a_line_that_a_text_is_no_data(tmp_path: Path) -> None:
+    (tmp_path / "text.pt").write_text("hello")
+    command = [sys.executable, "-m", "a3gnn", "graph", "info", str(tmp_path / "text.pt")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1), done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "text.pt is not a readable PyG Data" in done.stderr
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), keep=st.floats(0, 1))
+def test_a_damaged_archive_is_said_or_is_the_graph(
+    place: float, bit: int, keep: float, arrays: Arrays, npz: Callable[..., Path]
+) -> None:
+    path = npz(arrays, "damaged")
+    expected = Graph.load(path)
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] ^= 1 << bit
+    path.write_bytes(content if keep > 0.5 else content[: int(keep * 2 * len(content))])
+    try:
+        found = Graph.load(path)
+    except GraphError:
+        return
+    assert found.fingerprint == expected.fingerprint
+
+
+def test_an_archive_of_something_else_says_what_it_lacks(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "photos.npz", "w") as archive:
+        archive.writestr("cat.jpg", b"\xff\xd8")
+    with pytest.raises(GraphError, match=r"photos\.npz must hold edge_index, x .*it lacks edge_index"):
+        Graph.load(tmp_path / "photos.npz")
+    with zipfile.ZipFile(tmp_path / "texts.npz", "w") as archive:
+        for name in ("edge_index", "x", "y", "train_mask", "val_mask", "test_mask"):
+            archive.writestr(f"{name}.npy", b"words")
+    with pytest.raises(GraphError, match=r"texts\.npz"):
+        Graph.load(tmp_path / "texts.npz")
+
+
+def test_an_array_that_claims_more_than_there_is_memory_is_said(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    path = npz(arrays, "vast")
+    huge = path.with_name("huge.npz")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(huge, "w") as new:
+        for member in old.infolist():
+            content = old.read(member)
+            if member.filename == "x.npy":
+                content = content.replace(b"(6, 3)", b"(6, 999999999999)").replace(b" " * 11 + b"\n", b"\n", 1)
+            new.writestr(member.filename, content)
+    with pytest.raises(GraphError, match=r"huge\.npz (takes more memory than there is|is not a readable)"):
+        Graph.load(huge)
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "message"),
+    [
+        ("", UsageError, "a graph is one of"),
+        ("nowhere", UsageError, "a graph is one of"),
+        ("x" * 5000 + ".npz", GraphError, "can't be opened .*File name too long"),
+        ("nul\0byte.npz", GraphError, r"does not exist"),
+        ("~nobody-of-that-name/graph.npz", GraphError, "can't be opened .*home"),
+        ("/proc/self/mem/graph.npz", GraphError, "does not exist"),
+        ("/dev/null", UsageError, "a graph is one of"),
+        ("pyg:", GraphError, "pyg: is unknown"),
+        ("pyg:os", GraphError, "pyg:os is unknown"),
+        ("pyg:__name__", GraphError, "pyg:__name__ is unknown"),
+    ],
+)
+def test_a_path_or_name_that_is_none_is_said(spec: str, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        Graph.load(spec)
+
+
+@pytest.mark.parametrize("name", ["folder", "folder.npz", "folder.pt"])
+def test_a_folder_of_something_else_is_said(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.tex").write_text("years of work")
+    with pytest.raises(GraphError, match=rf"{name} is not a converted graph: meta\.json can't be read"):
+        Graph.load(tmp_path / name)

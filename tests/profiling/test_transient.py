@@ -1,0 +1,92 @@
+"""Trials whose processes are killed, for real: they are tried again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.measurement import Failure, FailureKind
+from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.profiling.memory import process_tree
+from a3gnn.profiling.profiler import Profiler
+from a3gnn.profiling.request import TrialPlan
+from a3gnn.profiling.store import ProfileStore
+
+PLAN = TrialPlan(accuracy_epochs=1, warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
+TASK = Task(hidden_channels=16, fanouts=(5, 5))
+CONFIG = TrainConfig(batch_size=64)
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def profiler(
+    executor: LocalExecutor, tiny_graph: Graph, this_machine: Hardware, tmp_path: Path, lines: list[str]
+) -> Iterator[Callable[[], Profiler]]:
+    """Makes profilers of one store, one for each run."""
+    executor.worker.run("a3gnn.profiling.probe:idle_memory", {})  # the server is up, and this process' tree holds it
+    with ProfileStore.open(tmp_path / "profiles.db") as store:
+        yield lambda: Profiler(store, tiny_graph, TASK, this_machine, PLAN, executor, lines.append)
+
+
+def kill_trials(times: int, server_too: bool = False) -> threading.Thread:
+    """Starts a thread that kills the next `times` processes which the fork server starts, or the server itself."""
+    known = set(process_tree(os.getpid()))
+
+    def kill() -> None:
+        end, left = time.monotonic() + 90, times
+        while left and time.monotonic() < end:
+            for pid in set(process_tree(os.getpid())) - known:
+                known.add(pid)
+                os.kill(_parent(pid) if server_too else pid, signal.SIGKILL)
+                left -= 1
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    return thread
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_a_trial_that_is_killed_once_is_measured(profiler: Callable[[], Profiler], lines: list[str]) -> None:
+    killer = kill_trials(1)
+    found = profiler().measure(CONFIG)
+    killer.join()
+    assert found.metrics is not None
+    assert len(lines) == 1
+    assert "SIGKILL" in lines[0]
+    assert "the trial is run once more" in lines[0]
+
+
+def test_a_server_that_is_killed_once_is_replaced(profiler: Callable[[], Profiler], lines: list[str]) -> None:
+    killer = kill_trials(1, server_too=True)
+    found = profiler().measure(CONFIG)
+    killer.join()
+    assert found.metrics is not None
+    assert "the process that starts trials died" in lines[0]
+
+
+def test_a_trial_that_is_killed_twice_has_crashed_until_a_later_run(profiler: Callable[[], Profiler]) -> None:
+    killer = kill_trials(2)
+    run = profiler()
+    found = run.measure(CONFIG)
+    killer.join()
+    assert isinstance(found.outcome, Failure)
+    assert (found.outcome.kind, found.outcome.tries) == (FailureKind.CRASHED, 2)
+    assert run.measure(CONFIG) == found
+    assert profiler().measure(CONFIG).metrics is not None

@@ -1,0 +1,46 @@
+"""Tunes without a real trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a3gnn.config import Task
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.measurement import Metrics
+from a3gnn.tuning.result import TuneResult
+from a3gnn.tuning.tune import tune
+from tests.tuning.formulas import SMALL_SPACE, Formulas
+
+
+@pytest.fixture
+def formulas(make_metrics: Callable[..., Metrics]) -> Callable[..., Formulas]:
+    """Makes `Formulas`."""
+    return lambda *alter: Formulas(make_metrics, *alter)
+
+
+@pytest.fixture
+def quick_tune(
+    tiny_graph: Graph, hardware: Hardware, formulas: Callable[..., Formulas], tmp_path: Path
+) -> Callable[..., TuneResult]:
+    """Tunes the tiny graph, or another, by formulas, into `tmp_path`/run; options take the place of the defaults."""
+
+    def run(graph: Graph = tiny_graph, **options: Any) -> TuneResult:
+        defaults: dict[str, Any] = {
+            "task": Task(hidden_channels=16, fanouts=(3, 3)),
+            "accuracy_epochs": 1,
+            "engine": "random",
+            "budget": 4,
+            "fix": SMALL_SPACE,
+            "out": tmp_path / "run",
+            "hardware": hardware,
+        }
+        options = defaults | options
+        options.setdefault("executor", formulas())
+        return tune(graph, **options)
+
+    return run

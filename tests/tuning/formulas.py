@@ -1,0 +1,63 @@
+"""Trials by formulas, through the protocol of real ones."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+
+from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.profiling.request import TrialRequest
+
+MiB = 2**20
+#: A hundred configurations and more, in which every kind of knob is left.
+SMALL_SPACE = {
+    "batch_size": 1024,
+    "bias_rate": 1.0,
+    "cache_bytes": 0,
+    "seed_order": "random",
+    "num_workers": 2,
+}
+
+
+class Formulas:
+    """A made-up machine: larger batches, RAM, workers and parts are fast; RAM takes memory, and parts accuracy.
+
+    Args:
+        make_metrics: The fixture.
+        alter: Is given each trial's request, its metrics, and how often its configuration was run before; what it
+            returns is the outcome.
+    """
+
+    def __init__(
+        self,
+        make_metrics: Callable[..., Metrics],
+        alter: Callable[[TrialRequest, Metrics, int], Metrics | Failure] = lambda request, metrics, before: metrics,
+    ) -> None:
+        self.ran: list[TrialRequest] = []
+        self.closed = False
+        self.enforces_limits = True
+        self._make, self._alter = make_metrics, alter
+        self._before: Counter[str] = Counter()
+
+    def run(self, request: TrialRequest) -> Metrics | Failure:
+        config, limit = request.config, request.plan.host_limit_bytes
+        parts = math.log2(config.num_partitions)
+        speed = (1 + 0.2 * parts) * math.log2(config.batch_size) / 10
+        speed *= {"sequential": 1.0, "mode1": 1.3, "mode2": 1.2}[config.parallel_mode]
+        speed *= 1.0 if config.feature_tier == "ram" else 0.8
+        host = 260 * MiB + config.batch_size * 40_000 // (1 + config.num_partitions) + config.cache_bytes
+        host += 40 * MiB * (config.feature_tier == "ram") + 10 * MiB * (config.parallel_mode != "sequential")
+        accuracy = 0.9 - 0.02 * parts
+        if request.known_accuracy is not None:
+            accuracy = request.known_accuracy.test
+        found = self._alter(request, self._make(speed, host, accuracy), self._before[config.key()])
+        self._before[config.key()] += 1
+        self.ran.append(request)
+        if self.enforces_limits and isinstance(found, Metrics) and limit is not None and found.peak_host_bytes > limit:
+            detail = f"passed the limit of {limit} bytes"
+            return Failure(FailureKind.OUT_OF_MEMORY, detail, found.peak_host_bytes, float(limit))
+        return found
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,180 @@
+"""Tunes that go on: what counts, what must not have changed, and what a finished one answers. Without a real trial."""
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.profiling.store import ProfileStore
+from a3gnn.tuning.finished import unfinished_front
+from a3gnn.tuning.folder import read_request
+from a3gnn.tuning.journal import Journal
+from a3gnn.tuning.result import TuneResult
+from a3gnn.tuning.session import open_campaign
+from a3gnn.tuning.state import TuneState
+from tests.tuning.formulas import SMALL_SPACE, Formulas
+
+#: Four configurations, and an end after four trials at the latest.
+PARTS = {
+    "fix": SMALL_SPACE | {"parallel_mode": "sequential", "feature_tier": "ram", "partitioner": "blocks"},
+    "max_accuracy_drop": 100.0,
+}
+
+
+@pytest.fixture
+def interrupted(quick_tune: Callable[..., TuneResult], formulas: Callable[..., Formulas], tmp_path: Path) -> Path:
+    """The folder of a tune that Ctrl-C ended in its third trial."""
+    executor = formulas(_interrupting(2))
+    with pytest.raises(KeyboardInterrupt, match="--resume goes on"):
+        quick_tune(**PARTS, executor=executor)
+    return tmp_path / "run"
+
+
+def _interrupting(after: int) -> Callable[..., object]:
+    trials = iter(range(100))
+
+    def alter(request: object, metrics: object, before: int) -> object:
+        if next(trials) == after:
+            raise KeyboardInterrupt
+        return metrics
+
+    return alter
+
+
+def _edit_journal(folder: Path, change: Callable[[dict], None]) -> None:
+    path = folder / "probes.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        change(line["measurement"])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_an_interrupted_tune_goes_on_and_measures_nothing_twice(quick_tune, formulas, interrupted) -> None:
+    first = [probe.measurement for probe in Journal(interrupted).read()]
+    assert len(first) == 2
+    executor, lines = formulas(), []
+    resumed = quick_tune(**PARTS, resume=True, executor=executor, notify=lines.append)
+    assert any("resuming after 1 trial" in line for line in lines)
+    found = [probe.measurement for probe in Journal(interrupted).read()]
+    assert found[:2] == first
+    assert len({measurement.config for measurement in found}) == len(found) == len(resumed.front.rows)
+    assert len(executor.ran) == len(found) - 2 + 1  # and the verification
+
+
+def test_the_seconds_that_a_tune_took_are_kept_and_go_on(quick_tune, interrupted) -> None:
+    first = TuneState.read(interrupted, [])
+    assert first.finished_budget is None
+    TuneState(first.elapsed_s + 500).write(interrupted)
+    found = quick_tune(**PARTS, resume=True)
+    assert found.seconds > 500
+    assert TuneState.read(interrupted, []).elapsed_s >= found.seconds
+    assert TuneState.read(interrupted, []).finished_budget == 4
+
+
+def test_the_clock_starts_with_the_call_and_counts_what_lies_between_trials(quick_tune, formulas) -> None:
+    marks: list[float] = []
+    called = time.monotonic()
+    found = quick_tune(**PARTS, executor=formulas(lambda _, metrics, __: (marks.append(time.monotonic()), metrics)[1]))
+    assert marks[-1] - called <= found.seconds <= time.monotonic() - called
+
+
+def test_what_a_store_serves_takes_none_of_the_time(quick_tune, tmp_path: Path) -> None:
+    quick_tune(**PARTS, store=tmp_path / "store.db", out=tmp_path / "first", budget=1)
+    with ProfileStore.open(tmp_path / "store.db") as store:
+        for row in store.rows():
+            store.add(dataclasses.replace(row, seconds=500.0))
+    quick_tune(**PARTS, store=tmp_path / "store.db", budget=1)
+    journal = Journal(tmp_path / "run").read()
+    assert journal[0].measurement.seconds == 500
+    assert TuneState.read(tmp_path / "run", journal).elapsed_s < 500
+
+
+def test_old_folders_without_a_state_count_their_trials(interrupted) -> None:
+    (interrupted / "state.json").unlink()
+    probes = Journal(interrupted).read()
+    state = TuneState.read(interrupted, probes)
+    assert state == TuneState(sum(probe.measurement.seconds for probe in probes), None)
+
+
+def test_the_reserve_for_the_verification_is_restored(interrupted, tiny_graph: Graph, hardware, formulas) -> None:
+    _edit_journal(interrupted, lambda m: m.update(seconds=40.0 if m["config"]["num_partitions"] == 1 else 10.0))
+    request = dataclasses.replace(read_request(interrupted), budget=100.0)
+    with open_campaign(
+        request, tiny_graph, interrupted, resume=True, hardware=hardware, executor=formulas()
+    ) as campaign:
+        assert campaign.budget.trials == 1
+        assert campaign.budget.needed_s(10.0) == 25.0 + 40.0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda m: m["graph"].update(fingerprint="another", num_nodes=7), "graph was .* with 7 nodes .* and is .* 300"),
+        (lambda m: m["hardware"].update(num_cores=96), "the machine changed: num_cores was 96 and is 2"),
+        (lambda m: m.update(version=1), "measurements were of version 1"),
+    ],
+)
+def test_a_tune_goes_on_only_with_its_graph_and_machine(quick_tune, interrupted, change, words: str) -> None:
+    _edit_journal(interrupted, change)
+    before = (interrupted / "probes.jsonl").read_text()
+    with pytest.raises(
+        UsageError, match=f"--resume goes on with the graph and the machine of the first run: .*{words}"
+    ):
+        quick_tune(**PARTS, resume=True)
+    assert (interrupted / "probes.jsonl").read_text() == before
+
+
+def test_a_finished_tune_says_so_and_goes_on_under_a_larger_budget(quick_tune, formulas) -> None:
+    first = quick_tune(**PARTS, budget=1)
+    lines: list[str] = []
+    idle = formulas()
+    again = quick_tune(**PARTS, budget=1, resume=True, executor=idle, notify=lines.append)
+    assert not idle.ran
+    assert again.tuned == first.tuned
+    assert again.front == first.front
+    assert "is finished: 1 trial after the default" in lines[0]
+    assert "a larger --budget goes on" in lines[0]
+    assert lines[1].startswith("chosen   batch 1024")
+    more = formulas()
+    longer = quick_tune(**PARTS, budget=3, resume=True, executor=more)
+    assert len(more.ran) == 3
+    assert longer.probes == 3
+    assert quick_tune(**PARTS, budget=2, resume=True, executor=idle).probes == 3
+    assert not idle.ran
+
+
+def test_a_budget_of_the_other_kind_is_compared_with_what_was_spent(quick_tune, formulas) -> None:
+    quick_tune(**PARTS, budget=1)
+    idle = formulas()
+    quick_tune(**PARTS, budget=1e-3, resume=True, executor=idle)
+    assert not idle.ran
+    quick_tune(**PARTS, budget=10.0, resume=True, executor=idle)
+    assert idle.ran
+
+
+def test_the_front_so_far_is_shown_until_the_tune_has_finished(quick_tune, interrupted, tmp_path: Path) -> None:
+    so_far = unfinished_front(interrupted)
+    assert so_far is not None
+    assert len(so_far.rows) == 2
+    assert TrainConfig() in [row.config for row in so_far.rows]
+    assert not any("chosen" in row.labels for row in so_far.rows)
+    quick_tune(**PARTS, resume=True)
+    assert unfinished_front(interrupted) is None
+    assert unfinished_front(tmp_path) is None
+
+
+def test_a_budget_that_is_short_is_said_before_anything_is_measured(quick_tune) -> None:
+    lines: list[str] = []
+    found = quick_tune(**PARTS, budget=0.001, notify=lines.append)
+    short = next(i for i, line in enumerate(lines) if "the budget is short" in line)
+    default = next(i for i, line in enumerate(lines) if line.startswith("default "))
+    assert short < default
+    assert "the trial of the default and a verification" in lines[short]
+    assert any("exploring ends after 0 trials: the budget is spent" in line for line in lines)
+    assert found.tuned.config == TrainConfig()

@@ -1,0 +1,53 @@
+"""What the surrogate is fitted to: every trial once, however a tune came by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.objectives import Priority
+from a3gnn.tuning.request import TuneRequest
+from a3gnn.tuning.session import open_campaign
+
+CONFIGS = (TrainConfig(), TrainConfig(batch_size=64))
+Run = Callable[..., tuple[int, int]]
+
+
+@pytest.fixture
+def run(tiny_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Measures `CONFIGS` in a tune; returns how many rows its surrogate was fitted to, before and after."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    request = TuneRequest(
+        spec="tiny",
+        task=Task(hidden_channels=8, fanouts=(3, 3)),
+        priority=Priority.parse("throughput"),
+        memory_limit=None,
+        host_memory_limit=None,
+        max_accuracy_drop=100.0,
+        budget=5,
+        engine="random",
+        accuracy_epochs=1,
+    )
+
+    def measure(out: str, resume: bool = False) -> tuple[int, int]:
+        store = tmp_path / "store.db"
+        with open_campaign(request, tiny_graph, tmp_path / out, resume=resume, store=store) as campaign:
+            before = campaign._surrogate.num_rows_
+            for config in CONFIGS:
+                campaign.measure(config, "front")
+            campaign.learn()
+            return before, campaign._surrogate.num_rows_
+
+    return measure
+
+
+@pytest.mark.slow
+def test_resume_and_a_shared_store_count_every_trial_once(run: Run) -> None:
+    start, fresh = run("first")
+    assert fresh == start + len(CONFIGS)
+    assert run("first", resume=True) == (fresh, fresh)
+    assert run("second") == (fresh, fresh)

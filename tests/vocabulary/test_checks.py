@@ -1,0 +1,38 @@
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
+from a3gnn.errors import UsageError
+
+
+def test_what_is_taken_comes_back_as_pythons_own() -> None:
+    assert [type(whole_number("n", value, 0)) for value in (3, np.int16(3), np.uint64(3))] == [int] * 3
+    assert [type(flag("f", value)) for value in (True, np.False_)] == [bool] * 2
+    assert [size_or_none("s", value) for value in (None, 5, np.int64(5), "1KiB")] == [None, 5, 5, 1024]
+    assert [path_or_none("p", value) for value in (None, "a", Path("b"))] == [None, "a", Path("b")]
+
+
+@pytest.mark.parametrize("value", [True, 1.0, "1", None, -1, [1], float("nan")])
+def test_other_numbers_are_refused(value: object) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"n must be an integer >= 0, got {value!r}; say so")):
+        whole_number("n", value, 0, "say so")
+
+
+@pytest.mark.parametrize("value", [0, 1, None, "yes"])
+def test_other_flags_are_refused(value: object) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"f must be True or False, got {value!r}")):
+        flag("f", value)
+
+
+@pytest.mark.parametrize("value", [0, -5, 1.5, True, "much", "0MiB"])
+def test_other_sizes_are_refused(value: object) -> None:
+    with pytest.raises(UsageError, match=r"^s(:| must be)"):
+        size_or_none("s", value)
+
+
+def test_other_paths_are_refused() -> None:
+    with pytest.raises(UsageError, match="p must be a path, got 3"):
+        path_or_none("p", 3)

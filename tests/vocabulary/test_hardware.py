@@ -1,0 +1,54 @@
+"""Which machine a measurement is of: fingerprints, old ones too."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+
+from a3gnn.hardware import Hardware, host_with
+from a3gnn.processor import cache_sizes, instruction_sets
+from a3gnn.profiling.shipped import shipped_profiles
+
+
+def test_what_was_stored_keeps_its_fingerprint() -> None:
+    folder = shipped_profiles()
+    assert folder is not None
+    rows = [
+        json.loads(line) for path in folder.glob("*.gz") for line in gzip.decompress(path.read_bytes()).splitlines()
+    ]
+    assert rows
+    for row in rows:
+        assert Hardware.from_dict(row["hardware"]).fingerprint == row["hardware"]["fingerprint"]
+
+
+def test_the_fingerprint_of_a_machine_without_a_told_processor(hardware: Hardware) -> None:
+    # As it was computed before instruction sets and caches were noted.
+    assert hardware.fingerprint == "be5125c375a55989"
+
+
+def test_instruction_sets_and_caches_tell_machines_apart_and_timings_do_not(hardware: Hardware) -> None:
+    told = dataclasses.replace(hardware, instruction_sets=("avx2",), cache_bytes=(32768, 1 << 20, 1 << 25))
+    others = [
+        hardware,
+        dataclasses.replace(told, instruction_sets=("avx2", "avx512f")),
+        dataclasses.replace(told, cache_bytes=(32768, 1 << 20, 1 << 26)),
+        dataclasses.replace(told, num_cores=8),
+    ]
+    assert len({told.fingerprint, *(other.fingerprint for other in others)}) == 5
+    slower = dataclasses.replace(told, limits=dataclasses.replace(told.limits, gemm_flops_per_s=1.0))
+    assert slower.fingerprint == told.fingerprint
+    assert [told.may_be(other) for other in others] == [True, False, False, False]
+
+
+def test_hardware_survives_json(hardware: Hardware) -> None:
+    here = host_with(hardware.limits)
+    assert Hardware.from_dict(json.loads(json.dumps(here.to_dict()))) == here
+    assert (here.instruction_sets, here.cache_bytes) == (instruction_sets(), cache_sizes())
+    assert here.fingerprint == host_with(hardware.limits).fingerprint
+
+
+def test_caches_grow_with_their_level() -> None:
+    sizes = [size for size in cache_sizes() if size]
+    assert sizes == sorted(sizes)
+    assert all(1 << 12 <= size <= 1 << 34 for size in sizes)
