@@ -65,6 +65,8 @@ class NeighbourSampler:
         biased = bias_rate > 1 and len(mask) > 0 and (method != "two_bucket" or bool(mask.any()))
         self._a_res = method == "a_res"
         self._mask = mask if biased and method != "two_bucket" else _NO_MASK
+        if self._reservoir:  # which asks the mask for every in-neighbour, whatever the bias
+            self._mask = mask if len(mask) else readonly(np.zeros(len(indptr) - 1, dtype=np.bool_))
         if biased and method == "two_bucket":
             self._adjacency = Adjacency.by_cache(indptr, indices, mask)
         else:

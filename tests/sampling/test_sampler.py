@@ -156,6 +156,21 @@ def test_without_bias_the_cache_does_not_matter(random_graph: Callable) -> None:
         assert same(plain.sample(seeds, 0, 0), other.sample(seeds, 0, 0))
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_no_mask_is_a_mask_of_none(method: str, random_graph: Callable) -> None:
+    indptr, indices = random_graph(300, 100, 4)
+    nobody, seeds = np.zeros(300, dtype=bool), np.arange(30, dtype=np.int32)
+    # Where a kernel looked into a mask that is not there, it would find what these leave in memory.
+    noise = [np.ones(2**k, dtype=bool) for k in range(16)]
+    del noise
+    without, none = (
+        NeighbourSampler(indptr, indices, (5, 5), seed=1, bias_rate=8.0, cached=cached, method=method)
+        for cached in (None, nobody)
+    )
+    if method != "rejection":  # which draws otherwise where a cache may come
+        assert same(without.sample(seeds, 0, 0), none.sample(seeds, 0, 0))
+
+
 def test_bias_needs_fewer_distinct_nodes_and_more_cached_ones(random_graph: Callable) -> None:
     indptr, indices = random_graph(3000, 100, 5)
     seeds, cached = np.arange(100, dtype=np.int32), np.arange(3000) < 600
