@@ -65,7 +65,7 @@ class NeighbourSampler:
         biased = bias_rate > 1 and len(mask) > 0 and (method != "two_bucket" or bool(mask.any()))
         self._a_res = method == "a_res"
         self._mask = mask if biased and method != "two_bucket" else _NO_MASK
-        if self._reservoir:  # which asks the mask for every in-neighbour, whatever the bias
+        if self._a_res:  # reads the mask of every in-neighbour, whatever the bias
             self._mask = mask if len(mask) else readonly(np.zeros(len(indptr) - 1, dtype=np.bool_))
         if biased and method == "two_bucket":
             self._adjacency = Adjacency.by_cache(indptr, indices, mask)
@@ -129,14 +129,14 @@ def warm_up() -> None:
 
 
 def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None:
-    """Checks what samplers on every device take.
+    """Checks the arguments that samplers on every device take.
 
     Raises:
-        UsageError: One breaks its law.
+        UsageError: One is out of range.
     """
     whole = all(isinstance(fanout, int | np.integer) and not isinstance(fanout, bool) for fanout in fanouts)
     if not fanouts or not whole or any(fanout < 1 and fanout != -1 for fanout in fanouts):
-        raise UsageError(f"fanouts must be positive integers (or -1 for all), one a hop, got {tuple(fanouts)}")
+        raise UsageError(f"fanouts must be positive integers (or -1 for all), one per hop, got {tuple(fanouts)}")
     if not (math.isfinite(bias_rate) and bias_rate >= 1):
         raise UsageError(f"bias_rate must be finite and >= 1, got {bias_rate}; 1 samples uniformly")
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
@@ -144,7 +144,7 @@ def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None
 
 
 def too_many_edges() -> UsageError:
-    """Returns the error of a mini-batch whose places pass 32 bits."""
+    """Returns the error of a mini-batch with more than `MOST_EDGES` edges."""
     return UsageError(
         f"a mini-batch must have at most {MOST_EDGES} edges, got more; lower the batch size or the fanouts"
     )

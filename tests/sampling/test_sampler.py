@@ -213,7 +213,7 @@ def test_seeds_out_of_range_are_refused(seeds: list[int], message: str) -> None:
         ({"seed": "a"}, r"seed must be an integer in .*got 'a'"),
         ({"bias_rate": 0.5}, "bias_rate must be finite and >= 1, got 0.5"),
         ({"method": "two_buckets"}, "did you mean 'two_bucket'"),
-        ({"bias_rate": 2.0, "cached": np.ones(3, dtype=bool)}, "one bool a node"),
+        ({"bias_rate": 2.0, "cached": np.ones(3, dtype=bool)}, "one bool per node"),
     ],
 )
 def test_arguments_out_of_range_are_refused(arguments: dict, message: str) -> None:
