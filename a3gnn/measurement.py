@@ -183,6 +183,11 @@ class Measurement:
         """The metrics, or None if the trial failed."""
         return self.outcome if isinstance(self.outcome, Metrics) else None
 
+    @property
+    def failed_by_chance(self) -> bool:
+        """Whether it is a transient failure."""
+        return isinstance(self.outcome, Failure) and self.outcome.transient
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the measurement as one JSON object."""
         return {

@@ -12,21 +12,22 @@ class Compilations(event.Listener):  # type: ignore[misc]  # numba carries no ty
     """Notices compilations from when it is made, here and in processes that are forked later.
 
     Attributes:
-        happened: Whether anything was compiled since it was made, or since `start_anew`.
+        happened: Whether anything was compiled since it was made, or since `start_anew` with a marker.
     """
 
     def __init__(self) -> None:
         self.happened = False
+        self._heeded = True
         self._marker: Path | None = None
         event.register("numba:compile", self)
 
     def start_anew(self, marker: Path | None) -> None:
-        """Forgets what was compiled; with a `marker`, that file is made when something is compiled from now on."""
-        self.happened, self._marker = False, marker
+        """Forgets what was compiled; that file is made when something is compiled from now on. None heeds nothing."""
+        self.happened, self._heeded, self._marker = False, marker is not None, marker
 
     def on_start(self, event: Any) -> None:
         """Notes that numba compiles something."""
-        self.happened = True
+        self.happened = self._heeded
         if self._marker is not None:
             self._marker.touch()
 

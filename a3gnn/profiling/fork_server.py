@@ -36,7 +36,12 @@ from a3gnn import wait_policy
 
 #: What every trial imports.
 PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial", "a3gnn.profiling.limits")
-COMPILED = ("a3gnn.sampling.sampler", "a3gnn.features.opening", "a3gnn.training.layers.kernels")
+COMPILED = (
+    "a3gnn.sampling.sampler",
+    "a3gnn.features.opening",
+    "a3gnn.training.layers.kernels",
+    "a3gnn.profiling.limits",
+)
 _STDIN = 0
 #: Given to a server that begins again: it serves, whatever it had to compile.
 _AGAIN = "--again"

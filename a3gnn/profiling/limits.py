@@ -65,6 +65,11 @@ def check_host(argument: dict[str, Any]) -> dict[str, Any]:
     return {"constants": constants, "other_work_cores": others.cores()}
 
 
+def warm_up() -> None:
+    """Compiles the kernel of the probe or loads it from numba's cache."""
+    random_reads(np.ones(2, dtype=np.int32), 1, np.uint64(1))
+
+
 def fastest(function: Callable[[], object], seconds: float = _SECONDS) -> float:
     """Returns the seconds of the fastest of several calls, after one that is not timed, in about `seconds`."""
     function()

@@ -185,7 +185,7 @@ class Profiler:
         outcome = known.outcome
         if isinstance(outcome, Metrics):
             return True
-        if outcome.transient:
+        if known.failed_by_chance:
             return known.id in self._own_ids
         if outcome.kind is FailureKind.OUT_OF_MEMORY:
             host, device = plan.host_limit_bytes, plan.device_limit_bytes

@@ -13,7 +13,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.objectives import Limits, memory_metric, minimised_metrics
 from a3gnn.pareto import hypervolume
-from a3gnn.profiling.executor import PARTITIONING
+from a3gnn.profiling.partition_failures import failed_partitioning
 from a3gnn.report.front import Front, best_index
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import Rows
@@ -72,11 +72,7 @@ class Findings:
 
     def partitioning_failures(self) -> list[TrainConfig]:
         """Returns the configurations whose partitions could not be made."""
-        return [
-            p.measurement.config
-            for p in self.probes
-            if isinstance(p.measurement.outcome, Failure) and p.measurement.outcome.detail.startswith(PARTITIONING)
-        ]
+        return [p.measurement.config for p in self.probes if failed_partitioning(p.measurement) is not None]
 
     def feasible(self) -> list[tuple[Probe, Metrics]]:
         """Returns the probes that keep every limit as measured."""

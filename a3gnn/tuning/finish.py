@@ -46,7 +46,8 @@ def finish(campaign: Campaign, choice: Choice, folder: Path) -> TuneResult:
     against = compare(choice.measured, reference, campaign.findings.memory)
     if config != TrainConfig().canonical() and against:
         campaign.notify(f"    against the default: {against}")
-    campaign.notify(_describe(result.search))
+    if campaign.searches:
+        campaign.notify(_describe(result.search))
     return result
 
 

@@ -58,6 +58,12 @@ def test_a_process_that_compiles_is_run_again(worker: Worker, chores: Path, told
     assert told.read_text() == "True False False "
 
 
+def test_what_no_cache_keeps_is_compiled_in_the_process_that_counts(worker: Worker, chores: Path, told: Path) -> None:
+    (chores / "never_kept.py").write_text(COLD.replace("cache=True", "cache=False"), encoding="utf-8")
+    ended = worker.run("never_kept:tell", {"path": str(told)})
+    assert (ended.result, told.read_text()) == ({"compiled": False}, "True False ")
+
+
 def test_compiling_passes_no_memory_limit(worker: Worker, chores: Path, told: Path) -> None:
     (chores / "cold_two.py").write_text(COLD, encoding="utf-8")
     idle = worker.run("a3gnn.profiling.probe:idle_memory", {}).peak.anonymous_bytes

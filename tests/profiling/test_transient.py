@@ -41,8 +41,8 @@ def profiler(
         yield lambda: Profiler(store, tiny_graph, TASK, this_machine, PLAN, executor, lines.append)
 
 
-def kill_trials(times: int, server_too: bool = False) -> threading.Thread:
-    """Starts a thread that kills the next `times` processes which the fork server starts, or the server itself."""
+def kill_trials(times: int, instead: int = 0) -> threading.Thread:
+    """Starts a thread that kills the next `times` processes which the fork server starts, or `instead` of them."""
     known = set(process_tree(os.getpid()))
 
     def kill() -> None:
@@ -50,17 +50,13 @@ def kill_trials(times: int, server_too: bool = False) -> threading.Thread:
         while left and time.monotonic() < end:
             for pid in set(process_tree(os.getpid())) - known:
                 known.add(pid)
-                os.kill(_parent(pid) if server_too else pid, signal.SIGKILL)
+                os.kill(instead or pid, signal.SIGKILL)
                 left -= 1
             time.sleep(0.005)
 
     thread = threading.Thread(target=kill)
     thread.start()
     return thread
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_a_trial_that_is_killed_once_is_measured(profiler: Callable[[], Profiler], lines: list[str]) -> None:
@@ -73,8 +69,11 @@ def test_a_trial_that_is_killed_once_is_measured(profiler: Callable[[], Profiler
     assert "the trial is run once more" in lines[0]
 
 
-def test_a_server_that_is_killed_once_is_replaced(profiler: Callable[[], Profiler], lines: list[str]) -> None:
-    killer = kill_trials(1, server_too=True)
+def test_a_server_that_is_killed_once_is_replaced(
+    profiler: Callable[[], Profiler], executor: LocalExecutor, lines: list[str]
+) -> None:
+    assert executor.worker._server is not None
+    killer = kill_trials(1, instead=executor.worker._server.pid)
     found = profiler().measure(CONFIG)
     killer.join()
     assert found.metrics is not None

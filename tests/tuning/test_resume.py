@@ -11,6 +11,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.store import ProfileStore
 from a3gnn.tuning.finished import unfinished_front
 from a3gnn.tuning.folder import read_request
@@ -65,6 +66,26 @@ def test_an_interrupted_tune_goes_on_and_measures_nothing_twice(quick_tune, form
     assert found[:2] == first
     assert len({measurement.config for measurement in found}) == len(found) == len(resumed.front.rows)
     assert len(executor.ran) == len(found) - 2 + 1  # and the verification
+
+
+def test_what_failed_by_chance_is_tried_again_when_the_tune_goes_on(quick_tune, formulas, tmp_path: Path) -> None:
+    crash = Failure(FailureKind.CRASHED, "its process ended with signal SIGKILL")
+    trials = iter(range(100))
+
+    def crashes_at_first(request: object, metrics: object, before: int) -> object:
+        trial = next(trials)
+        if trial == 3:
+            raise KeyboardInterrupt
+        return crash if trial < 2 else metrics  # the default's trial and its repetition
+
+    with pytest.raises(KeyboardInterrupt):
+        quick_tune(**PARTS, executor=formulas(crashes_at_first))
+    first = Journal(tmp_path / "run").read()
+    assert first[0].measurement.outcome == dataclasses.replace(crash, tries=2)
+    found = quick_tune(**PARTS, resume=True)
+    assert found.tuned.default is not None
+    assert isinstance(found.tuned.default, Metrics)
+    assert Journal(tmp_path / "run").read()[: len(first)] == first
 
 
 def test_the_seconds_that_a_tune_took_are_kept_and_go_on(quick_tune, interrupted) -> None:
@@ -177,4 +198,5 @@ def test_a_budget_that_is_short_is_said_before_anything_is_measured(quick_tune) 
     assert short < default
     assert "the trial of the default and a verification" in lines[short]
     assert any("exploring ends after 0 trials: the budget is spent" in line for line in lines)
+    assert not any(line.startswith("search ") for line in lines)
     assert found.tuned.config == TrainConfig()
