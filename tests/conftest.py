@@ -12,6 +12,7 @@ import pytest
 
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, HardwareLimits
+from a3gnn.machine.host import host_with
 from a3gnn.measurement import Metrics, StageSeconds
 from a3gnn.process.worker import Worker
 
@@ -125,3 +126,10 @@ def worker(chores: Path) -> Iterator[Worker]:
     with pytest.MonkeyPatch.context() as patch, Worker() as started:
         patch.setattr(sys, "path", [*sys.path, str(chores)])
         yield started
+
+
+@pytest.fixture(scope="session")
+def this_machine() -> Hardware:
+    """This machine's processor, with limits that were not measured."""
+    limits = HardwareLimits(1e8, 1e10, 1e9, 1e10, 1e10, 0.8, 1e-3, 150 << 20)
+    return host_with(limits)

@@ -8,17 +8,9 @@ import pytest
 
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import Hardware, HardwareLimits
-from a3gnn.machine.host import host_with
+from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.profiling.executor import LocalExecutor
-
-
-@pytest.fixture(scope="session")
-def this_machine() -> Hardware:
-    """This machine's processor, with limits that were not measured."""
-    limits = HardwareLimits(1e8, 1e10, 1e9, 1e10, 1e10, 0.8, 1e-3, 150 << 20)
-    return host_with(limits)
 
 
 @pytest.fixture(scope="session")
