@@ -32,7 +32,7 @@ notebooks: $(VENV)/.dev  ## execute the notebooks in place
 
 bench: $(VENV)/.dev  ## run the benchmarks; peers that are not there are reported so
 	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
-	for law in caches partitions; do $(BIN)/python -m benchmarks.laws $$law || exit 1; done
+	for part in caches partitions; do $(BIN)/python -m benchmarks.analytic_model $$part || exit 1; done
 
 peers: $(PEERS)/dgl/.installed $(PEERS)/pyg/.installed  ## build the environments of PyG and DGL (half an hour)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from a3gnn.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from a3gnn.config import TrainConfig
     from a3gnn.graphs.graph import Graph
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from a3gnn.training.train import train
     from a3gnn.tuning.tune import tune
 
-__version__ = "0.1.0"
 __all__ = ["Graph", "Loader", "TrainConfig", "train", "tune"]
 
 _HOMES = {

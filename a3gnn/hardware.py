@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from a3gnn import affinity
 from a3gnn._fields import from_fields
-from a3gnn.processor import cache_sizes, cpu_name, instruction_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,43 +117,3 @@ class Hardware:
         """Returns the hardware of `to_dict`."""
         rest = {k: v for k, v in fields.items() if k != "fingerprint"}
         return from_fields(cls, rest | {"limits": HardwareLimits.from_dict(rest["limits"])})
-
-
-def host_with(limits: HardwareLimits, device: str = "", num_devices: int = 0, device_memory_bytes: int = 0) -> Hardware:
-    """Returns this host with the accelerators and the limits that are given."""
-    return Hardware(
-        cpu=cpu_name(),
-        num_cores=available_cores(),
-        host_memory_bytes=host_memory_bytes(),
-        device=device,
-        num_devices=num_devices,
-        device_memory_bytes=device_memory_bytes,
-        limits=limits,
-        instruction_sets=instruction_sets(),
-        cache_bytes=cache_sizes(),
-    )
-
-
-def available_cores() -> int:
-    """Returns the cores that this process may run on: its affinity, and the control group's quota."""
-    cores = len(affinity.cores()) or os.cpu_count() or 1
-    try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-            quota, period = file.read().split()
-        if quota != "max":
-            cores = min(cores, max(1, int(quota) // int(period)))
-    except (OSError, ValueError):
-        pass
-    return cores
-
-
-def host_memory_bytes() -> int:
-    """Returns the machine's memory, or the control group's limit if that is less."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            with open(path, encoding="ascii") as file:
-                total = min(total, int(file.read()))
-        except (OSError, ValueError):
-            continue
-    return total

@@ -21,7 +21,7 @@ _PRESETS = {
     "balanced": (1 / 3, 1 / 3, 1 / 3),
 }
 #: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights.
-_POINTS_A_DOUBLING = 2.0
+_POINTS_PER_DOUBLING = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Priority:
 
         Two points of accuracy weigh as much as one doubling. Monotone in each, so its maximum is on the front.
         """
-        gains = (np.log2(throughput), -np.log2(memory), accuracy * 100 / _POINTS_A_DOUBLING)
+        gains = (np.log2(throughput), -np.log2(memory), accuracy * 100 / _POINTS_PER_DOUBLING)
         return np.asarray(sum(weight * gain for weight, gain in zip(self.weights, gains, strict=True)))
 
 

@@ -4,9 +4,9 @@
 
 Both train the same GraphSAGE with the same optimiser, mini-batches, fanouts and epochs, and are evaluated after the
 last epoch from all neighbours. PyG's side is benchmarks/workers/pyg_script.py in the environment that `make peers`
-builds. `p` is Welch's two-sided t-test between the seeds of both sides. The difference lies within the seeds' spread
-where p >= 0.05 / (number of graphs): by Bonferroni, equal sides fail on any graph in at most one run of twenty.
-The real graphs are looked for in $A3GNN_DATA, else in ../shared/data beside the repository.
+builds. `p` is Welch's two-sided t-test between the seeds of both sides. The difference is within the spread of seeds
+if p >= 0.05 / (number of graphs): by Bonferroni, equal sides fail on any graph in at most one run of twenty.
+Real graphs are read from $A3GNN_DATA, or else ../shared/data next to the repository.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Row:
-    """Test accuracies on one graph, in percent, a seed each; PyG's are empty where it is not installed."""
+    """Test accuracies on one graph, in percent, one per seed; PyG's are empty if it is not installed."""
 
     graph: str
     a3gnn: list[float]
@@ -53,7 +53,7 @@ class Row:
 
     @property
     def p(self) -> float:
-        """Of Welch's two-sided t-test."""
+        """The p-value of Welch's two-sided t-test."""
         return float(ttest_ind(self.a3gnn, self.pyg, equal_var=False).pvalue)
 
     def to_dict(self) -> dict[str, object]:
@@ -107,7 +107,7 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", default=default_graphs(), metavar="SPEC")
-    parser.add_argument("--seeds", type=int, default=5, help="how many, at least 2")
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds, at least 2")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--json", type=Path, metavar="FILE")
     add_peers_dir(parser)

@@ -1,13 +1,13 @@
-"""Hit ratio and overhead of every cache policy by cache size and seed order: the shape of BGL's figure 5.
+"""Hit ratio and overhead of every cache policy by cache size and seed order: BGL's figure 5.
 
     python -m benchmarks.cache_policies [--graph fb100_multi_a ...] [--rounds 3] [--json FILE]
 
-Mini-batches are sampled uniformly, by a3gnn's own sampler, in the order that `seed_order` gives; those of the first
-epoch fill the caches and are not counted, or the first half where that is fewer. Rows are dense, float32, in RAM,
-whatever features the graph has, as only ids decide who hits. A cell is the hit ratio, then milliseconds of overhead a
-mini-batch: look-up and update, copies of admitted rows included, and without them in brackets. Hit ratios are the same
-in every round; milliseconds are the median of rounds, which go through the policies in turn. Static rankings are made
-from other mini-batches than those they are tried on.
+Mini-batches are sampled uniformly by a3gnn's sampler in the order of `seed_order`; those of the first epoch, or the
+first half if that is fewer, fill the caches and are not counted. Rows are dense, float32, in RAM, whatever the graph's
+features, as hits depend on ids only. A cell is the hit ratio, then milliseconds of overhead per mini-batch: look-up and
+update with copies of admitted rows, and without them in brackets. Hit ratios are equal in every round; milliseconds are
+the median over rounds, each of which runs all policies. Static rankings are made from other mini-batches than those
+that they are evaluated on.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ Batches = list[NDArray[np.int32]]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A policy with a cache of a share of all rows, under a seed order.
+    """One policy, cache size and seed order.
 
     Attributes:
         order: random or proximity.
         policy: The policy.
-        share: Rows that the cache holds, a row of the graph.
-        hit_rate: Hits a row that mini-batches needed, in [0, 1].
-        overhead_ms: Milliseconds a mini-batch, each round's mean: look-up, update and copies of admitted rows.
+        share: Share of the graph's rows that the cache holds.
+        hit_rate: Hits per row read, in [0, 1].
+        overhead_ms: Milliseconds per mini-batch, each round's mean: look-up, update and copies of admitted rows.
         maps_ms: The same without copies: each round's median.
     """
 
@@ -146,7 +146,7 @@ def cells(work: Work, options: argparse.Namespace) -> list[Cell]:
 
 
 def table(title: str, order: str, shares: list[float], rows: list[Cell]) -> Table:
-    """Returns the cells of one seed order, a line a policy."""
+    """Returns the cells of one seed order, a line per policy."""
     drawn = Table(title=title, title_justify="left")
     drawn.add_column(order)
     for share in shares:
@@ -158,7 +158,7 @@ def table(title: str, order: str, shares: list[float], rows: list[Cell]) -> Tabl
 
 
 def text(cell: Cell) -> str:
-    """Returns a cell for people, with half the spread of rounds where that shows."""
+    """Returns a cell's text, with half the spread of rounds if it is visible."""
     overhead, maps = statistics.median(cell.overhead_ms), statistics.median(cell.maps_ms)
     spread = (max(cell.overhead_ms) - min(cell.overhead_ms)) / 2
     return f"{cell.hit_rate:.1%} {overhead:.2f}±{spread:.2f} ({maps:.2f})"
@@ -172,7 +172,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--shares", nargs="+", type=float, default=list(SHARES))
     made.add_argument("--fanouts", nargs="+", type=int, default=[25, 10])
     made.add_argument("--batch-size", type=int, default=1024)
-    made.add_argument("--batches", type=int, default=60, help="mini-batches sampled, an epoch for filling included")
+    made.add_argument(
+        "--batches", type=int, default=60, help="mini-batches sampled, including an epoch that fills the caches"
+    )
     made.add_argument("--width", type=int, default=128, help="columns of the rows")
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--seed", type=int, default=0)
@@ -181,7 +183,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Prints a table a graph and seed order."""
+    """Prints a table per graph and seed order."""
     options, console = parser().parse_args(), Console(width=150, highlight=False)
     warm_up()
     report = {}
@@ -191,7 +193,7 @@ def main() -> None:
         for order in options.orders:
             needed = statistics.fmean(map(len, work.batches[order]))
             counted = len(work.batches[order]) - work.warm_up[order]
-            title = f"{spec}, {order}: {needed:,.0f} rows a mini-batch, {counted} mini-batches counted"
+            title = f"{spec}, {order}: {needed:,.0f} rows per mini-batch, {counted} mini-batches counted"
             console.print(table(title, order, options.shares, rows))
         report[spec] = [asdict(cell) for cell in rows]
     if options.json:

@@ -1,12 +1,12 @@
-"""What each cache policy makes of the time of a read: rows in RAM, on a disk that is cached, and on a cold one.
+"""Read times by cache policy: rows in RAM, on disk in the page cache, and on a cold disk.
 
     python -m benchmarks.cache_reads [--graph fb100_multi_a] [--order proximity] [--rounds 3] [--json FILE]
 
 Stores read the nodes of the same mini-batches, sampled uniformly in the seed order; the first ones fill the caches.
-After those, stores take turns at every mini-batch. Regimes: ram (feature_tier ram); warm (feature_tier disk, with
+After those, stores alternate mini-batch by mini-batch. Regimes: ram (feature_tier ram); warm (feature_tier disk, with
 features in the system's page cache); cold (the same, and the page cache is emptied of features before every read and
 before auto's trial, outside the time that is measured). A cell is the hit ratio, the median milliseconds of a read with
-quartiles, and its ratio to a store without a cache. Rounds begin anew with empty caches.
+quartiles, and its ratio to a store without a cache. Each round starts with empty caches.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Cell:
 
     Attributes:
         regime: ram, warm or cold.
-        policy: none, or what was asked for.
-        took: What that came to in each round, which differs for auto.
-        hit_rate: Hits a row, in [0, 1], of the last round.
+        policy: none, or the policy that was asked for.
+        took: The policy that was used in each round, which may differ for auto.
+        hit_rate: Hits per row, in [0, 1], of the last round.
         read_ms: Milliseconds of each read, of all rounds.
     """
 
@@ -57,7 +57,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A graph on the disk, the nodes of the mini-batches to read, and the first epoch's seeds, a mini-batch each."""
+    """A graph on the disk, the nodes of the mini-batches to read, and the first epoch's seeds per mini-batch."""
 
     graph: Graph
     batches: Batches
@@ -65,7 +65,7 @@ class Work:
 
 
 def opened(work: Work, regime: str, policy: str, options: argparse.Namespace) -> FeatureStore:
-    """Returns the store of `policy`, whose cache may take `options.share` of the features' bytes beside the map."""
+    """Returns the store of `policy`, whose cache may take `options.share` of the features' bytes next to its map."""
     graph = work.graph
     room = CACHE_INDEX_BYTES * graph.num_nodes + round(options.share * graph.features.nbytes)
     config = TrainConfig(
@@ -109,7 +109,7 @@ def merged(cells: list[Cell]) -> Cell:
 
 
 def table(title: str, cells: list[Cell]) -> Table:
-    """Returns the cells for people, a column a regime."""
+    """Returns the cells as a table, a column per regime."""
     drawn = Table(title=title, title_justify="left")
     drawn.add_column("policy")
     regimes = list(dict.fromkeys(cell.regime for cell in cells))
@@ -122,7 +122,7 @@ def table(title: str, cells: list[Cell]) -> Table:
 
 
 def text(cell: Cell, base: float | None) -> str:
-    """Returns a cell for people."""
+    """Returns a cell's text."""
     low, middle, high = statistics.quantiles(cell.read_ms, n=4)
     ratio = f", x{middle / base:.2f}" if base else ""
     took = f"{'/'.join(dict.fromkeys(cell.took))} " if cell.policy == "auto" else ""
@@ -139,7 +139,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--share", type=float, default=0.1, help="of the features' bytes; default a tenth")
     made.add_argument("--fanouts", nargs="+", type=int, default=[10, 5])
     made.add_argument("--batch-size", type=int, default=128)
-    made.add_argument("--batches", type=int, default=260, help="mini-batches read, those that fill included")
+    made.add_argument(
+        "--batches", type=int, default=260, help="mini-batches read, including those that fill the caches"
+    )
     made.add_argument("--fill", type=int, default=200, help="first mini-batches, which only fill the caches")
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--seed", type=int, default=0)
@@ -161,7 +163,7 @@ def main() -> None:
                 found.setdefault((regime, cell.policy), []).append(cell)
     cells = [merged(rounds) for rounds in found.values()]
     needed = statistics.fmean(map(len, batches))
-    title = f"{options.graph}, {options.order}: {needed:,.0f} rows a mini-batch, {options.share:.0%} cached"
+    title = f"{options.graph}, {options.order}: {needed:,.0f} rows per mini-batch, {options.share:.0%} cached"
     Console(width=150, highlight=False).print(table(title, cells))
     if options.json:
         write_report(options.json, graph=options.graph, cells=[asdict(cell) for cell in cells])

@@ -1,17 +1,17 @@
-"""Stages with cores of their own beside stages that compete for them (BGL, section 5.3.3 and figure 15).
+"""Stages with cores of their own compared with stages that compete for cores (BGL, section 5.3.3 and figure 15).
 
     python -m benchmarks.isolation [--graph SPEC] [--modes mode1,mode2] [--workers 1,2,4] [--rounds 5] [--json FILE]
 
 Four ways to train the same mini-batches, in turn, in one process:
 
-* naive: every stage of every worker uses all cores at once, as in the paper's comparison.
-* free: what a3gnn does unless asked: `Turns` measures whether stages use the cores together or one after the other.
-* isolated: the best allocation by the fitted models, whether or not isolation is predicted to pay.
-* auto: `resources=auto`: isolated where the models say that it pays, free elsewhere.
+* naive: every stage of every worker uses all cores at once, the paper's baseline.
+* free: the default: `OverlapPolicy` measures whether stages overlap or alternate.
+* isolated: the best allocation by the fitted models, even if isolation is predicted to lose.
+* auto: `resources=auto`: isolated if the models predict a gain, free otherwise.
 
-Prints milliseconds a mini-batch (the median of the rounds, the fastest and the slowest), how many times as fast as free
-each is (ratios within a round), the fitted models, and what the solver takes by cores. With 2 cores there is little to
-isolate: one core for the training and one for all the rest is the only way to share them out.
+Prints milliseconds per mini-batch (the median of the rounds, the fastest and the slowest), the speed-up over free
+(ratios within a round), the fitted models, and the solver's time by number of cores. With 2 cores there is only one
+allocation: one core for training and one for all the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from time import perf_counter
 
 import numpy as np
 
-from a3gnn import team
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.allocation.allocate import isolate
@@ -34,19 +33,20 @@ from a3gnn.runtime.allocation.allocation import Allocation
 from a3gnn.runtime.allocation.isolation import Isolation
 from a3gnn.runtime.allocation.solver import solve
 from a3gnn.runtime.allocation.stage_model import Stage, StageModel
+from a3gnn.threads import pool
 from a3gnn.training.trainer import Trainer
 from benchmarks.report import median_and_range, write_report
 
 SPEC = "synthetic:nodes=100000,degree=20,features=100,classes=47"
 WAYS = ("naive", "free", "isolated", "auto")
-# More mini-batches than `Turns` takes to decide, and those that fill a pipeline: neither is counted.
+# More mini-batches than `OverlapPolicy` needs to decide, and those that fill a pipeline: neither are counted.
 SETTLE, FILL = 48, 6
 SOLVED = (2, 4, 16, 64, 128)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One way in one mode: milliseconds a mini-batch of each round, and what the stages had."""
+    """One way in one mode: milliseconds per mini-batch of each round, and the allocation."""
 
     mode: str
     workers: int
@@ -57,24 +57,24 @@ class Row:
 
 
 class Contestant:
-    """A trainer; each of its turns is an epoch's first mini-batches, so that it holds no cores between turns."""
+    """A trainer; each of its turns is the start of an epoch, so that it holds no cores between turns."""
 
     def __init__(self, graph: Graph, config: TrainConfig, stack: ExitStack) -> None:
         self._trainer = stack.enter_context(Trainer(graph, config, Task()))
         self._epochs = count()
 
     def give(self, allocation: Allocation) -> None:
-        """Has the stages keep to `allocation`."""
+        """Applies `allocation` to the stages."""
         pipeline = self._trainer._pipeline
         pipeline.isolation = Isolation(pipeline._stages, pipeline._config, allocation, row_bytes=0)
 
     @property
     def isolation(self) -> Isolation | None:
-        """What the stages have."""
+        """The stages' allocation."""
         return self._trainer._pipeline.isolation
 
     def train(self, batches: int) -> float:
-        """Returns the milliseconds a mini-batch of `batches` mini-batches, or of an epoch's if that has fewer."""
+        """Returns the milliseconds per mini-batch of `batches` mini-batches, or of an epoch's if that has fewer."""
         with closing(self._trainer.steps(next(self._epochs))) as steps:
             list(islice(steps, FILL))
             begin = perf_counter()
@@ -83,13 +83,13 @@ class Contestant:
 
 
 def compete(graph: Graph, config: TrainConfig, rounds: int, batches: int) -> tuple[list[Row], Isolation]:
-    """Returns a row for each way, and what was measured of the stages."""
+    """Returns a row per way, and the profile of the stages."""
     with ExitStack() as stack:
         found = {way: Contestant(graph, config, stack) for way in WAYS[:-1]}
         found["auto"] = Contestant(graph, config.replace(resources="auto"), stack)
         auto = found["auto"].isolation
         assert auto is not None
-        cores = team.usable_cores()
+        cores = pool.usable_cores()
         found["naive"].give(Allocation(config.num_workers, cores, cores, pooled=True))
         while auto.allocation is None:
             found["auto"].train(batches)
@@ -126,14 +126,14 @@ def solver_ms(cores: int) -> float:
 
 
 def table(rows: list[Row]) -> str:
-    """Returns the rows for people, as Markdown."""
+    """Returns the rows as a Markdown table."""
     lines = [
-        "| mode | workers | way | ms a mini-batch | of free's speed | sampling, gather, training |",
+        "| mode | workers | way | ms per mini-batch | of free's speed | sampling, gather, training |",
         "|---|---:|---|---:|---:|---|",
     ]
     for row in rows:
         had = row.allocation
-        shares = "measured: together or in turn"
+        shares = "measured: overlapped or alternating"
         if had is not None and had.isolated:
             shares = f"{had.sampling}, {had.gather}, {had.training}" + (" (pooled)" if had.pooled else "")
         lines.append(
@@ -144,7 +144,7 @@ def table(rows: list[Row]) -> str:
 
 
 def describe(models: dict[Stage, StageModel]) -> str:
-    """Returns the fitted models, a line each."""
+    """Returns the fitted models, one per line."""
     return "\n".join(
         f"  {stage:<9} {model.shared * 1e3:8.3f} / threads + {model.fixed * 1e3:.3f} ms, "
         f"R2 {model.r2:.3f}, largest error {model.worst:.0%}"
@@ -160,7 +160,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--workers", default="1,2,4")
     made.add_argument("--batch-size", type=int, default=1024)
     made.add_argument("--rounds", type=int, default=5)
-    made.add_argument("--batches", type=int, default=24, help="mini-batches of a turn")
+    made.add_argument("--batches", type=int, default=24, help="mini-batches per turn")
     made.add_argument("--json", type=Path, help="write the result to this file, such as in benchmarks/results")
     return made
 
@@ -169,7 +169,7 @@ def main() -> None:
     """Prints the tables."""
     options = parser().parse_args()
     graph = Graph.load(options.graph)
-    print(f"{graph!r}, {team.usable_cores()} cores")
+    print(f"{graph!r}, {pool.usable_cores()} cores")
     rows: list[Row] = []
     for mode, workers in product(options.modes.split(","), map(int, options.workers.split(","))):
         config = TrainConfig(batch_size=options.batch_size, parallel_mode=mode, num_workers=workers)

@@ -1,12 +1,12 @@
-"""One PyG training script, with PyG's NeighborLoader and with a3gnn's Loader in its place: milliseconds a step.
+"""One PyG training script, with PyG's NeighborLoader and with a3gnn's Loader in its place: milliseconds per step.
 
     python -m benchmarks.loader_swap [--graphs SPEC ...] [--peers-dir .peers] [--json FILE]
 
 Both scripts are benchmarks/workers/pyg_script.py, each in a process of its own, GraphSAGE with 256 hidden units; blocks
-of steps take turns. The model is called in three forms: `plain` as PyG's examples write it, `trim` with trim_to_layer,
-`layers` on a CSR adjacency a layer (`Loader(adjs=True)` gives them; with NeighborLoader they are built by hand). `load`
-is the part of a step until its mini-batch is there; the rest is the model's. Ratios are of one round's medians, and
-their spread is over the rounds. NeighborLoader runs in the environment that `make peers` builds.
+of steps alternate. The model is called in three forms: `plain` as PyG's examples write it, `trim` with trim_to_layer,
+`layers` on a CSR adjacency per layer (`Loader(adjs=True)` yields them; with NeighborLoader they are built by hand).
+`load` is the part of a step until its mini-batch is there; the rest is the model. Ratios are of one round's medians,
+and their spread is over the rounds. NeighborLoader runs in the environment that `make peers` builds.
 """
 
 from __future__ import annotations
@@ -118,13 +118,13 @@ def default_graphs() -> list[str]:
 
 
 def main() -> None:
-    """Prints a table a graph."""
+    """Prints a table per graph."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", default=default_graphs(), metavar="SPEC")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=5, help="of a block")
+    parser.add_argument("--steps", type=int, default=5, help="steps per block")
     parser.add_argument("--fanouts", nargs="+", default=["25", "10"])
-    parser.add_argument("--num-workers", default="0", help="of both loaders: processes of PyG's, threads of a3gnn's")
+    parser.add_argument("--num-workers", default="0", help="workers of both loaders: PyG's processes, a3gnn's threads")
     parser.add_argument("--json", type=Path, metavar="FILE")
     add_peers_dir(parser)
     options = parser.parse_args()
@@ -133,7 +133,7 @@ def main() -> None:
     results = {}
     for spec in options.graphs:
         results[spec] = measure(spec, peer, options.rounds, options.steps, passed)
-        print(f"{spec}, milliseconds a step (of them loading)")
+        print(f"{spec}, milliseconds per step (of them loading)")
         print(f"{'form':8}{'NeighborLoader':>20}{'Loader':>20}  {'ratio of steps':>22}  {'ratio of loading':>22}")
         print(*(line(form, found) for form, found in results[spec].items()), sep="\n", flush=True)
     if options.json:

@@ -1,11 +1,11 @@
-"""Training from disk under a memory limit that is a quarter of the features, beside training in RAM without a limit.
+"""Training from disk with a memory limit of a quarter of the features, compared with training in RAM without a limit.
 
     python -m benchmarks.out_of_core [--memory-limit 512MiB] [--ratio 4] [--cold] [--rounds 3] [--json FILE]
 
-The limit is of all the process's memory that can't be reclaimed, interpreter and libraries included (`MemoryGuard`).
-Files that the system keeps in its page cache are not counted, as it takes them back when it wants; so a machine with
-memory to spare serves "disk" from RAM. Each row says its regime: warm (the features were read once before, and stay in
-the page cache where there is room) or cold (the cache is emptied of the features before every mini-batch, outside the
+The limit is on the process's memory that can't be reclaimed, interpreter and libraries included (`MemoryGuard`). The
+page cache is not counted, as the system can reclaim it at any time; so a machine with free memory serves "disk" from
+RAM. Each row has a regime: warm (the features were read once before, and stay in
+the page cache if there is room) or cold (the cache is emptied of the features before every mini-batch, outside the
 time that is measured; the worst case). Every run is a process of its own; rounds interleave them.
 """
 
@@ -25,10 +25,10 @@ from time import perf_counter
 
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import MemoryLimitError
-from a3gnn.graphs.cache import cache_root
-from a3gnn.graphs.convert import convert
+from a3gnn.graphs.conversion.convert import convert
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.mapping import mapping_of
+from a3gnn.storage.cache import cache_root
+from a3gnn.storage.mapping import mapping_of
 from a3gnn.units import format_size, parse_size
 from benchmarks.report import write_report
 
@@ -40,7 +40,7 @@ RUNS = ("ram", "disk warm", "disk cold")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one process measured: mini-batches a second, unreclaimable memory, and what it read from the device."""
+    """What one process measured: mini-batches per second, unreclaimable memory, and what it read from the device."""
 
     batches_per_s: float
     peak_bytes: int
@@ -51,7 +51,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A regime over all rounds: medians, the slowest and the fastest round, and the highest peak."""
+    """One regime over all rounds: medians, the slowest and the fastest round, and the highest peak."""
 
     run: str
     batches_per_s: float
@@ -90,12 +90,12 @@ def evict(graph: Graph) -> None:
 
 
 def read_bytes() -> int:
-    """Returns what this process has had read from devices so far."""
+    """Returns the bytes that this process has read from devices so far."""
     return 512 * resource.getrusage(resource.RUSAGE_SELF).ru_inblock
 
 
 def measure(run: str, folder: Path, limit: int, cache_bytes: int, batches: int) -> Run:
-    """Returns what training `batches` mini-batches in this process took, after a few to warm up."""
+    """Returns the measurements of training `batches` mini-batches in this process, after a few for warm-up."""
     from a3gnn.training.memory import host_bytes
     from a3gnn.training.trainer import Trainer
 
@@ -122,7 +122,7 @@ def measure(run: str, folder: Path, limit: int, cache_bytes: int, batches: int) 
 
 
 def measured(run: str) -> Run:
-    """Returns `measure` of a fresh process; ends with its error, such as of a limit that was passed."""
+    """Returns `measure` of a fresh process; ends with its error, such as an exceeded limit."""
     done = subprocess.run([sys.executable, __file__, "--run", run, *sys.argv[1:]], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(done.returncode)
@@ -137,7 +137,7 @@ def warm(folder: Path) -> None:
 
 
 def row_of(name: str, runs: list[Run], reference: float, limit: int | None) -> Row:
-    """Returns a regime's row: medians over its rounds and what became of the limit; `reference` is RAM's speed."""
+    """Returns a regime's row: medians over its rounds; `reference` is RAM's speed."""
     speeds = sorted(run.batches_per_s for run in runs)
     peak = max(run.peak_bytes for run in runs)
     return Row(
@@ -156,8 +156,8 @@ def row_of(name: str, runs: list[Run], reference: float, limit: int | None) -> R
 
 
 def table(rows: list[Row]) -> str:
-    """Returns the rows for people, as Markdown."""
-    lines = ["| run | mini-batches/s | of RAM's | peak memory | limit | read a batch | hits |", "|---|" + "---:|" * 6]
+    """Returns the rows as a Markdown table."""
+    lines = ["| run | mini-batches/s | of RAM's | peak memory | limit | read per batch | hits |", "|---|" + "---:|" * 6]
     for row in rows:
         kept = "none" if row.limit_bytes is None else "kept" if row.limit_kept else "PASSED"
         lines.append(

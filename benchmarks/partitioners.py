@@ -38,7 +38,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.metis import metis_parts
 from a3gnn.graphs.partitioning.quality import PartitionQuality, partition_quality
-from a3gnn.graphs.partitioning.scattered import random_parts
+from a3gnn.graphs.partitioning.random_parts import random_parts
 from a3gnn.units import format_size, parse_size
 from benchmarks.engine.client import ROOT
 from benchmarks.engine.graphs import spec_of
@@ -58,7 +58,7 @@ _LOOK_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one process measured; `failed` says where it ended where it did, and then the rest is None."""
+    """What one process measured; where it failed, `failed` says where, and the rest is None."""
 
     seconds: float | None = None
     processor_seconds: float | None = None
@@ -69,7 +69,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A partitioner on a graph over all rounds: their seconds, ascending, the highest peak, and their qualities."""
+    """One partitioner on one graph over all rounds: seconds, ascending, the highest peak, and the qualities."""
 
     graph: str
     num_parts: int
@@ -154,7 +154,7 @@ def row_of(graph: str, num_parts: int, name: str, runs: list[Run]) -> Row:
 
 
 def table(rows: list[Row]) -> Table:
-    """Returns the rows for people."""
+    """Returns the rows as a table."""
     names = ("graph", "parts", "partitioner", "seconds", "processor", "memory", "cut", "2-hop local", "nodes", "train")
     shown = Table(*names)
     for row in rows:
@@ -189,7 +189,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--big", action="store_true", help="limit the address space, as for a graph that METIS can't hold"
     )
-    made.add_argument("--limit", type=parse_size, default=None, help="of address space; with --big 12GiB")
+    made.add_argument("--limit", type=parse_size, default=None, help="limit of address space; with --big 12GiB")
     made.add_argument("--timeout", type=float, default=480.0, help="seconds that a partitioner may take; default 480")
     made.add_argument("--json", type=Path, help="write the result to this file, such as in benchmarks/results")
     made.add_argument("--work", nargs=4, help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""What benchmarks print and store alike: a median with its range, and results beside the machine that they are of."""
+"""What benchmarks print and store: a median with its range, and results with the machine they were measured on."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from a3gnn.hardware import available_cores
-from a3gnn.processor import cpu_name
+from a3gnn.machine.processor import cpu_name
+from a3gnn.threads.affinity import available_cores
 
 
 def median_and_range(values: Sequence[float], digits: int = 2) -> str:
-    """Returns the median and, in brackets, the least and the most."""
+    """Returns the median and, in brackets, the minimum and maximum."""
     low, high = min(values), max(values)
     return f"{statistics.median(values):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 

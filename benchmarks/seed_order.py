@@ -1,12 +1,12 @@
-"""What the order of seeds does to caches, to labels and to accuracy (BGL, section 3.2.2, figure 5 and table 5).
+"""The effect of seed orders on caches, labels and accuracy (BGL, section 3.2.2, figure 5 and table 5).
 
     python -m benchmarks.seed_order [GRAPH ...] [--batch-size 1024] [--fanouts 10,5] [--rounds 3] [--json FILE]
     python -m benchmarks.seed_order [GRAPH ...] --accuracy [--epochs 10] [--runs 5]
 
-GRAPH is a name in the folder of real graphs ($A3GNN_DATA, else shared/data beside the repository) or a spec that
+GRAPH is a name in the folder of real graphs ($A3GNN_DATA, else shared/data next to the repository) or a spec that
 `--dataset` takes. An order is random, proximity as a3gnn chooses the number of sequences, or proximity with a given
-number. Mini-batches are those that the sampler makes; they are replayed through caches that hold 5 to 40 % of the
-nodes, after one epoch that fills them. A round has a seed of its own, and tries all orders.
+number. Sampled mini-batches are replayed through caches of 5 to 40 % of the nodes, after one epoch that fills
+them. Each round has a seed of its own and runs all orders.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Round:
     Attributes:
         sequences: Breadth-first sequences; 0 in a random order.
         error: Mean total variation distance between a mini-batch's labels and all.
-        times_random: That over a random order's.
-        seconds: To make the order, once a run; 0 for a random one.
-        input_nodes: Distinct nodes a mini-batch.
-        hit_rates: By policy, one a share of `SHARES`.
+        times_random: Its ratio to a random order's.
+        seconds: Seconds to make the order, once per run; 0 for a random one.
+        input_nodes: Distinct nodes per mini-batch.
+        hit_rates: By policy, one per share of `SHARES`.
     """
 
     sequences: int
@@ -82,7 +82,7 @@ def proximity(graph: Graph, batch_size: int, seed: int, sequences: int | None = 
 def measure(
     graph: Graph, hot: NDArray[np.int32], sequences: int | None, batch_size: int, fanouts: Sequence[int], seed: int
 ) -> Round:
-    """Returns what one order does; its second epoch is counted."""
+    """Returns the measurements of one order in its second epoch."""
     begin = perf_counter()
     made = proximity(graph, batch_size, seed, sequences or None)
     seconds = perf_counter() - begin
@@ -122,7 +122,7 @@ def hits_of(graph: Graph, options: argparse.Namespace) -> dict[str, list[Round]]
 
 
 def accuracies_of(graph: Graph, options: argparse.Namespace) -> dict[str, list[float]]:
-    """Returns each order's test accuracies at the best validation epoch, a seed each, seeds interleaved."""
+    """Returns each order's test accuracies at the best validation epoch, one per seed, seeds interleaved."""
     found: dict[str, list[float]] = {name_of(order): [] for order in options.orders}
     for seed in range(options.runs):
         for order in options.orders:
@@ -134,7 +134,7 @@ def accuracy(graph: Graph, sequences: int | None, options: argparse.Namespace, s
     """Returns the test accuracy of the epoch with the best validation accuracy."""
     config = TrainConfig(batch_size=options.batch_size, seed_order="random" if sequences == 0 else "proximity")
     task = Task(hidden_channels=64, fanouts=tuple(options.fanouts), learning_rate=options.learning_rate, seed=seed)
-    # A run chooses the number of sequences itself: one that is given takes the choice's place here.
+    # A run chooses the number of sequences itself; a given number replaces that choice here.
     fixed = partial(ProximityOrder, num_sequences=sequences or None)
     with patch.object(pipeline, "ProximityOrder", fixed), Trainer(graph, config, task) as trainer:
         reached = []
@@ -146,20 +146,22 @@ def accuracy(graph: Graph, sequences: int | None, options: argparse.Namespace, s
 
 
 def name_of(sequences: int | None) -> str:
-    """Returns what tables call an order."""
+    """Returns an order's name in tables."""
     return {0: "random", None: "proximity"}.get(sequences, f"proximity, {sequences} sequences")
 
 
 def middle(values: Sequence[float], form: str) -> str:
-    """Returns the median, and the range where there is one, each by `form`."""
+    """Returns the median, and the range if there is one, each formatted by `form`."""
     low, high = form.format(min(values)), form.format(max(values))
     return form.format(statistics.median(values)) + (f" ({low} to {high})" if low != high else "")
 
 
 def hits_table(title: str, found: dict[str, list[Round]]) -> Table:
-    """Returns the orders of one graph for people; cells of shares are hit rates and the rows then missed."""
+    """Returns the orders of one graph as a table; cells of shares are hit rates and the rows missed."""
     shares = [f"{policy}, {share:.0%}" for share in SHARES for policy in ("degree", "fifo")]
-    table = Table("order", "sequences", "label error", "x random", "s to order", "nodes a batch", *shares, title=title)
+    table = Table(
+        "order", "sequences", "label error", "x random", "s to order", "nodes per batch", *shares, title=title
+    )
     for name, rounds in found.items():
         nodes = statistics.median(one.input_nodes for one in rounds)
         cells = [
@@ -218,7 +220,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Prints a table a graph."""
+    """Prints a table per graph."""
     options, result, console = parser().parse_args(), {}, Console(width=200, highlight=False)
     for spec in options.graphs:
         graph = Graph.load(spec_of(spec))

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from a3gnn.profiling.jsonl import read_measurements
-from a3gnn.profiling.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import read_measurements
+from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn_surrogate.evaluate import evaluate
 
 

@@ -1,7 +1,7 @@
-"""The toy problem: a made-up, noiseless cost model of training, for comparing search engines and nothing else.
+"""The toy problem: an invented, noiseless cost model of training, only for comparing search engines.
 
-It has the shape of the tuner's real problem (mixed knobs, knobs that do not always matter, a limit that cuts the front)
-but its constants are invented: no figure taken on it says anything about a graph or a machine.
+It has the structure of the tuner's problem (mixed knobs, idle knobs, a limit that cuts the front), but all constants
+are invented: its figures say nothing about any graph or machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from a3gnn.space import SearchSpace
 _GIB = 2**30
 
 
-#: Knobs that the toy's physics does not have.
+#: Knobs that the toy does not model.
 _UNKNOWN = ("cache_policy", "seed_order", "partitioner", "resources")
 
 
@@ -30,13 +30,13 @@ class ToyProblem:
     """An invented graph on an invented machine without an accelerator.
 
     Attributes:
-        train_seeds: Seeds an epoch.
-        row_kib: KiB of a feature row.
-        reads_per_s: Sampled neighbours a second, one thread.
-        copy_gib_per_s: GiB of rows gathered a second.
-        flops_share: Training time a seed, relative.
+        train_seeds: Seeds per epoch.
+        row_kib: KiB per feature row.
+        reads_per_s: Sampled neighbours per second and thread.
+        copy_gib_per_s: GiB of rows gathered per second.
+        flops_share: Training time per seed, relative.
         cores: Cores.
-        skew: How far the hottest nodes are hotter, in (0, 1).
+        skew: How unequal hotness is, in (0, 1).
     """
 
     train_seeds: int = 100_000

@@ -1,13 +1,13 @@
-"""What a tune's choice gains over the default configuration, and over a static degree cache with seeds in random order.
+"""The gain of a tune's choice over the default, and over a static degree cache with seeds in random order.
 
     a3gnn tune --dataset GRAPH --priority throughput ...
     python -m benchmarks.tuned_gain runs/NAME [runs/OTHER ...] [--rounds 4] [--json FILE]
 
 Configurations of the same task are measured in trials of their own (`docs/measurement.md`), one after the other in
-every round, which begins with another one each time: the choice; the default; and the choice with what BGL compares
-itself with: rows cached by degree, seeds in random order, METIS parts. A choice without a cache is compared with one of
-a fifth of the features' bytes. Ratios are of the same round; "the same again" is the choice once more, whose ratio
-would be 1 on a quiet machine.
+every round, in an order that rotates: the choice; the default; and the choice with BGL's baseline: rows cached by
+degree, seeds in random order, METIS parts. A choice without a cache is compared with a cache of a fifth of the
+features' bytes. Ratios are of the same round; "the same again" is the choice once more, whose ratio would be 1 on an
+idle machine.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rich.table import Table
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.machine.probe import probe_hardware
 from a3gnn.measurement import Metrics, default_accuracy_epochs
-from a3gnn.profiling.probe import probe_hardware
 from a3gnn.profiling.profiler import Profiler
-from a3gnn.profiling.request import TrialPlan
-from a3gnn.profiling.store import ProfileStore
+from a3gnn.profiling.store.store import ProfileStore
+from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.report.text import describe_config
 from a3gnn.training.tuned import TunedConfig
 from benchmarks.report import median_and_range, write_report
@@ -42,7 +42,7 @@ def compared(tuned: TunedConfig) -> dict[str, TrainConfig]:
 
 
 def measured(tuned: TunedConfig, rounds: int) -> Found:
-    """Returns what every configuration reached, a round each.
+    """Returns the metrics of every configuration, one per round.
 
     Raises:
         RuntimeError: A trial failed.
@@ -66,7 +66,7 @@ def measured(tuned: TunedConfig, rounds: int) -> Found:
 
 
 def table(tuned: TunedConfig, found: Found) -> Table:
-    """Returns the configurations of one graph for people: medians, and the choice's ratios to each with their range."""
+    """Returns the configurations of one graph as a table: medians, and the choice's ratios to each with their range."""
     columns = ("", "epochs/s", "choice's over it", "memory, choice's over it", "accuracy", "choice's less it, points")
     shown = Table(*columns, title=f"{tuned.graph.name}: {describe_config(tuned.config)}")
     choice = found["choice"]
@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Prints a table a tune."""
+    """Prints a table per tune."""
     options, console, rows = parser().parse_args(), Console(width=160, highlight=False), []
     for path in options.tuned:
         tuned = TunedConfig.read(path)

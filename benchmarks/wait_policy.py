@@ -1,9 +1,9 @@
-"""A training step with OpenMP threads that spin at barriers, and with threads that sleep: alone, and beside other work.
+"""A training step with OpenMP threads that spin at barriers and with threads that sleep, on an idle and a busy machine.
 
     python -m benchmarks.wait_policy [--rounds 3]
 
-Prints the median milliseconds of a step under each policy and their ratio, rounds interleaved. a3gnn's own processes
-let threads sleep (OMP_WAIT_POLICY=PASSIVE) unless the environment says otherwise; this is why.
+Prints the median milliseconds of a step under each policy and their ratio, rounds interleaved. The figures are why
+a3gnn's own processes set OMP_WAIT_POLICY=PASSIVE unless the environment does.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def measure(policy: str) -> float:
 
 
 def compare(rounds: int, busy: int) -> None:
-    """Prints both policies' medians over `rounds`, beside `busy` processes that do nothing but compute."""
+    """Prints both policies' medians over `rounds`, next to `busy` processes that only compute."""
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
     try:
         found = [[measure(policy) for policy in POLICIES] for _ in range(rounds)]
@@ -68,7 +68,7 @@ def compare(rounds: int, busy: int) -> None:
 
 
 def main() -> None:
-    """Compares alone and beside one busy process, or times one process with --step."""
+    """Compares on an idle machine and next to one busy process, or times one process with --step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--step", action="store_true", help=argparse.SUPPRESS)

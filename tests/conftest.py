@@ -1,8 +1,10 @@
-"""Fixtures for every package's tests: graphs of three sizes, and a cache folder that is thrown away."""
+"""Fixtures for every package's tests: graphs of three sizes, a cache folder that is thrown away, and a worker."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import pytest
 
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, HardwareLimits
+from a3gnn.machine.host import host_with
 from a3gnn.measurement import Metrics, StageSeconds
+from a3gnn.process.worker import Worker
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,6 +34,12 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def tiny_graph() -> Graph:
     """300 nodes, about 2,000 edges, 16 dense features, 4 classes; in RAM."""
     return Graph.load("synthetic:nodes=300,degree=8,classes=4,features=16")
+
+
+@pytest.fixture(scope="session")
+def tiny_folder_graph(tiny_graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    """`tiny_graph`, opened by memory map from a converted folder."""
+    return tiny_graph.save(tmp_path_factory.mktemp("graphs") / "tiny")
 
 
 @pytest.fixture(scope="session")
@@ -100,3 +110,26 @@ def hardware() -> Hardware:
         idle_host_bytes=250 * 2**20,
     )
     return Hardware("a processor", 2, 8 * 2**30, "", 0, 0, limits)
+
+
+@pytest.fixture(scope="session")
+def chores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder from which the processes of `worker` import: `tests/process/chores.py`, and what tests add."""
+    folder = tmp_path_factory.mktemp("chores")
+    shutil.copy(Path(__file__).parent / "process" / "chores.py", folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def worker(chores: Path) -> Iterator[Worker]:
+    """A worker whose processes can import from `chores`."""
+    with pytest.MonkeyPatch.context() as patch, Worker() as started:
+        patch.setattr(sys, "path", [*sys.path, str(chores)])
+        yield started
+
+
+@pytest.fixture(scope="session")
+def this_machine() -> Hardware:
+    """This machine's processor, with limits that were not measured."""
+    limits = HardwareLimits(1e8, 1e10, 1e9, 1e10, 1e10, 0.8, 1e-3, 150 << 20)
+    return host_with(limits)

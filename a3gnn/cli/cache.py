@@ -13,7 +13,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.units import count, format_size
 
 if TYPE_CHECKING:
-    from a3gnn.graphs.cache_content import Entry
+    from a3gnn.storage.cache_content import Entry
 
 _EPILOG = "The folder is $A3GNN_CACHE, else a3gnn in $XDG_CACHE_HOME or ~/.cache."
 
@@ -27,8 +27,8 @@ def cache() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def info(as_json: bool) -> None:
     """Print what the cache folder holds: graphs, downloads, probes of machines, and what killed processes left."""
-    from a3gnn.graphs.cache import cache_root
-    from a3gnn.graphs.cache_content import entries
+    from a3gnn.storage.cache import cache_root
+    from a3gnn.storage.cache_content import entries
 
     root, found = cache_root(), entries(cache_root())
     total = sum(entry.num_bytes for entry in found)
@@ -52,8 +52,8 @@ def clean(older_than: float | None, downloads: bool, dry_run: bool, as_json: boo
     Graphs that a process has open are kept, as is everything that a3gnn did not make. Downloads may hold files that
     were put there by hand, so they go only with --downloads.
     """
-    from a3gnn.graphs.cache import cache_root
-    from a3gnn.graphs.cache_content import entries, to_remove
+    from a3gnn.storage.cache import cache_root
+    from a3gnn.storage.cache_content import entries, to_remove
 
     found = entries(cache_root())
     chosen = to_remove(found, None if older_than is None else time.time() - older_than, downloads=downloads)

@@ -10,10 +10,11 @@ from typing import Any
 
 import click
 
-from a3gnn import __version__
-from a3gnn.hardware import available_cores, host_memory_bytes
-from a3gnn.processor import cache_sizes, cpu_name, instruction_sets
+from a3gnn.machine.processor import cache_sizes, cpu_name, instruction_sets
+from a3gnn.storage.host_memory import host_memory_bytes
+from a3gnn.threads.affinity import available_cores
 from a3gnn.units import format_size
+from a3gnn.version import __version__
 
 #: Import name, distribution, what it is for, and how to install it.
 _PACKAGES = (
@@ -80,7 +81,7 @@ def _examine() -> dict[str, Any]:
 
 def _probe() -> dict[str, Any]:
     """Returns what a new probe finds, which is kept in the place of an earlier one."""
-    from a3gnn.profiling.probe import kept_at, probe_hardware
+    from a3gnn.machine.probe import kept_at, probe_hardware
 
     hardware = probe_hardware(refresh=True, notify=lambda line: click.echo(line, err=True))
     return {

@@ -41,7 +41,7 @@ def convert(spec: str, folder: Path, memory_budget: int) -> None:
 
     FOLDER must be new, empty, or hold this very graph. A synthetic graph or an .npz file may be larger than memory.
     """
-    from a3gnn.graphs.convert import convert as convert_graph
+    from a3gnn.graphs.conversion.convert import convert as convert_graph
 
     opened = convert_graph(spec, folder, memory_budget, lambda line: click.echo(line, err=True))
     for note in opened.notes:

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from a3gnn import __version__, wait_policy
 from a3gnn.errors import A3GNNError, ExitCode, unknown_name
+from a3gnn.threads import wait_policy
+from a3gnn.version import __version__
 
 #: Command, the module that holds it, and its line in `a3gnn --help` (so that help imports no command).
 COMMANDS: dict[str, tuple[str, str]] = {

@@ -63,13 +63,13 @@ def profile(
     from rich.console import Console
 
     from a3gnn.graphs.graph import Graph
+    from a3gnn.machine.probe import probe_hardware, within_peaks
     from a3gnn.profiling.design import space_filling
     from a3gnn.profiling.executor import LocalExecutor
-    from a3gnn.profiling.hopeless import why_hopeless
-    from a3gnn.profiling.probe import probe_hardware, within_peaks
+    from a3gnn.profiling.feasibility import why_infeasible
     from a3gnn.profiling.profiler import Profiler
-    from a3gnn.profiling.request import TrialPlan
-    from a3gnn.profiling.store import ProfileStore
+    from a3gnn.profiling.store.store import ProfileStore
+    from a3gnn.profiling.trial.request import TrialPlan
     from a3gnn.space import SearchSpace
 
     console = Console(stderr=True)
@@ -82,7 +82,7 @@ def profile(
         described = graph.characteristics()
         hardware = within_peaks(probe_hardware(worker=executor.worker, notify=say), opened.rows(), say)
         limits = Limits(device_bytes=memory_limit) if hardware.has_device else Limits(host_bytes=memory_limit)
-        if reason := why_hopeless(limits, hardware):
+        if reason := why_infeasible(limits, hardware):
             raise InfeasibleError(reason)
         plan = TrialPlan(
             accuracy_epochs=accuracy_epochs or default_accuracy_epochs(described),

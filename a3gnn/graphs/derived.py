@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.atomic import need_room, replacing
-from a3gnn.graphs.mapping import in_large_pages, settle
-from a3gnn.graphs.npy import NpyWriter, open_npy
 from a3gnn.graphs.soundness import broken_rows
-from a3gnn.graphs.stamp import forget, verify_once
+from a3gnn.storage.atomic import need_room, replacing
+from a3gnn.storage.mapping import in_large_pages, settle
+from a3gnn.storage.npy import NpyWriter, open_npy
+from a3gnn.storage.stamp import forget, verify_once
 from a3gnn.units import format_size
 
 _PARTS = re.compile(r"parts-(\d+)-seed-\d+.*\.npy")

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.atomic import need_room, replacing
 from a3gnn.graphs.describe import describe
 from a3gnn.graphs.features import features_from
-from a3gnn.graphs.mapping import in_large_pages, settle
-from a3gnn.graphs.npy import open_npy
 from a3gnn.graphs.soundness import broken_laws, broken_sizes
-from a3gnn.graphs.stamp import verify_once
+from a3gnn.storage.atomic import need_room, replacing
+from a3gnn.storage.mapping import in_large_pages, settle
+from a3gnn.storage.npy import open_npy
+from a3gnn.storage.stamp import verify_once
 
 FORMAT = "a3gnn-graph"
 FORMAT_VERSION = 1

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Self
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.cache import cache_root, graph_folder, remember
 from a3gnn.graphs.describe import describe
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
 from a3gnn.graphs.load import as_named, load_arrays
 from a3gnn.graphs.pyg import from_data, left_out
 from a3gnn.graphs.soundness import check_sound
+from a3gnn.storage.cache import cache_root, graph_folder, remember
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -1,4 +1,4 @@
-"""Compiled loops over a graph's edges that need memory by the node, not by the edge."""
+"""Compiled loops over a graph's edges whose working memory is per node, not per edge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 def equal_label_edges(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], labels: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Returns how many edges join equal labels, and how many join two labelled nodes."""
+    """Returns the number of edges between equal labels, and between two labelled nodes."""
     equal = 0
     labelled = 0
     for v in range(len(indptr) - 1):
@@ -27,9 +27,9 @@ def equal_label_edges(
 
 @numba.njit(nogil=True, cache=True)
 def component_roots(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Returns one node for each node's weakly connected component, int32, shape (num_nodes,).
+    """Returns each node's weakly connected component by its smallest node, int32, shape (num_nodes,).
 
-    Union by smaller id with path halving.
+    Union-find with path halving; the root with the smaller id wins.
     """
     parent = np.arange(len(indptr) - 1).astype(np.int32)
     for v in range(len(indptr) - 1):
@@ -60,9 +60,9 @@ def count_entries(indices: NDArray[np.int32], counts: NDArray[np.int64]) -> None
 
 @numba.njit(nogil=True, cache=True)
 def by_falling_count(counts: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Returns the positions of `counts` (none negative) by falling count, ties by rising position, int32.
+    """Returns the positions of `counts` (none negative) by decreasing count, ties by increasing position, int32.
 
-    A counting sort: beside the result it takes 8 bytes for each number up to the highest count.
+    A counting sort: next to the result it takes 8 bytes per number up to the highest count.
     """
     places = np.zeros(counts.max() + 2, dtype=np.int64)
     for v in range(len(counts)):
@@ -83,7 +83,7 @@ def by_falling_count(counts: NDArray[np.int64]) -> NDArray[np.int32]:
 def sort_into_buckets(
     sources: NDArray[np.int32], targets: NDArray[np.int32], width: int, buckets: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Returns (source, target) pairs by target // width, int32, shape (n, 2), and where each bucket ends, int64."""
+    """Returns (source, target) pairs grouped by target // width, int32, shape (n, 2), and the bucket ends, int64."""
     cursors = np.zeros(buckets + 1, dtype=np.int64)
     for e in range(len(targets)):
         cursors[targets[e] // width + 1] += 1
@@ -107,9 +107,9 @@ def count_targets(pairs: NDArray[np.int32], first: int, counts: NDArray[np.int64
 
 @numba.njit(nogil=True, cache=True)
 def sources_by_row(pairs: NDArray[np.int32], first: int, starts: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Returns the sources of the edges into rows first, first + 1, ..., of which the i-th begins at `starts[i]`.
+    """Returns the sources of the edges into rows first, first + 1, ...; the i-th row starts at `starts[i]`.
 
-    Edges into other rows are passed over.
+    Edges into other rows are skipped.
     """
     cursors = starts[:-1].copy()
     entries = np.empty(starts[-1], dtype=np.int32)
@@ -121,16 +121,20 @@ def sources_by_row(pairs: NDArray[np.int32], first: int, starts: NDArray[np.int6
     return entries
 
 
+#: Entries up to which a row is sorted by insertion, which is faster on short rows, and most are short. Guess.
+_LONGEST_INSERTION_SORT = 48
+
+
 @numba.njit(nogil=True, cache=True)
 def sort_rows(starts: NDArray[np.int64], entries: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Sorts each row of `entries` in place, drops duplicates, closes the gaps, and returns the rows' new ends."""
+    """Sorts each row of `entries` in place, removes duplicates, closes the gaps, and returns the new row ends."""
     ends = np.empty(len(starts) - 1, dtype=np.int64)
     kept = 0
     for row in range(len(ends)):
         part = entries[starts[row] : starts[row + 1]]
-        if len(part) > 48:
+        if len(part) > _LONGEST_INSERTION_SORT:
             part.sort()
-        else:  # insertion sort: most rows are short
+        else:
             for i in range(1, len(part)):
                 value = part[i]
                 j = i
@@ -148,7 +152,7 @@ def sort_rows(starts: NDArray[np.int64], entries: NDArray[np.int32]) -> NDArray[
 
 @numba.njit(nogil=True, cache=True)
 def guide_of(mass: NDArray[np.float64], cells: int) -> NDArray[np.int32]:
-    """Returns, for each of `cells` equal intervals of [0, mass[-1]), about where a search in `mass` should begin."""
+    """Returns the guide table of `search`: for each of `cells` equal intervals of [0, mass[-1]), where it starts."""
     guide = np.empty(cells, dtype=np.int32)
     i = 0
     for cell in range(cells):
@@ -161,7 +165,7 @@ def guide_of(mass: NDArray[np.float64], cells: int) -> NDArray[np.int32]:
 
 @numba.njit(nogil=True, cache=True)
 def search(mass: NDArray[np.float64], guide: NDArray[np.int32], point: float) -> int:
-    """Returns the first i with mass[i] > point, or the last i: `np.searchsorted(side="right")` without its log n."""
+    """Returns the first i with mass[i] > point, or the last i: inversion by a guide table (Chen & Asau, 1974)."""
     cell = min(int(point / mass[-1] * len(guide)), len(guide) - 1)
     i: int = guide[cell]
     while i > 0 and mass[i - 1] > point:
@@ -180,15 +184,15 @@ def draw_pairs(
     bounds: NDArray[np.float64],
     uniform: NDArray[np.float64],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Returns places in `mass` drawn in pairs, both int32; pairs of one place with itself fall away.
+    """Returns pairs of positions drawn in proportion to `mass`, both int32; pairs with itself are dropped.
 
     Args:
-        mass: Cumulated expected degrees, shape (num_nodes,), class by class.
+        mass: Cumulative expected degrees, nodes grouped by class, shape (num_nodes,).
         guide: `guide_of(mass, ...)`.
-        loyalty: Probability to stay within the class, shape (num_nodes,).
-        class_of: Class at each place, shape (num_nodes,).
-        bounds: Where each class begins and ends in mass, shape (classes + 1,).
-        uniform: In [0, 1), shape (3, n): for the first end, for loyalty, for the second end.
+        loyalty: Probability that the second end is drawn from the class of the first, shape (num_nodes,).
+        class_of: Class at each position, shape (num_nodes,).
+        bounds: Cumulative mass at the start of each class and at the end, shape (classes + 1,).
+        uniform: Random numbers in [0, 1), shape (3, n): for the first end, for loyalty, for the second end.
     """
     total = mass[-1]
     count = uniform.shape[1]

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.graphs import npz, pyg_sets, synthetic
+from a3gnn.graphs import npz, pyg_sets
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.cache import cache_root, recall, source_of
 from a3gnn.graphs.folder import read_folder
+from a3gnn.graphs.synthetic.generate import generate
+from a3gnn.storage.cache import cache_root, recall, source_of
 
 #: What a spec may be.
 FORMS = (
@@ -18,7 +19,7 @@ FORMS = (
     "ogb:NAME; FILE.pt with a saved PyG Data"
 )
 _SCHEMES: dict[str, Callable[[str], GraphArrays]] = {
-    "synthetic": synthetic.generate,
+    "synthetic": generate,
     "pyg": pyg_sets.from_pyg_name,
     "ogb": pyg_sets.from_ogb_name,
 }

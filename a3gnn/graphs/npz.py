@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import MASKS, assemble
-from a3gnn.graphs.cache import source_of
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.storage.cache import source_of
 
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 

@@ -15,9 +15,9 @@ from a3gnn.graphs.derived import read_parts, read_rows, write_parts, write_rows
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.metis import metis_parts
-from a3gnn.graphs.partitioning.scattered import random_parts
+from a3gnn.graphs.partitioning.random_parts import random_parts
 
-_EDGES_A_PIECE = 1 << 23
+_EDGES_PER_PIECE = 1 << 23
 _MAKERS: dict[Partitioner, Callable[[GraphArrays, int, int], NDArray[np.int32]]] = {
     "metis": metis_parts,
     "random": random_parts,
@@ -86,10 +86,10 @@ def restrict_to_parts(graph: Graph, parts: NDArray[np.int32]) -> tuple[NDArray[n
 
 
 def _spans(graph: GraphArrays) -> Iterator[tuple[int, int]]:
-    """Yields row ranges that hold about `_EDGES_A_PIECE` edges each, or one row where it holds more."""
+    """Yields row ranges that hold about `_EDGES_PER_PIECE` edges each, or one row where it holds more."""
     first = 0
     while first < graph.num_nodes:
-        reach = np.searchsorted(graph.indptr, graph.indptr[first] + _EDGES_A_PIECE, side="right") - 1
+        reach = np.searchsorted(graph.indptr, graph.indptr[first] + _EDGES_PER_PIECE, side="right") - 1
         last = max(first + 1, int(reach))
         yield first, last
         first = last

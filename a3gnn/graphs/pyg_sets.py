@@ -18,9 +18,9 @@ from a3gnn._imports import optional
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import MASKS
-from a3gnn.graphs.cache import cache_root, source_of
 from a3gnn.graphs.pyg import from_data
 from a3gnn.graphs.pyg_names import PYG_NAMES
+from a3gnn.storage.cache import cache_root, source_of
 
 # Of what a foreign library says.
 _MOST_CHARACTERS = 300

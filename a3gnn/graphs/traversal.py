@@ -16,16 +16,16 @@ def breadth_first_order(
 ) -> NDArray[np.int32]:
     """Returns the positions in `nodes`, each once, in the order in which a traversal from random roots reaches them.
 
-    O(nodes + edges) time, 9 bytes a node of the graph for the time being; reads no edge after all `nodes` are found.
+    O(nodes + edges) time, 9 bytes per node of the graph while it runs; stops reading edges once all `nodes` are found.
 
-    Edges are followed from a node to its in-neighbours. Where they run both ways, a root reaches all that is connected
-    with it; where they don't, only its ancestors. What is left then follows from the next random root among `nodes`, so
-    that on a directed graph nodes that merely share an ancestor may come far apart.
+    Edges are followed from a node to its in-neighbours. In an undirected graph a root reaches its whole component; in a
+    directed one only its ancestors. The next random root among `nodes` then continues, so that in a directed graph
+    nodes that only share an ancestor may end up far apart.
 
     Args:
         indptr: In-neighbours as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
-        nodes: Distinct nodes, int32: the roots are drawn from them, and nodes beside them are passed through.
+        nodes: Distinct nodes, int32; roots are drawn from them, and other nodes are traversed but not returned.
         draw: Draws the roots.
     """
     order: NDArray[np.int32] = visit_breadth_first(indptr, indices, nodes, draw.permutation(len(nodes)))

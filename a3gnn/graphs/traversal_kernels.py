@@ -12,12 +12,12 @@ def visit_breadth_first(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
     nodes: NDArray[np.int32],
-    turns: NDArray[np.int64],
+    roots: NDArray[np.int64],
 ) -> NDArray[np.int32]:
     """Returns the positions in `nodes` (distinct) in the order in which a traversal reaches them, int32.
 
-    It begins at `nodes[turns[0]]`. Where nothing is left to follow, it begins again at the first of `turns` whose node
-    has not been reached. It ends when all `nodes` have been left, whatever else the graph holds.
+    It starts at `nodes[roots[0]]`. When the queue is empty, it restarts at the first of `roots` whose node has not been
+    reached. It ends once all `nodes` are in the order, whatever else the graph holds.
     """
     num_nodes = len(indptr) - 1
     place = np.full(num_nodes, -1, dtype=np.int32)
@@ -27,8 +27,8 @@ def visit_breadth_first(
     queue = np.empty(num_nodes, dtype=np.int32)
     reached = np.zeros(num_nodes, dtype=np.bool_)
     kept, head, tail = 0, 0, 0
-    for turn in turns:
-        root = nodes[turn]
+    for position in roots:
+        root = nodes[position]
         if reached[root]:
             continue
         reached[root] = True

@@ -13,7 +13,7 @@ from a3gnn.graphs import derived
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.folder import open_folder
 from a3gnn.graphs.soundness import broken_laws
-from a3gnn.graphs.stamp import forget, verify_once
+from a3gnn.storage.stamp import forget, verify_once
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from a3gnn.measurement import Failure, FailureKind, Metrics
-from a3gnn.profiling.failures import DETAIL_CHARACTERS
-from a3gnn.profiling.machine_turn import machine_turn
-from a3gnn.profiling.request import TrialRequest
-from a3gnn.profiling.worker import Ended, Worker
+from a3gnn.process.machine_turn import machine_turn
+from a3gnn.process.worker import Ended, Worker
+from a3gnn.profiling.trial.failures import DETAIL_CHARACTERS
+from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.units import format_duration, format_size
 
 #: How the detail of a failure begins that happened before the trial, in making its partitions.
@@ -86,7 +86,7 @@ class LocalExecutor:
         plan = request.plan
         kills = _oom_kills()
         ended = self.worker.run(
-            f"a3gnn.profiling.trial:{name}",
+            f"a3gnn.profiling.trial.trial:{name}",
             argument,
             timeout_s=plan.timeout_s,
             limit_bytes=plan.host_limit_bytes,

@@ -14,11 +14,11 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
+from a3gnn.process.machine_turn import seconds_waited
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
-from a3gnn.profiling.machine_turn import seconds_waited
 from a3gnn.profiling.partition_failures import PartitionFailures
-from a3gnn.profiling.request import Accuracy, TrialPlan, TrialRequest
-from a3gnn.profiling.store import ProfileStore
+from a3gnn.profiling.store.store import ProfileStore
+from a3gnn.profiling.trial.request import Accuracy, TrialPlan, TrialRequest
 
 
 class Profiler:

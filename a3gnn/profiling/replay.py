@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from a3gnn.errors import StoreError
 from a3gnn.measurement import Failure, Measurement, Metrics
-from a3gnn.profiling.request import TrialRequest
+from a3gnn.profiling.trial.request import TrialRequest
 
 
 class Replay:

@@ -14,7 +14,6 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn import team
 from a3gnn.config import Resources, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.features.opening import open_features
@@ -28,12 +27,13 @@ from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.buffers import BufferPool
 from a3gnn.runtime.device_sampler import DeviceSampler
 from a3gnn.runtime.devices import checked_device
-from a3gnn.runtime.overlap import ordered_map
 from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.runtime.stages import Sampled, Sampler, Stages
-from a3gnn.runtime.turns import Turns
 from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.threads import pool
+from a3gnn.threads.ordered_map import ordered_map
+from a3gnn.threads.overlap_policy import OverlapPolicy
 
 # Partitions are a property of the graph: runs of any seed share the stored ones.
 _PARTITION_SEED = 0
@@ -47,7 +47,7 @@ class Pipeline:
     * mode2: the threads only sample; the caller's thread gathers, so that one mini-batch's features are held.
 
     All give bit-identical mini-batches. Whether workers and training use the cores at once or in turn is found by
-    measurement (`Turns`). Parts are trained one after the other, without overlap from one to the next.
+    measurement (`OverlapPolicy`). Parts are trained one after the other, without overlap from one to the next.
 
     Args:
         graph: The graph.
@@ -112,7 +112,7 @@ class Pipeline:
         buffers = BufferPool(width, spare=workers + 2) if on_host else None
         lends = not reuse_buffers
         self._stages = Stages(sampler, self.store, graph.labels, device, buffers, lends=lends, aggregator=aggregator)
-        self._turns = Turns(config.num_workers)
+        self._overlap = OverlapPolicy(config.num_workers)
         resources = self._config.resources if resources is None else resources
         self.isolation: Isolation | None = None
         if resources != "free":
@@ -179,22 +179,22 @@ class Pipeline:
     def _overlapped(
         self, work: Callable[[PlannedBatch], MiniBatch | Sampled], planned: Iterable[PlannedBatch]
     ) -> Generator[MiniBatch, None, None]:
-        stages, turns = self._stages, self._turns
+        stages, overlap = self._stages, self._overlap
 
         def on_worker(due: tuple[PlannedBatch, bool]) -> MiniBatch | Sampled:
             batch, beside_training = due
-            with team.limited(1 if beside_training else team.usable_cores()):
+            with pool.limited(1 if beside_training else pool.usable_cores()):
                 return work(batch)
 
-        due = ((batch, turns.together) for batch in planned)
+        due = ((batch, overlap.overlapped) for batch in planned)
         # A traceback keeps this frame, and so the workers, unless they are closed here.
-        with closing(ordered_map(on_worker, due, self._config.num_workers, lambda: turns.together)) as results:
+        with closing(ordered_map(on_worker, due, self._config.num_workers, lambda: overlap.overlapped)) as results:
             last: float | None = None
             for result in results:
                 yield stages.gather(result) if isinstance(result, Sampled) else result
                 now = perf_counter()
                 if last is not None:
-                    turns.count(now - last)
+                    overlap.count(now - last)
                 last = now
 
     def _proximity(self, graph: Graph, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ProximityOrder | None:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def ranks(costs: NDArray[np.float64], violation: NDArray[np.float64]) -> NDArray[np.int64]:
+def non_dominated_ranks(costs: NDArray[np.float64], violation: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns the front that each row belongs to, 0 for the best, int64, shape (n,).
 
     A feasible row dominates an infeasible one, a lesser violation a greater one; equal violations, those of feasible

@@ -1,11 +1,11 @@
-"""The finisher's first half: NSGA-II with operators for small integers, a generation at a time."""
+"""The first half of local search: NSGA-II with operators for small integers, a generation at a time."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.search.domination import crowding, ranks
+from a3gnn.search.domination import crowding, non_dominated_ranks
 
 #: Rows that survive a generation.
 POPULATION = 64
@@ -29,8 +29,8 @@ class Evolution:
 
     def breed(self, count: int) -> NDArray[np.int64]:
         """Returns `count` children, which may repeat and need not be canonical, int64, shape (count, n_knobs)."""
-        mothers, fathers = self.rows[self._tournament(count)], self.rows[self._tournament(count)]
-        children = np.where(self._random.random(mothers.shape) < 0.5, mothers, fathers)
+        first, second = (self.rows[self._tournament(count)] for _ in range(2))
+        children = np.where(self._random.random(first.shape) < 0.5, first, second)
         step = children + self._random.choice([-1, 1], size=children.shape)
         anywhere = self._random.integers(0, self._nvec, size=children.shape)
         mutated = np.where(self._random.random(children.shape) < 0.5, step, anywhere)
@@ -44,7 +44,7 @@ class Evolution:
             rows = np.concatenate([self.rows, rows])
             costs = np.concatenate([self._costs, costs])
             violation = np.concatenate([self._violation, violation])
-        rank = ranks(costs, violation)
+        rank = non_dominated_ranks(costs, violation)
         crowded = crowding(costs, rank)
         best = np.lexsort((-crowded, rank))[:POPULATION]
         self.rows, self._costs, self._violation = rows[best], costs[best], violation[best]

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from a3gnn.prediction import Prediction
+from a3gnn.search.candidate_pool import CandidatePool
 from a3gnn.search.problem import Problem
-from a3gnn.search.unasked import Unasked
 from a3gnn.space import SearchSpace
 
 #: Suggestions a new row; after these, random new rows are told to the study instead.
@@ -34,7 +34,7 @@ class OptunaSearcher:
 
     def __init__(self, problem: Problem, seed: int, sampler: optuna.samplers.BaseSampler) -> None:
         self._problem = problem
-        self._unasked = Unasked(problem, seed)
+        self._candidates = CandidatePool(problem, seed)
         self._distributions = distributions(problem.space)
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)  # creating a study is not news
@@ -49,8 +49,8 @@ class OptunaSearcher:
         for _ in range(_TRIES * count):
             if len(rows) == count:
                 break
-            rows = np.concatenate([rows, self._unasked.take(self._suggestion()[None])])
-        extra = self._unasked.draw(count - len(rows))
+            rows = np.concatenate([rows, self._candidates.take(self._suggestion()[None])])
+        extra = self._candidates.draw(count - len(rows))
         for row in extra:
             self._study.enqueue_trial(dict(zip(self._problem.space.names, row.tolist(), strict=True)))
             self._suggestion()

@@ -1,4 +1,4 @@
-"""The product's engine: a PPO policy proposes, the finisher improves (A3GNN, III-C, with a finisher)."""
+"""The product's engine: a PPO policy proposes, local search improves (A3GNN, III-C, and local search)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.prediction import Prediction
-from a3gnn.search.finisher import Finisher
-from a3gnn.search.ledger import Ledger
+from a3gnn.search.candidate_pool import CandidatePool
+from a3gnn.search.evaluation_cache import EvaluationCache
+from a3gnn.search.local_search import LocalSearch
 from a3gnn.search.problem import Problem
-from a3gnn.search.unasked import Unasked
 from a3gnn.seeding import derive
-from a3gnn_envs.context import SURVEY_SIZE, Context
+from a3gnn_envs.context import SCALE_SAMPLE_SIZE, Context
 from a3gnn_envs.policy import Policy
-from a3gnn_envs.pretraining import LEAST_EVALUATIONS, train_policy
+from a3gnn_envs.pretraining import MIN_EVALUATIONS, train_policy
 
 #: Samples drawn from the policy.
 PROPOSALS = 64
 #: Predictions that training afresh may ask for, repeated ones included, for one distinct evaluation that it may spend.
-_STEPS_AN_EVALUATION = 8
+_STEPS_PER_EVALUATION = 8
 #: The part of the budget that training afresh may take is one over this.
 _TRAINING_DIVISOR = 3
 #: A policy reads its context from a survey, which must not take more than one over this of the budget.
@@ -31,47 +31,47 @@ class PpoSearcher:
     """Starts from a policy's proposals, then breeds and searches locally.
 
     A policy that fits the space is used as it is. Otherwise one is trained on this problem alone, through
-    `problem.predict`, with a third of `evaluations` distinct configurations; what training has seen goes to the
-    finisher and is not asked for again. With too few evaluations for either, or enough for the whole space, random rows
-    stand for the proposals. Training takes a few seconds, when the searcher is made.
+    `problem.predict`, with a third of `evaluations` distinct configurations; what training has seen goes to
+    local search and is not asked for again. With too few evaluations for either, or enough for the whole space, random
+    rows stand for the proposals. Training takes a few seconds, when the searcher is made.
     """
 
     def __init__(self, problem: Problem, seed: int, policy: Policy | None = None, evaluations: int = 3000) -> None:
         self._problem = problem
         self._seed = seed
-        self._unasked = Unasked(problem, seed)
-        self._finisher = Finisher(problem, self._unasked, seed)
+        self._candidates = CandidatePool(problem, seed)
+        self._local_search = LocalSearch(problem, self._candidates, seed)
         self._proposals = self._propose(policy, evaluations)
 
     def ask(self, count: int) -> NDArray[np.int64]:
         """Returns `count` new rows, fewer only when the space is exhausted."""
         proposed, self._proposals = self._proposals[:count], self._proposals[count:]
-        return np.concatenate([proposed, self._finisher.ask(count - len(proposed))])
+        return np.concatenate([proposed, self._local_search.ask(count - len(proposed))])
 
     def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
-        """Hands the predictions to the finisher."""
-        self._finisher.tell(rows, prediction)
+        """Hands the predictions to local search."""
+        self._local_search.tell(rows, prediction)
 
     def _propose(self, policy: Policy | None, evaluations: int) -> NDArray[np.int64]:
-        """Returns the first rows to ask for; what it evaluates for them is told to the finisher."""
-        if evaluations < _LEAST_SURVEYS * SURVEY_SIZE or evaluations >= self._problem.space.size:
-            return self._unasked.draw(PROPOSALS)
-        ledger = Ledger(self._problem)
-        context = dataclasses.replace(self._problem.episode_context, predict=ledger)
-        if policy is None or not policy.fits(context.space, context.features):
-            policy = _train(context, ledger, evaluations // _TRAINING_DIVISOR, derive(self._seed, "ppo.train"))
+        """Returns the first rows to ask for; what it evaluates for them is told to local search."""
+        if evaluations < _LEAST_SURVEYS * SCALE_SAMPLE_SIZE or evaluations >= self._problem.space.size:
+            return self._candidates.draw(PROPOSALS)
+        cache = EvaluationCache(self._problem)
+        context = dataclasses.replace(self._problem.episode_context, predict=cache)
+        if policy is None or not policy.matches(context.space, context.features):
+            policy = _train(context, cache, evaluations // _TRAINING_DIVISOR, derive(self._seed, "ppo.train"))
         if policy is None:
-            return self._unasked.draw(PROPOSALS)
+            return self._candidates.draw(PROPOSALS)
         proposals = policy.propose(context, PROPOSALS, derive(self._seed, "ppo.propose"))
-        seen = self._unasked.take(ledger.rows)
-        self._finisher.tell(seen, ledger(seen))
-        return self._unasked.take(proposals)
+        seen = self._candidates.take(cache.rows)
+        self._local_search.tell(seen, cache(seen))
+        return self._candidates.take(proposals)
 
 
-def _train(context: Context, ledger: Ledger, evaluations: int, seed: int) -> Policy | None:
+def _train(context: Context, cache: EvaluationCache, evaluations: int, seed: int) -> Policy | None:
     """Returns a policy that took at most `evaluations` distinct configurations, or None if these are too few."""
-    if evaluations - SURVEY_SIZE < LEAST_EVALUATIONS:
+    if evaluations - SCALE_SAMPLE_SIZE < MIN_EVALUATIONS:
         return None
     return train_policy(
-        [context], evaluations * _STEPS_AN_EVALUATION, seed, go_on=lambda count: len(ledger) + count <= evaluations
+        [context], evaluations * _STEPS_PER_EVALUATION, seed, go_on=lambda count: len(cache) + count <= evaluations
     )

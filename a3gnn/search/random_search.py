@@ -6,19 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.prediction import Prediction
+from a3gnn.search.candidate_pool import CandidatePool
 from a3gnn.search.problem import Problem
-from a3gnn.search.unasked import Unasked
 
 
 class RandomSearcher:
     """Draws rows uniformly from the grid, none twice."""
 
     def __init__(self, problem: Problem, seed: int) -> None:
-        self._unasked = Unasked(problem, seed)
+        self._candidates = CandidatePool(problem, seed)
 
     def ask(self, count: int) -> NDArray[np.int64]:
         """Returns `count` random rows, fewer only when the space is exhausted."""
-        return self._unasked.draw(count)
+        return self._candidates.draw(count)
 
     def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
         """Learns nothing."""

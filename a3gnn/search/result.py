@@ -25,7 +25,7 @@ class SearchResult:
         violation: Of `rows`, float64, shape (n,); 0 everywhere if feasible.
         evaluations: Distinct configurations that it evaluated, those of training a policy included.
         seconds: Wall clock of the search. Predicting an enumerable space, which is done once before, is not in it.
-        hypervolume: Of the front, by `a3gnn.search.yardstick.Yardstick`; 0 where nothing is feasible.
+        hypervolume: Of the front, by `NormalisedHypervolume`; 0 where nothing is feasible.
         hypervolume_ratio: That over the exhaustive front's; None without one (space too large, nothing feasible).
         random_hypervolume: What random search reaches with as many evaluations, on the same scale.
         random_ratio: That over the exhaustive front's; None without one.

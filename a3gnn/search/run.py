@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 from a3gnn.pareto import non_dominated
+from a3gnn.search.evaluation_cache import EvaluationCache
 from a3gnn.search.grid import Grid, refuse_endless
-from a3gnn.search.ledger import Ledger
+from a3gnn.search.normalised_hypervolume import NormalisedHypervolume
 from a3gnn.search.problem import Problem
 from a3gnn.search.result import SearchResult
 from a3gnn.search.searcher import MOST_EVALUATIONS, Searcher, make_searcher
-from a3gnn.search.yardstick import Yardstick
 from a3gnn_envs.policy import Policy
 
 #: Rows asked for at a time.
@@ -52,30 +52,36 @@ def run_search(
     options = {"policy": policy, "evaluations": evaluations} if engine == "ppo" else {}
 
     start = time.perf_counter()
-    ledger = Ledger(problem)
-    play(make_searcher(engine, dataclasses.replace(problem, predict=ledger), seed, **options), ledger, evaluations)
+    cache = EvaluationCache(problem)
+    play(make_searcher(engine, dataclasses.replace(problem, predict=cache), seed, **options), cache, evaluations)
     seconds = time.perf_counter() - start
-    everything = grid is not None and len(ledger) == len(grid.rows)
-    bar = ledger if everything else Ledger(problem)
-    play(make_searcher("random", problem, seed), bar, len(ledger))
-    return _result(engine, seed, problem, ledger, bar, grid, seconds)
+    everything = grid is not None and len(cache) == len(grid.rows)
+    bar = cache if everything else EvaluationCache(problem)
+    play(make_searcher("random", problem, seed), bar, len(cache))
+    return _result(engine, seed, problem, cache, bar, grid, seconds)
 
 
-def play(searcher: Searcher, ledger: Ledger, evaluations: int) -> None:
-    """Lets `searcher` ask `ledger` until the budget is spent or the space is exhausted."""
-    while len(ledger) < evaluations:
-        rows = searcher.ask(min(BATCH, evaluations - len(ledger)))
+def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
+    """Lets `searcher` ask `cache` until the budget is spent or the space is exhausted."""
+    while len(cache) < evaluations:
+        rows = searcher.ask(min(BATCH, evaluations - len(cache)))
         if not len(rows):
             break
-        searcher.tell(rows, ledger(rows))
+        searcher.tell(rows, cache(rows))
 
 
 def _result(
-    engine: str, seed: int, problem: Problem, ledger: Ledger, bar: Ledger, grid: Grid | None, seconds: float
+    engine: str,
+    seed: int,
+    problem: Problem,
+    cache: EvaluationCache,
+    bar: EvaluationCache,
+    grid: Grid | None,
+    seconds: float,
 ) -> SearchResult:
-    costs, violation = problem.costs(ledger.prediction), problem.limits.violation(ledger.prediction)
+    costs, violation = problem.costs(cache.prediction), problem.limits.violation(cache.prediction)
     feasible = bool((violation == 0).any())
-    best = _front(costs, violation) if feasible else problem.order(ledger.prediction)[:_LEAST_VIOLATING]
+    best = _front(costs, violation) if feasible else problem.order(cache.prediction)[:_LEAST_VIOLATING]
     front = costs[best] if feasible else costs[:0]
     bar_costs, bar_violation = problem.costs(bar.prediction), problem.limits.violation(bar.prediction)
     bar_front = bar_costs[bar_violation == 0]
@@ -85,11 +91,11 @@ def _result(
         engine=engine,
         seed=seed,
         feasible=feasible,
-        rows=ledger.rows[best],
-        prediction=ledger.prediction.take(best),
+        rows=cache.rows[best],
+        prediction=cache.prediction.take(best),
         costs=costs[best],
         violation=violation[best],
-        evaluations=len(ledger),
+        evaluations=len(cache),
         seconds=seconds,
         hypervolume=measured[0],
         hypervolume_ratio=measured[0] / measured[2] if measured[2] else None,
@@ -112,5 +118,5 @@ def _hypervolumes(
     scale = true_front if len(true_front) else np.concatenate([front, bar])
     if not len(scale):
         return 0.0, 0.0, 0.0
-    yardstick = Yardstick.fit(scale[non_dominated(scale)])
-    return yardstick.measure(front), yardstick.measure(bar), yardstick.measure(true_front)
+    volume = NormalisedHypervolume.fit(scale[non_dominated(scale)])
+    return volume.measure(front), volume.measure(bar), volume.measure(true_front)

@@ -9,8 +9,8 @@ import torch
 
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
-from a3gnn.graphs.atomic import replacing
 from a3gnn.graphs.graph import Graph
+from a3gnn.storage.atomic import replacing
 from a3gnn.training.progress import Progress
 from a3gnn.training.trainer import Trainer
 

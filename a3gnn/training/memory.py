@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 from types import TracebackType
 from typing import Self
 
 from a3gnn.errors import MemoryLimitError
+from a3gnn.process.memory import ANONYMOUS
 from a3gnn.units import format_size
 
-#: Lines of /proc/PID/status that add up to memory which is gone from the machine until the process gives it back.
-ANONYMOUS = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
 _PERIOD_S = 0.02
 
 

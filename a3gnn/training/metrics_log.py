@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from a3gnn.graphs.atomic import replacing
+from a3gnn.storage.atomic import replacing
 from a3gnn.training.progress import EpochResult
 
 

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from a3gnn.errors import A3GNNError, UsageError
-from a3gnn.graphs.atomic import replacing
+from a3gnn.storage.atomic import replacing
 from a3gnn.training.checkpoint import restore_checkpoint, save, save_checkpoint
 from a3gnn.training.metrics_log import MetricsLog
 from a3gnn.training.progress import EpochResult, Progress

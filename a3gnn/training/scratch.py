@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from a3gnn.errors import A3GNNError
-from a3gnn.graphs.cache import cache_root
+from a3gnn.storage.cache import cache_root
 from a3gnn.units import format_size
 
 

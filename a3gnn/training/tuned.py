@@ -12,10 +12,10 @@ from typing import Any, Self
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import SCHEMA_VERSION, Task, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
-from a3gnn.graphs.atomic import replacing
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.objectives import Limits
+from a3gnn.storage.atomic import replacing
 from a3gnn.tuned_file import read_tuned
 
 
@@ -35,7 +35,7 @@ class TunedConfig:
         default: What the default configuration reached, or why not; None if it was not measured.
         seeds: The seeds used, by what they decide.
         versions: Versions of the packages that decide results.
-        wait_policy: How OpenMP's threads waited in trials, as `a3gnn.wait_policy` names it; None in files from before.
+        wait_policy: OpenMP's wait policy in trials, as `a3gnn.threads.wait_policy` names it; None in older files.
     """
 
     config: TrainConfig

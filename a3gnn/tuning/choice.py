@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.report.front import best_index
 from a3gnn.report.text import describe_breaches
-from a3gnn.tuning.campaign import Campaign
 from a3gnn.tuning.infeasible import nothing_fits
 from a3gnn.tuning.journal import Probe
 from a3gnn.tuning.lines import describe_failure
+from a3gnn.tuning.study import Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +27,29 @@ class Choice:
     measured: Metrics
 
 
-def choose(campaign: Campaign) -> Choice:
+def choose(study: Study) -> Choice:
     """Returns the best measured configuration that keeps the limits in a second trial as well.
 
     Raises:
         InfeasibleError: None does.
     """
     refused: dict[str, Metrics | Failure] = {}
-    while kept := [(p, m) for p, m in campaign.findings.eligible() if p.measurement.config.key() not in refused]:
+    while kept := [(p, m) for p, m in study.history.eligible() if p.measurement.config.key() not in refused]:
         metrics = [m for _, m in kept]
-        probe, first = kept[best_index(metrics, campaign.request.priority, campaign.hardware.has_device)]
-        second = campaign.verify(probe)
+        probe, first = kept[best_index(metrics, study.request.priority, study.hardware.has_device)]
+        second = study.verify(probe)
         found = _worst_peaks(first, second) if isinstance(second, Metrics) else second
-        if isinstance(found, Metrics) and not campaign.findings.limits.broken_by(found):
+        if isinstance(found, Metrics) and not study.history.limits.broken_by(found):
             return Choice(probe, found)
         refused[probe.measurement.config.key()] = found
-        why = describe_failure(found) if isinstance(found, Failure) else _broken(campaign, found)
+        why = describe_failure(found) if isinstance(found, Failure) else _broken(study, found)
         then = "the next best is verified instead" if len(kept) > 1 else "no other is left"
-        campaign.notify(f"    refused, for its second trial is out of the limits: {why}; {then}")
-    raise nothing_fits(campaign, refused)
+        study.notify(f"    refused, for its second trial is out of the limits: {why}; {then}")
+    raise nothing_fits(study, refused)
 
 
-def _broken(campaign: Campaign, metrics: Metrics) -> str:
-    return describe_breaches(campaign.findings.limits.broken_by(metrics))
+def _broken(study: Study, metrics: Metrics) -> str:
+    return describe_breaches(study.history.limits.broken_by(metrics))
 
 
 def _worst_peaks(first: Metrics, second: Metrics) -> Metrics:

@@ -6,48 +6,49 @@ import importlib.metadata
 import platform
 from pathlib import Path
 
-from a3gnn import __version__, wait_policy
 from a3gnn.config import TrainConfig
 from a3gnn.report.text import describe_config, describe_metrics
+from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.campaign import Campaign
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.result import SearchSummary, TuneResult, compare, write_result
+from a3gnn.tuning.study import Study
 from a3gnn.units import format_duration
+from a3gnn.version import __version__
 
 _VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
 
 
-def finish(campaign: Campaign, choice: Choice, folder: Path) -> TuneResult:
-    """Returns the result of `campaign` with `choice`, its files written into `folder`; the tune is finished then."""
+def finish(study: Study, choice: Choice, folder: Path) -> TuneResult:
+    """Returns the result of `study` with `choice`, its files written into `folder`; the tune is finished then."""
     config = choice.probe.measurement.config
-    default = campaign.findings.default
+    default = study.history.default
     tuned = TunedConfig(
         config=config,
-        task=campaign.request.task,
-        graph=campaign.graph,
-        spec=campaign.request.spec,
-        hardware=campaign.hardware,
-        limits=campaign.findings.limits,
+        task=study.request.task,
+        graph=study.graph,
+        spec=study.request.spec,
+        hardware=study.hardware,
+        limits=study.history.limits,
         predicted=choice.probe.predicted,
         measured=choice.measured,
         default=default.measurement.outcome if default else None,
-        seeds={"tune": campaign.request.seed, "task": campaign.request.task.seed},
+        seeds={"tune": study.request.seed, "task": study.request.task.seed},
         versions=_versions(),
         wait_policy=wait_policy.of_trials(),
     )
-    front, budget = campaign.findings.front(config), campaign.budget
-    result = TuneResult(folder, tuned, front, _summary(campaign), budget.trials, budget.elapsed_s)
-    write_result(result, campaign.notify)
-    campaign.finished = True
+    front, budget = study.history.front(config), study.budget
+    result = TuneResult(folder, tuned, front, _summary(study), budget.trials, budget.elapsed_s)
+    write_result(result, study.notify)
+    study.finished = True
     reference = default.measurement.metrics if default else None
-    campaign.notify(f"chosen   {describe_config(config)}")
-    campaign.notify(f"    -> {describe_metrics(choice.measured, campaign.findings.memory)}")
-    against = compare(choice.measured, reference, campaign.findings.memory)
+    study.notify(f"chosen   {describe_config(config)}")
+    study.notify(f"    -> {describe_metrics(choice.measured, study.history.memory)}")
+    against = compare(choice.measured, reference, study.history.memory)
     if config != TrainConfig().canonical() and against:
-        campaign.notify(f"    against the default: {against}")
-    if campaign.searches:
-        campaign.notify(_describe(result.search))
+        study.notify(f"    against the default: {against}")
+    if study.searches:
+        study.notify(_describe(result.search))
     return result
 
 
@@ -59,10 +60,10 @@ def _describe(search: SearchSummary) -> str:
     return f"{text}: {search.hypervolume_ratio:.1%} of the exhaustive front's hypervolume{beside}"
 
 
-def _summary(campaign: Campaign) -> SearchSummary:
-    searches = campaign.searches
+def _summary(study: Study) -> SearchSummary:
+    searches = study.searches
     return SearchSummary(
-        engine=campaign.request.engine,
+        engine=study.request.engine,
         evaluations=sum(search.evaluations for search in searches),
         hypervolume_ratio=searches[-1].hypervolume_ratio if searches else None,
         random_ratio=searches[-1].random_ratio if searches else None,

@@ -8,8 +8,8 @@ from pathlib import Path
 from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config, describe_metrics
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.findings import Findings
 from a3gnn.tuning.folder import check_request, read_request
+from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.result import SearchSummary, TuneResult
@@ -61,4 +61,4 @@ def unfinished_front(folder: Path) -> Front | None:
     if not probes or TuneState.read(folder, probes).finished_budget is not None:
         return None
     request, first = read_request(folder), probes[0].measurement
-    return Findings(request, first.hardware, request.space(first.graph, first.hardware), probes).front()
+    return History(request, first.hardware, request.space(first.graph, first.hardware), probes).front()

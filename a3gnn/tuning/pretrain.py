@@ -15,7 +15,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.measurement import Measurement
 from a3gnn.objectives import Limits, Priority, memory_metric
 from a3gnn.prediction import Predict, Prediction
-from a3gnn.profiling.shipped import shipped_measurements, shipped_profiles
+from a3gnn.profiling.store.shipped import shipped_measurements, shipped_profiles
 from a3gnn.search.grid import Grid
 from a3gnn.search.problem import Problem
 from a3gnn.seeding import generator

@@ -9,20 +9,20 @@ from pathlib import Path
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
+from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.measurement import Measurement, default_accuracy_epochs
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
-from a3gnn.profiling.probe import probe_hardware, within_peaks
 from a3gnn.profiling.profiler import Profiler
-from a3gnn.profiling.request import TrialPlan
-from a3gnn.profiling.shipped import shipped_measurements
-from a3gnn.profiling.store import ProfileStore
+from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.store import ProfileStore
+from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.tuning.budget import Budget
-from a3gnn.tuning.campaign import Campaign
 from a3gnn.tuning.folder import check_folder, check_same, open_folder
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.pretrain import shipped_policy
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.state import TuneState
+from a3gnn.tuning.study import Study
 from a3gnn.units import count, format_duration, format_size
 
 #: A trial may take this share of a tune's time, and at least and at most so many seconds.
@@ -30,7 +30,7 @@ _TRIAL_SHARE, _LEAST_TIMEOUT_S, _MOST_TIMEOUT_S = 1 / 3, 60.0, 1800.0
 
 
 @contextmanager
-def open_campaign(
+def open_study(
     request: TuneRequest,
     graph: Graph,
     folder: Path,
@@ -41,10 +41,10 @@ def open_campaign(
     executor: TrialExecutor | None = None,
     hardware: Hardware | None = None,
     notify: Callable[[str], None] = lambda line: None,
-) -> Iterator[Campaign]:
-    """Yields the campaign of `request` in `folder`, which is made once everything that was asked for is checked.
+) -> Iterator[Study]:
+    """Yields the study of `request` in `folder`, which is made once everything that was asked for is checked.
 
-    However the campaign ends, the seconds that it took are kept in `folder`.
+    However the study ends, the seconds that it took are kept in `folder`.
 
     Args:
         request: What was asked for.
@@ -87,14 +87,12 @@ def open_campaign(
         spent_s = TuneState.read(folder, journal.read()).elapsed_s
         budget = Budget(request.budget, started, spent_s)
         corpus = [*shipped_measurements(), *profiles.rows()]
-        campaign = Campaign(
-            request, characteristics, hardware, profiler, corpus, shipped_policy(), budget, journal, notify
-        )
-        campaign.keep_time()
-        stack.callback(campaign.keep_time)
-        if campaign.findings.probes:
+        study = Study(request, characteristics, hardware, profiler, corpus, shipped_policy(), budget, journal, notify)
+        study.keep_time()
+        stack.callback(study.keep_time)
+        if study.history.probes:
             notify(f"resuming after {count(budget.trials, 'trial')} and {format_duration(spent_s)}")
-        yield campaign
+        yield study
 
 
 def _machine(executor: TrialExecutor, measured: Sequence[Measurement], notify: Callable[[str], None]) -> Hardware:

@@ -10,7 +10,7 @@ from typing import Self
 
 from a3gnn._fields import from_fields
 from a3gnn.errors import ConfigError, UsageError
-from a3gnn.graphs.atomic import replacing
+from a3gnn.storage.atomic import replacing
 from a3gnn.tuning.folder import read_request
 from a3gnn.tuning.journal import Probe
 

@@ -13,16 +13,16 @@ from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.hardware import Hardware
 from a3gnn.objectives import Priority
 from a3gnn.profiling.executor import TrialExecutor
-from a3gnn.profiling.hopeless import why_hopeless
+from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.training.run_folder import default_folder
 from a3gnn.tuning.arguments import check_places, make_request
-from a3gnn.tuning.campaign import Campaign
 from a3gnn.tuning.choice import choose
 from a3gnn.tuning.explore import explore, measure_references, try_smallest, warn_of_short_budget
 from a3gnn.tuning.finish import finish
 from a3gnn.tuning.finished import finished_result, say_finished
 from a3gnn.tuning.result import TuneResult
-from a3gnn.tuning.session import open_campaign
+from a3gnn.tuning.session import open_study
+from a3gnn.tuning.study import Study
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
@@ -105,7 +105,7 @@ def tune(
     if resume and (finished := finished_result(folder, request)) is not None:
         say_finished(finished, notify)
         return finished
-    campaigning = open_campaign(
+    opened = open_study(
         request,
         graph,
         folder,
@@ -116,21 +116,21 @@ def tune(
         hardware=hardware,
         notify=notify,
     )
-    with campaigning as campaign:
+    with opened as study:
         try:
-            return _run(campaign, folder)
+            return _run(study, folder)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(
                 f"what was measured is kept; the same command with --out {folder} --resume goes on"
             ) from interrupt
 
 
-def _run(campaign: Campaign, folder: Path) -> TuneResult:
-    if reason := why_hopeless(campaign.findings.limits, campaign.hardware):
-        campaign.notify(reason)
+def _run(study: Study, folder: Path) -> TuneResult:
+    if reason := why_infeasible(study.history.limits, study.hardware):
+        study.notify(reason)
     else:
-        warn_of_short_budget(campaign)
-        measure_references(campaign)
-        explore(campaign)
-    try_smallest(campaign)
-    return finish(campaign, choose(campaign), folder)
+        warn_of_short_budget(study)
+        measure_references(study)
+        explore(study)
+    try_smallest(study)
+    return finish(study, choose(study), folder)

@@ -1,1 +1,1 @@
-"""The engine benchmark: a3gnn beside its peers on the same work, in one run. `python -m benchmarks.engine --help`."""
+"""The engine benchmark: a3gnn and its peers on the same work, in one run. `python -m benchmarks.engine --help`."""

@@ -1,4 +1,4 @@
-"""Measures a3gnn beside its peers, prints the table of goals and writes benchmarks/results/engine-CPU-DATE.json.
+"""Compares a3gnn with its peers, prints the table of goals and writes benchmarks/results/engine-CPU-DATE.json.
 
     python -m benchmarks.engine [--quick] [--graphs products arxiv] [--rows load train-sage] [--rounds 5]
 
@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from a3gnn.graphs.cache import cache_root
+from a3gnn.storage.cache import cache_root
 from benchmarks.engine.client import ROOT
 from benchmarks.engine.draw import draw
 from benchmarks.engine.graphs import GRAPHS, QUICK
@@ -63,8 +63,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--peers-dir", type=Path, default=ROOT / ".peers", help="what `make peers` built")
     parser.add_argument("--cache", type=Path, default=cache_root(), help="folder for converted graphs")
     parser.add_argument("--json", type=Path, help="where the results go")
-    parser.add_argument("--quick", action="store_true", help="a small graph and few mini-batches: does it all work?")
-    parser.add_argument("--short", action="store_true", help="two rounds of few mini-batches: a wider spread, sooner")
+    parser.add_argument(
+        "--quick", action="store_true", help="a small graph and few mini-batches: only checks that everything runs"
+    )
+    parser.add_argument(
+        "--short", action="store_true", help="two rounds of few mini-batches: faster, with a wider spread"
+    )
     parser.add_argument("--no-apart", action="store_true", help="leave out start-up, memory and shares of the limits")
     parser.add_argument("--show", type=Path, nargs="+", metavar="JSON", help="draw stored runs and measure nothing")
     return parser.parse_args()

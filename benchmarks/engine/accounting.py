@@ -1,4 +1,4 @@
-"""What a sampler reads at random, what it cannot avoid to read, and how long the machine takes for it at best."""
+"""The random reads of a sampler, those that it cannot avoid, and the time that they take at the machine's limits."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_ENTRIES_A_LINE = 16  # int32 in a cache line of 64 bytes
+_ENTRIES_PER_LINE = 16  # int32 in a cache line of 64 bytes
 
 
 class Reads(NamedTuple):
-    """Reads of one mini-batch at places anywhere in an array.
+    """Random reads of one mini-batch.
 
     Attributes:
-        pointers: Of `indptr`: one a row, though a row has two pointers, since they are neighbours.
-        slots: Of `indices`.
-        relabel: Of a map from global to local ids.
+        pointers: Reads of `indptr`: one per row, since a row's two pointers are adjacent.
+        slots: Reads of `indices`.
+        relabel: Reads of the map from global to local ids.
     """
 
     pointers: float
@@ -25,10 +25,10 @@ class Reads(NamedTuple):
 
 
 def issued_reads(picks: NDArray[np.int64], num_nodes: int) -> Reads:
-    """Returns the reads that sampling asks for: a slot a pick, a look-up a pick, and each node's place to clear.
+    """Returns the reads of sampling: a slot and a look-up per pick, and clearing each node's entry in the map.
 
     Args:
-        picks: In-neighbours taken of each row, shape (num_rows,).
+        picks: In-neighbours sampled of each row, shape (num_rows,).
         num_nodes: Distinct nodes of the mini-batch.
     """
     total = float(picks.sum())
@@ -36,13 +36,13 @@ def issued_reads(picks: NDArray[np.int64], num_nodes: int) -> Reads:
 
 
 def unavoidable_lines(degrees: NDArray[np.int64], picks: NDArray[np.int64], num_nodes: int) -> Reads:
-    """Returns the distinct cache lines that a mini-batch needs, `picks` of `degrees` in-neighbours taken a row.
+    """Returns the distinct cache lines that a mini-batch needs, `picks` of `degrees` in-neighbours per row.
 
     All lines of a row that is taken whole; else `picks` random ones among `lines` lines touch
     `lines * (1 - (1 - 1 / lines) ** picks)` of them on average. Of the map each node when it is first met and when
     it is cleared.
     """
-    lines = np.ceil(degrees / _ENTRIES_A_LINE)
+    lines = np.ceil(degrees / _ENTRIES_PER_LINE)
     safe = np.maximum(lines, 1)
     touched = np.where(picks >= degrees, lines, safe * (1 - (1 - 1 / safe) ** picks))
     return Reads(float(len(degrees)), float(touched.sum()), 2.0 * num_nodes)

@@ -1,4 +1,4 @@
-"""What needs a fresh process: the first mini-batch after start-up, and memory while training."""
+"""What needs a new process: the first mini-batch after start-up, and memory while training."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class FirstBatch:
 
     Attributes:
         missing: Why there is nothing, or "".
-        variant: The way that was fastest.
-        seconds: Of each fresh process.
+        variant: The fastest variant.
+        seconds: Seconds of each new process.
     """
 
     missing: str = ""
@@ -42,10 +42,10 @@ class MemoryUse:
 
     Attributes:
         missing: Why there is nothing, or "".
-        variant: How it trained.
-        peak: The most that was seen, files included.
-        peak_anonymous: The most anonymous memory.
-        by_epoch: Anonymous memory after each epoch, where epochs were counted.
+        variant: The variant that trained.
+        peak: Peak memory, files included.
+        peak_anonymous: Peak anonymous memory.
+        by_epoch: Anonymous memory after each epoch, if epochs were counted.
     """
 
     missing: str = ""
@@ -60,7 +60,7 @@ class MemoryUse:
 
 
 def first_batch(name: str, python: Path, folder: Path, work: Work, repeats: int) -> FirstBatch:
-    """Returns the best of the ways without worker processes, each process fresh.
+    """Returns the fastest variant without worker processes, each in a new process.
 
     The first process of all is left out: it may compile kernels, which later ones find in the cache.
     """
@@ -83,7 +83,7 @@ def first_batch(name: str, python: Path, folder: Path, work: Work, repeats: int)
 def training_memory(
     name: str, python: Path, folder: Path, work: Work, variant: str, batches: int, epochs: int = 0
 ) -> MemoryUse:
-    """Returns the memory of a fresh process that trains `batches` mini-batches, or `epochs` whole epochs."""
+    """Returns the memory of a new process that trains `batches` mini-batches, or `epochs` whole epochs."""
     by_epoch = []
     try:
         with Engine(name, python) as engine:
@@ -103,7 +103,7 @@ def training_memory(
 
 @contextmanager
 def _watched(engine: Engine) -> Iterator[list[Resident]]:
-    """Collects the engine's memory four times a second."""
+    """Collects the engine's memory four times per second."""
     seen: list[Resident] = []
     ended = threading.Event()
 

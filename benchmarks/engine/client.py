@@ -1,4 +1,4 @@
-"""The driver's side of the conversation with one worker process."""
+"""The driver's side of the protocol with one worker process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOG_TAIL = 1500
 
 
 class Engine:
-    """A worker process that does what it is told; a context manager that ends it.
+    """A worker process that executes requests; a context manager that ends it.
 
     Args:
         name: a3gnn, dgl or pyg: the module under `workers` that runs.
@@ -37,7 +37,7 @@ class Engine:
         self._process = subprocess.Popen(
             [str(python), "-W", "ignore", "-m", f"benchmarks.engine.workers.{name}"],
             cwd=ROOT,
-            # Sleeping threads of one engine must not spin beside another's turn.
+            # An engine's idle threads must not spin during another engine's turn.
             env=os.environ | {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE")},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

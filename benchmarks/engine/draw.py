@@ -1,4 +1,4 @@
-"""Prints what was measured and how it stands to the goals, 120 columns wide: views of the stored document."""
+"""Prints the measurements and goals of a stored document, 120 columns wide."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def draw(report: Mapping[str, Any], verdicts: list[Verdict]) -> None:
     """Prints both tables, the limits and why something is missing."""
     console = Console(width=_WIDTH, highlight=False)
     console.print(_times(report))
-    console.print("Cells: milliseconds a mini-batch, times a3gnn's, (sample/gather/model) run one after the other;")
+    console.print("Cells: milliseconds per mini-batch, times a3gnn's, (sample/gather/model) run one after the other;")
     console.print("~ stands for the design's figure scaled by this machine's limits, where a peer was not measured.\n")
     console.print(_goals(verdicts))
     for line in notes(report):
@@ -76,7 +76,7 @@ def _outcomes(report: Mapping[str, Any]) -> list[tuple[str, str, str, Mapping[st
 
 def _times(report: Mapping[str, Any]) -> Table:
     table = Table(
-        title="Milliseconds a mini-batch", title_justify="left", box=None, pad_edge=False, collapse_padding=True
+        title="Milliseconds per mini-batch", title_justify="left", box=None, pad_edge=False, collapse_padding=True
     )
     for name, width in (("work", 16), ("graph", 13), ("a3gnn", 18), ("DGL", 20), ("PyG", 22), ("PyG CSR", 20)):
         table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=width)

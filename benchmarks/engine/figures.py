@@ -1,12 +1,12 @@
 """What peers reached on the design's machine (DESIGN.md, last section), for rows where they can't be measured here.
 
-Milliseconds a mini-batch. pyg-lib is not on the package index: its figures stand for the sampler that a PyG user can
+Milliseconds per mini-batch. pyg-lib is not on the package index: its figures stand for the sampler that a PyG user can
 have elsewhere, and count as a further peer's in the rows of sampling and loading.
 """
 
 from __future__ import annotations
 
-#: That machine's limits, one thread: random 4-byte reads a second, bytes copied a second.
+#: That machine's limits, one thread: random 4-byte reads per second, bytes copied per second.
 READS_PER_S, COPY_BYTES_PER_S = 65e6, 25e9
 
 _GRAPHS = ("products", "arxiv", "reddit")
@@ -35,8 +35,8 @@ def scaled_ms(row: str, graph: str, peer: str, reads_per_s: float, copy_bytes_pe
         row: Key of the row.
         graph: Name of the graph.
         peer: Label of the peer.
-        reads_per_s: Random 4-byte reads a second of a thread here, on products' size, out of cache.
-        copy_bytes_per_s: Bytes a second that a thread copies here.
+        reads_per_s: Random 4-byte reads per second of a thread here, on products' size, out of cache.
+        copy_bytes_per_s: Bytes per second that a thread copies here.
     """
     figures = _BY_ROW.get(row, {}).get(peer, ())
     place = _GRAPHS.index(graph) if graph in _GRAPHS else len(figures)

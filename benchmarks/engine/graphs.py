@@ -19,7 +19,7 @@ class BenchmarkGraph:
     Attributes:
         name: Its name in tables and on the command line.
         spec: What `Graph.load` takes; "{data}" is the folder of real graphs.
-        batch_size: Seeds of a mini-batch on it.
+        batch_size: Seeds per mini-batch.
     """
 
     name: str
@@ -37,7 +37,7 @@ class BenchmarkGraph:
             raise Unavailable(f"{Path(spec).name} is not there; set A3GNN_DATA to the folder of real graphs")
         path = cache / "benchmark" / self.name
         if not (path / "meta.json").exists():
-            # A process of its own: generating takes far more memory than opening, and gives it back when it ends.
+            # In a process of its own: generating takes far more memory than opening, and the process frees it.
             code = "import sys; from a3gnn.graphs.graph import Graph; Graph.load(sys.argv[1]).save(sys.argv[2])"
             run = subprocess.run([sys.executable, "-c", code, spec, str(path)], cwd=ROOT, stderr=subprocess.PIPE)
             if run.returncode:
@@ -46,7 +46,7 @@ class BenchmarkGraph:
 
 
 def data_folder() -> Path:
-    """Returns where real graphs are: $A3GNN_DATA, or shared/data beside the repository."""
+    """Returns where real graphs are: $A3GNN_DATA, or shared/data next to the repository."""
     return Path(os.environ.get("A3GNN_DATA") or ROOT.parent / "shared" / "data")
 
 
@@ -56,7 +56,7 @@ def spec_of(name: str) -> str:
     return str(real) if real.exists() else name
 
 
-# Degrees are before duplicates fall away; nodes, edges, features, classes and train shares are the originals'.
+# Degrees are before duplicates are removed; nodes, edges, features, classes and train shares are the originals'.
 GRAPHS: dict[str, BenchmarkGraph] = {
     graph.name: graph
     for graph in (

@@ -1,4 +1,4 @@
-"""Holds what was measured against the goals: a pure computation on the stored document."""
+"""Compares the measurements with the goals: a pure computation on the stored document."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Verdict:
     Attributes:
         work: Label of the work.
         graph: Name of the graph, or "mean" of all.
-        against: The peer, or the limit, that it is held against.
-        goal: What is asked, for people.
+        against: The peer or limit that it is compared with.
+        goal: The goal, as text.
         value: What was reached; None where nothing could be measured or judged.
-        low: The least of a round.
-        high: The most of a round.
+        low: Minimum over rounds.
+        high: Maximum over rounds.
         unit: x, s, GB or %.
         basis: measured, scaled (see `standing`), or both for a mean of such.
-        passed: Whether it is reached; None where it can't be said.
+        passed: Whether it is reached; None if unknown.
     """
 
     work: str
@@ -47,7 +47,7 @@ class Verdict:
 
 
 def judge(report: Mapping[str, Any]) -> list[Verdict]:
-    """Returns a verdict a goal, in the order of the table of goals."""
+    """Returns one verdict per goal, in the order of the table of goals."""
     verdicts = [verdict for row in ROWS if row.key in report["rows"] for verdict in _row(report, row)]
     return [*verdicts, *_first_batch(report), *_memory(report), *_shares(report)]
 

@@ -1,4 +1,4 @@
-"""Measures one row on one graph: each contestant's best way is found, then they take turns."""
+"""Measures one row on one graph: finds each contestant's fastest variant, then lets contestants alternate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from benchmarks.engine.rows import CONTESTANTS, Contestant, Row
 from benchmarks.engine.summary import stage_medians
 from benchmarks.engine.workers.work import Unavailable, Work
 
-# Two batches fill buffers and thread pools; a worker process or thread holds up to two that were made in advance.
-_WARM_UP, _PREPARED_A_WORKER = 2, 2
+# Two batches fill buffers and thread pools; a worker process or thread holds up to two prepared in advance.
+_WARM_UP, _PREPARED_PER_WORKER = 2, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,12 @@ class Effort:
     """How long is measured.
 
     Attributes:
-        rounds: Turns of each contestant.
-        batches: Mini-batches of a turn.
-        screening: Mini-batches of each way, before the fastest is kept.
-        starts: Fresh processes of each engine that are timed to their first mini-batch.
-        memory: Mini-batches that are trained to see how much memory that takes.
-        shares: Mini-batches that the shares of the machine's limits are taken over.
+        rounds: Measurements of each contestant.
+        batches: Mini-batches per turn.
+        screening: Mini-batches per variant, before the fastest is kept.
+        starts: New processes per engine that are timed to their first mini-batch.
+        memory: Mini-batches that are trained to measure memory.
+        shares: Mini-batches that the shares of the machine's limits are measured over.
     """
 
     rounds: int = 5
@@ -39,12 +39,12 @@ class Effort:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one contestant did of a row on a graph.
+    """One contestant's result for a row on a graph.
 
     Attributes:
         missing: Why there is nothing, or "".
-        variant: The way that was fastest.
-        screened: Median milliseconds of each way; those that failed are not in it.
+        variant: The fastest variant.
+        screened: Median milliseconds of each variant that did not fail.
         rounds: Columns of each turn: ms, nodes, edges, loss, and stages where they were timed.
         stages: Median milliseconds of sample, gather and model, run one after the other without workers.
     """
@@ -72,7 +72,7 @@ def measure(
 
     Args:
         row: What is measured.
-        batch_size: Seeds of a mini-batch.
+        batch_size: Seeds per mini-batch.
         engines: By name: one with the graph open, or why there is none.
         effort: How long.
         say: Takes a line on progress.
@@ -111,7 +111,7 @@ def _take_turn(engine: Engine | str, label: str, outcome: Outcome, effort: Effor
 
 
 def _screened(engine: Engine, label: str, work: Work, effort: Effort) -> Outcome:
-    """Returns an outcome without rounds: the fastest way, which is left started as session `label`."""
+    """Returns an outcome without rounds; the fastest variant stays open as session `label`."""
     outcome = Outcome()
     try:
         variants = engine.ask("variants", work=work.to_dict())
@@ -149,6 +149,6 @@ def _tried(engine: Engine, work: Work, variant: str, count: int) -> dict[str, li
 
 
 def _skip(variant: str) -> int:
-    """Returns the mini-batches of a turn that were prepared while others had theirs, and those that warm up."""
+    """Returns the number of mini-batches to skip per turn: those prepared during others' turns, and warm-up."""
     workers = next((count for count in (1, 2) if f"{count} worker" in variant), 0)
-    return _WARM_UP + _PREPARED_A_WORKER * workers
+    return _WARM_UP + _PREPARED_PER_WORKER * workers

@@ -7,17 +7,17 @@ import re
 import time
 from typing import NamedTuple
 
-from a3gnn.profiling.memory import process_tree
+from a3gnn.process.memory import process_tree
 
 _LINES = re.compile(rb"^(Rss|Pss|Pss_Anon|Pss_Shmem|Anonymous):\s+(\d+) kB", re.MULTILINE)
 
 
 class Resident(NamedTuple):
-    """Memory of a process tree in bytes; a page that several share is divided among them (PSS).
+    """Memory of a process tree in bytes; shared pages are divided among processes (PSS).
 
     Attributes:
-        total: All resident pages, files among them.
-        anonymous: Anonymous and shared-anonymous pages alone.
+        total: All resident pages, including files.
+        anonymous: Anonymous and shared-anonymous pages only.
     """
 
     total: int
@@ -54,7 +54,7 @@ def busy_ticks(pid: int) -> int:
 
 
 def settle(pid: int, patience_s: float = 20.0, look_s: float = 0.1) -> bool:
-    """Waits until the process tree computes no more, so that it does not disturb the next engine's turn.
+    """Waits until the process tree is idle, so that it does not disturb the next engine's turn.
 
     Returns whether it did so within `patience_s`.
     """

@@ -1,4 +1,4 @@
-"""The document of one run: what is stored, drawn and judged."""
+"""The document of one run, which is stored, printed and compared with the goals."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from a3gnn.hardware import available_cores, host_memory_bytes
-from a3gnn.processor import cpu_name
+from a3gnn.machine.processor import cpu_name
+from a3gnn.storage.host_memory import host_memory_bytes
+from a3gnn.threads.affinity import available_cores
 from benchmarks.engine.client import ROOT
 
 FORMAT = 1
 
 
 def new_report(effort: dict[str, Any]) -> dict[str, Any]:
-    """Returns an empty document of this machine and moment."""
+    """Returns an empty document with this machine and the date."""
     return {
         "format": FORMAT,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -38,7 +39,7 @@ def new_report(effort: dict[str, Any]) -> dict[str, Any]:
 
 
 def default_path(report: dict[str, Any]) -> Path:
-    """Returns where the document is stored unless people say otherwise."""
+    """Returns the default path of the document."""
     cpu = re.sub(r"[^A-Za-z0-9]+", "-", report["machine"]["cpu"]).strip("-").lower()
     return ROOT / "benchmarks" / "results" / f"engine-{cpu}-{report['date'][:10]}.json"
 
@@ -62,7 +63,7 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 def merged(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the document of several runs on one machine, such as of a graph or a row each; later ones fill gaps only.
+    """Returns the document of several runs on one machine, such as one per graph or row; later ones only fill gaps.
 
     Raises:
         ValueError: They are of different machines, versions or efforts.

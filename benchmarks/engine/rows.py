@@ -1,4 +1,4 @@
-"""The works that are measured, who does them, and what is asked of a3gnn: one table a screen."""
+"""The table of measured works: contestants and goals."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CONTESTANTS: dict[Contestant, tuple[str, Literal["library", "tuned"]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A ratio that a3gnn is asked to reach against some peers.
+    """A ratio that a3gnn should reach against some peers.
 
     Attributes:
         against: The peers; the fastest of them counts.
-        every: Least ratio on each graph.
-        mean: Least geometric mean over the graphs, if one is asked for.
+        every: Minimum ratio on each graph.
+        mean: Minimum geometric mean over the graphs, if there is one.
     """
 
     against: tuple[Contestant, ...]
@@ -39,9 +39,9 @@ class Row:
     Attributes:
         key: Short name, also the command line's.
         label: For people.
-        work: What is done.
-        contestants: Who does it.
-        goals: What is asked.
+        work: The work.
+        contestants: Who is measured.
+        goals: What a3gnn should reach.
     """
 
     key: str
@@ -72,5 +72,5 @@ ROWS: tuple[Row, ...] = (
 FIRST_BATCH_SECONDS = 0.3
 SAMPLER_SHARE = 0.75
 GATHER_SHARE = 0.95
-#: What of its memory a process may have grown by when nothing leaks: arenas and buffers that find their size late.
+#: Share of its memory by which a process may grow without a leak: arenas and buffers that grow late. Guess.
 GROWTH_SHARE = 0.01

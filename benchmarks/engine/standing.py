@@ -20,7 +20,7 @@ class Standing:
 
     Attributes:
         peer: Its label.
-        ms: Its milliseconds a mini-batch.
+        ms: Its milliseconds per mini-batch.
         ratio: Its time over a3gnn's.
         basis: measured in this run; or scaled: the design's figure times the ratio of that machine's limits to this
             one's, where it could not be measured.

@@ -1,1 +1,1 @@
-"""Sampling from a graph whose parts lie on servers of their own."""
+"""Sampling from a graph whose parts are on servers of their own."""

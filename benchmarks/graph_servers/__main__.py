@@ -1,11 +1,11 @@
-"""How long sampling takes where every part of a graph has a server of its own (BGL, section 3.3 and table 3).
+"""Sampling times where every part of a graph has a server of its own (BGL, section 3.3 and table 3).
 
     python -m benchmarks.graph_servers [--graphs fb100_multi_a ...] [--parts 2 4] [--rounds 3] [--json FILE]
 
 A server is a process that holds the rows of its part's nodes and no others, samples the mini-batches of its part's
 train nodes, and asks the other servers for in-neighbours of theirs, over local sockets. BGL's servers are machines of
 their own: here requests cost copies and wake-ups but no network, and servers share one machine's cores, so that
-locality and even parts save less than they would there. Rounds have a seed each and interleave the partitioners.
+locality and even parts save less than they would there. Each round has its own seed and interleaves the partitioners.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def epochs_of(graph: Graph, options: argparse.Namespace) -> tuple[Found, float]:
 
 
 def table(title: str, found: Found) -> Table:
-    """Returns the epochs for people: medians, with the range of the seconds and of their ratios to random parts'."""
-    columns = ("servers", "partitioner", "seconds an epoch", "random's", "remote", "sent", "waited", "mini-batches")
+    """Returns the epochs as a table: medians, with ranges of the seconds and of their ratios to random parts'."""
+    columns = ("servers", "partitioner", "seconds per epoch", "random's", "remote", "sent", "waited", "mini-batches")
     shown = Table(*columns, title=title)
     for (num_parts, name), epochs in found.items():
         seconds, waited, remote, sent, mini_batches = (
@@ -89,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Prints a table a graph."""
+    """Prints a table per graph."""
     options, rows, console = parser().parse_args(), [], Console(width=140, highlight=False)
     for name in options.graphs:
         graph = Graph.load(spec_of(name))

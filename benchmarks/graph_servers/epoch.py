@@ -1,4 +1,4 @@
-"""`sample_epoch`: an epoch of mini-batches with a process a part."""
+"""`sample_epoch`: an epoch of mini-batches with a process per part."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Work:
         folder: The converted graph.
         parts: A file of each node's part, int32, shape (num_nodes,), as numpy saves it.
         num_parts: Parts.
-        batch_size: Seeds of a mini-batch.
-        fanouts: In-neighbours taken a node, the seeds' hop first.
+        batch_size: Seeds per mini-batch.
+        fanouts: In-neighbours sampled per node, the seeds' hop first.
         seed: Decides the order of the seeds and what is drawn.
     """
 
@@ -45,14 +45,14 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What an epoch of sampling took, over all servers.
+    """The cost of an epoch of sampling, over all servers.
 
     Attributes:
-        seconds: Until the last server had sampled its last mini-batch.
-        waited: Share of those that a server had nothing left to sample, the mean of the servers.
-        remote: Share of the expanded nodes whose in-neighbours another server was asked for.
-        bytes_sent: Requests and answers.
-        mini_batches: Sampled.
+        seconds: Seconds until the last server had sampled its last mini-batch.
+        waited: Share of them in which a server had nothing left to sample, the mean over servers.
+        remote: Share of the expanded nodes whose in-neighbours were requested from another server.
+        bytes_sent: Bytes of requests and answers.
+        mini_batches: Mini-batches sampled.
     """
 
     seconds: float
@@ -63,7 +63,7 @@ class Epoch:
 
 
 def sample_epoch(work: Work) -> Epoch:
-    """Returns what an epoch took, from the moment when all servers had their rows."""
+    """Returns the cost of an epoch, from the moment when all servers have their rows."""
     with _servers(work) as controls:
         list(_told(controls, "warm up"))
         begin, mini_batches, ends = perf_counter(), 0, []
@@ -81,7 +81,7 @@ def sample_epoch(work: Work) -> Epoch:
 
 
 def _told(controls: Sequence[Connection], what: str) -> Iterator[Any]:
-    """Tells all servers, and yields their answers as they come."""
+    """Sends to all servers, and yields their answers as they arrive."""
     for control in controls:
         control.send(what)
     waiting = list(controls)
@@ -94,7 +94,7 @@ def _told(controls: Sequence[Connection], what: str) -> Iterator[Any]:
 
 @contextmanager
 def _servers(work: Work) -> Iterator[list[Connection]]:
-    """Starts the servers, and yields a link to each."""
+    """Starts the servers, and yields a connection to each."""
     context, everyone = multiprocessing.get_context("spawn"), range(work.num_parts)
     with ExitStack() as ends:
 
@@ -111,7 +111,7 @@ def _servers(work: Work) -> Iterator[list[Connection]]:
             args = (work, rank, asks, answers, controls[rank][1])
             processes.append(context.Process(target=_serve, args=args, daemon=True))
             processes[-1].start()
-        # Ends left open here would keep a server from noticing that another is gone.
+        # Connections left open here would keep a server from noticing that another has ended.
         for end in (*(end for link in links.values() for end in link), *(theirs for _, theirs in controls)):
             end.close()
         try:
@@ -123,7 +123,7 @@ def _servers(work: Work) -> Iterator[list[Connection]]:
 
 
 def _serve(work: Work, rank: int, asks: dict[int, Connection], asked: list[Connection], control: Connection) -> None:
-    """Warms up, samples its mini-batches and ends, each when told to; answers others all the while."""
+    """Warms up, samples its mini-batches and ends, each on request; answers the other servers meanwhile."""
     graph, parts = Graph.load(work.folder), np.load(work.parts)
     server = GraphServer(graph, parts, rank, asks, work.fanouts, work.seed)
     plan = epoch_plan(graph.train_ids[parts[graph.train_ids] == rank], work.batch_size, work.seed, 0)

@@ -16,12 +16,12 @@ from a3gnn.sampling.sampler import NeighbourSampler
 
 @dataclass(slots=True)
 class Traffic:
-    """What a server's own mini-batches have taken so far.
+    """The cost of a server's own mini-batches so far.
 
     Attributes:
-        expanded: Nodes whose in-neighbours were drawn.
-        remote: Those of them whose in-neighbours another server was asked for.
-        bytes_sent: Its requests and their answers.
+        expanded: Nodes whose in-neighbours were sampled.
+        remote: Those of them whose in-neighbours were requested from another server.
+        bytes_sent: Bytes of its requests and their answers.
     """
 
     expanded: int = 0
@@ -36,12 +36,12 @@ class GraphServer:
     keeps nobody else's request waiting: each asker reads once all its requests are sent.
 
     Args:
-        graph: The whole graph; the part's rows are copied out of it.
+        graph: The whole graph; the part's rows are copied from it.
         parts: Part of each node, int32, shape (num_nodes,).
         rank: The part served.
-        asks: Links to the other parts' servers, by part.
-        fanouts: In-neighbours taken a node, the seeds' hop first; -1 takes all.
-        seed: Decides what is drawn, the same for all servers.
+        asks: Connections to the other parts' servers, by part.
+        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        seed: Decides the samples, the same for all servers.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class GraphServer:
         self.traffic = Traffic()
 
     def serve(self, link: Connection) -> None:
-        """Answers the server at the other end of `link` until it has hung up."""
+        """Answers the server at the other end of `link` until it closes it."""
         while True:
             try:
                 request = np.frombuffer(link.recv_bytes(), dtype=np.int32)
@@ -112,7 +112,7 @@ class GraphServer:
             answer = np.frombuffer(self._asks[part].recv_bytes(), dtype=np.int32)
             self.traffic.bytes_sent += answer.nbytes
             found.append((rows, answer[: len(rows)], answer[len(rows) :]))
-        # A last hop may have discovered nothing.
+        # The last hop may have found no new nodes.
         return [np.concatenate(column) for column in zip(*found, strict=True)] or [frontier] * 3
 
     def _drawn(
@@ -126,7 +126,7 @@ class GraphServer:
 def placed(
     nodes: NDArray[np.int32], places: NDArray[np.int32], found: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Returns the places of `nodes`, of which those without (-1) get the next from `found` on, and these nodes."""
+    """Returns the local ids of `nodes`, new ones (-1) numbered from `found` on, and the new nodes."""
     mine, new, count = np.empty_like(nodes), np.empty_like(nodes), 0
     for i in range(len(nodes)):
         node = nodes[i]

@@ -1,8 +1,8 @@
-"""Gymnasium environments of configuration tuning; importing the package registers them, and loads no torch."""
+"""Gymnasium environments for configuration tuning; importing the package registers them without loading torch."""
 
 from gymnasium.envs.registration import register, registry
 
-#: Registered ids and the classes behind them.
+#: Registered ids and their entry points.
 ENVIRONMENTS = {
     "a3gnn/Moves-v0": "a3gnn_envs.moves:MovesEnv",
     "a3gnn/OneShot-v0": "a3gnn_envs.one_shot:OneShotEnv",

@@ -1,4 +1,4 @@
-"""Contexts: one graph on one machine under one set of limits, as an environment sees it."""
+"""The context of a contextual environment: one graph on one machine under one set of limits."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from a3gnn.prediction import Predict, Prediction
 from a3gnn.space import SearchSpace
 from a3gnn_envs.rewards import UtilityScale
 
-#: Random configurations whose predictions set a context's scales; the same ones at every call.
-SURVEY_SIZE = 128
-#: Observed features are clipped to this many standard deviations.
+#: Random configurations whose predictions set the scale of a context's utilities. Guess.
+SCALE_SAMPLE_SIZE = 128
+#: Observed features are clipped to this many standard deviations. Guess.
 FEATURE_BOUND = 10.0
-#: Nothing need be kept.
 NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
 class Context:
-    """What an episode is about.
+    """What an episode is about; constant during the episode.
 
     Attributes:
         space: The configurations.
-        predict: Answers encoded rows with a `Prediction`.
-        limits: What a configuration must keep.
-        has_device: Whether memory means the device's.
-        features: Graph and hardware in numbers, best z-scored over the contexts, float32, shape (n_features,).
+        predict: Returns the `Prediction` of encoded rows.
+        limits: What a feasible configuration keeps.
+        has_device: Whether the memory objective is the device's.
+        features: Graph and hardware as numbers, preferably z-scored over the contexts, float32, shape (n_features,).
     """
 
     space: SearchSpace
@@ -41,22 +40,22 @@ class Context:
     features: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, dtype=np.float32))
 
     @cached_property
-    def survey(self) -> Prediction:
-        """Predictions of `SURVEY_SIZE` random configurations."""
-        return self.predict(self.space.sample(SURVEY_SIZE, seed=0))
+    def scale_sample(self) -> Prediction:
+        """Predictions of `SCALE_SAMPLE_SIZE` random configurations, the same ones at every call."""
+        return self.predict(self.space.sample(SCALE_SAMPLE_SIZE, seed=0))
 
     @cached_property
     def scale(self) -> UtilityScale:
-        """What counts as little and as much here, by the survey."""
-        return UtilityScale.fit(self.survey, self.has_device)
+        """The scale of utilities, fitted to `scale_sample`."""
+        return UtilityScale.fit(self.scale_sample, self.has_device)
 
     @cached_property
     def observation(self) -> NDArray[np.float32]:
-        """The features, log10 of the limit in GB, and the smallest surveyed memory over the limit, float32.
+        """The features, log10 of the memory limit in GB, and the smallest memory of `scale_sample` over it, float32.
 
-        Without a limit on the memory objective, the largest surveyed memory stands for it.
+        Without a limit on the memory objective, the largest memory of `scale_sample` takes its place.
         """
-        memory = self.survey.column(memory_metric(self.has_device), "high")
+        memory = self.scale_sample.column(memory_metric(self.has_device), "high")
         limit = self.limits.device_bytes if self.has_device else self.limits.host_bytes
         bound = float(limit if limit is not None else max(memory.max(), 1.0))
         tail = (math.log10(bound) - 9, float(memory.min()) / bound)
@@ -64,7 +63,7 @@ class Context:
         return np.clip(observed, -FEATURE_BOUND, FEATURE_BOUND)
 
     def slack(self, prediction: Prediction) -> NDArray[np.float64]:
-        """Returns the share of the tightest memory limit that is left, in [-1, 1], float64, shape (n_configs,)."""
+        """Returns the unused share of the tightest memory limit, in [-1, 1], float64, shape (n_configs,)."""
         left = np.ones(len(prediction))
         for metric, limit in (
             ("peak_host_bytes", self.limits.host_bytes),

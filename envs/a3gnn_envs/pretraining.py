@@ -16,66 +16,75 @@ from a3gnn.errors import UsageError
 from a3gnn.seeding import derive
 from a3gnn_envs.context import Context
 from a3gnn_envs.one_shot import OneShotEpisodes
-from a3gnn_envs.policy import NET_ARCH, FeatureScale, Policy
+from a3gnn_envs.policy import NET_ARCH, FeatureScaler, Policy
 from a3gnn_envs.vec_env import BatchedVecEnv
 
-#: Environments side by side; fewer where there are few evaluations, so that there are some updates at all.
-_MOST_ENVS, _LEAST_ENVS = 512, 32
-_STEPS_A_ROLLOUT = 2
+# Guesses, kept from a simulation that is not part of this repository.
+#: Environments per rollout; fewer where there are few evaluations, so that there are some updates.
+_MAX_ENVS, _MIN_ENVS = 512, 32
+_STEPS_PER_ROLLOUT = 2
+_WANTED_ROLLOUTS = 32
+#: Rollouts below which a policy learns too little to be worth its evaluations.
+_MIN_ROLLOUTS = 4
+#: The learning rate falls linearly from the first to the second.
 _FIRST_RATE, _LAST_RATE = 2e-3, 5e-5
-#: Rollouts below which a policy learns nothing worth its evaluations.
-_LEAST_ROLLOUTS = 4
+_MAX_BATCH_SIZE, _EPOCHS, _ENTROPY_COEFFICIENT = 512, 4, 0.003
 #: The fewest evaluations that `train_policy` takes.
-LEAST_EVALUATIONS = _LEAST_ENVS * _STEPS_A_ROLLOUT * _LEAST_ROLLOUTS
+MIN_EVALUATIONS = _MIN_ENVS * _STEPS_PER_ROLLOUT * _MIN_ROLLOUTS
 
 
 def train_policy(
     contexts: Sequence[Context], evaluations: int, seed: int, go_on: Callable[[int], bool] | None = None
 ) -> Policy:
-    """Returns a policy trained on `contexts`, which share one shape of space, by at most `evaluations` predictions.
+    """Returns a policy trained on `contexts`, which share one shape of space, with at most `evaluations` predictions.
 
-    Deterministic by `seed` on one machine. Trains on the CPU in one thread (small networks gain nothing from more) and
-    leaves torch's threads and all global generators as they were.
+    Deterministic for a seed on one machine. Trains on the CPU in one thread, since small networks gain nothing from
+    more, and restores torch's number of threads and all global generators.
 
     Args:
-        contexts: One for each graph, machine and limit; features need not be scaled.
-        evaluations: Predictions to ask for, repeated ones counted each.
+        contexts: One per graph, machine and limit; features need not be scaled.
+        evaluations: Predictions to take at most, repeated ones included.
         seed: Decides initial weights, episodes and actions.
-        go_on: Asked before each batch of so many predictions whether to go on; None always does.
+        go_on: Called before each batch of predictions with their number; False ends the training. None goes on.
 
     Raises:
-        UsageError: There are no contexts, their shapes differ, or `evaluations` is below `LEAST_EVALUATIONS`.
+        UsageError: There are no contexts, their shapes differ, or `evaluations` is below `MIN_EVALUATIONS`.
     """
-    if evaluations < LEAST_EVALUATIONS:
-        raise UsageError(f"evaluations must be >= {LEAST_EVALUATIONS} to train a policy, got {evaluations}")
-    num_envs = int(np.clip(evaluations // (_STEPS_A_ROLLOUT * 32), _LEAST_ENVS, _MOST_ENVS))
-    rollout = num_envs * _STEPS_A_ROLLOUT
-    scale = FeatureScale.fit(list(contexts))
-    with _alone():
-        env = BatchedVecEnv(OneShotEpisodes([scale.apply(context) for context in contexts], num_envs))
-        ppo = PPO(
-            "MlpPolicy",
-            env,
-            learning_rate=lambda left: _LAST_RATE + (_FIRST_RATE - _LAST_RATE) * left,
-            n_steps=_STEPS_A_ROLLOUT,
-            batch_size=min(512, rollout),
-            n_epochs=4,
-            gamma=0.0,
-            gae_lambda=1.0,
-            ent_coef=0.003,
-            policy_kwargs={"net_arch": NET_ARCH},
-            seed=derive(seed, "train_policy") % 2**32,
-            device="cpu",
-        )
-        ppo.set_logger(Logger(folder=None, output_formats=[]))  # SB3's own makes a folder in the temporary directory
-        ppo.learn(evaluations // rollout * rollout, callback=_Ask(go_on, num_envs))
+    if evaluations < MIN_EVALUATIONS:
+        raise UsageError(f"evaluations must be >= {MIN_EVALUATIONS} to train a policy, got {evaluations}")
+    num_envs = int(np.clip(evaluations // (_STEPS_PER_ROLLOUT * _WANTED_ROLLOUTS), _MIN_ENVS, _MAX_ENVS))
+    rollout = num_envs * _STEPS_PER_ROLLOUT
+    scaler = FeatureScaler.fit(list(contexts))
+    with _isolated_torch():
+        env = BatchedVecEnv(OneShotEpisodes([scaler.transform(context) for context in contexts], num_envs))
+        ppo = _ppo(env, derive(seed, "train_policy") % 2**32)
+        ppo.learn(evaluations // rollout * rollout, callback=_StopTraining(go_on, num_envs))
     ppo.policy.set_training_mode(False)
     space = contexts[0].space
-    return Policy(ppo.policy, space.names, space.nvec, scale, ppo.num_timesteps, seed)
+    return Policy(ppo.policy, space.names, space.nvec, scaler, ppo.num_timesteps, seed)
 
 
-class _Ask(BaseCallback):
-    """Stops PPO when `go_on` says so; SB3 asks after each step, which is before the next one."""
+def _ppo(env: BatchedVecEnv, seed: int) -> PPO:
+    ppo = PPO(
+        "MlpPolicy",
+        env,
+        learning_rate=lambda left: _LAST_RATE + (_FIRST_RATE - _LAST_RATE) * left,
+        n_steps=_STEPS_PER_ROLLOUT,
+        batch_size=min(_MAX_BATCH_SIZE, env.num_envs * _STEPS_PER_ROLLOUT),
+        n_epochs=_EPOCHS,
+        gamma=0.0,  # episodes have one step: nothing to discount
+        gae_lambda=1.0,
+        ent_coef=_ENTROPY_COEFFICIENT,
+        policy_kwargs={"net_arch": NET_ARCH},
+        seed=seed,
+        device="cpu",
+    )
+    ppo.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default logger creates a temporary folder
+    return ppo
+
+
+class _StopTraining(BaseCallback):
+    """Stops PPO when `go_on` returns False. SB3 calls it after each step, which is before the next one."""
 
     def __init__(self, go_on: Callable[[int], bool] | None, num_envs: int) -> None:
         super().__init__()
@@ -87,8 +96,8 @@ class _Ask(BaseCallback):
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """One torch thread, and the global generators that SB3 seeds put back afterwards."""
+def _isolated_torch() -> Iterator[None]:
+    """Uses one torch thread, and afterwards restores it and the global generators, which SB3 seeds."""
     threads = torch.get_num_threads()
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - SB3 draws from the legacy generator
     torch.set_num_threads(1)

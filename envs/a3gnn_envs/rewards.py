@@ -1,4 +1,4 @@
-"""Rewards: what a predicted configuration is worth to someone with given weights and limits."""
+"""Rewards: predictions scaled to utilities, and utilities to one number for given weights and limits."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from a3gnn.objectives import memory_metric
 from a3gnn.prediction import Prediction
 
+# Guesses, kept from a simulation that is not part of this repository.
 #: Utilities are clipped to this range; 0 is the 5 % quantile of random configurations and 1 their best.
-LEAST_UTILITY, MOST_UTILITY = -0.5, 1.6
-#: The utility from which the distance is taken: a little better than the best of the random configurations.
-_GOAL = 1.2
-#: Share of the weighted sum in the augmented Chebyshev distance; it breaks ties between equal worst objectives.
-_SUM_SHARE = 0.05
+MIN_UTILITY, MAX_UTILITY = -0.5, 1.6
+#: The utopian point in each objective: a little better than the best of the random configurations.
+_UTOPIAN_UTILITY = 1.2
+#: Weight of the sum in the augmented Chebyshev distance; it breaks ties between equal worst objectives.
+_AUGMENTATION = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,8 @@ class UtilityScale:
 
     Attributes:
         low: What has utility 0, float64, shape (3,).
-        span: How much more has utility 1, float64, shape (3,).
-        has_device: Whether memory means the device's.
+        span: The difference to what has utility 1, float64, shape (3,).
+        has_device: Whether the memory objective is the device's.
     """
 
     low: NDArray[np.float64]
@@ -44,26 +45,27 @@ class UtilityScale:
     def utilities(self, prediction: Prediction) -> NDArray[np.float64]:
         """Returns the utilities of throughput, memory and accuracy, clipped, float64, shape (n_configs, 3)."""
         scaled = (_gains(prediction, self.has_device) - self.low) / self.span
-        return np.clip(scaled, LEAST_UTILITY, MOST_UTILITY)
+        return np.clip(scaled, MIN_UTILITY, MAX_UTILITY)
 
 
-def value(
+def scalarise(
     utilities: NDArray[np.float64], weights: NDArray[np.float64], violation: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns what configurations are worth, at most a little above 0, float64, shape (n,).
+    """Returns one number per configuration, larger is better, at most a little above 0, float64, shape (n,).
 
-    A configuration that keeps the limits is worth minus its augmented weighted Chebyshev distance from the goal, which,
-    unlike a weighted sum, can make any point of a front the best. Another is worth `-1 - violation`, the violation
-    clipped at 1: the "extremely negative reward" of A3GNN, III-C, costs a policy more than the infeasible region does.
+    A feasible configuration scores minus its augmented weighted Chebyshev distance from the utopian point. Unlike a
+    weighted sum, this can make any point of a front the best. An infeasible one scores `-1 - violation`, with the
+    violation clipped at 1: the "extremely negative reward" of A3GNN, III-C, would make a policy keep far away from the
+    limits.
 
     Args:
         utilities: float64, shape (n, 3).
         weights: float64, shape (n, 3) or (3,), rows sum to 1.
-        violation: Relative violation of the worst limit, 0 where all are kept, float64, shape (n,).
+        violation: Relative violation of the worst limit, 0 for feasible configurations, float64, shape (n,).
     """
-    distance = weights * (_GOAL - utilities)
-    worth = -distance.max(axis=1) - _SUM_SHARE * distance.sum(axis=1)
-    return np.where(violation > 0, -1 - np.minimum(violation, 1), worth)
+    distance = weights * (_UTOPIAN_UTILITY - utilities)
+    feasible = -distance.max(axis=1) - _AUGMENTATION * distance.sum(axis=1)
+    return np.where(violation > 0, -1 - np.minimum(violation, 1), feasible)
 
 
 def _gains(prediction: Prediction, has_device: bool) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Many episodes as one stable-baselines3 `VecEnv`: one call of the predictor a step, not one an environment."""
+"""Many episodes as one stable-baselines3 `VecEnv`: one call of the predictor per step, not per environment."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from a3gnn_envs.episodes import Episodes
 
 
 class BatchedVecEnv(VecEnv):
-    """Plays all of `episodes` at once, with the semantics of `DummyVecEnv` over single environments.
+    """Steps all of `episodes` at once, with the semantics of `DummyVecEnv` over single environments.
 
-    An episode that is over starts anew inside the step; its last observation is left in
-    `infos[i]["terminal_observation"]`. Both environments end truly, so `TimeLimit.truncated` is always False there.
-    All episodes draw from one generator, which the first of the seeds given to `seed` starts at the next reset.
+    An environment whose episode terminates is reset within the step; the last observation is in
+    `infos[i]["terminal_observation"]`. Both environments terminate, so `TimeLimit.truncated` is always False there.
+    All environments share one generator, which the next reset seeds with the first of the seeds given to `seed`.
     """
 
     def __init__(self, episodes: Episodes) -> None:
         self.render_mode = None
         self.episodes = episodes
-        self._actions = np.zeros((episodes.count, len(episodes.nvec)), dtype=np.int64)
-        super().__init__(episodes.count, episodes.observation_space, episodes.action_space)
+        self._actions = np.zeros((episodes.num_envs, len(episodes.nvec)), dtype=np.int64)
+        super().__init__(episodes.num_envs, episodes.observation_space, episodes.action_space)
 
     def reset(self) -> NDArray[np.float32]:
         """Returns the first observations of new episodes, float32, shape (num_envs, n_observed)."""
         if self._seeds[0] is not None:
-            self.episodes.random = np.random.default_rng(self._seeds[0])
+            self.episodes.np_random = np.random.default_rng(self._seeds[0])
         self._reset_seeds()
         self._reset_options()
-        self.episodes.begin(np.ones(self.num_envs, dtype=np.bool_))
+        self.episodes.reset(np.ones(self.num_envs, dtype=np.bool_))
         return self.episodes.observe()
 
     def step_async(self, actions: NDArray[np.int64]) -> None:
@@ -41,18 +41,18 @@ class BatchedVecEnv(VecEnv):
         self._actions = np.asarray(actions, dtype=np.int64)
 
     def step_wait(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
-        """Returns observations, rewards (float32), dones (bool) and one dictionary an environment."""
+        """Returns observations, rewards (float32), dones (bool) and one dictionary per environment."""
         rewards, dones = self.episodes.step(self._actions)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if dones.any():
             last = self.episodes.observe()
             for i in np.flatnonzero(dones):
                 infos[i] = {"terminal_observation": last[i], "TimeLimit.truncated": False}
-            self.episodes.begin(dones)
+            self.episodes.reset(dones)
         return self.episodes.observe(), rewards, dones, infos
 
     def close(self) -> None:
-        """Does nothing: there is nothing to give back."""
+        """Does nothing: there is nothing to release."""
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """Returns the attribute that all environments share, once for each of `indices`."""
@@ -65,7 +65,7 @@ class BatchedVecEnv(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Refuses: the environments are rows of arrays and have no methods of their own.
+        """Is not supported: the environments are rows of arrays, without methods of their own.
 
         Raises:
             AttributeError: Always.

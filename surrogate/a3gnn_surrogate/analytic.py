@@ -7,21 +7,21 @@ from a3gnn.config import Task
 from a3gnn.hardware import Hardware
 from a3gnn_surrogate import memory
 from a3gnn_surrogate.accuracy import accuracy_drop
-from a3gnn_surrogate.columns import Columns
+from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.model_cost import model_cost
-from a3gnn_surrogate.stages import batch_seconds, epoch_overhead, stages
-from a3gnn_surrogate.volume import Array, batch_volume
+from a3gnn_surrogate.stage_seconds import batch_seconds, epoch_overhead, stage_seconds
+from a3gnn_surrogate.volume import batch_volume
 
 
 def analytic_metrics(columns: Columns, task: Task, graph: GraphCharacteristics, hardware: Hardware) -> dict[str, Array]:
-    """Returns what physics expects of canonical `columns` (`as_columns`), each float64, shape (n_configs,).
+    """Returns what the analytic model predicts for canonical `columns` (`as_columns`), each float64, (n_configs,).
 
-    Keys: `throughput_epochs_per_s`, `peak_host_bytes`, `peak_device_bytes` and `accuracy_drop`, then what they are
-    made of: seconds a stage, the time between mini-batches, and the volume of one.
+    Keys: `throughput_epochs_per_s`, `peak_host_bytes`, `peak_device_bytes` and `accuracy_drop`, then what these are
+    computed from: seconds per stage, seconds between mini-batches, and nodes, edges and hit rate per mini-batch.
     """
     volume = batch_volume(columns, task, graph)
     cost = model_cost(volume, task, graph)
-    work = stages(columns, volume, cost, graph, hardware)
+    work = stage_seconds(columns, volume, cost, graph, hardware)
     tau = batch_seconds(columns, work, hardware)
     return {
         "throughput_epochs_per_s": 1 / (volume.batches * tau + epoch_overhead(columns, graph, hardware)),

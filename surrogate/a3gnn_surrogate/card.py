@@ -1,4 +1,4 @@
-"""The model card: what a surrogate was judged on, and the scores."""
+"""The model card: what a surrogate was evaluated on, and its scores."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ _TITLES = dict(zip(METRICS, ("throughput", "device memory", "host memory", "accu
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One contender on one split and metric, over all held-out rows.
+    """The score of one contender on one split and metric, over all held-out rows.
 
     Attributes:
-        contender: What predicted.
-        split: What was held out.
+        contender: What predicted: a name of `CONTENDERS`.
+        split: What was held out: a name of `SPLITS`.
         metric: One of `METRICS`.
-        r2: R2 of the logarithms, or of accuracy, against the mean of each setting's own rows: between configurations
-            of one task on one graph and machine, which is what tuning compares. 1 is perfect, 0 no better than
-            knowing that mean.
+        r2: R2 of the logarithms, or of accuracy, within settings: between configurations of one task on one graph and
+            machine, which is what tuning compares. 1 is perfect, 0 no better than each setting's mean.
         median_error: Median of |predicted / measured - 1|, or of the difference in accuracy.
         coverage: Share of the measurements inside their intervals.
     """
@@ -39,15 +38,15 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What was judged, on what, and the scores.
+    """The scores of a surrogate and its baselines, and the measurements they are from.
 
     Attributes:
         num_rows: Measurements with metrics.
-        num_failures: Measurements without, which teach no number.
+        num_failures: Failed trials, which have none and are left out.
         graphs: Names of the graphs.
-        nominal_coverage: What the intervals promise.
+        nominal_coverage: Share of measurements that the intervals should cover.
         notes: What a reader should know.
-        scores: One a contender, split and metric.
+        scores: One per contender, split and metric.
     """
 
     num_rows: int
@@ -58,7 +57,7 @@ class ModelCard:
     scores: tuple[Score, ...]
 
     def score(self, contender: str, split: str, metric: str) -> Score:
-        """Returns the one score of these names.
+        """Returns the score of a contender on a split and metric.
 
         Raises:
             UsageError: The card has none.
@@ -81,12 +80,12 @@ class ModelCard:
         return cls(**{**fields, **lists, "scores": scores})
 
     def to_markdown(self) -> str:
-        """Returns the card for people: a table a split."""
+        """Returns the card as markdown: one table per split."""
         lines = [
             "# Model card of the surrogate",
             "",
             f"{self.num_rows} measurements of {len(self.graphs)} graphs ({', '.join(self.graphs)}); "
-            f"{self.num_failures} failed trials left out. Intervals promise {self.nominal_coverage:.0%}.",
+            f"{self.num_failures} failed trials left out. Intervals should cover {self.nominal_coverage:.0%}.",
             "",
             *(f"* {note}" for note in self.notes),
         ]
@@ -96,7 +95,7 @@ class ModelCard:
 
 
 def _table(scores: Sequence[Score]) -> Iterator[str]:
-    """Yields the lines of a table with a row a contender, and R2 / median error / coverage a metric."""
+    """Yields the lines of a table: a row per contender, and R2 / median error / coverage per metric."""
     metrics = list(dict.fromkeys(score.metric for score in scores))
     yield "| R2 / median error / coverage | " + " | ".join(_TITLES[metric] for metric in metrics) + " |"
     yield "|---|" + "---:|" * len(metrics)

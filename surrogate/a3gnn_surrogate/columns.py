@@ -1,4 +1,4 @@
-"""Configurations as columns: one array a knob, those that do not matter at one value."""
+"""Configurations as columns: one array per knob, idle knobs at their default."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.knobs import idle_knobs
 
-#: One array of shape (n_configs,) a knob, as `SearchSpace.columns` gives them.
+#: One array of shape (n_configs,) per knob, as `SearchSpace.columns` returns them.
 Columns = Mapping[str, NDArray[Any]]
+Array = NDArray[np.float64]
 
 #: The fields of `TrainConfig` that are tuned.
 KNOB_NAMES: tuple[str, ...] = tuple(field.name for field in fields(TrainConfig) if field.name != "schema_version")
 
 
 def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[Any]]:
-    """Returns `configs` as canonical columns: configurations that run identically become equal.
+    """Returns `configs` as canonical columns: configurations that run identically get equal values.
 
     Raises:
         UsageError: A knob's column is missing, or the columns differ in length.
@@ -42,7 +43,7 @@ def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[An
     }
 
 
-def cached_share(columns: Columns, graph: GraphCharacteristics) -> NDArray[np.float64]:
-    """Returns the share of feature rows that the cache holds beside its index, float64, shape (n_configs,)."""
+def cached_share(columns: Columns, graph: GraphCharacteristics) -> Array:
+    """Returns the share of feature rows that fit into the cache next to its index, float64, shape (n_configs,)."""
     for_rows = columns["cache_bytes"] - float(CACHE_INDEX_BYTES * graph.num_nodes)
     return np.asarray(np.clip(for_rows / max(graph.row_bytes * graph.num_nodes, 1.0), 0.0, 1.0))

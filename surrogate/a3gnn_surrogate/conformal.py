@@ -1,4 +1,4 @@
-"""Conformal prediction: half-widths of intervals from errors on rows that were held out."""
+"""Conformal prediction: half-widths of intervals from errors on held-out rows."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.seeding import generator
+from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.learner import Folds
-from a3gnn_surrogate.volume import Array
 
-_MOST_FOLDS = 5
+#: Guess: the usual number.
+_MAX_FOLDS = 5
 
 
 def graph_folds(graphs: NDArray[np.str_], seed: int) -> Folds:
-    """Returns folds that hold out whole graphs, at most five; rows of a single graph are folded by themselves.
+    """Returns at most five folds that hold out whole graphs; if there is one graph only, folds of its rows.
 
-    Folds of random rows would leave each graph in both halves, and the intervals on an unseen one too narrow
-    (coverage .70 of nominal .90; .88 with these).
+    Folds of random rows would have each graph on both sides, and the intervals on an unseen graph would be too narrow
+    (in a simulation they covered 70 % instead of 90 %, against 88 % with folds of graphs).
     """
     names = np.unique(graphs)
     if len(names) < 2:
-        return row_folds(len(graphs), _MOST_FOLDS, seed)
+        return row_folds(len(graphs), _MAX_FOLDS, seed)
     order = generator(seed, "conformal.graph_folds").permutation(names)
-    return [np.isin(graphs, part) for part in np.array_split(order, min(_MOST_FOLDS, len(names)))]
+    return [np.isin(graphs, part) for part in np.array_split(order, min(_MAX_FOLDS, len(names)))]
 
 
 def row_folds(count: int, folds: int, seed: int) -> Folds:
     """Returns at most `folds` folds of `count` rows, of nearly equal sizes."""
     order = generator(seed, "conformal.row_folds").permutation(count)
-    turns = min(folds, count)
-    return [np.isin(order, np.arange(turn, count, turns)) for turn in range(turns)]
+    num_folds = min(folds, count)
+    return [np.isin(order, np.arange(fold, count, num_folds)) for fold in range(num_folds)]
 
 
 def half_width(errors: Array, graphs: NDArray[np.str_], coverage: float) -> float:
-    """Returns the half-width that covers a share `coverage` of `errors`, each graph counting alike.
+    """Returns the half-width that covers a share `coverage` of `errors`, with equal weight for each graph.
 
-    The level is raised to coverage (1 + 1 / n), split conformal's correction for n finite scores; beyond the largest
-    error there is nothing to go by, and it is returned. NaN errors are left out; inf if none are left.
+    The level is raised to coverage (1 + 1 / n), split conformal's correction for n finite scores, and capped at the
+    largest error. NaN errors are left out; inf if none are left.
     """
     known = np.isfinite(errors)
     scores, names = np.abs(errors[known]), graphs[known]

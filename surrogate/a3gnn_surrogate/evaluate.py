@@ -1,4 +1,4 @@
-"""Judges the surrogate and its baselines on rows, and on whole graphs, that they have not seen."""
+"""Cross-validates the surrogate and its baselines on rows, and on whole graphs, that they have not seen."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS, Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn_surrogate.card import ModelCard, Score
+from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.conformal import graph_folds, row_folds
-from a3gnn_surrogate.rows import learning_setting, setting_key
-from a3gnn_surrogate.settings import latest_references
+from a3gnn_surrogate.setting_corrections import latest_reference_accuracies
 from a3gnn_surrogate.surrogate import Surrogate
-from a3gnn_surrogate.volume import Array
+from a3gnn_surrogate.training_rows import setting_key, task_graph_key
 
 # fmt: off
-#: What is compared: the parameters of `Surrogate` by the name on the card. The last three are the paper's.
+#: What is compared: parameters of `Surrogate` by the name on the card. The last three are A3GNN's (III-C).
 CONTENDERS: dict[str, dict[str, Any]] = {
     "analytic model":          {"learner": "none"},
     "XGBoost on its residual": {"learner": "xgboost"},
@@ -31,14 +31,15 @@ CONTENDERS: dict[str, dict[str, Any]] = {
 # fmt: on
 #: What is held out: rows at random; whole graphs; whole graphs except their default configuration.
 SPLITS: tuple[str, ...] = ("random rows", "unseen graph", "unseen graph, default measured")
+#: Guess: the usual number.
 _ROW_FOLDS = 5
 
 
 def evaluate(measurements: Sequence[Measurement], coverage: float = 0.9, seed: int = 0) -> ModelCard:
     """Returns the card of all `CONTENDERS`, each refitted for every fold of every split.
 
-    Copies of a row count once: one that is held out must not be learned from. Splits by graph are left out where there
-    is only one graph, and a note says so.
+    Copies of a row count once, so that no held-out row is trained on. Splits by graph need two graphs; a note says so
+    where there is one.
 
     Raises:
         UsageError: There are fewer than two measurements with metrics.
@@ -50,7 +51,7 @@ def evaluate(measurements: Sequence[Measurement], coverage: float = 0.9, seed: i
     names = {row.graph.fingerprint: row.graph.name for row in rows}
     notes = ["The accuracy of the default configuration is taken as known: every tuning measures it first."]
     if len(names) == 1:
-        notes.append("One graph only: nothing is known of unseen graphs, and intervals on them are widened guesses.")
+        notes.append("One graph only: nothing is known of unseen graphs, and their intervals are guesses.")
     scores = [
         score
         for split in (SPLITS if len(names) > 1 else SPLITS[:1])
@@ -62,23 +63,23 @@ def evaluate(measurements: Sequence[Measurement], coverage: float = 0.9, seed: i
 
 
 def _scores(contender: str, split: str, rows: list[Measurement], surrogate: Surrogate) -> Iterator[Score]:
-    references = latest_references(rows)
+    references = latest_reference_accuracies(rows)
     measured, predicted, settings = [], [], []
     for held in _folds(rows, split, surrogate.seed):
         surrogate.fit([rows[i] for i in np.flatnonzero(~held)])
         for key, group in _by_setting(rows[i] for i in np.flatnonzero(held)).items():
             first, configs = group[0], [row.config for row in group]
-            known = references[learning_setting(first.task, first.graph)]
+            known = references[task_graph_key(first.task, first.graph)]
             predicted.append(surrogate.predict(configs, first.task, first.graph, first.hardware, known))
             measured.append([[getattr(row.metrics, name) for name in METRICS] for row in group])
             settings += [key] * len(group)
-    together = Prediction(*(np.concatenate([getattr(p, name) for p in predicted]) for name in ("mean", "low", "high")))
+    joined = Prediction(*(np.concatenate([getattr(p, name) for p in predicted]) for name in ("mean", "low", "high")))
     truth = np.concatenate(measured).astype(np.float64)
     for j, metric in enumerate(METRICS):
         has = truth[:, j] > 0
         if has.any():
-            rest = Prediction(*(getattr(together, name)[has, j] for name in ("mean", "low", "high")))
-            yield Score(contender, split, metric, *_compare(metric, truth[has, j], rest, np.array(settings)[has]))
+            rest = Prediction(*(getattr(joined, name)[has, j] for name in ("mean", "low", "high")))
+            yield _score(contender, split, metric, truth[has, j], rest, np.array(settings)[has])
 
 
 def _folds(rows: list[Measurement], split: str, seed: int) -> list[NDArray[np.bool_]]:
@@ -98,10 +99,10 @@ def _by_setting(rows: Iterable[Measurement]) -> dict[str, list[Measurement]]:
     return groups
 
 
-def _compare(
-    metric: str, truth: Array, prediction: Prediction, settings: NDArray[np.str_]
-) -> tuple[float, float, float]:
-    """Returns R2 within settings, the median error and the coverage of one metric; columns of shape (n,)."""
+def _score(
+    contender: str, split: str, metric: str, truth: Array, prediction: Prediction, settings: NDArray[np.str_]
+) -> Score:
+    """Returns the score on one metric from columns of shape (n,)."""
     accuracy = metric == "test_accuracy"
     scaled, guess = (truth, prediction.mean) if accuracy else (np.log(truth), np.log(prediction.mean))
     _, setting, counts = np.unique(settings, return_inverse=True, return_counts=True)
@@ -109,4 +110,4 @@ def _compare(
     r2 = 1 - ((scaled - guess) ** 2).sum() / max((spread**2).sum(), 1e-12)
     error = np.abs(truth - prediction.mean) if accuracy else np.abs(prediction.mean / truth - 1)
     covered = (prediction.low <= truth) & (truth <= prediction.high)
-    return float(r2), float(np.median(error)), float(covered.mean())
+    return Score(contender, split, metric, float(r2), float(np.median(error)), float(covered.mean()))

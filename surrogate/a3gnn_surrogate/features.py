@@ -1,4 +1,4 @@
-"""The surrogate's columns: knobs, graph, machine, task, and what the analytic model says; one place, named."""
+"""The features of the regression, by name: knobs, graph, machine, task, and the analytic model's predictions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ from a3gnn.config import (
     Task,
 )
 from a3gnn.hardware import Hardware, HardwareLimits
-from a3gnn_surrogate.columns import KNOB_NAMES, Columns, cached_share
-from a3gnn_surrogate.volume import Array
+from a3gnn_surrogate.columns import KNOB_NAMES, Array, Columns, cached_share
 
-#: Knobs, and task fields, whose values are names: their column is the position among the choices.
+#: Knobs and task fields whose values are names: their feature is the index of the choice.
 _CHOICES: dict[str, tuple[str, ...]] = {
     "sampling_device": DEVICES,
     "parallel_mode": PARALLEL_MODES,
@@ -37,7 +36,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "resources": RESOURCES,
     "model": MODELS,
 }
-#: What the analytic model gives as a share or a difference; all else is positive and enters as a logarithm.
+#: Predictions of the analytic model that are shares or differences; the others enter as logarithms.
 _PLAIN_ANALYTIC = ("accuracy_drop", "cache_hit_rate")
 _ANALYTIC_NAMES = (
     "throughput_epochs_per_s",
@@ -53,6 +52,8 @@ _ANALYTIC_NAMES = (
     "sampled_edges_per_batch",
     "cache_hit_rate",
 )
+#: Stands for a fanout of all neighbours in the feature task_fanout_product. Guess.
+_FULL_FANOUT = 100
 _GRAPH_SHARES = ("degree_gini", "feature_density", "label_rate", "homophily", "largest_component")
 _GRAPH_NAMES = tuple(
     field.name
@@ -63,9 +64,9 @@ _LIMIT_NAMES = tuple(field.name for field in dataclasses.fields(HardwareLimits))
 _HARDWARE_NAMES = ("num_cores", "host_memory_bytes", "num_devices", "device_memory_bytes")
 _TASK_NAMES = ("model", "hidden_channels", "dropout", "learning_rate", "heads")
 
-#: Columns of the matrix that `knob_features` makes.
+#: Columns of the matrix that `knob_features` returns.
 KNOB_FEATURES: tuple[str, ...] = (*(f"knob_{name}" for name in KNOB_NAMES), "knob_cache_share", "knob_seeds")
-#: Columns that say nothing of physics: what a plain regression is given.
+#: Columns without the analytic model's predictions, for a plain regression.
 PLAIN_FEATURES: tuple[str, ...] = (
     *KNOB_FEATURES,
     *(f"graph_{name}" for name in _GRAPH_NAMES),
@@ -84,21 +85,21 @@ def feature_matrix(
 ) -> NDArray[np.float32]:
     """Returns the columns `FEATURE_NAMES` of canonical `columns`, float32, shape (n_configs, n_features)."""
     knobs = knob_features(columns, graph)
-    context = np.array([*_graph_values(graph), *_hardware_values(hardware), *_task_values(task)])
-    physics = [
+    constant = np.array([*_graph_values(graph), *_hardware_values(hardware), *_task_values(task)])
+    predicted = [
         analytic[name] if name in _PLAIN_ANALYTIC else np.log(np.maximum(analytic[name], 1e-12))
         for name in _ANALYTIC_NAMES
     ]
     matrix = np.empty((len(knobs), len(FEATURE_NAMES)), dtype=np.float32)
-    split = knobs.shape[1] + len(context)
+    split = knobs.shape[1] + len(constant)
     matrix[:, : knobs.shape[1]] = knobs
-    matrix[:, knobs.shape[1] : split] = context
-    matrix[:, split:] = np.stack(physics, axis=1)
+    matrix[:, knobs.shape[1] : split] = constant
+    matrix[:, split:] = np.stack(predicted, axis=1)
     return matrix
 
 
 def knob_features(columns: Columns, graph: GraphCharacteristics) -> Array:
-    """Returns the columns `KNOB_FEATURES`, float64, shape (n_configs, n): log2 of numbers, positions of names."""
+    """Returns the columns `KNOB_FEATURES`, float64, shape (n_configs, n): log2 of numbers, index of names."""
     values = [_knob_values(name, columns[name]) for name in KNOB_NAMES]
     values.append(cached_share(columns, graph))
     values.append(np.log2(np.minimum(columns["batch_size"], max(graph.num_train, 1))))
@@ -128,5 +129,5 @@ def _hardware_values(hardware: Hardware) -> list[float]:
 def _task_values(task: Task) -> list[float]:
     fields = {"model": MODELS.index(task.model), "hidden_channels": math.log2(task.hidden_channels)}
     fields |= {"dropout": task.dropout, "learning_rate": math.log10(task.learning_rate), "heads": task.heads}
-    product = math.prod(fanout if fanout > 0 else 100 for fanout in task.fanouts)
+    product = math.prod(fanout if fanout > 0 else _FULL_FANOUT for fanout in task.fanouts)
     return [*(float(fields[name]) for name in _TASK_NAMES), float(task.num_layers), math.log(product)]

@@ -1,21 +1,28 @@
-"""The learner of residuals: small boosted trees, as many as help on graphs that were held out."""
+"""The learners of residuals, by name: boosted trees, A3GNN's baselines (III-C), and one that learns nothing."""
 
 from __future__ import annotations
 
-from typing import Protocol, Self
+from collections.abc import Callable
+from typing import Any, Protocol, Self
 
 import numpy as np
 import xgboost
 from numpy.typing import NDArray
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
-from a3gnn_surrogate.volume import Array
+from a3gnn.errors import unknown_name
+from a3gnn_surrogate.columns import Array
 
 Features = NDArray[np.float32]
-#: Rows held out by turns: one boolean array of shape (n,) a fold.
+#: For each fold, which rows are held out: bool, shape (n,).
 Folds = list[NDArray[np.bool_]]
 
-#: Numbers of trees to choose from.
-_CHOICES = (0, 20, 40, 60, 80, 120, 160)
+# Guesses, for a few hundred rows of few graphs.
+#: Numbers of trees that `BoostedTrees.tune` chooses from.
+_NUM_TREES = (0, 20, 40, 60, 80, 120, 160)
 _PARAMETERS = {
     "objective": "reg:squarederror",
     "tree_method": "hist",
@@ -26,25 +33,27 @@ _PARAMETERS = {
     "min_child_weight": 4.0,
     "lambda": 4.0,
     "base_score": 0.0,
-    # A few hundred rows have few distinct values, and leave a second thread nothing but waiting.
+    # A few hundred rows have few distinct values, and too little work for a second thread.
     "max_bin": 64,
     "nthread": 1,
 }
+_RIDGE_ALPHA = 1.0
+_TREE_DEPTH, _TREE_MIN_LEAF = 6, 4
 
 
 class Learner(Protocol):
-    """Learns a column of numbers; a baseline or boosted trees."""
+    """A regressor of one output; features are float32, shape (n, n_features), y and sample weights float64, (n,)."""
 
-    def tune(self, features: Features, target: Array, weights: Array, folds: Folds) -> Self:
-        """Sets what is chosen by held-out folds, and returns itself."""
+    def tune(self, features: Features, y: Array, sample_weight: Array, folds: Folds) -> Self:
+        """Chooses hyper-parameters by cross-validation over `folds`, and returns itself."""
         ...
 
-    def fit(self, features: Features, target: Array, weights: Array) -> Self:
-        """Fits with what `tune` has set, and returns itself."""
+    def fit(self, features: Features, y: Array, sample_weight: Array) -> Self:
+        """Fits with the hyper-parameters that `tune` chose, and returns itself."""
         ...
 
     def predict(self, features: Features) -> Array:
-        """Returns the predicted column, float64, shape (n,)."""
+        """Returns the predicted output, float64, shape (n,)."""
         ...
 
 
@@ -62,52 +71,107 @@ class BoostedTrees:
         self.trees = trees
         self.booster = booster
 
-    def tune(self, features: Features, target: Array, weights: Array, folds: Folds) -> Self:
-        """Chooses the number of trees with the least squared error over `folds`; none is one of the choices.
+    def tune(self, features: Features, y: Array, sample_weight: Array, folds: Folds) -> Self:
+        """Chooses the number of trees, possibly none, with the least squared error over `folds`.
 
-        Early stopping on random rows would pick too many: rows of one graph resemble each other.
+        Early stopping on random rows would choose too many: rows of one graph resemble each other.
         """
-        errors = np.zeros(len(_CHOICES))
+        errors = np.zeros(len(_NUM_TREES))
         for held in folds:
-            booster = self._train(features[~held], target[~held], weights[~held], _CHOICES[-1])
+            booster = self._train(features[~held], y[~held], sample_weight[~held], _NUM_TREES[-1])
             matrix = xgboost.DMatrix(features[held], nthread=1)
-            errors[0] += weights[held] @ target[held] ** 2
-            for step, trees in enumerate(_CHOICES[1:], start=1):
+            errors[0] += sample_weight[held] @ y[held] ** 2
+            for step, trees in enumerate(_NUM_TREES[1:], start=1):
                 predicted = booster.predict(matrix, iteration_range=(0, trees))
-                errors[step] += weights[held] @ (target[held] - predicted) ** 2
-        self.trees = _CHOICES[int(errors.argmin())]
+                errors[step] += sample_weight[held] @ (y[held] - predicted) ** 2
+        self.trees = _NUM_TREES[int(errors.argmin())]
         return self
 
-    def fit(self, features: Features, target: Array, weights: Array) -> Self:
+    def fit(self, features: Features, y: Array, sample_weight: Array) -> Self:
         """Fits `trees` trees and returns itself."""
-        self.booster = self._train(features, target, weights, self.trees) if self.trees else None
+        self.booster = self._train(features, y, sample_weight, self.trees) if self.trees else None
         return self
 
     def predict(self, features: Features) -> Array:
-        """Returns the predicted column, float64, shape (n,)."""
+        """Returns the predicted output, float64, shape (n,)."""
         if self.booster is None:
             return np.zeros(len(features))
         return np.asarray(self.booster.inplace_predict(features), dtype=np.float64)
 
-    def _train(self, features: Features, target: Array, weights: Array, trees: int) -> xgboost.Booster:
-        matrix = xgboost.DMatrix(features, label=target, weight=weights, nthread=1)
+    def _train(self, features: Features, y: Array, sample_weight: Array, trees: int) -> xgboost.Booster:
+        matrix = xgboost.DMatrix(features, label=y, weight=sample_weight, nthread=1)
         booster = xgboost.Booster(_PARAMETERS | {"seed": self.seed}, [matrix])
         for tree in range(trees):
             booster.update(matrix, tree)
         return booster
 
 
-class NoLearner:
-    """Learns nothing: the analytic model alone."""
+class Baseline:
+    """A regressor of scikit-learn with fixed hyper-parameters.
 
-    def tune(self, features: Features, target: Array, weights: Array, folds: Folds) -> Self:
+    Attributes:
+        regressor: The estimator, fitted in place.
+        weight_name: The name of its `fit` parameter for sample weights.
+    """
+
+    def __init__(self, regressor: Any, weight_name: str) -> None:
+        self.regressor = regressor
+        self.weight_name = weight_name
+
+    def tune(self, features: Features, y: Array, sample_weight: Array, folds: Folds) -> Self:
         """Returns itself."""
         return self
 
-    def fit(self, features: Features, target: Array, weights: Array) -> Self:
+    def fit(self, features: Features, y: Array, sample_weight: Array) -> Self:
+        """Fits the regressor and returns itself."""
+        self.regressor.fit(features.astype(np.float64), y, **{self.weight_name: sample_weight})
+        return self
+
+    def predict(self, features: Features) -> Array:
+        """Returns the predicted output, float64, shape (n,)."""
+        return np.asarray(self.regressor.predict(features.astype(np.float64)), dtype=np.float64)
+
+
+class NoLearner:
+    """Predicts 0: no correction of the analytic model."""
+
+    def tune(self, features: Features, y: Array, sample_weight: Array, folds: Folds) -> Self:
+        """Returns itself."""
+        return self
+
+    def fit(self, features: Features, y: Array, sample_weight: Array) -> Self:
         """Returns itself."""
         return self
 
     def predict(self, features: Features) -> Array:
         """Returns zeros, float64, shape (n,)."""
         return np.zeros(len(features))
+
+
+def _linear(seed: int) -> Baseline:
+    """Returns linear regression; its small penalty only decides between columns that are copies of each other."""
+    return Baseline(make_pipeline(StandardScaler(), Ridge(alpha=_RIDGE_ALPHA)), "ridge__sample_weight")
+
+
+def _decision_tree(seed: int) -> Baseline:
+    tree = DecisionTreeRegressor(max_depth=_TREE_DEPTH, min_samples_leaf=_TREE_MIN_LEAF, random_state=seed)
+    return Baseline(tree, "sample_weight")
+
+
+_LEARNERS: dict[str, Callable[[int], Learner]] = {
+    "xgboost": BoostedTrees,
+    "linear": _linear,
+    "tree": _decision_tree,
+    "none": lambda seed: NoLearner(),
+}
+
+
+def make_learner(name: str, seed: int) -> Learner:
+    """Returns the unfitted learner `name`: xgboost; linear or tree, the baselines; or none.
+
+    Raises:
+        UsageError: There is no learner of this name; the message lists the names.
+    """
+    if name not in _LEARNERS:
+        raise unknown_name("learner", name, _LEARNERS)
+    return _LEARNERS[name](seed)

@@ -1,4 +1,4 @@
-"""What a setting's own rows add: a Gaussian process over the knobs on what the learner leaves."""
+"""The correction by a setting's own rows: a Gaussian process over the knobs on the learner's residuals."""
 
 from __future__ import annotations
 
@@ -11,44 +11,43 @@ from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import PARALLEL_MODES, STATIC_POLICIES
-from a3gnn_surrogate.columns import Columns, cached_share
-from a3gnn_surrogate.volume import Array
+from a3gnn_surrogate.columns import Array, Columns, cached_share
 
-#: Knobs in steps that matter about alike, which is the kernel's unit of length.
+#: The Gaussian process's inputs: knobs, scaled such that a unit step matters about equally in each. Guesses.
 POINT_NAMES: tuple[str, ...] = (
     *("seeds", "parts", "bias", "device", "workers", "cache", *PARALLEL_MODES, "disk"),
     *("dynamic", "proximity", "blocks", "isolated"),
 )
-#: Kernel's length in those steps.
-_LENGTH = 2.0
+#: The kernel's length scale in these units. Guess.
+_LENGTH_SCALE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Variances:
-    """How a channel's residuals vary; squares of logarithms, or of accuracy.
+class VarianceComponents:
+    """How the residuals of one output vary; in squares of its unit.
 
     Attributes:
-        level: Of the settings' means.
-        shape: Of what depends on the knobs within a setting.
-        noise: Of repeated measurements.
+        between_settings: Variance of the settings' means.
+        within_setting: Variance over the knobs within a setting.
+        noise: Variance of repeated measurements.
     """
 
-    level: float
-    shape: float
+    between_settings: float
+    within_setting: float
     noise: float
 
 
 @dataclass(frozen=True, slots=True)
 class LocalCorrection:
-    """The posterior mean of a Gaussian process for each channel: `constant + similarity(points) @ weights`.
+    """The posterior mean of a Gaussian process per output: `constant + rbf_kernel(points) @ weights`.
 
-    With a single row it is that row's residual, shrunk by the noise, and fades to the setting's level away from it;
-    with more it follows the knobs.
+    With a single row it is that row's residual, shrunk by the noise, and falls to the setting's mean away from it;
+    with more rows it follows the knobs.
 
     Attributes:
         points: float64, shape (m, n_points): the setting's rows.
-        constant: float64, shape (c,).
-        weights: float64, shape (m, c).
+        constant: float64, shape (n_outputs,).
+        weights: float64, shape (m, n_outputs).
     """
 
     points: Array
@@ -56,23 +55,24 @@ class LocalCorrection:
     weights: Array
 
     @classmethod
-    def fit(cls, points: Array, residuals: Array, variances: list[Variances]) -> Self:
-        """Returns the correction that `residuals` (m, c) ask for; NaN rows of a channel are left out of it."""
-        alike = similarity(points, points)
+    def fit(cls, points: Array, residuals: Array, variances: list[VarianceComponents]) -> Self:
+        """Returns the correction fitted to `residuals` (m, n_outputs); NaN entries are left out."""
+        similarity = rbf_kernel(points, points)
         constant, weights = np.zeros(len(variances)), np.zeros(residuals.shape)
         for j, v in enumerate(variances):
             known = np.isfinite(residuals[:, j])
             if not known.any():
                 continue
-            kernel = v.level + v.shape * alike[np.ix_(known, known)] + v.noise * np.eye(int(known.sum()))
-            alpha = np.linalg.solve(kernel, residuals[known, j])
-            constant[j] = v.level * alpha.sum()
-            weights[known, j] = v.shape * alpha
+            covariance = v.between_settings + v.within_setting * similarity[np.ix_(known, known)]
+            covariance += v.noise * np.eye(int(known.sum()))
+            alpha = np.linalg.solve(covariance, residuals[known, j])
+            constant[j] = v.between_settings * alpha.sum()
+            weights[known, j] = v.within_setting * alpha
         return cls(points, constant, weights)
 
     def predict(self, points: Array) -> Array:
-        """Returns what to add at `points`, float64, shape (n, c)."""
-        return self.constant + similarity(points, self.points) @ self.weights
+        """Returns what to add at `points`, float64, shape (n, n_outputs)."""
+        return self.constant + rbf_kernel(points, self.points) @ self.weights
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the arrays as JSON types."""
@@ -104,7 +104,7 @@ def knob_points(columns: Columns, graph: GraphCharacteristics) -> Array:
     return np.stack(values, axis=1).astype(np.float64)
 
 
-def similarity(left: Array, right: Array) -> Array:
-    """Returns the kernel exp(-d^2 / 2 length^2), float64, shape (len(left), len(right))."""
+def rbf_kernel(left: Array, right: Array) -> Array:
+    """Returns the kernel exp(-d^2 / (2 length_scale^2)), float64, shape (len(left), len(right))."""
     squares = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2 * left @ right.T
-    return np.asarray(np.exp(-np.maximum(squares, 0.0) / (2 * _LENGTH**2)))
+    return np.asarray(np.exp(-np.maximum(squares, 0.0) / (2 * _LENGTH_SCALE**2)))

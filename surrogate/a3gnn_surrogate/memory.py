@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
 from a3gnn.hardware import Hardware
-from a3gnn_surrogate.columns import Columns
+from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.model_cost import ModelCost
-from a3gnn_surrogate.stages import topology_bytes
+from a3gnn_surrogate.stage_seconds import topology_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
-Array = NDArray[np.float64]
-
-#: What full-neighbour evaluation may take at a time.
+#: Bytes of full-neighbour evaluation. Guess: twice `a3gnn.training.inference.CHUNK_BYTES`.
 _EVALUATION_BYTES = 64 * 2**20
-#: Copies of the weights: themselves, gradient and Adam's two moments.
+#: Copies of the weights: the weights, their gradient and Adam's two moments.
 _WEIGHT_COPIES = 4
-#: Forward results that backward still needs, and their gradients.
+#: Copies of the activations: the results of forward, and their gradients.
 _FORWARD_AND_BACKWARD = 2.0
 
 
@@ -29,11 +26,11 @@ def peak_host_bytes(
 
     M = idle + features in RAM + cache + adjacency copy + mini-batches in flight + model + evaluation (A3GNN, Eqs. 3
     and 5). Memory-mapped topology and features on disk are reclaimable and do not count; of a partitioned graph one
-    part's features are in RAM at a time.
+    part's features at a time are in RAM.
     """
     in_ram = columns["feature_tier"] == "ram"
-    by_turns = columns["num_partitions"] > 1
-    index = np.where(by_turns, float(CACHE_INDEX_BYTES * graph.num_nodes), 0.0)
+    partitioned = columns["num_partitions"] > 1
+    index = np.where(partitioned, float(CACHE_INDEX_BYTES * graph.num_nodes), 0.0)
     features = np.where(in_ram, graph.feature_bytes / columns["num_partitions"] + index, 0.0)
     cache = np.where(hardware.has_device, 0.0, cache_bytes(columns, graph))
     reordered = (columns["bias_rate"] > 1) & (columns["cache_bytes"] > 0)
@@ -59,12 +56,12 @@ def peak_device_bytes(
 
 
 def cache_bytes(columns: Columns, graph: GraphCharacteristics) -> Array:
-    """Returns what the cache really takes, index included: never more than every row and its position."""
+    """Returns the bytes that the cache really takes, index included: at most those of all rows and their positions."""
     return np.minimum(columns["cache_bytes"], (graph.row_bytes + CACHE_INDEX_BYTES) * graph.num_nodes)
 
 
 def _in_flight(columns: Columns, volume: BatchVolume, cost: ModelCost) -> Array:
-    """Returns the bytes of mini-batches between sampling and training: one, and what workers have ready."""
+    """Returns the bytes of mini-batches between sampling and training: one, and those that workers hold ready."""
     topology = topology_bytes(volume)
     ready = columns["num_workers"] + 1.0
     whole = np.where(columns["parallel_mode"] == "mode1", ready, 1.0)

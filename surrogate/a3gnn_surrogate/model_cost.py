@@ -6,27 +6,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import Task
+from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.volume import BatchVolume
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class _Operators:
-    """What a layer of a model runs.
+    """What one layer of a model computes, counted by hand from the models' definitions; GAT's counts are a guess.
 
     Attributes:
-        maps_destinations: Dense maps in -> out of the layer's destinations.
-        maps_sources: Dense maps in -> out of its sources.
-        maps_output: Dense maps out -> out of its destinations.
-        input_widths: What the input layer is handed of a destination where its aggregation is done while rows are
-            gathered, in widths of a row; 0 where the model reads the rows themselves.
+        maps_destinations: Linear maps in -> out applied to the layer's destinations.
+        maps_sources: Linear maps in -> out applied to its sources.
+        maps_output: Linear maps out -> out applied to its destinations.
+        input_widths: Values that the input layer reads per destination when aggregation is fused with the gather, in
+            multiples of the feature width; 0 where the model reads the rows themselves.
         edge_passes: Passes over the edges' messages.
-        edge_values: Numbers that an edge and head keeps for backward.
+        edge_values: Values kept for backward per edge and head.
     """
 
     maps_destinations: int
@@ -54,11 +52,11 @@ class ModelCost:
     """One training step of each configuration; arrays are float64, shape (n_configs,).
 
     Attributes:
-        gemm_flops: Multiplies and adds of dense maps.
-        spmm_bytes: Bytes of rows that aggregation and sparse maps gather.
-        activation_bytes: Largest memory of intermediate results, gradients included.
-        input_bytes: Features that a mini-batch hands to the model.
-        parameters: Weights of the model.
+        gemm_flops: Multiplications and additions of linear maps.
+        spmm_bytes: Bytes of rows that aggregation and sparse products read.
+        activation_bytes: Bytes of the intermediate results that backward needs.
+        input_bytes: Bytes of features in a mini-batch.
+        parameters: Number of weights.
     """
 
     gemm_flops: Array
@@ -79,9 +77,9 @@ class _Layer:
 
 
 def model_cost(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> ModelCost:
-    """Returns the cost of a step (HyScale-GNN's Eqs. 10 to 12: aggregate is traffic, update is GEMM).
+    """Returns the cost of a step (HyScale-GNN's Eqs. 10 to 12: aggregation is memory traffic, the update is GEMM).
 
-    Backward costs twice forward, and once for the first layer, whose inputs need no gradient.
+    Backward costs two forward passes; one in the first layer, whose inputs need no gradient.
     """
     ops = _OPERATORS[task.model]
     flops, spmm, activations = (np.zeros_like(volume.seeds) for _ in range(3))
@@ -111,12 +109,12 @@ def model_cost(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> 
 
 
 def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
-    """Returns whether the input layer's aggregation is a part of the gather: sums and means of dense rows are."""
+    """Returns whether the input layer's aggregation is fused with the gather: sums and means of dense rows are."""
     return _OPERATORS[task.model].input_widths > 0 and not graph.sparse_features
 
 
 def _input_bytes(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
-    """Returns the bytes of features that a mini-batch hands to the model, float64, shape (n_configs,)."""
+    """Returns the bytes of features in a mini-batch, float64, shape (n_configs,)."""
     if aggregates_while_gathering(task, graph):
         return np.asarray(4.0 * _OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
     return np.asarray(volume.input_nodes * served_row_bytes(graph))
@@ -130,14 +128,14 @@ def served_row_bytes(graph: GraphCharacteristics) -> float:
 
 
 def _message_width(layer: _Layer, task: Task) -> int:
-    """Returns the columns that an edge carries: inputs are aggregated as they are, unless the model maps sources."""
+    """Returns the values per edge: inputs are aggregated unmapped, unless the model maps sources first."""
     if layer.first and not _OPERATORS[task.model].maps_sources:
         return layer.width_in
     return min(layer.width_in, layer.width_out)
 
 
 def _layers(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Iterator[_Layer]:
-    """Yields the layers, the input's first; layer l computes the nodes that are seen after hop L - 1 - l."""
+    """Yields the layers, the input layer first; layer l computes the nodes that are seen after hop L - 1 - l."""
     depth = task.num_layers
     widths = [graph.num_features, *[task.hidden_channels] * (depth - 1), graph.num_classes]
     for layer in range(depth):

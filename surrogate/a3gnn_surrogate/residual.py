@@ -1,4 +1,4 @@
-"""The residual of one channel: a level a setting, a shape that boosted trees learn, and how far both may be off."""
+"""The residual of one output: an intercept, boosted trees on what varies within settings, and half-widths."""
 
 from __future__ import annotations
 
@@ -6,149 +6,186 @@ import copy
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.conformal import graph_folds, half_width
 from a3gnn_surrogate.learner import Features, Learner, NoLearner
-from a3gnn_surrogate.local import LocalCorrection, Variances
-from a3gnn_surrogate.rows import CHANNELS, Rows
-from a3gnn_surrogate.volume import Array
+from a3gnn_surrogate.local import LocalCorrection, VarianceComponents
+from a3gnn_surrogate.training_rows import OUTPUTS, TrainingRows
 
-#: Fewer rows than this teach no shape.
-_LEAST_ROWS = 12
-#: A setting with fewer rows than this has no mean to take its shape from.
-_LEAST_SETTING_ROWS = 3
-#: Share of the variance within a setting that is taken for noise.
+# Guesses, all of the following.
+#: Rows below which no learner is fitted.
+_MIN_ROWS = 12
+#: Rows below which the mean of a setting is too uncertain to centre its rows on.
+_MIN_SETTING_ROWS = 3
+#: Share of the variance within a setting that is attributed to noise.
 _NOISE_SHARE = 0.1
-#: Errors on rows of the one known graph say little of another graph.
+#: Factor on half-widths when all rows are of one graph: its errors say little about another graph.
 _SINGLE_GRAPH_WIDENING = 2.0
 
+
+class _Prior(NamedTuple):
+    """What is assumed of an output before anything is measured, in its unit.
+
+    Attributes:
+        between_settings: Standard deviation of the settings' means.
+        within_setting: Standard deviation over the knobs.
+        noise: Standard deviation of repeated measurements.
+        half_width_unseen: As in `ResidualModel`, at 90 % coverage.
+        half_width_default_known: As in `ResidualModel`, at 90 % coverage.
+    """
+
+    between_settings: float
+    within_setting: float
+    noise: float
+    half_width_unseen: float
+    half_width_default_known: float
+
+
 # fmt: off
-#: Standard deviations before anything is measured, and half-widths at 90 %.
-_PRIOR = {
-    #                           level  shape  noise   cold  warm
-    "throughput_epochs_per_s": (0.7,   0.3,   0.05,   1.4,  0.7),
-    "peak_device_bytes":       (0.25,  0.15,  0.02,   0.5,  0.3),
-    "peak_host_bytes":         (0.25,  0.15,  0.02,   0.5,  0.3),
-    "accuracy_drop":           (0.01,  0.02,  0.004,  0.08, 0.05),
+_PRIORS = {
+    #                                  between  within  noise  unseen  default known
+    "throughput_epochs_per_s": _Prior( 0.7,     0.3,    0.05,  1.4,    0.7),
+    "peak_device_bytes":       _Prior( 0.25,    0.15,   0.02,  0.5,    0.3),
+    "peak_host_bytes":         _Prior( 0.25,    0.15,   0.02,  0.5,    0.3),
+    "accuracy_drop":           _Prior( 0.01,    0.02,   0.004, 0.08,   0.05),
 }
 # fmt: on
 _PRIOR_COVERAGE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Residual:
-    """What is known of one channel's residual.
+class ResidualModel:
+    """Predicts what the analytic model misses of one output.
 
     Attributes:
-        learner: Predicts the shape: the residual less its setting's mean.
-        level: Mean of the settings' levels; added everywhere.
-        variances: How levels, shapes and repetitions vary.
-        cold: Half-width where nothing of the setting is measured.
-        warm: Half-width where the setting's default configuration is.
+        learner: Predicts the residual less its setting's mean.
+        intercept: Mean of the settings' means; added everywhere.
+        variances: How the residuals vary between settings, within one, and between repetitions.
+        half_width_unseen: Half-width of intervals on a setting without measurements.
+        half_width_default_known: Half-width on a setting whose default configuration is measured.
     """
 
     learner: Learner
-    level: float
-    variances: Variances
-    cold: float
-    warm: float
+    intercept: float
+    variances: VarianceComponents
+    half_width_unseen: float
+    half_width_default_known: float
 
     def predict(self, features: Features) -> Array:
         """Returns the residual before any local correction, float64, shape (n,)."""
-        return self.level + self.learner.predict(features)
+        return self.intercept + self.learner.predict(features)
 
 
-def prior(channel: str, coverage: float) -> Residual:
-    """Returns the residual of a channel that was hardly measured: none, with wide intervals."""
-    level, shape, noise, cold, warm = _PRIOR[channel]
-    # As for a normal error, whose tail is about exp(-width^2): wider as less is left out.
-    wider = float(np.sqrt(np.log(1 - coverage) / np.log(1 - _PRIOR_COVERAGE)))
-    return Residual(NoLearner(), 0.0, Variances(level**2, shape**2, noise**2), cold * wider, warm * wider)
+def prior_model(output: str, coverage: float) -> ResidualModel:
+    """Returns the model of an output with too few measurements: it predicts 0, with wide intervals."""
+    prior = _PRIORS[output]
+    # As for a normal error, whose tail is about exp(-width^2): the higher the coverage, the wider.
+    factor = float(np.sqrt(np.log(1 - coverage) / np.log(1 - _PRIOR_COVERAGE)))
+    variances = VarianceComponents(prior.between_settings**2, prior.within_setting**2, prior.noise**2)
+    widths = prior.half_width_unseen * factor, prior.half_width_default_known * factor
+    return ResidualModel(NoLearner(), 0.0, variances, *widths)
 
 
-def fit_residual(
-    rows: Rows, channel: int, weights: Array, make: Callable[[], Learner], coverage: float, seed: int
-) -> Residual:
-    """Returns the residual of `channel`, fitted to the rows that have it; the prior where they are too few.
+def fit_residual_model(
+    rows: TrainingRows, output: int, weights: Array, make: Callable[[], Learner], coverage: float, seed: int
+) -> ResidualModel:
+    """Returns the model of the residual of `output`, fitted to the rows that have it; the prior where they are few.
 
-    Folds hold out whole graphs, both to choose the learner's size and to find the intervals.
+    Folds hold out whole graphs, both to choose the learner's hyper-parameters and to find the intervals.
     """
-    rows, residual, weights = _known(rows, channel, weights)
-    start = prior(CHANNELS[channel], coverage)
-    if len(rows) < _LEAST_ROWS:
-        return start
-    shape, taught = _centred(residual, rows.settings)
-    folds = graph_folds(rows.graphs[taught], seed)
-    learner = make().tune(rows.features[taught], shape[taught], weights[taught], folds)
+    rows, residual, weights = _with_output(rows, output, weights)
+    prior = prior_model(OUTPUTS[output], coverage)
+    if len(rows) < _MIN_ROWS:
+        return prior
+    centred, usable = _centred(residual, rows.settings)
+    folds = graph_folds(rows.graphs[usable], seed)
+    learner = make().tune(rows.features[usable], centred[usable], weights[usable], folds)
     errors = np.empty(len(rows))
     for held in graph_folds(rows.graphs, seed):
-        level = _fit_level(residual[~held], rows.settings[~held])
-        learner.fit(rows.features[taught & ~held], shape[taught & ~held], weights[taught & ~held])
-        errors[held] = residual[held] - level - learner.predict(rows.features[held])
-    learner.fit(rows.features[taught], shape[taught], weights[taught])
-    level = _fit_level(residual, rows.settings)
-    variances = _variances(errors, rows.settings, start.variances)
-    cold = half_width(errors, rows.graphs, coverage)
-    warm = half_width(_after_reference(errors, rows, variances), rows.graphs, coverage)
+        intercept = _mean_of_means(residual[~held], rows.settings[~held])
+        learner.fit(rows.features[usable & ~held], centred[usable & ~held], weights[usable & ~held])
+        errors[held] = residual[held] - intercept - learner.predict(rows.features[held])
+    learner.fit(rows.features[usable], centred[usable], weights[usable])
+    variances = _variance_components(errors, rows.settings, prior.variances)
+    unseen = half_width(errors, rows.graphs, coverage)
+    default_known = half_width(_errors_given_default(errors, rows, variances), rows.graphs, coverage)
     if len(np.unique(rows.graphs)) == 1:
-        cold, warm = max(cold * _SINGLE_GRAPH_WIDENING, start.cold), warm * _SINGLE_GRAPH_WIDENING
-    return Residual(learner, level, variances, cold, warm if np.isfinite(warm) else start.warm)
+        unseen = max(unseen * _SINGLE_GRAPH_WIDENING, prior.half_width_unseen)
+        default_known *= _SINGLE_GRAPH_WIDENING
+    if not np.isfinite(default_known):
+        default_known = prior.half_width_default_known
+    return ResidualModel(learner, _mean_of_means(residual, rows.settings), variances, unseen, default_known)
 
 
-def refit(residual: Residual, rows: Rows, channel: int, weights: Array) -> Residual:
-    """Returns `residual` fitted to other rows, with the learner's size, the variances and the widths it has."""
-    rows, values, weights = _known(rows, channel, weights)
-    shape, taught = _centred(values, rows.settings)
-    learner = copy.deepcopy(residual.learner)
-    learner.fit(rows.features[taught], shape[taught], weights[taught])
-    return dataclasses.replace(residual, learner=learner, level=_fit_level(values, rows.settings))
+def refit(model: ResidualModel, rows: TrainingRows, output: int, weights: Array) -> ResidualModel:
+    """Returns `model` fitted to other rows; hyper-parameters, variances and half-widths stay."""
+    rows, residual, weights = _with_output(rows, output, weights)
+    centred, usable = _centred(residual, rows.settings)
+    learner = copy.deepcopy(model.learner)
+    learner.fit(rows.features[usable], centred[usable], weights[usable])
+    return dataclasses.replace(model, learner=learner, intercept=_mean_of_means(residual, rows.settings))
 
 
-def _known(rows: Rows, channel: int, weights: Array) -> tuple[Rows, Array, Array]:
-    residual = rows.measured[:, channel] - rows.physics[:, channel]
+class _OutputRows(NamedTuple):
+    rows: TrainingRows
+    residual: Array
+    weights: Array
+
+
+def _with_output(rows: TrainingRows, output: int, weights: Array) -> _OutputRows:
+    """Returns the rows for which `output` was measured, its residual over the analytic model, and their weights."""
+    residual = rows.measured[:, output] - rows.analytic[:, output]
     known = np.isfinite(residual)
-    return rows.take(known), residual[known], weights[known]
+    return _OutputRows(rows.take(known), residual[known], weights[known])
 
 
-def _centred(residual: Array, settings: NDArray[np.str_]) -> tuple[Array, NDArray[np.bool_]]:
-    """Returns the residual less its setting's mean, and which rows have neighbours enough for that mean."""
+class _Centred(NamedTuple):
+    """Residuals less their setting's mean, and whether the setting has enough rows for that mean; shape (n,)."""
+
+    residual: Array
+    usable: NDArray[np.bool_]
+
+
+def _centred(residual: Array, settings: NDArray[np.str_]) -> _Centred:
     _, setting, counts = np.unique(settings, return_inverse=True, return_counts=True)
     means = np.bincount(setting, residual) / counts
-    return residual - means[setting], counts[setting] >= _LEAST_SETTING_ROWS
+    return _Centred(residual - means[setting], counts[setting] >= _MIN_SETTING_ROWS)
 
 
-def _fit_level(residual: Array, settings: NDArray[np.str_]) -> float:
-    """Returns the mean of the settings' means; 0, the analytic model's own level, without rows."""
+def _mean_of_means(residual: Array, settings: NDArray[np.str_]) -> float:
+    """Returns the mean of the settings' means; 0 without rows."""
     if not len(residual):
         return 0.0
     _, setting, counts = np.unique(settings, return_inverse=True, return_counts=True)
     return float(np.mean(np.bincount(setting, residual) / counts))
 
 
-def _variances(errors: Array, settings: NDArray[np.str_], least: Variances) -> Variances:
-    """Returns the variance components of held-out `errors`; the level's stays the prior's with few settings."""
-    centred, taught = _centred(errors, settings)
-    within = float(np.mean(centred[taught] ** 2)) if taught.any() else least.shape
+def _variance_components(errors: Array, settings: NDArray[np.str_], prior: VarianceComponents) -> VarianceComponents:
+    """Returns the variance components of held-out `errors`; the prior's between settings where there are few."""
+    centred, usable = _centred(errors, settings)
+    within = float(np.mean(centred[usable] ** 2)) if usable.any() else prior.within_setting
     _, setting, counts = np.unique(settings, return_inverse=True, return_counts=True)
     means = np.bincount(setting, errors) / counts
-    level = float(np.mean(means**2)) if len(means) >= _LEAST_SETTING_ROWS else least.level
-    noise = max(_NOISE_SHARE * within, least.noise / 4)
-    return Variances(max(level, within / 4, 1e-9), max(within - noise, noise), noise)
+    between = float(np.mean(means**2)) if len(means) >= _MIN_SETTING_ROWS else prior.between_settings
+    noise = max(_NOISE_SHARE * within, prior.noise / 4)
+    return VarianceComponents(max(between, within / 4, 1e-9), max(within - noise, noise), noise)
 
 
-def _after_reference(errors: Array, rows: Rows, variances: Variances) -> Array:
+def _errors_given_default(errors: Array, rows: TrainingRows, variances: VarianceComponents) -> Array:
     """Returns the errors that remain once each setting's default configuration is known, NaN for that row itself.
 
-    Where it was not measured, the setting's first row stands for it.
+    Where the default was not measured, the setting's first row takes its place.
     """
-    left = np.full(len(errors), np.nan)
+    remaining = np.full(len(errors), np.nan)
     for setting in np.unique(rows.settings):
         own = np.flatnonzero(rows.settings == setting)
-        one = own[[int(rows.reference[own].argmax())]]
-        correction = LocalCorrection.fit(rows.points[one], errors[one, None], [variances])
-        rest = own[own != one[0]]
-        left[rest] = errors[rest] - correction.predict(rows.points[rest])[:, 0]
-    return left
+        default = own[[int(rows.reference[own].argmax())]]
+        correction = LocalCorrection.fit(rows.points[default], errors[default, None], [variances])
+        others = own[own != default[0]]
+        remaining[others] = errors[others] - correction.predict(rows.points[others])[:, 0]
+    return remaining

@@ -1,29 +1,28 @@
-"""Surrogates on disk: a manifest in JSON and boosters in UBJ. No pickles: loading runs no code."""
+"""Surrogates on disk: a manifest in JSON and boosters in UBJ. No pickles, so loading executes no code."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import xgboost
 
-import a3gnn
 from a3gnn.errors import StoreError, UsageError
+from a3gnn.version import __version__
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES
 from a3gnn_surrogate.learner import BoostedTrees, Learner, NoLearner
-from a3gnn_surrogate.local import Variances
-from a3gnn_surrogate.residual import Residual
-from a3gnn_surrogate.rows import CHANNELS
-from a3gnn_surrogate.settings import Settings
+from a3gnn_surrogate.local import VarianceComponents
+from a3gnn_surrogate.residual import ResidualModel
+from a3gnn_surrogate.setting_corrections import SettingCorrections
+from a3gnn_surrogate.training_rows import OUTPUTS
 
 if TYPE_CHECKING:
     from a3gnn_surrogate.surrogate import Surrogate
 
     S = TypeVar("S", bound=Surrogate)
 
-#: Raised when the manifest, the features or the analytic model change.
+#: Goes up when the manifest, the features or the analytic model change.
 SCHEMA_VERSION = 1
 _FORMAT = "a3gnn-surrogate"
 _MANIFEST = "manifest.json"
@@ -34,15 +33,15 @@ def save(surrogate: Surrogate, folder: Path) -> Path:
     """Writes `surrogate` into `folder`, the manifest last, and returns the folder."""
     if surrogate.learner not in ("xgboost", "none"):
         raise UsageError(f"learner {surrogate.learner!r} is a baseline and can't be saved; xgboost and none can")
-    channels = {}
+    outputs = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _MANIFEST).unlink(missing_ok=True)
-        for channel, residual in zip(CHANNELS, surrogate.residuals_, strict=True):
-            channels[channel] = _residual_fields(residual)
-            if isinstance(residual.learner, BoostedTrees) and residual.learner.booster is not None:
-                residual.learner.booster.save_model(folder / f"{channel}.ubj")
-        manifest = _manifest(surrogate) | {"channels": channels}
+        for output, model in zip(OUTPUTS, surrogate.residual_models_, strict=True):
+            outputs[output] = _model_fields(model)
+            if isinstance(model.learner, BoostedTrees) and model.learner.booster is not None:
+                model.learner.booster.save_model(folder / f"{output}.ubj")
+        manifest = _manifest(surrogate) | {"channels": outputs}
         (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     except (OSError, xgboost.core.XGBoostError) as error:
         raise StoreError(f"the surrogate can't be written to {folder}: {error}") from error
@@ -54,11 +53,11 @@ def load(cls: type[S], folder: Path) -> S:
     manifest = _read_manifest(folder)
     try:
         surrogate = cls(**manifest["parameters"])
-        surrogate.residuals_ = [
-            _residual(folder, channel, manifest["channels"][channel], surrogate.seed) for channel in CHANNELS
+        surrogate.residual_models_ = [
+            _read_model(folder, output, manifest["channels"][output], surrogate.seed) for output in OUTPUTS
         ]
-        surrogate.settings_ = Settings.from_dict(manifest["settings"])
-        surrogate.references_ = dict(manifest["references"])
+        surrogate.setting_corrections_ = SettingCorrections.from_dict(manifest["settings"])
+        surrogate.reference_accuracies_ = dict(manifest["references"])
         surrogate.num_rows_ = int(manifest["num_rows"])
         surrogate.num_graphs_ = int(manifest["num_graphs"])
         surrogate.feature_names_ = tuple(manifest["feature_names"])
@@ -71,13 +70,13 @@ def _manifest(surrogate: Surrogate) -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "schema_version": SCHEMA_VERSION,
-        "versions": {"a3gnn": a3gnn.__version__, "xgboost": xgboost.__version__},
+        "versions": {"a3gnn": __version__, "xgboost": xgboost.__version__},
         "parameters": surrogate.get_params(),
         "feature_names": list(surrogate.feature_names_),
         "num_rows": surrogate.num_rows_,
         "num_graphs": surrogate.num_graphs_,
-        "references": surrogate.references_,
-        "settings": surrogate.settings_.to_dict(),
+        "references": surrogate.reference_accuracies_,
+        "settings": surrogate.setting_corrections_.to_dict(),
     }
 
 
@@ -87,7 +86,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise StoreError(f"{folder} holds no surrogate: {_MANIFEST} can't be read ({error}); {_REMEDY}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise StoreError(f"{folder} holds no surrogate: {_MANIFEST} is of something else; {_REMEDY}")
+        raise StoreError(f"{folder} holds no surrogate: {_MANIFEST} belongs to something else; {_REMEDY}")
     if manifest.get("schema_version") != SCHEMA_VERSION:
         raise StoreError(
             f"the surrogate in {folder} must have schema version {SCHEMA_VERSION}, "
@@ -98,16 +97,27 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _residual_fields(residual: Residual) -> dict[str, Any]:
-    trees = residual.learner.trees if isinstance(residual.learner, BoostedTrees) else None
-    own = {"level": residual.level, "cold": residual.cold, "warm": residual.warm, "trees": trees}
-    return own | {"variances": dataclasses.asdict(residual.variances)}
+def _model_fields(model: ResidualModel) -> dict[str, Any]:
+    """Returns the JSON fields of a model, whose names are older than the attributes'."""
+    variances = model.variances
+    return {
+        "level": model.intercept,
+        "cold": model.half_width_unseen,
+        "warm": model.half_width_default_known,
+        "trees": model.learner.trees if isinstance(model.learner, BoostedTrees) else None,
+        "variances": {
+            "level": variances.between_settings,
+            "shape": variances.within_setting,
+            "noise": variances.noise,
+        },
+    }
 
 
-def _residual(folder: Path, channel: str, fields: dict[str, Any], seed: int) -> Residual:
+def _read_model(folder: Path, output: str, fields: dict[str, Any], seed: int) -> ResidualModel:
     learner: Learner = NoLearner()
     if fields["trees"] is not None:
         learner = BoostedTrees(seed, fields["trees"])
         if fields["trees"]:
-            learner.booster = xgboost.Booster(model_file=folder / f"{channel}.ubj")
-    return Residual(learner, fields["level"], Variances(**fields["variances"]), fields["cold"], fields["warm"])
+            learner.booster = xgboost.Booster(model_file=folder / f"{output}.ubj")
+    variances = VarianceComponents(*(fields["variances"][name] for name in ("level", "shape", "noise")))
+    return ResidualModel(learner, fields["level"], variances, fields["cold"], fields["warm"])

@@ -1,4 +1,4 @@
-"""The surrogate: physics first, then what measurements teach, with intervals that hold on unseen graphs."""
+"""The surrogate: an analytic model, what measurements correct in it, and intervals that hold on unseen graphs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,22 @@ from a3gnn.measurement import METRICS, Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn_surrogate import storage
 from a3gnn_surrogate.analytic import analytic_metrics
-from a3gnn_surrogate.columns import Columns, as_columns
+from a3gnn_surrogate.columns import Array, Columns, as_columns
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
-from a3gnn_surrogate.learner import Learner
-from a3gnn_surrogate.learners import make_learner
+from a3gnn_surrogate.learner import Learner, make_learner
 from a3gnn_surrogate.local import knob_points
-from a3gnn_surrogate.residual import fit_residual
-from a3gnn_surrogate.rows import CHANNELS, DROP, Rows, channel_physics, learning_setting, rows_of, setting_key
-from a3gnn_surrogate.settings import fit_settings, latest_references
-from a3gnn_surrogate.volume import Array
+from a3gnn_surrogate.residual import fit_residual_model
+from a3gnn_surrogate.setting_corrections import fit_setting_corrections, latest_reference_accuracies
+from a3gnn_surrogate.training_rows import (
+    ACCURACY_DROP,
+    OUTPUTS,
+    analytic_outputs,
+    setting_key,
+    task_graph_key,
+    training_rows,
+)
 
-#: Configurations are predicted in chunks of this many rows, which bounds the memory of a sweep.
+#: Configurations per chunk of a prediction, which bounds its memory. Guess.
 _CHUNK = 32_768
 
 
@@ -37,18 +42,20 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
     """Predicts throughput, memory and accuracy of configurations, with intervals; an estimator of scikit-learn.
 
     Args:
-        learner: What learns the residual: xgboost; or a baseline, linear, tree, or none (the analytic model alone).
-        physics: Whether the residual is over the analytic model; without, the learner sees knobs, graph and machine.
-        coverage: Share of measurements that the intervals are to cover.
-        target_weight: Weight of a row of the target graph against another's.
+        learner: What is fitted to the residual: xgboost; a baseline, linear or tree; or none, for the analytic model
+            without any.
+        physics: Whether the residual is over the analytic model; otherwise the learner predicts the metrics from
+            knobs, graph and machine.
+        coverage: Share of measurements that the intervals should cover.
+        target_weight: Sample weight of a row of the target graph; other graphs' rows weigh 1. The default is a guess.
         seed: Decides folds, and the rows and columns that a tree sees.
 
     Attributes:
-        residuals_: One `Residual` a channel.
-        settings_: What the measured settings (task, graph, machine) add.
-        references_: Accuracy of the default configuration by task and graph.
-        num_rows_: Rows that were fitted.
-        num_graphs_: Graphs among them.
+        residual_models_: One `ResidualModel` per output.
+        setting_corrections_: Corrections of the measured settings (task, graph, machine).
+        reference_accuracies_: Accuracy of the default configuration by `task_graph_key`.
+        num_rows_: Number of rows that were fitted.
+        num_graphs_: Number of their graphs.
         feature_names_: The learner's columns.
     """
 
@@ -67,27 +74,31 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         self.seed = seed
 
     def fit(self, measurements: Sequence[Measurement], target: str | None = None) -> Self:
-        """Fits to `measurements` and returns itself; none at all leave physics alone.
+        """Fits to `measurements` and returns itself.
 
-        Failures are left out. Copies of a row, which have its id, count once; repetitions of a trial all count.
+        Failed trials are left out. Copies of a row, which have equal ids, count once; repetitions of a trial all count.
 
         Args:
-            measurements: Rows of any graphs, tasks and machines.
+            measurements: Of any graphs, tasks and machines; [] gives the analytic model without corrections.
             target: Fingerprint of the graph that is tuned: its rows weigh more, and narrow its own intervals.
 
         Raises:
-            UsageError: A parameter breaks its law.
+            UsageError: A parameter is out of range.
         """
         self._check_parameters()
         measurements = distinct(measurements)
-        rows = self._rows(measurements)
+        rows = training_rows(measurements)
+        if not self.physics:
+            rows = rows.without_analytic(len(PLAIN_FEATURES))
         weights = np.where(rows.graphs == target, self.target_weight, 1.0)
-        self.residuals_ = [
-            fit_residual(rows, channel, weights, self._make, self.coverage, self.seed)
-            for channel in range(len(CHANNELS))
+        self.residual_models_ = [
+            fit_residual_model(rows, output, weights, self._make, self.coverage, self.seed)
+            for output in range(len(OUTPUTS))
         ]
-        self.settings_ = fit_settings(rows, self.residuals_, weights, target, self.coverage, self.seed)
-        self.references_ = latest_references(measurements)
+        self.setting_corrections_ = fit_setting_corrections(
+            rows, self.residual_models_, weights, target, self.coverage, self.seed
+        )
+        self.reference_accuracies_ = latest_reference_accuracies(measurements)
         self.num_rows_ = len(rows)
         self.num_graphs_ = len(np.unique(rows.graphs))
         self.feature_names_ = FEATURE_NAMES if self.physics else PLAIN_FEATURES
@@ -103,16 +114,15 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
     ) -> Prediction:
         """Returns the predicted metrics of `configs`, in their order.
 
-        Throughput and memory are positive and accuracy is in [0, 1] by construction; the device's peak is 0 without
-        a device.
+        Throughput and memory are positive and accuracy is in [0, 1]; the device's peak is 0 without a device.
 
         Args:
             configs: Configurations, or their columns as `SearchSpace.columns` gives them.
             task: What is trained.
             graph: On which graph.
             hardware: On which machine.
-            reference_accuracy: Test accuracy of the default configuration. None takes the measured one; where there
-                is none the mean is a guess and the interval all of [0, 1].
+            reference_accuracy: Test accuracy of the default configuration. None takes the measured one; where
+                there is none, the mean is a guess and the interval is [0, 1].
 
         Raises:
             NotFittedError: `fit` was not called.
@@ -120,32 +130,32 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         """
         self._check_fitted()
         columns = as_columns(configs)
-        reference = self.references_.get(learning_setting(task, graph), reference_accuracy)
+        reference = self.reference_accuracies_.get(task_graph_key(task, graph), reference_accuracy)
         if reference_accuracy is not None:
             reference = reference_accuracy
-        widths = self.settings_.widths(setting_key(task, graph, hardware), self.residuals_)
-        centre = np.empty((len(columns["batch_size"]), len(CHANNELS)))
+        widths = self.setting_corrections_.half_widths(setting_key(task, graph, hardware), self.residual_models_)
+        centre = np.empty((len(columns["batch_size"]), len(OUTPUTS)))
         for start in range(0, len(centre), _CHUNK):
             part = {name: values[start : start + _CHUNK] for name, values in columns.items()}
-            centre[start : start + _CHUNK] = self._channels(part, task, graph, hardware)
+            centre[start : start + _CHUNK] = self._centre(part, task, graph, hardware)
         return _prediction(centre, widths, reference, graph, hardware)
 
-    def _channels(self, columns: Columns, task: Task, graph: GraphCharacteristics, hardware: Hardware) -> Array:
-        """Returns the channels' centres of canonical `columns`, float64, shape (n_configs, n_channels)."""
+    def _centre(self, columns: Columns, task: Task, graph: GraphCharacteristics, hardware: Hardware) -> Array:
+        """Returns the centres of the intervals of canonical `columns`, float64, shape (n_configs, n_outputs)."""
         analytic = analytic_metrics(columns, task, graph, hardware)
         features = self._visible(feature_matrix(columns, task, graph, hardware, analytic))
-        centre = channel_physics(analytic) if self.physics else np.zeros((len(features), len(CHANNELS)))
-        for channel, residual in enumerate(self.residuals_):
-            centre[:, channel] += residual.predict(features)
+        centre = analytic_outputs(analytic) if self.physics else np.zeros((len(features), len(OUTPUTS)))
+        for output, model in enumerate(self.residual_models_):
+            centre[:, output] += model.predict(features)
         key = setting_key(task, graph, hardware)
-        return centre + self.settings_.correction(key, knob_points(columns, graph))
+        return centre + self.setting_corrections_.correction(key, knob_points(columns, graph))
 
     def save(self, folder: str | Path) -> Path:
         """Writes the fitted surrogate into `folder` (boosters as UBJ, the rest as JSON) and returns it.
 
         Raises:
             NotFittedError: `fit` was not called.
-            UsageError: The learner is a baseline.
+            UsageError: The learner is a baseline, which can't be saved.
             StoreError: The folder can't be written.
         """
         self._check_fitted()
@@ -160,12 +170,6 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         """
         return storage.load(cls, Path(folder))
 
-    def _rows(self, measurements: Sequence[Measurement]) -> Rows:
-        rows = rows_of(measurements)
-        if self.physics:
-            return rows
-        return rows.without_physics(len(PLAIN_FEATURES))
-
     def _visible(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         return features if self.physics else np.ascontiguousarray(features[:, : len(PLAIN_FEATURES)])
 
@@ -178,11 +182,11 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         if not 0 < self.coverage < 1:
             raise UsageError(f"coverage must be in (0, 1), got {self.coverage}; 0.9 is the default")
         if not self.target_weight > 0:
-            raise UsageError(f"target_weight must be positive, got {self.target_weight}; 1 weighs all rows alike")
+            raise UsageError(f"target_weight must be positive, got {self.target_weight}; 1 gives all rows equal weight")
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "residuals_"):
-            raise NotFittedError("this Surrogate is not fitted; call fit(measurements), with [] for physics alone")
+        if not hasattr(self, "residual_models_"):
+            raise NotFittedError("this Surrogate is not fitted; call fit(measurements); fit([]) is the analytic model")
 
 
 def _prediction(
@@ -194,9 +198,9 @@ def _prediction(
         for bound in (mean, low, high):
             bound[:, METRICS.index("peak_device_bytes")] = 0.0
     accuracy = METRICS.index("test_accuracy")
-    # Without a measured reference: neighbours vote right about as often as they agree.
-    level = max(graph.homophily, 1 / max(graph.num_classes, 1)) if reference is None else reference
-    mean[:, accuracy] = np.clip(level - centre[:, DROP], 0, 1)
-    low[:, accuracy] = 0.0 if reference is None else np.clip(level - bounds[2][:, DROP], 0, 1)
-    high[:, accuracy] = 1.0 if reference is None else np.clip(level - bounds[1][:, DROP], 0, 1)
+    # Without a measured reference, guess: predictions are right about as often as neighbours agree.
+    default = max(graph.homophily, 1 / max(graph.num_classes, 1)) if reference is None else reference
+    mean[:, accuracy] = np.clip(default - centre[:, ACCURACY_DROP], 0, 1)
+    low[:, accuracy] = 0.0 if reference is None else np.clip(default - bounds[2][:, ACCURACY_DROP], 0, 1)
+    high[:, accuracy] = 1.0 if reference is None else np.clip(default - bounds[1][:, ACCURACY_DROP], 0, 1)
     return Prediction(mean, low, high)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.partitioning.scattered import random_parts
+from a3gnn.graphs.partitioning.random_parts import random_parts
 from a3gnn.sampling.sampler import NeighbourSampler
 from benchmarks.graph_servers.epoch import Work, sample_epoch
 from benchmarks.graph_servers.server import GraphServer

@@ -17,10 +17,10 @@ from click.testing import CliRunner
 
 from a3gnn.cli.main import app
 from a3gnn.errors import A3GNNError
-from a3gnn.graphs.atomic import replacing
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
-from a3gnn.graphs.stamp import STAMP
+from a3gnn.storage.atomic import replacing
+from a3gnn.storage.stamp import STAMP
 
 SPEC = "synthetic:nodes=120,degree=5,features=4,classes=3"
 DAY = 86_400
@@ -169,7 +169,7 @@ def test_drafts_of_killed_processes_go_and_those_of_others_stay(
     root: Path, start: Callable[[str], subprocess.Popen[str]]
 ) -> None:
     process = start(
-        "import time; from pathlib import Path; from a3gnn.graphs.atomic import replacing\n"
+        "import time; from pathlib import Path; from a3gnn.storage.atomic import replacing\n"
         f"with replacing(Path({str(root)!r}) / 'graphs' / {'b' * 32!r}) as draft:\n"
         "    draft.mkdir(); (draft / 'x.npy').write_bytes(bytes(5000)); print('ready', flush=True); time.sleep(60)"
     )
@@ -188,7 +188,7 @@ def test_drafts_of_killed_processes_go_and_those_of_others_stay(
 def test_a_map_of_what_is_removed_stays_valid(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = Graph.load(graphs(root)[SPEC])
     expected = opened.content_fingerprint()
-    monkeypatch.setattr("a3gnn.graphs.cache_content._mapped_files", lambda: b"")
+    monkeypatch.setattr("a3gnn.storage.cache_content._mapped_files", lambda: b"")
     run("clean")
     assert list(graphs(root)) == []
     assert opened.content_fingerprint() == expected

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.profiling.store import ProfileStore
+from a3gnn.profiling.store.store import ProfileStore
 
 ROOT = Path(__file__).parents[2]
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"

@@ -16,7 +16,7 @@ from a3gnn.objectives import Limits
 from a3gnn_envs.context import Context
 from a3gnn_envs.moves import HORIZON, MovesEpisodes
 from a3gnn_envs.one_shot import OneShotEpisodes
-from a3gnn_envs.rewards import value
+from a3gnn_envs.rewards import scalarise
 
 WEIGHTS = (0.5, 0.3, 0.2)
 
@@ -27,10 +27,10 @@ def make(name: str, context: Context, **options: Any) -> gymnasium.Env[Any, Any]
     ).unwrapped
 
 
-def worth(context: Context, row: np.ndarray) -> float:
+def score(context: Context, row: np.ndarray) -> float:
     found = context.predict(context.space.canonical(row[None]))
     utilities = context.scale.utilities(found)
-    return float(value(utilities, np.array(WEIGHTS), context.limits.violation(found))[0])
+    return float(scalarise(utilities, np.array(WEIGHTS), context.limits.violation(found))[0])
 
 
 @pytest.mark.parametrize("name", a3gnn_envs.ENVIRONMENTS)
@@ -63,7 +63,7 @@ def test_a_seed_decides_the_episode(name: str, context: Context) -> None:
     assert play(4) != play(5)
 
 
-def test_one_shot_rewards_the_value_and_ends(context: Context) -> None:
+def test_one_shot_rewards_the_score_and_ends(context: Context) -> None:
     env = make("a3gnn/OneShot-v0", context, features=context.features / 30, weights=WEIGHTS)
     observation, _ = env.reset(seed=0)
     np.testing.assert_allclose(observation[-3:], WEIGHTS)
@@ -74,7 +74,7 @@ def test_one_shot_rewards_the_value_and_ends(context: Context) -> None:
         _, reward, terminated, truncated, _ = env.step(row)
         assert terminated
         assert not truncated
-        np.testing.assert_allclose(reward, worth(context, row), rtol=1e-6)
+        np.testing.assert_allclose(reward, score(context, row), rtol=1e-6)
 
 
 def test_rewards_of_moves_sum_to_what_was_gained(context: Context) -> None:
@@ -82,7 +82,7 @@ def test_rewards_of_moves_sum_to_what_was_gained(context: Context) -> None:
     env.action_space.seed(0)
     env.reset(seed=0)
     episodes: MovesEpisodes = env.episodes  # type: ignore[attr-defined]
-    start = worth(context, episodes.rows[0])
+    start = score(context, episodes.rows[0])
     total, ends = 0.0, []
     for _ in range(HORIZON):
         observation, reward, terminated, truncated, _ = env.step(env.action_space.sample())
@@ -91,7 +91,7 @@ def test_rewards_of_moves_sum_to_what_was_gained(context: Context) -> None:
         assert not truncated
     assert ends == [False] * (HORIZON - 1) + [True]
     assert observation[-1] == 0
-    np.testing.assert_allclose(total, worth(context, episodes.rows[0]) - start, atol=1e-5)
+    np.testing.assert_allclose(total, score(context, episodes.rows[0]) - start, atol=1e-5)
 
 
 def test_moves_stop_at_the_ends(context: Context) -> None:
@@ -113,7 +113,7 @@ def test_slack_is_one_without_a_limit_and_negative_beyond_it(context: Context) -
 
 def test_without_a_limit_the_largest_memory_is_observed(context: Context) -> None:
     free = Context(context.space, context.predict)
-    memory = free.survey.column("peak_host_bytes", "high")
+    memory = free.scale_sample.column("peak_host_bytes", "high")
     np.testing.assert_allclose(free.observation[-2], np.log10(memory.max()) - 9, rtol=1e-5)
     np.testing.assert_allclose(free.observation[-1], memory.min() / memory.max(), rtol=1e-5)
 
@@ -121,6 +121,6 @@ def test_without_a_limit_the_largest_memory_is_observed(context: Context) -> Non
 def test_contexts_of_different_shapes_are_refused(context: Context) -> None:
     other = Context(context.space.fix("batch_size", 64), context.predict, Limits(), False, context.features)
     with pytest.raises(UsageError, match="one shape"):
-        OneShotEpisodes([context, other], count=2)
+        OneShotEpisodes([context, other], num_envs=2)
     with pytest.raises(UsageError, match="got 0 shapes"):
-        OneShotEpisodes([], count=2)
+        OneShotEpisodes([], num_envs=2)

@@ -13,8 +13,8 @@ import torch
 from a3gnn.errors import UsageError
 from a3gnn_envs.context import Context
 from a3gnn_envs.policy import Policy
-from a3gnn_envs.pretraining import LEAST_EVALUATIONS, train_policy
-from a3gnn_envs.rewards import value
+from a3gnn_envs.pretraining import MIN_EVALUATIONS, train_policy
+from a3gnn_envs.rewards import scalarise
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +25,12 @@ def policy(many_contexts: list[Context]) -> Policy:
 def test_trained_proposals_are_worth_more_than_random_ones(policy: Policy, many_contexts: list[Context]) -> None:
     weights = np.full(3, 1 / 3)
 
-    def worth(context: Context, rows: np.ndarray) -> float:
+    def score(context: Context, rows: np.ndarray) -> float:
         found = context.predict(rows)
-        return float(value(context.scale.utilities(found), weights, context.limits.violation(found)).mean())
+        return float(scalarise(context.scale.utilities(found), weights, context.limits.violation(found)).mean())
 
-    proposed = [worth(c, policy.propose(c, 64, seed=1)) for c in many_contexts]
-    drawn = [worth(c, c.space.sample(64, seed=1)) for c in many_contexts]
+    proposed = [score(c, policy.propose(c, 64, seed=1)) for c in many_contexts]
+    drawn = [score(c, c.space.sample(64, seed=1)) for c in many_contexts]
     assert np.mean(proposed) > np.mean(drawn) + 0.2
 
 
@@ -47,15 +47,15 @@ def test_training_leaves_no_files(
     many_contexts: list[Context], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    train_policy(many_contexts, LEAST_EVALUATIONS, seed=0)
+    train_policy(many_contexts, MIN_EVALUATIONS, seed=0)
     assert not list(tmp_path.iterdir())
 
 
 def test_training_is_deterministic_and_leaves_the_process_as_it_was(context: Context) -> None:
     threads, python, numpy = torch.get_num_threads(), random.getstate(), np.random.get_state()[1]  # noqa: NPY002
     drawn = torch.random.get_rng_state()
-    first = train_policy([context], LEAST_EVALUATIONS, seed=5)
-    second = train_policy([context], LEAST_EVALUATIONS, seed=5)
+    first = train_policy([context], MIN_EVALUATIONS, seed=5)
+    second = train_policy([context], MIN_EVALUATIONS, seed=5)
     np.testing.assert_array_equal(first.propose(context, 32, 0), second.propose(context, 32, 0))
     assert torch.get_num_threads() == threads
     assert random.getstate() == python
@@ -89,8 +89,8 @@ def test_training_stops_when_it_is_told_to(context: Context) -> None:
 
 
 def test_too_few_evaluations_are_refused(context: Context) -> None:
-    with pytest.raises(UsageError, match=f">= {LEAST_EVALUATIONS}"):
-        train_policy([context], LEAST_EVALUATIONS - 1, seed=0)
+    with pytest.raises(UsageError, match=f">= {MIN_EVALUATIONS}"):
+        train_policy([context], MIN_EVALUATIONS - 1, seed=0)
 
 
 def test_saved_and_loaded_it_proposes_the_same(policy: Policy, many_contexts: list[Context], tmp_path: Path) -> None:
@@ -117,9 +117,9 @@ def test_foreign_folders_are_refused(policy: Policy, tmp_path: Path) -> None:
 
 def test_other_spaces_and_features_are_refused(policy: Policy, context: Context) -> None:
     fixed = context.space.fix("batch_size", 64)
-    assert policy.fits(context.space, context.features)
-    assert not policy.fits(fixed, context.features)
-    assert not policy.fits(context.space, context.features[:-1])
+    assert policy.matches(context.space, context.features)
+    assert not policy.matches(fixed, context.features)
+    assert not policy.matches(context.space, context.features[:-1])
     other = Context(fixed, partial(context.predict), context.limits, False, context.features)
     with pytest.raises(UsageError, match="train one"):
         policy.propose(other, 4, seed=0)

@@ -5,7 +5,7 @@ import pytest
 
 from a3gnn.measurement import METRICS
 from a3gnn.prediction import Prediction
-from a3gnn_envs.rewards import UtilityScale, value
+from a3gnn_envs.rewards import UtilityScale, scalarise
 
 
 def prediction(throughput: list[float], host: list[float], device: list[float], accuracy: list[float]) -> Prediction:
@@ -44,18 +44,18 @@ def test_memory_is_the_devices_where_there_is_one() -> None:
     assert utilities[0, 1] > utilities[1, 1]
 
 
-def test_value_by_hand() -> None:
+def test_scores_by_hand() -> None:
     utilities = np.array([[0.7, 1.0, 0.2], [0.7, 1.0, 0.2], [0.7, 1.0, 0.2]])
     weights = np.array([0.5, 0.3, 0.2])
-    worth = value(utilities, weights, np.array([0.0, 0.25, 7.0]))
+    score = scalarise(utilities, weights, np.array([0.0, 0.25, 7.0]))
     # weighted distances .25, .06, .2: minus the largest and a twentieth of their sum
-    np.testing.assert_allclose(worth, [-0.25 - 0.05 * 0.51, -1.25, -2.0])
+    np.testing.assert_allclose(score, [-0.25 - 0.05 * 0.51, -1.25, -2.0])
 
 
 @pytest.mark.parametrize("better", [0, 1, 2])
-def test_value_grows_with_every_utility(better: int) -> None:
+def test_the_score_grows_with_every_utility(better: int) -> None:
     low = np.full((1, 3), 0.4)
     high = low.copy()
     high[0, better] += 0.1
     weights = np.array([0.2, 0.5, 0.3])
-    assert value(high, weights, np.zeros(1)) > value(low, weights, np.zeros(1))
+    assert scalarise(high, weights, np.zeros(1)) > scalarise(low, weights, np.zeros(1))

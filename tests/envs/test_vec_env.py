@@ -25,7 +25,7 @@ def actions(env: BatchedVecEnv, random: np.random.Generator) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_shapes_types_and_distinct_infos(kind: type[Episodes], many_contexts: list[Context]) -> None:
-    env = BatchedVecEnv(kind([dataclasses.replace(c, features=c.features / 30) for c in many_contexts], count=12))
+    env = BatchedVecEnv(kind([dataclasses.replace(c, features=c.features / 30) for c in many_contexts], num_envs=12))
     env.seed(1)
     assert env.observation_space.contains(env.reset()[0])
     observations, rewards, dones, infos = env.step(actions(env, np.random.default_rng(0)))
@@ -42,7 +42,7 @@ def test_shapes_types_and_distinct_infos(kind: type[Episodes], many_contexts: li
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_seed_decides_everything(kind: type[Episodes], context: Context) -> None:
     def play(seed: int) -> list[float]:
-        env = BatchedVecEnv(kind([context], count=4))
+        env = BatchedVecEnv(kind([context], num_envs=4))
         env.seed(seed)
         random = np.random.default_rng(0)
         seen = env.reset().ravel().tolist()
@@ -56,7 +56,7 @@ def test_a_seed_decides_everything(kind: type[Episodes], context: Context) -> No
 
 
 def test_equals_single_environments_between_resets(context: Context) -> None:
-    batched = BatchedVecEnv(MovesEpisodes([context], count=3, weights=(0.5, 0.3, 0.2)))
+    batched = BatchedVecEnv(MovesEpisodes([context], num_envs=3, weights=(0.5, 0.3, 0.2)))
     singles = DummyVecEnv(
         [lambda: MovesEnv(context.space, context.predict, context.limits, weights=(0.5, 0.3, 0.2))] * 3
     )
@@ -79,7 +79,7 @@ def test_equals_single_environments_between_resets(context: Context) -> None:
 
 
 def test_the_terminal_observation_is_the_old_episodes(context: Context) -> None:
-    env = BatchedVecEnv(MovesEpisodes([context], count=2))
+    env = BatchedVecEnv(MovesEpisodes([context], num_envs=2))
     env.seed(0)
     env.reset()
     stay = np.ones((2, len(context.space.nvec)), dtype=np.int64)
@@ -104,7 +104,7 @@ def test_one_call_of_the_predictor_a_step(context: Context) -> None:
         calls.append(len(rows))
         return context.predict(rows)
 
-    env = BatchedVecEnv(OneShotEpisodes([dataclasses.replace(context, predict=counted)], count=32))
+    env = BatchedVecEnv(OneShotEpisodes([dataclasses.replace(context, predict=counted)], num_envs=32))
     env.reset()
     env.step(actions(env, np.random.default_rng(0)))
     calls.clear()
@@ -113,7 +113,7 @@ def test_one_call_of_the_predictor_a_step(context: Context) -> None:
 
 
 def test_ppo_learns_on_the_moves(context: Context) -> None:
-    env = BatchedVecEnv(MovesEpisodes([context], count=16))
+    env = BatchedVecEnv(MovesEpisodes([context], num_envs=16))
     agent = PPO("MlpPolicy", env, n_steps=HORIZON, batch_size=256, n_epochs=1, gamma=DISCOUNT, device="cpu", seed=0)
     agent.set_logger(Logger(folder=None, output_formats=[]))  # SB3's own makes a folder in the temporary directory
     before = [p.detach().clone() for p in agent.policy.parameters()]

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from a3gnn.graphs.adjacency import write_adjacency
 from a3gnn.graphs.assemble import edge_notes, in_neighbours
-from a3gnn.graphs.communities import edge_pairs
+from a3gnn.graphs.conversion.adjacency import write_adjacency
+from a3gnn.graphs.conversion.progress import Progress
 from a3gnn.graphs.kernels import guide_of, search
-from a3gnn.graphs.npy import NpyWriter, open_npy
-from a3gnn.graphs.progress import Progress
-from a3gnn.graphs.recipe import Recipe
+from a3gnn.graphs.synthetic.communities import edge_pairs
+from a3gnn.graphs.synthetic.recipe import Recipe
 from a3gnn.seeding import generator
+from a3gnn.storage.npy import NpyWriter, open_npy
 
 
 @settings(max_examples=80, deadline=None)

@@ -20,7 +20,7 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs import soundness
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
-from a3gnn.graphs.stamp import STAMP, forget
+from a3gnn.storage.stamp import STAMP, forget
 
 Change = Callable[[np.ndarray], np.ndarray]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from a3gnn.errors import GraphError
-from a3gnn.graphs.convert import convert
+from a3gnn.graphs.conversion.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.graphs.cache import cache_root
 from a3gnn.graphs.graph import Graph
+from a3gnn.storage.cache import cache_root
 
 Arrays = dict[str, np.ndarray]
 

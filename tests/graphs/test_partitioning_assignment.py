@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array
 
-from a3gnn.graphs.partitioning.assignment.greedy import Affinity, greedy_parts
+from a3gnn.graphs.partitioning.assignment.greedy import BlockAffinity, greedy_parts
 from a3gnn.graphs.partitioning.block_graph import BlockGraph
 
 Edges = dict[tuple[int, int], int]
@@ -44,7 +44,7 @@ def test_blocks_two_hops_away_count() -> None:
 
 
 @pytest.mark.parametrize(("affinity", "part"), [("blocks", 1), ("edges", 0)])
-def test_blocks_count_as_one_and_edges_by_their_number(affinity: Affinity, part: int) -> None:
+def test_blocks_count_as_one_and_edges_by_their_number(affinity: BlockAffinity, part: int) -> None:
     # C = 20. 1 doesn't fit beside 0, and 2 is drawn to 1. Then 3 is joined to part 0 by nine edges to one block:
     # 2 * 5/20 or 10 * 5/20; and to part 1 by an edge to each of two: 3 * 9/20 either way.
     blocks = _blocks([15, 6, 5, 3, *[1] * 11], [0] * 15, {(1, 2): 4, (0, 3): 9, (1, 3): 1, (2, 3): 1})

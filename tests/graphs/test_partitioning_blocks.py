@@ -112,8 +112,8 @@ def test_block_graph_counts_the_edges_both_ways() -> None:
     blocks = BlockGraph.of(graph, _int32(0, 0, 1, 1, 2), 3)
     dense = csr_array((blocks.weights, blocks.indices, blocks.indptr), shape=(3, 3)).toarray()
     np.testing.assert_array_equal(dense, [[0, 2, 0], [2, 0, 1], [0, 1, 0]])
-    np.testing.assert_array_equal(blocks.nodes, [2, 2, 1])
-    np.testing.assert_array_equal(blocks.trains, [1, 1, 1])
+    np.testing.assert_array_equal(blocks.sizes, [2, 2, 1])
+    np.testing.assert_array_equal(blocks.train_sizes, [1, 1, 1])
 
 
 def test_block_graph_of_a_drawn_graph_equals_a_count(small_graph: Graph) -> None:
@@ -126,7 +126,7 @@ def test_block_graph_of_a_drawn_graph_equals_a_count(small_graph: Graph) -> None
     np.fill_diagonal(expected, 0)
     found = csr_array((blocks.weights, blocks.indices, blocks.indptr), shape=(40, 40)).toarray()
     np.testing.assert_array_equal(found, expected)
-    assert blocks.trains.sum() == len(small_graph.train_ids)
+    assert blocks.train_sizes.sum() == len(small_graph.train_ids)
 
 
 @pytest.mark.parametrize("num_parts", [2, 30])

@@ -11,8 +11,8 @@ import pytest
 from a3gnn.errors import GraphError
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
-from a3gnn.graphs.stamp import STAMP
 from a3gnn.graphs.verify import verify
+from a3gnn.storage.stamp import STAMP
 
 
 @pytest.fixture

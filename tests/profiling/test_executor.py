@@ -17,9 +17,9 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.process.memory import process_tree
 from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
-from a3gnn.profiling.memory import process_tree
-from a3gnn.profiling.request import Accuracy, TrialPlan, TrialRequest
+from a3gnn.profiling.trial.request import Accuracy, TrialPlan, TrialRequest
 
 MIB = 1 << 20
 PLAN = TrialPlan(accuracy_epochs=2, warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)

@@ -17,8 +17,8 @@ from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
 from a3gnn.profiling.partition_failures import failed_partitioning
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.replay import Replay
-from a3gnn.profiling.request import TrialPlan, TrialRequest
-from a3gnn.profiling.store import ProfileStore
+from a3gnn.profiling.store.store import ProfileStore
+from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
 
 PLAN = TrialPlan(accuracy_epochs=2, warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
 TASK = Task(hidden_channels=16, fanouts=(5, 5))

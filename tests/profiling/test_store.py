@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import StoreError
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
-from a3gnn.profiling.jsonl import read_measurements, write_measurements
-from a3gnn.profiling.shipped import shipped_measurements, shipped_profiles
-from a3gnn.profiling.store import ProfileStore
+from a3gnn.profiling.store.jsonl import read_measurements, write_measurements
+from a3gnn.profiling.store.shipped import shipped_measurements, shipped_profiles
+from a3gnn.profiling.store.store import ProfileStore
 
 Make = Callable[..., Measurement]
 
@@ -185,7 +185,7 @@ def test_no_room_is_said_and_loses_nothing(tmp_path: Path, measurement: Make) ->
 WRITER = """
 import json, sys
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store import ProfileStore
+from a3gnn.profiling.store.store import ProfileStore
 row = json.loads(sys.stdin.read())
 for size in range(int(sys.argv[2]), int(sys.argv[2]) + 20):
     row["config"]["batch_size"] = size
@@ -226,7 +226,7 @@ def test_a_store_in_the_making_is_waited_for(tmp_path: Path) -> None:
 
 OPENER = """
 import sys
-from a3gnn.profiling.store import ProfileStore
+from a3gnn.profiling.store.store import ProfileStore
 print("ready", flush=True)
 for line in sys.stdin:
     with ProfileStore.open(line.strip()) as store:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn.profiling.request import TrialPlan
-from a3gnn.profiling.timing import Timing, time_steps
+from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.profiling.trial.timing import Timing, time_steps
 
 
 class Machine:

@@ -15,11 +15,11 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind
+from a3gnn.process.memory import process_tree
 from a3gnn.profiling.executor import LocalExecutor
-from a3gnn.profiling.memory import process_tree
 from a3gnn.profiling.profiler import Profiler
-from a3gnn.profiling.request import TrialPlan
-from a3gnn.profiling.store import ProfileStore
+from a3gnn.profiling.store.store import ProfileStore
+from a3gnn.profiling.trial.request import TrialPlan
 
 PLAN = TrialPlan(accuracy_epochs=1, warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
 TASK = Task(hidden_channels=16, fanouts=(5, 5))
@@ -36,7 +36,7 @@ def profiler(
     executor: LocalExecutor, tiny_graph: Graph, this_machine: Hardware, tmp_path: Path, lines: list[str]
 ) -> Iterator[Callable[[], Profiler]]:
     """Makes profilers of one store, one for each run."""
-    executor.worker.run("a3gnn.profiling.probe:idle_memory", {})  # the server is up, and this process' tree holds it
+    executor.worker.run("a3gnn.machine.probe:idle_memory", {})  # the server is up, and this process' tree holds it
     with ProfileStore.open(tmp_path / "profiles.db") as store:
         yield lambda: Profiler(store, tiny_graph, TASK, this_machine, PLAN, executor, lines.append)
 

@@ -20,13 +20,13 @@ FANOUTS = (5, 4)
 
 def suspended(graph):
     epochs = []
-    for mode, together in product(PARALLEL_MODES, (True, False)):
+    for mode, overlapped in product(PARALLEL_MODES, (True, False)):
         config = TrainConfig(batch_size=16, parallel_mode=mode, num_workers=2)
         loader = Loader(graph, FANOUTS, config=config)
         pipeline = Pipeline(graph, config, FANOUTS, seed=0)
         isolated = Pipeline(graph, config, FANOUTS, seed=0, resources=Allocation(1, 1, 1))
-        # Fewer mini-batches than the first trial of turns takes: they stay as they are set.
-        loader._pipeline._turns.together = pipeline._turns.together = together
+        # Fewer mini-batches than the policy's first comparison takes: it stays as it is set.
+        loader._pipeline._overlap.overlapped = pipeline._overlap.overlapped = overlapped
         epochs += [iter(loader), pipeline.epoch(0), isolated.epoch(0)]
     epochs.append(iter(Loader(graph, FANOUTS, batch_size=64, num_workers=2)))
     for epoch, _ in product(epochs, range(4)):

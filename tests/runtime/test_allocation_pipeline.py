@@ -4,7 +4,6 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from a3gnn import affinity, team
 from a3gnn.config import PARALLEL_MODES, ParallelMode, Resources, TrainConfig
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.graphs.graph import Graph
@@ -12,6 +11,7 @@ from a3gnn.runtime.allocation.allocation import Allocation
 from a3gnn.runtime.allocation.profile import StageProfile, copy_bytes_per_s, thread_counts
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.threads import affinity, pool
 from tests.runtime.batches import content
 
 FANOUTS = (5, 4)
@@ -26,11 +26,11 @@ def every_core(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def all_is_restored(every_core: None) -> Iterator[None]:
-    before = (affinity.cores(), team.size(), torch.get_num_threads(), threading.active_count())
+    before = (affinity.cores(), pool.size(), torch.get_num_threads(), threading.active_count())
     yield
     # The team's helpers stay.
     helpers = sum(thread.name.startswith("a3gnn-team") for thread in threading.enumerate())
-    assert (affinity.cores(), team.size(), torch.get_num_threads()) == before[:3]
+    assert (affinity.cores(), pool.size(), torch.get_num_threads()) == before[:3]
     assert threading.active_count() <= before[3] + helpers
 
 
@@ -64,11 +64,11 @@ def kernels_threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[tuple[int,
     sample, read = NeighbourSampler.sample, DenseHostStore.read
 
     def seeing_sample(self, *arguments):
-        seen["sampling"].add((team.size(), affinity.cores()))
+        seen["sampling"].add((pool.size(), affinity.cores()))
         return sample(self, *arguments)
 
     def seeing_read(self, *arguments):
-        seen["gather"].add((team.size(), affinity.cores()))
+        seen["gather"].add((pool.size(), affinity.cores()))
         return read(self, *arguments)
 
     monkeypatch.setattr(NeighbourSampler, "sample", seeing_sample)
@@ -85,7 +85,7 @@ def test_kernels_see_the_threads_that_were_asked_for(
     training = set()
     with pipeline_of(small_graph, mode, 3, allocation) as pipeline:
         for _ in pipeline.epoch(0):
-            training.add((team.size(), torch.get_num_threads(), affinity.cores()))
+            training.add((pool.size(), torch.get_num_threads(), affinity.cores()))
     everywhere = affinity.home()
     where = {stage: cores or everywhere for stage, cores in places.items()}
     assert training == {(allocation.training, allocation.training, where["training"])}
@@ -136,17 +136,17 @@ def test_the_caller_has_its_cores_back_after_an_exception(
 
 
 def test_epochs_under_way_at_once_end_in_any_order(small_graph: Graph) -> None:
-    before = (affinity.cores(), team.size(), torch.get_num_threads())
+    before = (affinity.cores(), pool.size(), torch.get_num_threads())
     with pipeline_of(small_graph, "mode1", 2, Allocation(1, 1, 1)) as pipeline:
         one, other = pipeline.epoch(0), pipeline.epoch(0)
         assert content(next(one)) == content(next(other))
         one.close()
         assert len(list(other)) == pipeline.num_batches - 1
-        assert (affinity.cores(), team.size(), torch.get_num_threads()) == before
+        assert (affinity.cores(), pool.size(), torch.get_num_threads()) == before
 
 
 @pytest.mark.parametrize("mode", ["mode1", "mode2"])
-@pytest.mark.skipif(team.usable_cores() < 2, reason="one core: nothing to share out")
+@pytest.mark.skipif(pool.usable_cores() < 2, reason="one core: nothing to share out")
 def test_auto_measures_every_stage_and_keeps_the_budget(mode: ParallelMode, small_graph: Graph) -> None:
     with pipeline_of(small_graph, mode, 2, None, resources="auto") as pipeline:
         isolation = pipeline.isolation
@@ -158,17 +158,17 @@ def test_auto_measures_every_stage_and_keeps_the_budget(mode: ParallelMode, smal
             epoch += 1
     allocation, models = isolation.allocation, isolation.profile.models()
     if allocation.isolated:
-        assert allocation.cores(mode) <= team.usable_cores()
+        assert allocation.cores(mode) <= pool.usable_cores()
     assert allocation.seconds is not None
     assert allocation.seconds > 0
     for stage, model in models.items():
         measured = isolation.profile.medians(stage)
-        assert set(measured) >= {1, min(2, team.usable_cores())} or stage == "training"
+        assert set(measured) >= {1, min(2, pool.usable_cores())} or stage == "training"
         errors = [abs(model.seconds(threads) / seconds - 1) for threads, seconds in measured.items()]
         assert max(errors) == pytest.approx(model.worst)
 
 
-@pytest.mark.skipif(team.usable_cores() < 2, reason="one core: nothing is measured")
+@pytest.mark.skipif(pool.usable_cores() < 2, reason="one core: nothing is measured")
 def test_epochs_that_are_left_early_measure_on(small_graph: Graph) -> None:
     with pipeline_of(small_graph, "mode2", 1, "auto") as pipeline:
         isolation = pipeline.isolation

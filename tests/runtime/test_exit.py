@@ -43,11 +43,11 @@ def test_a_process_ends_with_epochs_under_way(small_folder_graph: Graph) -> None
     assert all(sum(line.startswith("Traceback") for line in lines) == bool(lines) for lines in said.values()), said
 
 
-@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("overlapped", [True, False])
 @pytest.mark.parametrize("mode", PARALLEL_MODES)
-def test_an_epoch_that_is_forgotten_ends_its_threads(mode: str, together: bool, small_graph: Graph) -> None:
+def test_an_epoch_that_is_forgotten_ends_its_threads(mode: str, overlapped: bool, small_graph: Graph) -> None:
     loader = Loader(small_graph, (5, 4), config=TrainConfig(batch_size=16, parallel_mode=mode, num_workers=3))
-    loader._pipeline._turns.together = together
+    loader._pipeline._overlap.overlapped = overlapped
     before = threading.active_count()
     batches = iter(loader)
     for _ in range(4):

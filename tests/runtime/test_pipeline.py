@@ -108,13 +108,13 @@ def test_sparse_features_are_left_as_they_are(sparse_graph: Graph) -> None:
     assert batch.x.shape == (batch.subgraph.num_nodes, sparse_graph.num_features)
 
 
-@pytest.mark.parametrize("turns", [True, False])
-def test_batches_are_the_same_whether_workers_take_turns(turns: bool, small_graph: Graph) -> None:
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_batches_are_the_same_whether_workers_overlap_or_alternate(overlapped: bool, small_graph: Graph) -> None:
     expected = epoch_content(small_graph, config_of(small_graph))
     for mode in ("mode1", "mode2"):
         config = config_of(small_graph, parallel_mode=mode, num_workers=3)
         with Pipeline(small_graph, config, FANOUTS, seed=7) as pipeline:
-            pipeline._turns.together = turns
+            pipeline._overlap.overlapped = overlapped
             assert [content(batch) for batch in pipeline.epoch(1)] == expected
             # Left early, twice at once: nobody waits for the other.
             one, other = pipeline.epoch(0), pipeline.epoch(0)

@@ -7,29 +7,29 @@ import pytest
 
 from a3gnn.prediction import Prediction
 from a3gnn.search.archive import Archive
-from a3gnn.search.domination import crowding, ranks
+from a3gnn.search.candidate_pool import CandidatePool
+from a3gnn.search.domination import crowding, non_dominated_ranks
+from a3gnn.search.evaluation_cache import EvaluationCache
 from a3gnn.search.evolution import POPULATION, Evolution
-from a3gnn.search.finisher import Finisher
 from a3gnn.search.grid import Grid
-from a3gnn.search.ledger import Ledger
+from a3gnn.search.local_search import LocalSearch
+from a3gnn.search.normalised_hypervolume import NormalisedHypervolume
 from a3gnn.search.problem import Problem
-from a3gnn.search.unasked import Unasked
-from a3gnn.search.yardstick import Yardstick
 
 
 def test_ranks_by_hand() -> None:
     costs = np.array([[1, 4], [2, 2], [4, 1], [3, 3], [4, 4], [0, 0], [9, 9]], dtype=np.float64)
     violation = np.array([0, 0, 0, 0, 0, 0.5, 0.1])
-    np.testing.assert_array_equal(ranks(costs, violation), [0, 0, 0, 1, 2, 4, 3])
+    np.testing.assert_array_equal(non_dominated_ranks(costs, violation), [0, 0, 0, 1, 2, 4, 3])
 
 
 def test_equal_rows_share_a_rank() -> None:
-    np.testing.assert_array_equal(ranks(np.ones((3, 2)), np.zeros(3)), [0, 0, 0])
+    np.testing.assert_array_equal(non_dominated_ranks(np.ones((3, 2)), np.zeros(3)), [0, 0, 0])
 
 
 def test_equal_violations_compare_by_costs() -> None:
     costs = np.array([[2, 2], [1, 1], [0, 0]], dtype=np.float64)
-    np.testing.assert_array_equal(ranks(costs, np.array([0.5, 0.5, 0.7])), [1, 0, 2])
+    np.testing.assert_array_equal(non_dominated_ranks(costs, np.array([0.5, 0.5, 0.7])), [1, 0, 2])
 
 
 def test_crowding_by_hand() -> None:
@@ -45,7 +45,7 @@ def test_evolution_keeps_the_best_and_breeds_inside(problem: Problem) -> None:
     evolution.take(rows, costs, np.zeros(len(rows)))
     assert len(evolution.rows) == POPULATION
     kept = {tuple(row) for row in evolution.rows.tolist()}
-    best = rows[ranks(costs, np.zeros(len(rows))) == 0]
+    best = rows[non_dominated_ranks(costs, np.zeros(len(rows))) == 0]
     assert len(best) < POPULATION
     assert {tuple(row) for row in best.tolist()} <= kept
     children = evolution.breed(500)
@@ -86,19 +86,19 @@ def test_until_anything_is_feasible_the_archive_holds_what_violates_least() -> N
     assert archive.rows[:, 0].tolist() == [5]
 
 
-def test_the_finisher_asks_for_all_neighbours_of_the_front(small: Problem) -> None:
-    unasked = Unasked(small, seed=0)
-    finisher = Finisher(small, unasked, seed=0)
+def test_local_search_asks_for_all_neighbours_of_the_front(small: Problem) -> None:
+    candidates = CandidatePool(small, seed=0)
+    local_search = LocalSearch(small, candidates, seed=0)
     asked: set[tuple[int, ...]] = set()
-    rows = unasked.draw(10)
+    rows = candidates.draw(10)
     for _ in range(8):
         asked |= {tuple(row) for row in rows.tolist()}
-        finisher.tell(rows, small.predict(rows))
-        rows = finisher.ask(10)
+        local_search.tell(rows, small.predict(rows))
+        rows = local_search.ask(10)
     seen = np.array(sorted(asked))
     prediction = small.predict(seen)
     costs, violation = small.costs(prediction), small.limits.violation(prediction)
-    for row in seen[(ranks(costs, violation) == 0)]:
+    for row in seen[(non_dominated_ranks(costs, violation) == 0)]:
         assert {tuple(n) for n in small.space.neighbours(row).tolist()} <= asked | {tuple(r) for r in rows.tolist()}
 
 
@@ -113,35 +113,35 @@ def test_the_grids_front_holds_only_what_is_feasible(problem: Problem, impossibl
     assert len(Grid(impossible).front_costs) == 0
 
 
-def test_a_ledger_evaluates_each_configuration_once(problem: Problem) -> None:
+def test_an_evaluation_cache_evaluates_each_configuration_once(problem: Problem) -> None:
     calls: list[np.ndarray] = []
 
     def noted(rows: np.ndarray) -> Prediction:
         calls.append(rows)
         return problem.predict(rows)
 
-    ledger = Ledger(dataclasses.replace(problem, predict=noted))
+    cache = EvaluationCache(dataclasses.replace(problem, predict=noted))
     rows = problem.space.sample(50, seed=0)
     for asked in (rows, rows[::-1], np.concatenate([rows[:3], problem.space.sample(20, seed=1)])):
-        np.testing.assert_array_equal(ledger(asked).mean, problem.predict(asked).mean)
+        np.testing.assert_array_equal(cache(asked).mean, problem.predict(asked).mean)
     evaluated = np.concatenate(calls)
-    assert len(np.unique(evaluated, axis=0)) == len(evaluated) == len(ledger)
-    np.testing.assert_array_equal(ledger.rows, evaluated)
-    assert len(ledger(rows[:0])) == 0
+    assert len(np.unique(evaluated, axis=0)) == len(evaluated) == len(cache)
+    np.testing.assert_array_equal(cache.rows, evaluated)
+    assert len(cache(rows[:0])) == 0
 
 
-def test_unasked_draws_everything_once_and_then_nothing(small: Problem) -> None:
-    unasked = Unasked(small, seed=0)
+def test_candidate_pool_draws_everything_once_and_then_nothing(small: Problem) -> None:
+    candidates = CandidatePool(small, seed=0)
     everything = small.space.enumerate()
-    taken = unasked.take(np.concatenate([everything[:7], everything[:7]]))
-    drawn = unasked.draw(10**4)
+    taken = candidates.take(np.concatenate([everything[:7], everything[:7]]))
+    drawn = candidates.draw(10**4)
     assert len(taken) == 7
     np.testing.assert_array_equal(np.unique(np.concatenate([taken, drawn]), axis=0), everything)
     assert len(taken) + len(drawn) == len(everything)
-    assert len(unasked.draw(5)) == 0
+    assert len(candidates.draw(5)) == 0
 
 
-def test_a_yardstick_measures_one_point_by_hand() -> None:
-    yardstick = Yardstick.fit(np.array([[0.0, 10.0, 3.0], [2.0, 0.0, 3.0]]))
-    assert yardstick.measure(np.array([[1.0, 5.0, 3.0]])) == pytest.approx(0.6 * 0.6 * 1.1)
-    assert yardstick.measure(np.array([[2.3, 0.0, 3.0]])) == 0
+def test_normalised_hypervolume_measures_one_point_by_hand() -> None:
+    scale = NormalisedHypervolume.fit(np.array([[0.0, 10.0, 3.0], [2.0, 0.0, 3.0]]))
+    assert scale.measure(np.array([[1.0, 5.0, 3.0]])) == pytest.approx(0.6 * 0.6 * 1.1)
+    assert scale.measure(np.array([[2.3, 0.0, 3.0]])) == 0

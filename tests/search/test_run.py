@@ -47,7 +47,7 @@ def test_random_search_equals_its_own_bar(problem: Problem) -> None:
     assert 0 < result.random_ratio < 1
 
 
-def test_exhaustive_search_is_the_yardstick(problem: Problem) -> None:
+def test_exhaustive_search_sets_the_scale(problem: Problem) -> None:
     result = run_search("exhaustive", problem, evaluations=1, seed=0)
     assert result.evaluations == len(problem.space.enumerate())
     assert result.hypervolume_ratio == 1

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from a3gnn.errors import UsageError
-from a3gnn.search.ledger import Ledger
+from a3gnn.search.evaluation_cache import EvaluationCache
 from a3gnn.search.problem import Problem
 from a3gnn.search.run import run_search
 from a3gnn.search.searcher import ENGINES, make_searcher
@@ -91,11 +91,11 @@ class TestSearcher:
         assert asked_rows(engine, problem, seed=11) == elsewhere[engine]
 
     def test_stops_asking_only_when_the_space_is_exhausted(self, engine: str, small: Problem) -> None:
-        ledger = Ledger(small)
-        searcher = make_searcher(engine, dataclasses.replace(small, predict=ledger), seed=0)
+        cache = EvaluationCache(small)
+        searcher = make_searcher(engine, dataclasses.replace(small, predict=cache), seed=0)
         while len(rows := searcher.ask(25)):
-            searcher.tell(rows, ledger(rows))
-        assert len(ledger) == len(small.space.enumerate())
+            searcher.tell(rows, cache(rows))
+        assert len(cache) == len(small.space.enumerate())
 
     def test_recovers_the_front_that_was_enumerated_by_hand(
         self, engine: str, small: Problem, true_front: set[tuple[int, ...]]

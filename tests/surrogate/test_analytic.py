@@ -1,4 +1,4 @@
-"""Physics that must hold whatever the constants."""
+"""What must hold of the analytic model whatever its constants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from a3gnn.config import MODELS, Task, TrainConfig
 from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.stages import effective_workers
+from a3gnn_surrogate.stage_seconds import effective_workers
 from a3gnn_surrogate.volume import batch_volume
 
 

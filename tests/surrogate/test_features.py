@@ -10,7 +10,7 @@ from a3gnn.errors import UsageError
 from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.columns import KNOB_NAMES, as_columns
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
-from a3gnn_surrogate.local import LocalCorrection, Variances, knob_points
+from a3gnn_surrogate.local import LocalCorrection, VarianceComponents, knob_points
 
 
 def features(config, task, graph, hardware):
@@ -19,7 +19,7 @@ def features(config, task, graph, hardware):
     return dict(zip(FEATURE_NAMES, row.tolist(), strict=True))
 
 
-def test_names_are_unique_and_physics_comes_last(graphs, laptop, accelerated):
+def test_names_are_unique_and_the_analytic_model_comes_last(graphs, laptop, accelerated):
     assert len(set(FEATURE_NAMES)) == len(FEATURE_NAMES)
     assert FEATURE_NAMES[: len(PLAIN_FEATURES)] == PLAIN_FEATURES
     for graph in graphs.values():
@@ -59,26 +59,29 @@ def test_columns_of_different_lengths_are_refused():
         as_columns(columns | {"batch_size": np.array([64])})
 
 
-def test_a_correction_meets_its_rows_and_fades_to_the_level(graphs):
+def test_a_correction_matches_its_rows_and_falls_to_the_mean_of_the_setting(graphs):
     columns = as_columns([TrainConfig(), TrainConfig(batch_size=64, num_partitions=8, feature_tier="disk")])
     points = knob_points(columns, graphs["dense"])
-    variances = [Variances(level=1.0, shape=0.5, noise=1e-6), Variances(level=1e-9, shape=0.5, noise=1e-6)]
+    variances = [
+        VarianceComponents(between_settings=1.0, within_setting=0.5, noise=1e-6),
+        VarianceComponents(between_settings=1e-9, within_setting=0.5, noise=1e-6),
+    ]
     one = LocalCorrection.fit(points[:1], np.array([[0.6, 0.6]]), variances)
     at, away = one.predict(points)
     assert at == pytest.approx([0.6, 0.6], abs=1e-3)
-    assert 0.4 < away[0] < 0.6  # 0.4 is the level's share of the variance
+    assert 0.4 < away[0] < 0.6  # 0.4 = 0.6 * 1.0 / (1.0 + 0.5), where points have nothing in common
     assert 0.0 < away[1] < away[0]
 
 
 def test_a_correction_leaves_out_what_was_not_measured(graphs):
     points = knob_points(as_columns([TrainConfig(), TrainConfig(batch_size=64)]), graphs["dense"])
     residuals = np.array([[0.5, np.nan], [np.nan, np.nan]])
-    correction = LocalCorrection.fit(points, residuals, [Variances(1.0, 0.1, 1e-6)] * 2)
+    correction = LocalCorrection.fit(points, residuals, [VarianceComponents(1.0, 0.1, 1e-6)] * 2)
     assert correction.predict(points)[0] == pytest.approx([0.5, 0.0], abs=1e-3)
 
 
 def test_a_correction_survives_json(graphs):
     points = knob_points(as_columns([TrainConfig()]), graphs["dense"])
-    correction = LocalCorrection.fit(points, np.array([[0.5]]), [Variances(1.0, 0.1, 0.01)])
+    correction = LocalCorrection.fit(points, np.array([[0.5]]), [VarianceComponents(1.0, 0.1, 0.01)])
     same = LocalCorrection.from_dict(correction.to_dict())
     np.testing.assert_array_equal(same.predict(points), correction.predict(points))

@@ -10,17 +10,17 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.features.caches.replay import replay
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.replacement import replaced_hit_rate
+from a3gnn_surrogate.replacement import dynamic_hit_rate
 
 NODES, SLOTS = np.array([200.0, 800.0, 3000.0]), 600
 NEEDED = np.array([0.4, 0.1, 0.02])
 
 
 def expected(graph, slots, **knobs):
-    """Returns the hit rate that the law gives a cache of `slots` rows under the references above."""
+    """Returns the expected hit rate of a cache of `slots` rows under the references above."""
     columns = as_columns([TrainConfig(cache_bytes=1, **knobs)])
     rows = np.array([float(slots)])
-    return replaced_hit_rate(columns, graph, np.zeros(1), (NEEDED * NODES)[None], NODES[None], rows)[0]
+    return dynamic_hit_rate(columns, graph, np.zeros(1), (NEEDED * NODES)[None], NODES[None], rows)[0]
 
 
 @pytest.mark.parametrize("slots", [SLOTS, 150])

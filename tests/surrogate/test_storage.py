@@ -47,6 +47,20 @@ def test_only_json_and_ubj_are_written(saved):
     assert manifest["versions"]["xgboost"]
 
 
+def test_the_file_format_is_what_earlier_versions_wrote(saved):
+    manifest = json.loads((saved / "manifest.json").read_text())
+    assert set(manifest["settings"]) == {"corrections", "own_widths"}
+    assert set(manifest["channels"]) == {
+        "throughput_epochs_per_s",
+        "peak_device_bytes",
+        "peak_host_bytes",
+        "accuracy_drop",
+    }
+    for fields in manifest["channels"].values():
+        assert set(fields) == {"level", "cold", "warm", "trees", "variances"}
+        assert set(fields["variances"]) == {"level", "shape", "noise"}
+
+
 def test_saving_twice_replaces(fitted, saved, corpus):
     fitted.save(saved)
     np.testing.assert_array_equal(answers(Surrogate.load(saved), corpus[0]), answers(fitted, corpus[0]))

@@ -25,8 +25,8 @@ def unseen(simulate, draw):
 
 
 @pytest.fixture(scope="module")
-def warm(corpus, unseen):
-    """A surrogate that knows the corpus and the unseen graph's default configuration."""
+def default_known(corpus, unseen):
+    """A surrogate fitted to the corpus and the unseen graph's default configuration."""
     return Surrogate().fit([*corpus, unseen[0]], target=unseen[0].graph.fingerprint)
 
 
@@ -46,11 +46,11 @@ def log_error(surrogate, rows, metric):
     return np.sqrt(np.mean(np.log(predict(surrogate, rows).mean[:, metric] / truth(rows)[:, metric]) ** 2))
 
 
-def test_metrics_keep_their_ranges_by_construction(warm, graphs, laptop, accelerated):
+def test_metrics_keep_their_ranges_by_construction(default_known, graphs, laptop, accelerated):
     for graph in graphs.values():
         for hardware in (laptop, accelerated):
             space = SearchSpace.for_machine(graph, hardware)
-            p = warm.predict(space.columns(space.sample(300, 0)), Task(), graph, hardware)
+            p = default_known.predict(space.columns(space.sample(300, 0)), Task(), graph, hardware)
             assert p.mean.shape == p.low.shape == p.high.shape == (300, len(METRICS))
             assert (p.low <= p.mean).all()
             assert (p.mean <= p.high).all()
@@ -60,8 +60,8 @@ def test_metrics_keep_their_ranges_by_construction(warm, graphs, laptop, acceler
             assert ((p.mean[:, DEVICE] > 0) == hardware.has_device).all()
 
 
-def test_one_measured_default_sets_the_level(warm, unseen):
-    p, measured = predict(warm, unseen[:1]), truth(unseen[:1])
+def test_one_measured_default_sets_the_level(default_known, unseen):
+    p, measured = predict(default_known, unseen[:1]), truth(unseen[:1])
     assert p.mean[0, THROUGHPUT] == pytest.approx(measured[0, THROUGHPUT], rel=0.15)
     assert p.mean[0, HOST] == pytest.approx(measured[0, HOST], rel=0.1)
     assert p.mean[0, ACCURACY] == pytest.approx(measured[0, ACCURACY], abs=0.01)
@@ -104,18 +104,18 @@ def test_intervals_cover_unseen_graphs(unseen_graphs):
     assert (inside["residual"].mean(axis=0) >= 0.82).all()
 
 
-def test_rows_of_the_target_narrow_its_intervals_and_its_errors(warm, corpus, unseen):
+def test_rows_of_the_target_narrow_its_intervals_and_its_errors(default_known, corpus, unseen):
     known, rest = unseen[:30], unseen[30:]
     tuned = Surrogate().fit([*corpus, *known], target=known[0].graph.fingerprint)
-    wide, narrow = predict(warm, rest), predict(tuned, rest)
+    wide, narrow = predict(default_known, rest), predict(tuned, rest)
     assert spread(narrow) < spread(wide)
-    assert log_error(tuned, rest, THROUGHPUT) < log_error(warm, rest, THROUGHPUT)
+    assert log_error(tuned, rest, THROUGHPUT) < log_error(default_known, rest, THROUGHPUT)
     measured = truth(rest)
     inside = ((narrow.low <= measured) & (measured <= narrow.high)).mean(axis=0)
     assert (inside[[THROUGHPUT, HOST, ACCURACY]] >= 0.75).all()
 
 
-def test_physics_alone_serves_where_nothing_is_measured(unseen):
+def test_the_analytic_model_serves_where_nothing_is_measured(unseen):
     empty = Surrogate().fit([])
     p = predict(empty, unseen)
     assert (p.high[:, THROUGHPUT] > 3 * p.low[:, THROUGHPUT]).all()
@@ -131,22 +131,22 @@ def test_a_given_reference_sets_the_accuracy(unseen):
     assert p.low[0, ACCURACY] > 0.6
 
 
-def test_configurations_that_run_identically_are_predicted_identically(warm, unseen):
+def test_configurations_that_run_identically_are_predicted_identically(default_known, unseen):
     configs = [TrainConfig(), TrainConfig(num_workers=4), TrainConfig(bias_rate=8.0)]
-    p = warm.predict(configs, Task(), unseen[0].graph, unseen[0].hardware)
+    p = default_known.predict(configs, Task(), unseen[0].graph, unseen[0].hardware)
     assert (p.mean == p.mean[0]).all()
 
 
-def test_columns_and_configurations_agree_and_chunks_do_not_show(warm, unseen):
+def test_columns_and_configurations_agree_and_chunks_do_not_show(default_known, unseen):
     graph, hardware = unseen[0].graph, unseen[0].hardware
     space = SearchSpace.for_machine(graph, hardware)
     rows = np.tile(space.sample(500, 1), (70, 1))
-    whole = warm.predict(space.columns(rows), Task(), graph, hardware)
-    few = warm.predict([space.decode(row) for row in rows[:500]], Task(), graph, hardware)
+    whole = default_known.predict(space.columns(rows), Task(), graph, hardware)
+    few = default_known.predict([space.decode(row) for row in rows[:500]], Task(), graph, hardware)
     np.testing.assert_allclose(whole.mean[-500:], few.mean, rtol=1e-9)
 
 
-def test_failures_teach_no_number(corpus, unseen):
+def test_failed_trials_change_nothing(corpus, unseen):
     failed = dataclasses.replace(corpus[0], outcome=Failure(FailureKind.OUT_OF_MEMORY, "killed"))
     small = corpus[:30]
     with_failure, without = Surrogate().fit([*small, failed]), Surrogate().fit(small)
@@ -168,7 +168,7 @@ def test_the_same_seed_gives_the_same_surrogate(corpus, unseen):
     np.testing.assert_array_equal(predict(first, unseen).high, predict(second, unseen).high)
 
 
-def test_it_has_the_manners_of_an_estimator():
+def test_it_is_an_estimator_of_scikit_learn():
     surrogate = Surrogate(learner="tree", coverage=0.8)
     copy = clone(surrogate)
     assert copy.get_params() == surrogate.get_params()
@@ -183,15 +183,15 @@ def test_predicting_before_fitting_is_refused(unseen):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "law"),
+    ("parameters", "message"),
     [
         ({"learner": "xgbost"}, "did you mean 'xgboost'"),
         ({"coverage": 1.0}, "coverage must be in"),
         ({"target_weight": 0.0}, "target_weight must be positive"),
     ],
 )
-def test_parameters_that_break_their_law_are_refused(parameters, law):
-    with pytest.raises(UsageError, match=law):
+def test_parameters_out_of_range_are_refused(parameters, message):
+    with pytest.raises(UsageError, match=message):
         Surrogate(**parameters).fit([])
 
 

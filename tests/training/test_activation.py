@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from a3gnn import team
+from a3gnn.threads import pool
 from a3gnn.training.layers.activation import rectify_in_place, relu_dropout
 from a3gnn.training.layers.dropout import Dropout
 
@@ -57,7 +57,7 @@ def test_the_key_alone_decides_on_any_number_of_threads():
     outs = []
     for seed, threads in ((3, 1), (3, 4), (4, 1)):
         x = torch.ones(700_001)
-        with team.limited(threads):
+        with pool.limited(threads):
             rectify_in_place(x, Dropout.of(0.5, seed))
         outs.append(x)
     assert torch.equal(outs[0], outs[1])

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from a3gnn import team
+from a3gnn.threads import pool
 from a3gnn.training.layers import activation
 from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.attention import attended as attention
@@ -42,13 +42,13 @@ def test_kernels_equal_torch_forward_and_backward(aggregator, dropout, make_bloc
 def test_threads_change_no_bit(aggregator, make_block, monkeypatch):
     for module in (activation, attention):
         monkeypatch.setattr(module, "_GRAIN", 3)
-    monkeypatch.setattr(team, "_GRAIN_BYTES", 256)
+    monkeypatch.setattr(pool, "_GRAIN_BYTES", 256)
     maps = torch.randn(2, 3, 16)
     results = []
     for threads in (1, 5):
         block = make_block(40, 200, num_edges=900)
         x = torch.randn(200, 16, generator=torch.Generator().manual_seed(0)).requires_grad_()
-        with team.limited(threads):
+        with pool.limited(threads):
             if aggregator == "attention":
                 drops = {"attention": Dropout.of(0.2, 1), "before": Dropout.of(0.5, 1)}
                 out = attended(block, x * 1.0, maps[0], maps[1], **drops)

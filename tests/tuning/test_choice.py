@@ -8,7 +8,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.executor import PARTITIONING
-from a3gnn.profiling.request import TrialRequest
+from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.context import context_features
 from a3gnn.tuning.folder import read_request
 from a3gnn.tuning.pretrain import shipped_policy
@@ -92,7 +92,7 @@ def test_ppo_starts_from_the_shipped_policy(quick_tune, small_graph, hardware, t
     space = read_request(found.folder).space(small_graph.characteristics(), hardware)
     policy = shipped_policy()
     assert policy is not None
-    assert policy.fits(space, context_features(small_graph.characteristics(), hardware))
+    assert policy.matches(space, context_features(small_graph.characteristics(), hardware))
     assert found.search.engine == "ppo"
     assert found.search.evaluations >= 3000
     assert found.tuned.measured.test_accuracy >= found.tuned.limits.least_accuracy

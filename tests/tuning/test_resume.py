@@ -12,12 +12,12 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.measurement import Failure, FailureKind, Metrics
-from a3gnn.profiling.store import ProfileStore
+from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.tuning.finished import unfinished_front
 from a3gnn.tuning.folder import read_request
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.result import TuneResult
-from a3gnn.tuning.session import open_campaign
+from a3gnn.tuning.session import open_study
 from a3gnn.tuning.state import TuneState
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 
@@ -126,11 +126,9 @@ def test_old_folders_without_a_state_count_their_trials(interrupted) -> None:
 def test_the_reserve_for_the_verification_is_restored(interrupted, tiny_graph: Graph, hardware, formulas) -> None:
     _edit_journal(interrupted, lambda m: m.update(seconds=40.0 if m["config"]["num_partitions"] == 1 else 10.0))
     request = dataclasses.replace(read_request(interrupted), budget=100.0)
-    with open_campaign(
-        request, tiny_graph, interrupted, resume=True, hardware=hardware, executor=formulas()
-    ) as campaign:
-        assert campaign.budget.trials == 1
-        assert campaign.budget.needed_s(10.0) == 25.0 + 40.0
+    with open_study(request, tiny_graph, interrupted, resume=True, hardware=hardware, executor=formulas()) as study:
+        assert study.budget.trials == 1
+        assert study.budget.needed_s(10.0) == 25.0 + 40.0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.objectives import Priority
 from a3gnn.tuning.request import TuneRequest
-from a3gnn.tuning.session import open_campaign
+from a3gnn.tuning.session import open_study
 
 CONFIGS = (TrainConfig(), TrainConfig(batch_size=64))
 Run = Callable[..., tuple[int, int]]
@@ -35,12 +35,12 @@ def run(tiny_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> R
 
     def measure(out: str, resume: bool = False) -> tuple[int, int]:
         store = tmp_path / "store.db"
-        with open_campaign(request, tiny_graph, tmp_path / out, resume=resume, store=store) as campaign:
-            before = campaign._surrogate.num_rows_
+        with open_study(request, tiny_graph, tmp_path / out, resume=resume, store=store) as study:
+            before = study._surrogate.num_rows_
             for config in CONFIGS:
-                campaign.measure(config, "front")
-            campaign.learn()
-            return before, campaign._surrogate.num_rows_
+                study.measure(config, "front")
+            study.learn()
+            return before, study._surrogate.num_rows_
 
     return measure
 

@@ -6,9 +6,10 @@ import dataclasses
 import gzip
 import json
 
-from a3gnn.hardware import Hardware, host_with
-from a3gnn.processor import cache_sizes, instruction_sets
-from a3gnn.profiling.shipped import shipped_profiles
+from a3gnn.hardware import Hardware
+from a3gnn.machine.host import host_with
+from a3gnn.machine.processor import cache_sizes, instruction_sets
+from a3gnn.profiling.store.shipped import shipped_profiles
 
 
 def test_what_was_stored_keeps_its_fingerprint() -> None:

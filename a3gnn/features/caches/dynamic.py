@@ -11,13 +11,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn import team
 from a3gnn.features.caches.fair_lock import FairLock
 from a3gnn.features.caches.kernels import redirect_slots, store_rows
 from a3gnn.features.caches.slot_map import SlotMap, slots_that_fit
 from a3gnn.features.caches.stats import CacheStats, StatsCounter
 from a3gnn.features.rows.stored import DenseRows
 from a3gnn.features.rows.table import RowTable, row_like
+from a3gnn.threads import pool
 
 
 class DynamicCache:
@@ -76,4 +76,4 @@ class DynamicCache:
         # Only misses are admitted, so no row is copied from within this cache.
         missed, targets = self._slots.admit(ids, found)
         kernel = partial(store_rows, table.addresses, missed, targets, self._rows)
-        team.in_chunks(kernel, len(missed), team.grain(1, self._rows.strides[0]))
+        pool.in_chunks(kernel, len(missed), pool.grain(1, self._rows.strides[0]))

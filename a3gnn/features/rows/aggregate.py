@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn import team
 from a3gnn.features.rows.kernels import copy_rows, mean_rows, symmetric_weights, weigh_rows
 from a3gnn.features.rows.table import RowTable
+from a3gnn.threads import pool
 
 #: mean: of the in-neighbours, with the node's own row in further columns (GraphSAGE); sum: own row included (GIN); gcn:
 #: the symmetrically normalised sum, own row included.
@@ -26,7 +26,7 @@ def input_width(aggregator: Aggregator | None, num_features: int) -> int:
 def gather(table: RowTable, out: NDArray[np.float32], column: int = 0) -> None:
     """Copies the first `len(out)` rows of `table` to `out`, float32, from `column` on."""
     kernel = partial(copy_rows, table.addresses, table.row_like, out, column)
-    team.in_chunks(kernel, len(out), team.grain(1, table.row_like.nbytes))
+    pool.in_chunks(kernel, len(out), pool.grain(1, table.row_like.nbytes))
 
 
 def aggregate(
@@ -48,7 +48,7 @@ def aggregate(
     rows, edges = len(out), int(indptr[len(out)])
     if aggregator == "mean":
         kernel = partial(mean_rows, table.addresses, table.row_like, indptr, indices, out)
-        team.in_chunks(kernel, rows, team.grain(rows, table.row_like.nbytes * (edges + rows)))
+        pool.in_chunks(kernel, rows, pool.grain(rows, table.row_like.nbytes * (edges + rows)))
         gather(table, out, table.width)
         return
     weights, own = np.ones(edges, dtype=np.float32), np.ones(rows, dtype=np.float32)
@@ -77,4 +77,4 @@ def weigh(
     """
     kernel = partial(weigh_rows, table.addresses, table.row_like, indptr, indices, weights, own, out)
     rows = len(out)
-    team.in_chunks(kernel, rows, team.grain(rows, table.row_like.nbytes * (len(weights) + rows)))
+    pool.in_chunks(kernel, rows, pool.grain(rows, table.row_like.nbytes * (len(weights) + rows)))

@@ -1,8 +1,9 @@
 """Compiled kernels over dense rows given by address: copied, or aggregated by destination. All release the GIL.
 
-Each call fills rows `low` to `high` (exclusive) of its output on one thread; `a3gnn.team` splits the output into such
-ranges. A destination adds its rows in the order of its edges, four per pass over its sum, and prefetches the next four
-meanwhile. Each output row is summed by one call, so the result is the same, bit for bit, however ranges are split.
+Each call fills rows `low` to `high` (exclusive) of its output on one thread; `a3gnn.threads.pool` splits the output
+into such ranges. A destination adds its rows in the order of its edges, four per pass over its sum, and prefetches the
+next four meanwhile. Each output row is summed by one call, so the result is the same, bit for bit, however ranges are
+split.
 
 `row_like` stands for a row's length and dtype: an array of that length, float32, or uint16 for the bits of float16.
 """

@@ -20,8 +20,8 @@ from a3gnn.features.rows.table import RowTable, row_like
 from a3gnn.features.stores.host import HostStore
 from a3gnn.features.stores.resident import ResidentPart
 from a3gnn.features.stores.store import ReadResult
-from a3gnn.graphs.read_ahead import ReadAhead
 from a3gnn.sampling.subgraph import Block
+from a3gnn.storage.read_ahead import ReadAhead
 
 
 class DenseHostStore(HostStore[DenseTier, DenseRowCache]):

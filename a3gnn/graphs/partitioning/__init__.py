@@ -1,1 +1,1 @@
-"""How nodes are dealt to parts: METIS, at random, and BGL's blocks; and how good the parts are."""
+"""Partitioners (METIS, random, BGL's blocks) and the quality of their parts."""

@@ -1,4 +1,4 @@
-"""`BlockGraph`: what is left of a graph once each block is one node."""
+"""`BlockGraph`: the coarsened graph, with one node per block."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ class BlockGraph(NamedTuple):
     Attributes:
         indptr: int64, shape (num_blocks + 1,).
         indices: Neighbours of each block, itself excepted, int32, ascending.
-        weights: Edges of the graph, in both directions, between the two blocks, int64.
-        nodes: Nodes of each block, int32, shape (num_blocks,).
-        trains: Train nodes of each block, int64, shape (num_blocks,).
+        weights: Edges of the original graph between the two blocks, in both directions, int64.
+        sizes: Nodes of each block, int32, shape (num_blocks,).
+        train_sizes: Train nodes of each block, int64, shape (num_blocks,).
     """
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     weights: NDArray[np.int64]
-    nodes: NDArray[np.int32]
-    trains: NDArray[np.int64]
+    sizes: NDArray[np.int32]
+    train_sizes: NDArray[np.int64]
 
     @classmethod
     def of(cls, graph: GraphArrays, block: NDArray[np.int32], num_blocks: int) -> Self:
-        """Returns the graph of `num_blocks` blocks, of which node v is in `block[v]`."""
-        nodes = np.bincount(block, minlength=num_blocks).astype(np.int32)
-        trains = np.bincount(block[graph.train_ids], minlength=num_blocks)
-        indptr, indices, weights = block_edges(graph.indptr, graph.indices, block, nodes)
+        """Returns the graph of `num_blocks` blocks; node v is in `block[v]`."""
+        sizes = np.bincount(block, minlength=num_blocks).astype(np.int32)
+        train_sizes = np.bincount(block[graph.train_ids], minlength=num_blocks)
+        indptr, indices, weights = block_edges(graph.indptr, graph.indices, block, sizes)
         one_way = csr_array((weights, indices, indptr), shape=(num_blocks, num_blocks))
-        # A reverse of the graph would cost as much as the graph; one of its blocks costs nothing.
+        # Reversing the block graph is cheap; reversing the graph would cost as much memory as the graph.
         both_ways = (one_way + one_way.T).tocsr()
         both_ways.sort_indices()
         return cls(
             both_ways.indptr.astype(np.int64),
             both_ways.indices.astype(np.int32),
             both_ways.data.astype(np.int64),
-            nodes,
-            trains.astype(np.int64),
+            sizes,
+            train_sizes.astype(np.int64),
         )

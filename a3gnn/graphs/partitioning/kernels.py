@@ -9,22 +9,21 @@ from numpy.typing import NDArray
 
 @numba.njit(nogil=True, cache=True)
 def grow_blocks(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], order: NDArray[np.int32], sources: int, most: int
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], order: NDArray[np.int32], sources: int, max_nodes: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Returns the block of each node, int32, shape (num_nodes,), and the nodes of each block, int32.
 
-    A block claims unvisited in-neighbours, breadth first, until it has `most` nodes or none is left to claim.
+    A block claims unvisited in-neighbours, breadth first, until it has `max_nodes` nodes or there are none.
 
     Args:
         indptr: The graph's.
         indices: The graph's.
-        order: All nodes; the first `sources` grow one block each, all together, and later ones that are still
-            unvisited one after the other.
-        sources: Blocks that grow together.
-        most: Nodes that a block may have.
+        order: All nodes; the first `sources` grow a block each, later unvisited ones one after another.
+        sources: Blocks that grow in lockstep.
+        max_nodes: Nodes per block at most.
     """
     block = np.full(len(order), -1, dtype=np.int32)
-    sizes = np.empty(len(order), dtype=np.int32)  # no more of it is touched than there are blocks
+    sizes = np.empty(len(order), dtype=np.int32)  # pages beyond the number of blocks are never touched
     queue = np.empty(len(order), dtype=np.int32)
     head, tail, count = 0, 0, 0
     for source in order:
@@ -40,7 +39,7 @@ def grow_blocks(
             head += 1
             mine = block[v]
             for e in range(indptr[v], indptr[v + 1]):
-                if sizes[mine] >= most:
+                if sizes[mine] >= max_nodes:
                     break
                 u = indices[e]
                 if block[u] < 0:
@@ -53,7 +52,7 @@ def grow_blocks(
 
 @numba.njit(nogil=True, cache=True)
 def by_block(block: NDArray[np.int32], sizes: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Returns the nodes block by block, ascending in each, int32, and where each block begins, int64."""
+    """Returns the nodes grouped by block, ascending within each, int32, and the start of each block, int64."""
     starts = np.zeros(len(sizes) + 1, dtype=np.int64)
     for b in range(len(sizes)):
         starts[b + 1] = starts[b] + sizes[b]
@@ -75,9 +74,9 @@ def _tally(
     counts: NDArray[np.int64],
     touched: NDArray[np.int32],
 ) -> int:
-    """Counts the edges into `nodes` from each `into[block]` that is not -1; returns how many those are.
+    """Counts the edges into `nodes` by the source's `into[block]`, -1 excepted; returns the number of distinct ones.
 
-    They are the first of `touched`; `counts` must be zero before.
+    They are the first entries of `touched`; `counts` must be zero before.
     """
     length = 0
     for v in nodes:
@@ -98,13 +97,13 @@ def merge_into_large(
     block: NDArray[np.int32],
     sizes: NDArray[np.int32],
     order: NDArray[np.int32],
-    most: int,
+    max_nodes: int,
     into: NDArray[np.int32],
 ) -> None:
-    """Sets `into` of each block of `order` to the large block that most edges into it come from, ties to the lower id.
+    """Sets `into` of each block of `order` to the large block with most edges into it, ties to the lower id.
 
-    Blocks that are already merged count as part of their large one. A large block that would have more than `most`
-    nodes is passed over; a block that touches no other keeps its -1.
+    Blocks that are already merged count as part of their large one. A large block that would have more than
+    `max_nodes` nodes is skipped; a block without a neighbour that has room keeps its -1.
 
     Args:
         indptr: The graph's.
@@ -112,7 +111,7 @@ def merge_into_large(
         block: Block of each node.
         sizes: Nodes of each block.
         order: The small blocks.
-        most: Nodes that a merged block may have.
+        max_nodes: Nodes per merged block at most.
         into: The block's own id for large ones, -1 for small ones; changed.
     """
     nodes, starts = by_block(block, sizes)
@@ -124,7 +123,7 @@ def merge_into_large(
         best = -1
         for i in range(length):
             large = touched[i]
-            fits = merged[large] + sizes[small] <= most
+            fits = merged[large] + sizes[small] <= max_nodes
             if fits and (best < 0 or (counts[large], -large) > (counts[best], -best)):
                 best = large
         for i in range(length):
@@ -135,11 +134,11 @@ def merge_into_large(
 
 
 @numba.njit(nogil=True, cache=True)
-def merge_in_turn(sizes: NDArray[np.int32], order: NDArray[np.int32], most: int, into: NDArray[np.int32]) -> None:
-    """Sets `into` of the blocks of `order` so that each run of them that has up to `most` nodes becomes one block."""
+def merge_in_turn(sizes: NDArray[np.int32], order: NDArray[np.int32], max_nodes: int, into: NDArray[np.int32]) -> None:
+    """Sets `into` of the blocks of `order`, merging consecutive ones as long as they have at most `max_nodes` nodes."""
     first, filled = np.int32(-1), 0
     for b in order:
-        if first < 0 or filled + sizes[b] > most:
+        if first < 0 or filled + sizes[b] > max_nodes:
             first, filled = b, 0
         into[b] = first
         filled += sizes[b]
@@ -149,7 +148,7 @@ def merge_in_turn(sizes: NDArray[np.int32], order: NDArray[np.int32], most: int,
 def block_edges(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], block: NDArray[np.int32], sizes: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-    """Returns the CSR adjacency of blocks, without self loops: indptr, indices, and how many edges each stands for."""
+    """Returns the CSR adjacency of blocks without self loops: indptr, indices, and the number of edges per entry."""
     nodes, starts = by_block(block, sizes)
     itself = np.arange(len(sizes)).astype(np.int32)
     counts = np.zeros(len(sizes), dtype=np.int64)
@@ -181,7 +180,7 @@ def _longer(array: NDArray[np.int64], used: int, length: int) -> NDArray[np.int6
 
 @numba.njit(nogil=True, cache=True)
 def cut_edges(indptr: NDArray[np.int64], indices: NDArray[np.int32], parts: NDArray[np.int32]) -> int:
-    """Returns how many edges join nodes of two parts."""
+    """Returns the number of edges between nodes of different parts."""
     cut = 0
     for v in range(len(indptr) - 1):
         for e in range(indptr[v], indptr[v + 1]):

@@ -1,4 +1,4 @@
-"""METIS's parts: the fewest edges between them, for graphs whose adjacency fits in RAM several times over."""
+"""METIS: parts with few edges between them, for graphs whose adjacency fits in RAM several times over."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from scipy.sparse import coo_array
 from a3gnn.errors import MemoryLimitError
 from a3gnn.graphs.arrays import GraphArrays
 
-# METIS seeds C's srand, to which 0 and 1 are the same.
-_MOST_SEEDS = 2**31 - 2
+# METIS seeds C's srand, for which 0 and 1 are the same seed.
+_NUM_SEEDS = 2**31 - 2
 
 
 def metis_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.int32]:
     """Returns the part of each node, int32, shape (num_nodes,), cutting few edges of the symmetrised graph.
 
     Raises:
-        MemoryLimitError: There is too little memory, for our copies of the adjacency or for METIS's.
+        MemoryLimitError: Memory ran out, for our copies of the adjacency or for METIS's.
     """
     try:
         return _parts(graph, num_parts, seed)
-    except (MemoryError, RuntimeError) as error:  # all that METIS, given a sound graph, may raise for is memory
+    except (MemoryError, RuntimeError) as error:  # given a valid graph, memory is all that METIS raises for
         raise MemoryLimitError(
             f"METIS needs the {graph.num_edges:,} edges of {graph.name} in RAM several times over and ran out of it "
-            f"({error}); partitioner 'blocks' needs a few bytes a node, or partition the graph on a larger machine"
+            f"({error}); partitioner 'blocks' needs a few bytes per node, or partition the graph on a larger machine"
         ) from error
 
 
@@ -39,6 +39,6 @@ def _parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.int32]:
     _, parts = pymetis.part_graph(
         num_parts,
         pymetis.CSRAdjacency(both_ways.indptr, both_ways.indices),
-        options=pymetis.Options(seed=seed % _MOST_SEEDS + 1),
+        options=pymetis.Options(seed=seed % _NUM_SEEDS + 1),
     )
     return np.asarray(parts, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""`partition_quality`: what parts are worth to one who samples within them."""
+"""`partition_quality`: edge cut, sampling locality and balance of parts."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.partitioning.kernels import cut_edges
 from a3gnn.seeding import generator
 
+# Guesses: enough samples for two digits.
 _SEEDS = 512
 _FANOUTS = (10, 10)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionQuality:
-    """How good parts are.
+    """Measures of parts.
 
     Attributes:
-        edge_cut: Share of the edges that join two parts.
+        edge_cut: Share of the edges between different parts.
         locality: Share of the neighbours sampled within two hops of train nodes that lie in the train node's part.
         node_imbalance: Nodes of the largest part over the mean; 1 is even.
-        train_imbalance: Train nodes of the part that has most over the mean; 1 is even.
+        train_imbalance: The most train nodes of a part over the mean; 1 is even.
     """
 
     edge_cut: float
@@ -33,14 +34,14 @@ class PartitionQuality:
 
 
 def partition_quality(graph: GraphArrays, parts: NDArray[np.int32], seed: int = 0) -> PartitionQuality:
-    """Returns how good `parts`, int32, shape (num_nodes,), are.
+    """Returns the quality of `parts`, int32, shape (num_nodes,).
 
-    Locality is estimated from 512 train nodes, each with 10 in-neighbours a node and hop, drawn with replacement.
+    Locality is estimated from 512 train nodes, with 10 in-neighbours per node and hop, drawn with replacement.
 
     Args:
         graph: Any graph.
-        parts: Part of each node; every part from 0 to the highest counts.
-        seed: Decides what locality is estimated from.
+        parts: Part of each node; parts from 0 to the highest count, empty ones too.
+        seed: Decides the sample that locality is estimated from.
     """
     num_parts = int(parts.max()) + 1
     return PartitionQuality(
@@ -52,7 +53,7 @@ def partition_quality(graph: GraphArrays, parts: NDArray[np.int32], seed: int = 
 
 
 def _imbalance(parts: NDArray[np.int32], num_parts: int) -> float:
-    """Returns the largest part over the mean, or 1 where there is nothing to part."""
+    """Returns the largest part over the mean, or 1 without nodes."""
     return float(np.bincount(parts).max() * num_parts / len(parts)) if len(parts) else 1.0
 
 

@@ -14,7 +14,7 @@ from a3gnn.runtime.allocation.stage_model import Stage, StageModel
 
 Models = Mapping[Stage, StageModel]
 
-# Predictions err: isolation has to promise a tenth to be preferred to what `Turns` finds by measuring.
+# Predictions err: isolation has to promise a tenth to be preferred to what `OverlapPolicy` finds by measuring.
 _MARGIN = 0.9
 
 
@@ -68,7 +68,7 @@ def isolate(models: Models, mode: ParallelMode, workers: int, cores: int, floor:
 
 
 def competing(workers: int, cores: int, why: str, seconds: float | None = None) -> Allocation:
-    """Returns the allocation that leaves the stages to `Turns`."""
+    """Returns the allocation that leaves the stages to `OverlapPolicy`."""
     return Allocation(workers, cores, cores, isolated=False, seconds=seconds, why=why)
 
 

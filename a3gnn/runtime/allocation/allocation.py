@@ -22,8 +22,8 @@ class Allocation:
         training: Threads of the training step.
         pooled: Mode 1 only: whether each of the `sampling` workers gathers, with `gather` threads, what it sampled. If
             not, mini-batches are gathered one at a time, on cores apart.
-        isolated: Whether the numbers are kept. If not, stages compete for the cores as `Turns` finds best, and the
-            numbers are the most that each stage then has.
+        isolated: Whether the numbers are kept. If not, stages compete for the cores as `OverlapPolicy` finds best, and
+            the numbers are the most that each stage then has.
         seconds: Predicted from one mini-batch to the next; None where nobody predicted it.
         why: A sentence.
 

@@ -7,14 +7,14 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 
-from a3gnn import affinity, team
 from a3gnn.config import TrainConfig
 from a3gnn.runtime.allocation.allocation import Allocation
-from a3gnn.runtime.allocation.hold import held
 from a3gnn.runtime.batch import MiniBatch
-from a3gnn.runtime.overlap import ordered_map
 from a3gnn.runtime.plan import PlannedBatch
 from a3gnn.runtime.stages import Sampled, Stages
+from a3gnn.threads import affinity, pool
+from a3gnn.threads.hold import held
+from a3gnn.threads.ordered_map import ordered_map
 
 
 class _Lane:
@@ -28,7 +28,7 @@ class _Lane:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Keeps the calling worker to the lane, once there is room."""
-        with self._gate, team.limited(self._threads, self._cores):
+        with self._gate, pool.limited(self._threads, self._cores):
             affinity.pin(self._cores)
             yield
 
@@ -80,5 +80,5 @@ class IsolatedRun:
 
     def _gathered(self, sampled: Sampled) -> MiniBatch:
         """Returns the mini-batch, gathered on the caller's thread."""
-        with team.limited(self._allocation.gather, self._places["gather"]):
+        with pool.limited(self._allocation.gather, self._places["gather"]):
             return self._stages.gather(sampled)

@@ -8,16 +8,16 @@ from itertools import chain, islice
 from time import perf_counter
 from typing import Literal, TypeAlias
 
-from a3gnn import affinity, team
 from a3gnn.config import TrainConfig
 from a3gnn.runtime.allocation.allocate import allocate
 from a3gnn.runtime.allocation.allocation import Allocation
-from a3gnn.runtime.allocation.hold import held
 from a3gnn.runtime.allocation.isolated_run import IsolatedRun
 from a3gnn.runtime.allocation.profile import PROFILED, StageProfile, copy_bytes_per_s
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.plan import PlannedBatch
 from a3gnn.runtime.stages import Stages
+from a3gnn.threads import affinity, pool
+from a3gnn.threads.hold import held
 
 MiniBatches: TypeAlias = Generator[MiniBatch, None, None]
 Run: TypeAlias = Callable[[int, Iterable[PlannedBatch]], MiniBatches]
@@ -50,7 +50,7 @@ class Isolation:
         self._stages = stages
         self._config = config
         self._row_bytes = row_bytes
-        self._threads = team.usable_cores()
+        self._threads = pool.usable_cores()
         self._cores = affinity.home() if self._threads == len(affinity.home()) else frozenset[int]()
         self.profile = StageProfile(self._threads, config.num_workers)
         # Longer than PROFILED: mini-batches that are looked at ahead are all trained here.

@@ -13,10 +13,10 @@ from time import perf_counter
 
 import numpy as np
 
-from a3gnn import team
 from a3gnn.runtime.allocation.stage_model import STAGES, Stage, StageModel, fit
 from a3gnn.runtime.plan import PlannedBatch
 from a3gnn.runtime.stages import Stages
+from a3gnn.threads import pool
 
 # Mini-batches that are sampled and gathered to be timed, steps that warm up, and times of each thread count.
 PROFILED, WARM_UP, REPEATS = 4, 2, 3
@@ -83,7 +83,7 @@ class StageProfile:
             for threads in thread_counts(self._workers):
                 self.add("sampling", threads, _sampling_seconds(stages, epoch, planned, threads))
             for threads in thread_counts(self._cores):
-                with team.limited(threads):
+                with pool.limited(threads):
                     for batch in sampled:
                         begin = perf_counter()
                         gathered = stages.gather(batch)
@@ -106,10 +106,10 @@ def copy_bytes_per_s(cores: int) -> float:
         np.copyto(target[low:high], source[low:high])
 
     times = []
-    with team.limited(cores):
+    with pool.limited(cores):
         for _ in range(1 + REPEATS):
             begin = perf_counter()
-            team.in_chunks(copy, _COPIED_BYTES, 1 << 19)
+            pool.in_chunks(copy, _COPIED_BYTES, 1 << 19)
             times.append(perf_counter() - begin)
     return _COPIED_BYTES / min(times)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from a3gnn import team
+from a3gnn.threads import pool
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.kernels import gate, rectify
 
@@ -31,7 +31,7 @@ def rectify_in_place(x: Tensor, dropout: Dropout) -> None:
             x.mul_(dropout.factors(x))
         return
     flat = x.detach().view(-1).numpy()
-    team.in_chunks(partial(rectify, flat, *dropout.arguments), len(flat), _GRAIN)
+    pool.in_chunks(partial(rectify, flat, *dropout.arguments), len(flat), _GRAIN)
 
 
 class _ReluDropout(torch.autograd.Function):
@@ -53,5 +53,5 @@ class _ReluDropout(torch.autograd.Function):
             return grad.mul(out > 0).mul_(float(ctx.scale)), None
         passed = torch.empty_like(out)
         parts = (part.reshape(-1).numpy() for part in (grad, out))
-        team.in_chunks(partial(gate, *parts, ctx.scale, passed.view(-1).numpy()), out.numel(), _GRAIN)
+        pool.in_chunks(partial(gate, *parts, ctx.scale, passed.view(-1).numpy()), out.numel(), _GRAIN)
         return passed, None

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from a3gnn import team
 from a3gnn.features.rows.aggregate import Aggregator, aggregate, input_width, weigh
 from a3gnn.features.rows.table import RowTable
+from a3gnn.threads import pool
 from a3gnn.training.layers.activation import rectify_in_place, relu_dropout
 from a3gnn.training.layers.block import Block
 from a3gnn.training.layers.dropout import Dropout
@@ -102,7 +102,7 @@ def _backward(
     own_column = out.shape[1] if aggregator == "mean" else 0
     rows = grad.contiguous().numpy()
     kernel = partial(collect, rows, own_column, own, weights, *block.by_source, gated, np.float32(scale), out.numpy())
-    team.in_chunks(kernel, block.num_src, team.grain(block.num_src, 4 * (out.numel() + out.shape[1] * len(weights))))
+    pool.in_chunks(kernel, block.num_src, pool.grain(block.num_src, 4 * (out.numel() + out.shape[1] * len(weights))))
     return out
 
 

@@ -1,6 +1,7 @@
 """Compiled kernels between layers: ReLU and dropout, and gradients gathered by source. All release the GIL.
 
-Each call works on a range of its output, on one thread; `a3gnn.team` shares ranges out, and no bit depends on how.
+Each call works on a range of its output, on one thread. `a3gnn.threads.pool` splits the output; results are the same
+bit for bit, however it is split.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One process an engine: each opens a graph as its library wants it and runs mini-batches when it is told to."""
+"""One process per engine: each opens a graph in its library's form and runs mini-batches on request."""

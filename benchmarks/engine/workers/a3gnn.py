@@ -13,7 +13,6 @@ import numba
 import numpy as np
 import torch
 
-from a3gnn import __version__, team
 from a3gnn.config import ModelName, ParallelMode, Task, TrainConfig
 from a3gnn.graphs.features import features_from
 from a3gnn.graphs.graph import Graph
@@ -21,7 +20,9 @@ from a3gnn.graphs.hotness import hottest_first
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.sampler import METHODS, Method, NeighbourSampler
+from a3gnn.threads import pool
 from a3gnn.training.trainer import Trainer
+from a3gnn.version import __version__
 from benchmarks.engine.workers import a3gnn_shares
 from benchmarks.engine.workers.serve import serve
 from benchmarks.engine.workers.work import DROPOUT, HEADS, LEARNING_RATE, Batch, Unavailable, Work
@@ -115,7 +116,7 @@ def _sampled(graph: Graph, work: Work, method: Method) -> Iterator[Batch]:
         for index, start in enumerate(range(0, len(order), work.batch_size)):
             seeds = order[start : start + work.batch_size]
             begin = perf_counter()
-            with team.limited(1):
+            with pool.limited(1):
                 subgraph = sampler.sample(seeds, epoch, index)
             ms = (perf_counter() - begin) * 1e3
             yield Batch(index, len(seeds), ms, {"sample": ms}, subgraph.num_nodes, subgraph.num_edges)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from a3gnn import team
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.threads import pool
 from benchmarks.engine.accounting import Reads, issued_reads, least_seconds, unavoidable_lines
 from benchmarks.engine.workers.limits import RowCopies, copy_bytes_per_s, medians, random_reads_per_s
 from benchmarks.engine.workers.work import Unavailable
@@ -43,7 +43,7 @@ def sampler_share(graph: Graph, fanouts: tuple[int, ...], batch_size: int, count
     order = np.random.default_rng(1).permutation(graph.train_ids)
     first = measure_limits(graph)
     timed: list[tuple[Reads, Reads, float]] = []
-    with team.limited(1):
+    with pool.limited(1):
         for batch in range(count + _WARM_UP):
             seeds = np.roll(order, -batch * batch_size)[:batch_size].astype(np.int32)
             begin = perf_counter()

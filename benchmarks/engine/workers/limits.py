@@ -1,4 +1,4 @@
-"""The machine's limits, measured by code of the benchmark's own: random reads and row copies a second, one thread."""
+"""The machine's limits, measured by the benchmark's own code: random reads and row copies per second, one thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REPEATS = 5
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def _sum_at(array: NDArray[np.int32], places: NDArray[np.int32]) -> np.int64:
-    # Four sums: an addition never waits for the one before, so as many misses are under way as the core can hold.
+    # Four sums: additions are independent, so as many cache misses are in flight as the core supports.
     a, b, c, d = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for i in range(0, len(places) - 3, 4):
         a += array[places[i]]
@@ -37,7 +37,7 @@ def _copy_rows(rows: NDArray[Any], ids: NDArray[np.int64], out: NDArray[Any]) ->
 
 
 def random_reads_per_s(num_entries: int) -> float:
-    """Returns the independent random 4-byte reads a second of one thread over an int32 array of `num_entries`.
+    """Returns the independent random 4-byte reads per second of one thread over an int32 array of `num_entries`.
 
     The places come from an array that is read in order, which costs next to nothing: the fastest of several passes.
     """
@@ -50,14 +50,14 @@ def random_reads_per_s(num_entries: int) -> float:
 
 
 def copy_bytes_per_s(num_bytes: int = 1 << 28) -> float:
-    """Returns the bytes a second of one thread copying a long array into a warm one, one way counted."""
+    """Returns the bytes per second of one thread copying a long array into a warm one, one way counted."""
     source = np.ones(num_bytes, dtype=np.uint8)
     target = np.ones(num_bytes, dtype=np.uint8)
     return num_bytes / min(_seconds(lambda: np.copyto(target, source)) for _ in range(_REPEATS))
 
 
 class RowCopies:
-    """Bare copies of rows into a warm buffer, by every means at hand; the fastest is the limit.
+    """Bare copies of rows into a warm buffer, by several methods; the fastest is the limit.
 
     Args:
         rows: float32 or float16, shape (num_nodes, num_features).
@@ -73,7 +73,7 @@ class RowCopies:
             self.means[f"numba loop, {count} threads"] = partial(self._loop, count)
 
     def seconds(self, ids: NDArray[np.int64], out: NDArray[Any]) -> dict[str, float]:
-        """Returns the seconds of one copy of rows `ids` into `out` by each of the means."""
+        """Returns the seconds of one copy of rows `ids` into `out` by each method."""
         return {name: _seconds(partial(copy, ids, out)) for name, copy in self.means.items()}
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class RowCopies:
 
     def _loop(self, threads: int, ids: NDArray[np.int64], out: NDArray[Any]) -> None:
         step = -(-len(ids) // threads)
-        # numba knows no float16; a copy is a copy of bits.
+        # numba has no float16; copying bits is the same.
         rows, bits = (array.view(np.uint16 if array.itemsize == 2 else array.dtype) for array in (self._rows, out))
         parts = [(ids[low : low + step], bits[low : low + step]) for low in range(0, len(ids), step)]
         list(self._team.map(lambda part: _copy_rows(rows, *part), parts))

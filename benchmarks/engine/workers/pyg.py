@@ -23,7 +23,7 @@ _Finish = Callable[[Any], dict[str, float]]
 
 
 class TimedLoader(NeighborLoader):  # type: ignore[misc]
-    """NeighborLoader that notes how long sampling and joining took; of use where both run in this process."""
+    """NeighborLoader that times sampling and joining; only valid where both run in this process."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.stages: dict[str, float] = {}
@@ -64,12 +64,12 @@ class PyG:
         return {**found, "python": platform.python_version()}
 
     def open(self, folder: str) -> dict[str, int]:
-        """Reads the graph; edges are sorted by destination already, and the loader is told so."""
+        """Reads the graph; edges are already sorted by destination, and the loader is told so."""
         graph = self._folder = GraphFolder.read(folder)
         return graph.shape
 
     def close(self) -> None:
-        """Lets the graph go."""
+        """Frees the graph."""
         self._folder = self._data = None
 
     def variants(self, work: Work) -> list[str]:
@@ -98,7 +98,7 @@ class PyG:
         return _timed(loader, _trainer(self._folder, work, trim="trimmed" in variant))
 
     def extra(self, question: str, argument: dict[str, Any]) -> dict[str, Any]:
-        """Knows no questions."""
+        """Answers no questions."""
         raise Unavailable(f"pyg's worker does not know {question!r}")
 
     def _loader(self, work: Work, workers: int) -> TimedLoader:

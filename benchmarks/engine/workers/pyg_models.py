@@ -58,7 +58,7 @@ class EdgeModel(nn.Module):
 
 
 class BlockModel(nn.Module):
-    """The same parameters over a CSR block a layer: only destinations are computed, the cheaper side is mapped first.
+    """The same parameters over a CSR block per layer: only destinations are computed, the cheaper side is mapped first.
 
     Attention has no CSR form in PyG: there the convolution itself runs on the layer's bipartite edges.
     """

@@ -1,4 +1,4 @@
-"""A worker's side of the conversation: one JSON object a line in, one out.
+"""A worker's side of the protocol: one JSON object per line in, one out.
 
 Requests are {"do": name, ...}; answers {"ok": value}, {"unavailable": reason} or {"failed": traceback}.
 """
@@ -31,7 +31,7 @@ def serve(library: Library) -> None:
 class Desk:
     """Answers one request at a time.
 
-    Several sessions (a work done in one way) are open at once, so that engines and styles can take turns.
+    Several sessions (a work in one variant) are open at once, so that engines and styles can alternate.
     """
 
     def __init__(self, library: Library) -> None:
@@ -39,7 +39,7 @@ class Desk:
         self._sessions: dict[str, tuple[Work, Iterator[Batch]]] = {}
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the answer to `request`; whatever goes wrong is an answer, too."""
+        """Returns the answer to `request`; errors are answers, too."""
         arguments = dict(request)
         try:
             return {"ok": getattr(self, f"_do_{arguments.pop('do')}")(**arguments)}

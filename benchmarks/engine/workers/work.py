@@ -1,4 +1,4 @@
-"""What a worker is asked to do, and what it answers; standard library only, since peers' environments import it."""
+"""Requests to a worker and its answers; standard library only, since peers' environments import it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADS = 4
 
 
 class Unavailable(Exception):  # noqa: N818 - it is an answer, not a mistake
-    """An engine that has no way to do a work; the message is the reason that the table shows."""
+    """An engine can't do a work; the message is the reason that the table shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Work:
     Attributes:
         kind: sample (ids only, one thread), biased (cached nodes weigh `bias`, a cache that stays), changing (one that
             may change between batches), load (sample and gather), train (a whole step).
-        fanouts: In-neighbours a node, the seeds' hop first.
+        fanouts: In-neighbours per node, the seeds' hop first.
         batch_size: Seeds.
         model: sage, gcn, gat or gin; only train reads it.
         hidden: Width of the hidden layer; all heads together for gat.
@@ -62,10 +62,10 @@ class Batch:
     """One mini-batch that has been done.
 
     Attributes:
-        index: Place in its epoch, from 0.
+        index: Position in its epoch, from 0.
         seeds: Seeds; the last of an epoch may have fewer than the others.
-        ms: Milliseconds from asking for it to its being done.
-        stages: Milliseconds of sample, gather and model where they run one after the other, in this process.
+        ms: Milliseconds from the request to the end.
+        stages: Milliseconds of sample, gather and model if they run one after the other in this process.
         nodes: Distinct nodes.
         edges: Sampled edges.
         loss: Mean cross-entropy of the seeds, for train.
@@ -95,7 +95,7 @@ class Library(Protocol):
         """Frees the graph."""
 
     def variants(self, work: Work) -> list[str]:
-        """Returns the ways it can do `work`; the first one runs its stages one after the other, in one process.
+        """Returns its variants for `work`; the first one runs its stages one after the other in one process.
 
         Raises:
             Unavailable: There is none.

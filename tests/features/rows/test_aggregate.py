@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from a3gnn import team
 from a3gnn.errors import UsageError
 from a3gnn.features.caches.static import StaticCache
 from a3gnn.features.rows.aggregate import AGGREGATORS, aggregate, gather, input_width
@@ -15,6 +14,7 @@ from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.features.stores.sparse import SparseHostStore
 from a3gnn.graphs.features import SparseFeatures
 from a3gnn.sampling.subgraph import Block
+from a3gnn.threads import pool
 
 
 def random_block(num_src: int, num_dst: int, seed: int) -> Block:
@@ -65,7 +65,7 @@ def test_threads_change_no_bit(aggregator: str) -> None:
     outs = []
     for threads in (1, 2, 7):
         outs.append(np.empty((7000, input_width(aggregator, 64)), dtype=np.float32))
-        with team.limited(threads):
+        with pool.limited(threads):
             aggregate(aggregator, table, block.indptr, block.indices, outs[-1])
     assert np.array_equal(outs[0], outs[1])
     assert np.array_equal(outs[0], outs[2])

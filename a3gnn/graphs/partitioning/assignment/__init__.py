@@ -1,1 +1,1 @@
-"""Blocks to parts: BGL's greedy heuristic."""
+"""Assigns blocks to parts by BGL's greedy heuristic."""

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
+
+
+class PartCapacity(NamedTuple):
+    """Nodes and train nodes that a part should have: their means over the parts."""
+
+    nodes: float
+    train_nodes: float
 
 
 @numba.njit(nogil=True, cache=True)
@@ -12,10 +21,10 @@ def assign(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
     weights: NDArray[np.int64],
-    nodes: NDArray[np.int32],
-    trains: NDArray[np.int64],
+    sizes: NDArray[np.int32],
+    train_sizes: NDArray[np.int64],
     order: NDArray[np.int64],
-    capacities: tuple[float, float],
+    capacity: PartCapacity,
     num_parts: int,
     by_edges: bool,
 ) -> NDArray[np.int32]:
@@ -25,15 +34,15 @@ def assign(
         indptr: The block graph's CSR.
         indices: The block graph's CSR.
         weights: Edges that each entry of `indices` stands for.
-        nodes: Nodes of each block.
-        trains: Train nodes of each block.
+        sizes: Nodes of each block.
+        train_sizes: Train nodes of each block.
         order: All blocks.
-        capacities: Nodes and train nodes that a part should have.
+        capacity: Nodes and train nodes that a part should have.
         num_parts: Parts.
         by_edges: Count the edges to neighbour blocks, not the blocks within two hops.
     """
-    parts = np.full(len(nodes), -1, dtype=np.int32)
-    seen, reach = np.full(len(nodes), -1, dtype=np.int64), np.empty(len(nodes), dtype=np.int32)
+    parts = np.full(len(sizes), -1, dtype=np.int32)
+    seen, reach = np.full(len(sizes), -1, dtype=np.int64), np.empty(len(sizes), dtype=np.int32)
     overlap = np.empty(num_parts, dtype=np.int64)
     held = np.zeros((num_parts, 2), dtype=np.int64)
     for block in order:
@@ -42,10 +51,10 @@ def assign(
             _count_edges(indptr, indices, weights, block, parts, overlap)
         else:
             _count_blocks(indptr, indices, block, parts, seen, reach, overlap)
-        part = _best_part(overlap, held, nodes[block], trains[block], capacities)
+        part = _best_part(overlap, held, sizes[block], train_sizes[block], capacity)
         parts[block] = part
-        held[part, 0] += nodes[block]
-        held[part, 1] += trains[block]
+        held[part, 0] += sizes[block]
+        held[part, 1] += train_sizes[block]
     return parts
 
 
@@ -80,7 +89,7 @@ def _count_blocks(
     for _ in range(2):
         end = count
         for i in range(begin, end):
-            if count == len(seen):  # all are near: what spares a dense block graph its square of look-ups
+            if count == len(seen):  # every block is reached: in a dense block graph this avoids quadratic time
                 break
             between = reach[i]
             for e in range(indptr[between], indptr[between + 1]):
@@ -97,23 +106,23 @@ def _count_blocks(
 
 @numba.njit(nogil=True, cache=True)
 def _best_part(
-    overlap: NDArray[np.int64], held: NDArray[np.int64], nodes: int, trains: int, capacities: tuple[float, float]
+    overlap: NDArray[np.int64], held: NDArray[np.int64], size: int, train_size: int, capacity: PartCapacity
 ) -> int:
-    """Returns the part with the highest score among those with room, or with most room where none has enough.
+    """Returns the part with the highest score among those with enough room; if none has, the one with most room.
 
     Args:
         overlap: Blocks or edges in each part.
         held: Nodes and train nodes of each part, shape (num_parts, 2).
-        nodes: Nodes of the block.
-        trains: Train nodes of the block; where it has none, no part has too many for it.
-        capacities: Nodes and train nodes that a part should have.
+        size: Nodes of the block.
+        train_size: Train nodes of the block; if it has none, any part has enough room for them.
+        capacity: Nodes and train nodes that a part should have.
     """
     best, best_key = 0, (-1, -np.inf, -np.inf)
     for part in range(len(overlap)):
-        room, train_room = 1 - held[part, 0] / capacities[0], 1 - held[part, 1] / capacities[1]
-        after = 1 - (held[part, 0] + nodes) / capacities[0]
-        if trains > 0:
-            after = min(after, 1 - (held[part, 1] + trains) / capacities[1])
+        room, train_room = 1 - held[part, 0] / capacity.nodes, 1 - held[part, 1] / capacity.train_nodes
+        after = 1 - (held[part, 0] + size) / capacity.nodes
+        if train_size > 0:
+            after = min(after, 1 - (held[part, 1] + train_size) / capacity.train_nodes)
         score = (1 + overlap[part]) * room * train_room
         key = (1, score, 0.0) if after >= 0 and score > 0 else (0, after, room + train_room)
         if key > best_key:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from a3gnn import team
+from a3gnn.threads import pool
 from a3gnn.training.layers.activation import rectify_in_place
 from a3gnn.training.layers.attention import kernels
 from a3gnn.training.layers.block import Block
@@ -59,7 +59,7 @@ class _Attend(torch.autograd.Function):
         weights, out = x.new_empty(slots, heads), x.new_empty(heads, block.num_dst, x.shape[1])
         arguments = (_edges(block), (source.numpy(), target.numpy()), attention.arguments)
         written = (rows.detach().numpy(), weights.numpy(), out.numpy())
-        team.in_chunks(partial(kernels.attend, *arguments, *written), block.num_dst, _GRAIN)
+        pool.in_chunks(partial(kernels.attend, *arguments, *written), block.num_dst, _GRAIN)
         ctx.block, ctx.scale, ctx.before = block, attention.scale, before
         ctx.save_for_backward(rows, source_map, target_map, source, target, weights)
         ctx.set_materialize_grads(False)
@@ -76,7 +76,7 @@ class _Attend(torch.autograd.Function):
         attention = (weights.numpy(), ctx.scale)
         scores = (source.numpy(), target.numpy())
         kernel = partial(kernels.score_gradients, given, edges, scores, *attention, x, by_slot, by_target)
-        team.in_chunks(kernel, block.num_dst, _GRAIN)
+        pool.in_chunks(kernel, block.num_dst, _GRAIN)
         kernels.sum_by_source(edges, by_slot, by_source)
         by_x = None
         if ctx.needs_input_grad[0]:
@@ -85,7 +85,7 @@ class _Attend(torch.autograd.Function):
             alive = np.empty((0, 0), dtype=np.float32) if ctx.before is None else x
             alive_scale = np.float32(1) if ctx.before is None else ctx.before.scale
             arguments = (*attention, block.by_source, (by_source, by_target), maps, alive, alive_scale, by_x.numpy())
-            team.in_chunks(partial(kernels.collect_attended, given, edges, *arguments), block.num_src, _GRAIN)
+            pool.in_chunks(partial(kernels.collect_attended, given, edges, *arguments), block.num_src, _GRAIN)
         by_maps = (torch.from_numpy(by_source).t() @ rows, torch.from_numpy(by_target).t() @ rows[: block.num_dst])
         return by_x, *by_maps, None, None, None
 

@@ -1,8 +1,9 @@
 """Compiled kernels of graph attention over rows that are not mapped yet. All release the GIL.
 
-Each call works on rows `low` to `high` of its output, on one thread; `a3gnn.team` shares ranges out, and no bit depends
-on how. An attention slot is an edge or a self loop: those of destination i begin at `indptr[i] + i`, its self loop
-first. An edge from a node to itself has a slot whose attention is 0. Dropped slots keep their attention, negated.
+Each call works on rows `low` to `high` of its output, on one thread. `a3gnn.threads.pool` splits the output; results
+are the same bit for bit, however it is split. An attention slot is an edge or a self loop: those of destination i begin
+at `indptr[i] + i`, its self loop first. An edge from a node to itself has a slot whose attention is 0. Dropped slots
+keep their attention, negated.
 """
 
 from __future__ import annotations

@@ -1,0 +1,75 @@
+"""Converts graphs that may be larger than memory."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.conversion import npz_stream
+from a3gnn.graphs.conversion.draft import Draft
+from a3gnn.graphs.conversion.progress import Progress
+from a3gnn.graphs.folder import finish_folder, held_fingerprint, refuse_another
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.load import converted_copy
+from a3gnn.graphs.synthetic.generate import write as write_synthetic
+from a3gnn.storage.atomic import replacing
+
+DEFAULT_MEMORY_BYTES = 1 << 30
+
+
+def convert(
+    spec: str | Path,
+    folder: str | Path,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    say: Callable[[str], None] | None = None,
+) -> Graph:
+    """Writes the graph that `spec` means to `folder` as plain .npy files, and returns it opened from there.
+
+    The same bits as `Graph.load(spec).save(folder)`, all or nothing as there, and streamed where `spec` is synthetic,
+    an .npz file or a converted folder: memory is needed for `memory_bytes` of edges and about 50 bytes a node, however
+    many edges and features there are. Graphs of PyG and OGB are read by their libraries, into RAM.
+
+    Args:
+        spec: What `Graph.load` takes.
+        folder: New, empty, or holding this very graph.
+        memory_bytes: Budget for edges in RAM, > 0; less makes more scratch files and passes.
+        say: Takes a line on progress, every few seconds of a long conversion.
+
+    Raises:
+        GraphError: The graph can't be read or breaks a law, or the folder holds something else or can't be written.
+        UsageError: `spec` has none of the known forms, or `memory_bytes` is not positive.
+    """
+    if memory_bytes <= 0:
+        raise UsageError(f"memory_bytes must be > 0, got {memory_bytes}; {DEFAULT_MEMORY_BYTES} is the default")
+    write = _streamed(spec)
+    if write is None:
+        return Graph.load(spec).save(folder)
+    target = Path(folder)
+    held = held_fingerprint(target)
+    told = Progress(say)
+    try:
+        with replacing(target) as path:
+            path.mkdir()
+            with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+                draft = Draft(path, Path(scratch), memory_bytes, told)
+                write(draft)
+            told("describing", 0, 1)
+            written = finish_folder(path, draft.name, draft.num_classes, draft.notes)
+            refuse_another(target, held, written.fingerprint)
+    except OSError as error:
+        raise GraphError(f"the graph can't be written to {target}: {error}; nothing was left there") from error
+    return Graph.load(target)
+
+
+def _streamed(spec: str | Path) -> Callable[[Draft], None] | None:
+    """Returns what writes the graph piece by piece, or None where it must be loaded, or needs no more than copying."""
+    scheme, colon, rest = str(spec).partition(":")
+    if colon and scheme == "synthetic":
+        return partial(write_synthetic, rest)
+    path = Path(spec).expanduser()
+    if path.suffix == ".npz" and path.is_file() and converted_copy(path) is None:
+        return partial(npz_stream.write, path)
+    return None

@@ -1,0 +1,103 @@
+"""Converts a graph in an .npz file that may be larger than memory."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.graphs.assemble import MASKS, check, edge_notes, feature_notes
+from a3gnn.graphs.conversion.adjacency import EDGE_DISK_BYTES, EdgePieces, write_adjacency
+from a3gnn.graphs.conversion.draft import Draft
+from a3gnn.graphs.conversion.feature_rows import canonical_pieces, write_features
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.npz import features_in, needed_arrays, readable
+from a3gnn.storage.atomic import need_room
+from a3gnn.storage.npy import open_npy
+
+_BYTES_PER_PIECE = 1 << 22
+_EDGES_PER_PIECE = 1 << 21
+
+
+def write(path: Path, draft: Draft) -> None:
+    """Writes the graph in the .npz file at `path` to `draft`, after checking every law.
+
+    Its arrays are unpacked to scratch files and read from there by memory map.
+
+    Raises:
+        GraphError: The file is truncated, foreign, lacks an array, or its graph breaks a law.
+        OSError: A file can't be written.
+    """
+    arrays = _unpacked(path, draft)
+    edge_index, labels = arrays["edge_index"], arrays["y"]
+    features = features_in(arrays, path)
+    masks = {name: arrays[name] for name in MASKS}
+    draft.name = path.stem
+    check(draft.name, edge_index, features, labels, masks)
+    num_nodes, num_edges = features.shape[0], edge_index.shape[1]
+    rewritten = 0 if _moves(features) else features.nbytes
+    need_room(draft.folder, EDGE_DISK_BYTES * num_edges + rewritten + 2 * labels.nbytes)
+    draft.num_classes = int(labels.max()) + 1
+    draft.save("labels", np.ascontiguousarray(labels, dtype=np.int64))
+    for name, mask in masks.items():
+        draft.save(name.replace("mask", "ids"), np.flatnonzero(mask).astype(np.int32))
+    edges = _pieces(edge_index)
+    counts = write_adjacency(edges, num_edges, num_nodes, draft.folder, draft.scratch, draft.memory_bytes, draft.told)
+    draft.notes = (*edge_notes(*counts), *_write_features(features, draft))
+
+
+def _moves(features: DenseFeatures | SparseFeatures) -> bool:
+    """Returns whether the unpacked file is what the folder holds."""
+    return isinstance(features, DenseFeatures) and features.array.flags.c_contiguous
+
+
+def _write_features(features: DenseFeatures | SparseFeatures, draft: Draft) -> tuple[str, ...]:
+    if _moves(features):
+        os.replace(draft.scratch / "x.npy", draft.folder / "x.npy")
+        return ()
+    stored = write_features(canonical_pieces(features), features.shape[0], draft.folder, draft.told)
+    return feature_notes(len(features.data) - stored) if isinstance(features, SparseFeatures) else ()
+
+
+def _pieces(edge_index: NDArray[Any]) -> EdgePieces:
+    for start in range(0, edge_index.shape[1], _EDGES_PER_PIECE):
+        source, target = edge_index[:, start : start + _EDGES_PER_PIECE]
+        yield np.ascontiguousarray(source, dtype=np.int32), np.ascontiguousarray(target, dtype=np.int32)
+
+
+def _unpacked(path: Path, draft: Draft) -> dict[str, NDArray[Any]]:
+    """Returns the file's arrays as memory maps of scratch files."""
+    with readable(path):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+        needed = needed_arrays(members, path)
+        total = sum(members[name].file_size for name in needed)
+        need_room(draft.folder, total)
+        done = 0
+        for name in needed:
+            with (draft.scratch / f"{name}.npy").open("wb") as file:
+                for piece in _content(path, archive, members[name]):
+                    file.write(piece)
+                    done += len(piece)
+                    draft.told("unpacking", done, total)
+    with readable(path):
+        return {name: open_npy(draft.scratch / f"{name}.npy") for name in needed}
+
+
+def _content(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[bytes]:
+    """Yields the bytes of a member in pieces; only what fails in reading is the file's fault."""
+    with readable(path):
+        stream = archive.open(member)
+    with stream:
+        while True:
+            with readable(path):
+                piece = stream.read(_BYTES_PER_PIECE)
+            if not piece:
+                return
+            yield piece

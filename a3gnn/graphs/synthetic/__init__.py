@@ -1,0 +1,1 @@
+"""The project's own graphs: parameters, communities and features, drawn in pieces."""

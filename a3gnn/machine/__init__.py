@@ -1,0 +1,1 @@
+"""What machine this is: its hardware, and what a probe measures of it."""

@@ -1,0 +1,176 @@
+"""What the machine can do, measured in a few seconds in a process of its own: the analytic model's constants."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from a3gnn.features.rows.csr import csr
+from a3gnn.machine.kernels import random_reads
+from a3gnn.machine.other_work import OtherWork
+
+#: The sizes of a mini-batch of the default configuration, about: input rows, features, hidden units, in-neighbours.
+_ROWS, _FEATURES, _HIDDEN, _FANOUT = 10_000, 128, 256, 10
+#: Larger than most last-level caches; rows of 400 bytes.
+_TABLE_BYTES, _ROW_FLOATS = 1 << 27, 100
+_READS = 4_000_000
+#: Reads and seconds of each constant that is checked: calls are short, so that some fall between other work's turns.
+_CHECKED_READS, _CHECK_SECONDS = 1 << 18, 0.06
+#: Repetitions, of which the fastest counts (other work on the machine only ever slows one down), and their seconds.
+_LEAST_REPEATS, _MOST_REPEATS, _SECONDS = 3, 50, 0.25
+
+
+def measure_host(argument: dict[str, Any]) -> dict[str, Any]:
+    """Returns the host's part of `HardwareLimits`, and how many cores other work took meanwhile.
+
+    A file of some 130 MB is made in the folder `argument["scratch"]`, and removed.
+    """
+    others = OtherWork()
+    table = np.ones(_TABLE_BYTES // 4, dtype=np.int32)
+    one, efficiency = _reads(table)
+    rows = _rows(table)
+    constants = {
+        "random_reads_per_s": one,
+        "thread_efficiency": efficiency,
+        "copy_bytes_per_s": _copy(rows),
+        "disk_read_bytes_per_s": _disk(rows, Path(argument["scratch"]) / "rows.npy"),
+        "gemm_flops_per_s": gemm(torch.device("cpu")),
+        "spmm_bytes_per_s": _spmm(),
+        "batch_overhead_s": _batch_overhead(),
+    }
+    return {"constants": constants, "other_work_cores": others.cores()}
+
+
+def check_host(argument: dict[str, Any]) -> dict[str, Any]:
+    """Returns some constants of `measure_host` after a third of a second, and how many cores other work took then.
+
+    They tell whether the kept ones may still be believed; `argument` is not used.
+    """
+    others = OtherWork()
+    table, seeds = np.ones(_TABLE_BYTES // 4, dtype=np.int32), itertools.count(1)
+    seconds = fastest(lambda: random_reads(table, _CHECKED_READS, np.uint64(next(seeds))), _CHECK_SECONDS)
+    constants = {
+        "random_reads_per_s": _CHECKED_READS / seconds,
+        "copy_bytes_per_s": _copy(_rows(table), _CHECK_SECONDS),
+        "gemm_flops_per_s": gemm(torch.device("cpu"), _CHECK_SECONDS),
+    }
+    return {"constants": constants, "other_work_cores": others.cores()}
+
+
+def warm_up() -> None:
+    """Compiles the kernel of the probe or loads it from numba's cache."""
+    random_reads(np.ones(2, dtype=np.int32), 1, np.uint64(1))
+
+
+def fastest(function: Callable[[], object], seconds: float = _SECONDS) -> float:
+    """Returns the seconds of the fastest of several calls, after one that is not timed, in about `seconds`."""
+    function()
+    best, total, calls = float("inf"), 0.0, 0
+    while calls < _LEAST_REPEATS or (total < seconds and calls < _MOST_REPEATS):
+        begun = time.perf_counter()
+        function()
+        taken = time.perf_counter() - begun
+        best, total, calls = min(best, taken), total + taken, calls + 1
+    return best
+
+
+def gemm(device: torch.device, seconds: float = _SECONDS) -> float:
+    """Returns float32 operations a second (2 m n k a product) of products of a mini-batch's size on `device`."""
+    left = torch.ones(_ROWS, _FEATURES, device=device)
+    right = torch.ones(_FEATURES, _HIDDEN, device=device)
+    out = torch.empty(_ROWS, _HIDDEN, device=device)
+
+    def product() -> None:
+        torch.mm(left, right, out=out)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    return 2 * _ROWS * _FEATURES * _HIDDEN / fastest(product, seconds)
+
+
+def _reads(table: np.ndarray) -> tuple[float, float]:
+    """Returns reads a second of one thread, and the throughput of two threads over twice that."""
+
+    def read(seed: int = 1) -> None:
+        random_reads(table, _READS, np.uint64(seed))
+
+    def read_twice() -> None:
+        other = threading.Thread(target=read, args=(2,))
+        other.start()
+        read()
+        other.join()
+
+    one, two = fastest(read), fastest(read_twice)
+    return _READS / one, min(1.0, one / two)
+
+
+def _rows(table: np.ndarray) -> np.ndarray:
+    """Returns `table` as rows of features."""
+    rows: np.ndarray = table.view(np.float32)[: len(table) // _ROW_FLOATS * _ROW_FLOATS].reshape(-1, _ROW_FLOATS)
+    return rows
+
+
+def _copy(rows: np.ndarray, seconds: float = _SECONDS) -> float:
+    """Returns bytes a second of copying random rows into a warm buffer, one thread."""
+    picked = _picked(len(rows))
+    source, index = torch.from_numpy(rows), torch.from_numpy(picked)
+    out = torch.zeros(len(picked), rows.shape[1])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    taken = fastest(lambda: torch.index_select(source, 0, index, out=out), seconds)
+    torch.set_num_threads(threads)
+    return out.nbytes / taken
+
+
+def _disk(rows: np.ndarray, path: Path) -> float:
+    """Returns bytes a second of copying random rows out of a new map of a file that the system holds in its cache."""
+    picked = _picked(len(rows))
+    out = np.zeros((len(picked), rows.shape[1]), dtype=np.float32)
+    np.save(path, rows)
+    try:
+        return out.nbytes / fastest(lambda: np.take(np.load(path, mmap_mode="r"), picked, axis=0, out=out, mode="clip"))
+    finally:
+        path.unlink()
+
+
+def _picked(num_rows: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, num_rows, size=_ROWS)
+
+
+def _spmm() -> float:
+    """Returns bytes of gathered rows a second in a CSR aggregation, all cores."""
+    matrix, dense = _block(_ROWS, _FANOUT), torch.ones(_ROWS, _FEATURES)
+    return _ROWS * _FANOUT * _FEATURES * 4 / fastest(lambda: torch.sparse.mm(matrix, dense))
+
+
+def _batch_overhead() -> float:
+    """Returns the seconds of one training step of a two-layer model over a handful of nodes."""
+    size = 8
+    matrix, x, y = _block(size, 2), torch.ones(size, size), torch.zeros(size, dtype=torch.long)
+    layers = nn.ModuleList([nn.Linear(size, size) for _ in range(4)])
+    optimiser = torch.optim.Adam(layers.parameters())
+
+    def step() -> None:
+        optimiser.zero_grad()
+        hidden = torch.relu(layers[0](torch.sparse.mm(matrix, x)) + layers[1](x))
+        logits = layers[2](torch.sparse.mm(matrix, hidden)) + layers[3](hidden)
+        torch.autograd.backward(nn.functional.cross_entropy(logits, y))
+        optimiser.step()
+
+    return fastest(step)
+
+
+def _block(rows: int, fanout: int) -> torch.Tensor:
+    """Returns a square CSR matrix of ones with `fanout` entries a row at random columns, float32."""
+    columns = np.random.default_rng(0).integers(0, rows, size=(rows, fanout))
+    columns.sort(axis=1)
+    indptr = torch.arange(0, rows * fanout + 1, fanout)
+    return csr(indptr, torch.from_numpy(columns.reshape(-1)), torch.ones(rows * fanout), (rows, rows))

@@ -1,0 +1,147 @@
+"""`probe_hardware`: what machine this is, and what it can do."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from a3gnn.errors import A3GNNError
+from a3gnn.hardware import Hardware, HardwareLimits
+from a3gnn.machine.host import host_with
+from a3gnn.machine.moved import moved, newer
+from a3gnn.measurement import Measurement
+from a3gnn.process.machine_turn import machine_turn
+from a3gnn.process.memory import process_memory
+from a3gnn.process.worker import Worker
+from a3gnn.storage.atomic import replacing
+from a3gnn.storage.cache import cache_root
+from a3gnn.units import format_size
+
+#: Raised when the limits are measured in another way; limits that were cached by another version are measured anew.
+PROBE_VERSION = 2
+_NO_LIMITS = HardwareLimits(0, 0, 0, 0, 0, 1, 0, 0)
+_TIMEOUT_SECONDS = 120.0
+#: Cores of other work from which on a check that finds the machine slower says nothing of the machine.
+_BUSY_CORES = 0.25
+_MOVED = "what the hardware probe found "
+
+
+def probe_hardware(
+    refresh: bool = False,
+    cache: str | Path | None = None,
+    *,
+    worker: Worker | None = None,
+    notify: Callable[[str], None] = lambda line: None,
+) -> Hardware:
+    """Returns this machine with what a probe measured of it: some seconds the first time, then read from the cache.
+
+    The memory of an idle trial is measured each time, and some of the constants are checked: where one has moved by
+    half, all are probed again. Everything is measured in processes of its own; the caller's threads and devices are
+    left alone. Measure on an idle machine: other work lowers every figure.
+
+    Args:
+        refresh: Whether to measure again what is cached.
+        cache: The cache folder; by default $A3GNN_CACHE, else a3gnn in the user's cache folder.
+        worker: What runs those processes, such as an executor's; by default one of its own.
+        notify: Takes each line for people.
+
+    Raises:
+        A3GNNError: The probe failed; the message holds what it said.
+    """
+    with ExitStack() as stack:
+        worker = worker or stack.enter_context(Worker())
+        machine = _describe(worker)
+        path = kept_at(machine, cache)
+        kept = None if refresh else _read(path)
+        with machine_turn(notify):
+            limits = _probe(machine, worker, notify) if kept is None else _checked(machine, kept, worker, notify)
+            limits = dataclasses.replace(limits, **_call(worker, "a3gnn.machine.probe:idle_memory"))
+    hardware = dataclasses.replace(machine, limits=limits)
+    if limits != kept:
+        with replacing(path) as draft:
+            draft.write_text(json.dumps(hardware.to_dict(), indent=2), encoding="utf-8")
+    return hardware
+
+
+def kept_at(machine: Hardware, cache: str | Path | None = None) -> Path:
+    """Returns the file that keeps what was probed of `machine`."""
+    return cache_root(cache) / "hardware" / f"{machine.fingerprint}-v{PROBE_VERSION}.json"
+
+
+def within_peaks(hardware: Hardware, measured: Iterable[Measurement], notify: Callable[[str], None]) -> Hardware:
+    """Returns `hardware` with no more idle memory than any trial in `measured` took on it; `notify` is told of less."""
+    idle = hardware.limits.idle_host_bytes
+    rows = (row for row in measured if row.hardware.fingerprint == hardware.fingerprint)
+    least = min((row.metrics.peak_host_bytes for row in rows if row.metrics is not None), default=idle)
+    if least >= idle:
+        return hardware
+    notify(
+        f"an idle trial seems to take {format_size(idle)}, but a measured one took only {format_size(least)} at its "
+        "peak: the smaller figure is believed"
+    )
+    return dataclasses.replace(hardware, limits=dataclasses.replace(hardware.limits, idle_host_bytes=least))
+
+
+def idle_memory(argument: dict[str, Any]) -> dict[str, int]:
+    """Returns the anonymous memory of this process, a trial's before it opens a graph; `argument` is not used."""
+    return {"idle_host_bytes": process_memory(os.getpid()).anonymous_bytes}
+
+
+def _describe(worker: Worker) -> Hardware:
+    """Returns the machine without its limits. The device is asked in a process of its own, and only if there is one."""
+    import torch
+
+    if torch.version.cuda is None or torch.cuda.device_count() == 0:
+        return host_with(_NO_LIMITS)
+    return host_with(_NO_LIMITS, **_call(worker, "a3gnn.machine.device_constants:describe_device"))
+
+
+def _read(path: Path) -> HardwareLimits | None:
+    """Returns the limits that are kept at `path`, or None where there are none that can be read."""
+    try:
+        return Hardware.from_dict(json.loads(path.read_text(encoding="utf-8"))).limits
+    except (OSError, ValueError, KeyError, TypeError, A3GNNError):
+        return None
+
+
+def _probe(machine: Hardware, worker: Worker, notify: Callable[[str], None]) -> HardwareLimits:
+    found = _call(worker, "a3gnn.machine.host_constants:measure_host", scratch=str(worker.folder))
+    if found["other_work_cores"] > _BUSY_CORES:
+        notify(
+            f"other work took {found['other_work_cores']:.1f} of this machine's cores while it was probed, which makes "
+            "it look slower than it is; a3gnn doctor --probe probes again"
+        )
+    measured = {"idle_host_bytes": 0, **found["constants"]}
+    if machine.has_device:
+        measured |= _call(worker, "a3gnn.machine.device_constants:measure_device")
+    return HardwareLimits.from_dict(measured)
+
+
+def _checked(machine: Hardware, kept: HardwareLimits, worker: Worker, notify: Callable[[str], None]) -> HardwareLimits:
+    """Returns `kept`, or where a quick check finds it wrong what a second probe confirms of that."""
+    found = _call(worker, "a3gnn.machine.host_constants:check_host")
+    busy = found["other_work_cores"] > _BUSY_CORES
+    suspects = moved(kept, found["constants"], only_faster=busy)
+    if not suspects:
+        return kept
+    again = _probe(machine, worker, notify)
+    changed = moved(kept, dataclasses.asdict(again), only_faster=busy)
+    if not changed:
+        notify(
+            f"what the hardware probe found seemed to have moved: {', '.join(suspects.values())}; a second one keeps it"
+        )
+        return kept
+    notify(f"what the hardware probe found has moved: {', '.join(changed.values())}; the machine was probed again")
+    return newer(kept, again, changed)
+
+
+def _call(worker: Worker, entry: str, **argument: Any) -> dict[str, Any]:
+    ended = worker.run(entry, argument, timeout_s=_TIMEOUT_SECONDS)
+    if ended.result is None:
+        raise A3GNNError(f"the hardware probe failed in {entry} ({ended.killed or ended.status}): {ended.log}")
+    return ended.result

@@ -1,0 +1,1 @@
+"""Functions in processes of their own, under a timeout and a memory limit."""

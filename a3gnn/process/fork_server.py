@@ -1,0 +1,164 @@
+"""The server process that forks trials: `python -m a3gnn.process.fork_server`, started by `a3gnn.process.worker`.
+
+It imports what trials need once, stays single-threaded, touches no device, and forks a child for each line on stdin:
+
+    {"entry": "package.module:function", "argument": {...}, "result": PATH, "log": PATH, "compiled": PATH or ""}
+
+The child calls the function with the argument, writes the JSON object that it returns to `result` and exits. If numba
+compiles anything in the child, it makes the file `compiled`; without one, nobody asks.
+
+Compiling leaves memory behind, which every child would show. A server that had to compile a kernel while it started
+therefore begins again as a new program, which finds all of them in numba's cache.
+
+On stdout the server answers {"ready": THREADS} once, and {"pid": PID} and {"exit": STATUS} for each child (a negative
+status is the signal that ended it). It ends, and takes a running child with it, when its stdin is closed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from a3gnn.process.compilations import Compilations
+
+from a3gnn.threads import wait_policy
+
+#: What every trial imports.
+PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial.trial", "a3gnn.machine.host_constants")
+COMPILED = (
+    "a3gnn.sampling.sampler",
+    "a3gnn.features.opening",
+    "a3gnn.training.layers.kernels",
+    "a3gnn.machine.host_constants",
+)
+_STDIN = 0
+#: Given to a server that begins again: it serves, whatever it had to compile.
+_AGAIN = "--again"
+_NUMPY_THREADS = "OPENBLAS_NUM_THREADS"
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> NoReturn:
+    """Serves until stdin is closed."""
+    wait_policy.adopt()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    compilations = _preload()
+    if compilations.happened and _AGAIN not in sys.argv:
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "a3gnn.process.fork_server", _AGAIN])
+    wake, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    gc.collect()
+    gc.freeze()  # a child's collections then leave the pages that it shares with the server alone
+    _say({"ready": _threads()})
+    for line in iter(sys.stdin.buffer.readline, b""):
+        pid = os.fork()
+        if pid == 0:
+            _child(json.loads(line), compilations)
+        _become_leader(pid)
+        _say({"pid": pid})
+        _say({"exit": _wait(pid, wake)})
+    os._exit(0)  # nothing to clean up, and torch takes its time to unload
+
+
+def _preload() -> Compilations:
+    """Imports what trials need and loads the compiled kernels, without starting a thread; returns what was compiled."""
+    chosen = os.environ.get(_NUMPY_THREADS)
+    os.environ[_NUMPY_THREADS] = "1"  # numpy's OpenBLAS starts its threads when it is imported
+    compilations: Compilations = importlib.import_module("a3gnn.process.compilations").compilations
+    for name in PRELOADED:
+        importlib.import_module(name)
+    for name in COMPILED:
+        importlib.import_module(name).warm_up()
+    if chosen is None:
+        del os.environ[_NUMPY_THREADS]
+    else:
+        os.environ[_NUMPY_THREADS] = chosen
+    return compilations
+
+
+def _wait(pid: int, wake: int) -> int:
+    """Returns the exit status of `pid`, or ends it and this process when stdin is closed."""
+    while True:
+        ready, _, _ = select.select([wake, _STDIN], [], [])
+        # Orders come one at a time: while a child runs, stdin can only be readable because it has been closed.
+        if _STDIN in ready:
+            os.killpg(pid, signal.SIGKILL)
+            os._exit(0)
+        if wake in ready:
+            os.read(wake, 64)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+
+
+def _child(order: dict[str, Any], compilations: Compilations) -> NoReturn:
+    """Carries out one order and ends the process."""
+    status = 1
+    try:
+        _die_with_parent()
+        _become_leader(0)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _redirect(order["log"])
+        compilations.start_anew(Path(order["compiled"]) if order["compiled"] else None)
+        module, name = order["entry"].split(":")
+        result = getattr(importlib.import_module(module), name)(order["argument"])
+        target = Path(order["result"])
+        partial = target.with_suffix(".partial")
+        partial.write_text(json.dumps(result), encoding="utf-8")
+        partial.replace(target)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _become_leader(pid: int) -> None:
+    """Makes `pid` (0 is this process) lead a process group; parent and child both do, so neither can be too late."""
+    with suppress(ProcessLookupError, PermissionError):  # it has ended, or has done so itself
+        os.setpgid(pid, pid)
+
+
+def _redirect(log: str) -> None:
+    """Points stdin at nothing and stdout and stderr at the file `log`: stdout belongs to the server's answers."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(nothing, 0)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+
+
+def _die_with_parent() -> None:
+    """Asks the kernel to kill this process when the server ends, however it ends (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _threads() -> int:
+    """Returns the threads of this process, or 1 where the system has no list of them."""
+    tasks = Path("/proc/self/task")
+    return len(list(tasks.iterdir())) if tasks.exists() else 1
+
+
+def _say(message: dict[str, int]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""Runs functions in processes of their own, one at a time, under a timeout and a memory limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from a3gnn.errors import A3GNNError
+from a3gnn.process.memory import MemoryUse
+from a3gnn.process.watch import MemoryWatch, kill_group
+from a3gnn.process.workplace import Workplace
+
+#: Seconds that the server may take for its imports, and for compiling every kernel where none is cached.
+_START_SECONDS = 600.0
+#: What compiling may take beyond the limit of a process that is run for its kernels only: some 150 MiB were seen.
+_COMPILING_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a function's process ended.
+
+    Attributes:
+        result: What the function returned, or None if it did not return.
+        status: The process' exit status; minus the signal that ended it.
+        killed: The limit for which this process killed it, or "" for none.
+        log: What it wrote to stdout and stderr.
+        peak: Its peak memory, with its descendants'.
+        seconds: What it took, start of its process included.
+        compiled: Whether numba compiled anything in it, which shows in its memory and seconds.
+    """
+
+    result: dict[str, Any] | None
+    status: int
+    killed: Literal["", "timeout", "memory", "server"]
+    log: str
+    peak: MemoryUse
+    seconds: float
+    compiled: bool = False
+
+
+class Worker:
+    """A fork server and the one process that it runs at a time.
+
+    The server starts at the first `run` (some seconds, mostly torch's import) and is kept until `close`. A server that
+    has died is replaced by a fresh one.
+
+    Raises:
+        A3GNNError: The server can't start; the message holds its stderr.
+    """
+
+    def __init__(self) -> None:
+        self._workplace = Workplace()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._unread = b""
+        self._runs = 0
+        self.server_threads = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where files go that are needed as long as the worker is open."""
+        return self._workplace.folder
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run(
+        self, entry: str, argument: dict[str, Any], *, timeout_s: float = 3600.0, limit_bytes: int | None = None
+    ) -> Ended:
+        """Returns how `entry`, "package.module:function", ended when called with `argument` in a process of its own.
+
+        A process that passes `timeout_s` seconds or `limit_bytes` of anonymous memory is killed. An exception here,
+        such as KeyboardInterrupt, kills it too.
+
+        A process that had to compile a kernel does not count: the function is called again in another one, which loads
+        that kernel from numba's cache. `compilations.happened` tells the function that it may return early.
+        """
+        ended = self._run(entry, argument, timeout_s, limit_bytes)
+        if not ended.compiled:
+            return ended
+        if ended.killed == "memory" and limit_bytes is not None:
+            self._run(entry, argument, timeout_s, limit_bytes + _COMPILING_BYTES)
+        return self._run(entry, argument, timeout_s, limit_bytes, final=True)
+
+    def _run(
+        self, entry: str, argument: dict[str, Any], timeout_s: float, limit_bytes: int | None, final: bool = False
+    ) -> Ended:
+        started = time.monotonic()
+        self._runs += 1
+        result, log, compiled = (self.folder / f"{self._runs}.{end}" for end in ("json", "log", "compiled"))
+        order = {"entry": entry, "argument": argument, "result": str(result), "log": str(log)}
+        order["compiled"] = "" if final else str(compiled)
+        try:
+            self._order(order)
+            status, killed, peak = self._follow(started + timeout_s, limit_bytes)
+        except BaseException:
+            self._stop()
+            raise
+        answer = json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        if killed == "server":
+            text += self._server_log()
+            self._stop()
+        ended = Ended(answer, status, killed, text, peak, time.monotonic() - started, compiled.exists())
+        for file in (result, log, compiled):
+            file.unlink(missing_ok=True)
+        return ended
+
+    def close(self) -> None:
+        """Ends the server and what it runs."""
+        self._stop()
+        self._workplace.close()
+
+    def _order(self, order: dict[str, Any]) -> None:
+        """Sends `order` to the server; one that died while it was idle is replaced."""
+        line = json.dumps(order).encode() + b"\n"
+        if self._server is not None:
+            with suppress(BrokenPipeError):
+                self._send(line)
+                return
+            self._stop()
+        self._start()
+        self._send(line)
+
+    def _follow(
+        self, deadline: float, limit_bytes: int | None
+    ) -> tuple[int, Literal["", "timeout", "memory", "server"], MemoryUse]:
+        """Returns exit status, reason of killing and peak memory of the process that was ordered."""
+        first = self._answer(None)
+        if first is None:
+            return -1, "server", MemoryUse()
+        timed_out = False
+        with MemoryWatch(first["pid"], limit_bytes) as watch:
+            try:
+                last = self._answer(deadline)
+            except TimeoutError:
+                timed_out = True
+                kill_group(first["pid"])
+                last = self._answer(None)
+        if watch.passed_limit:
+            return -9, "memory", watch.peak
+        if timed_out:
+            return -9, "timeout", watch.peak
+        return (-1, "server", watch.peak) if last is None else (last["exit"], "", watch.peak)
+
+    def _start(self) -> None:
+        path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
+        with open(self.folder / "server.log", "wb") as log:
+            self._server = subprocess.Popen(
+                [sys.executable, "-P", "-m", "a3gnn.process.fork_server"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": path},
+                start_new_session=True,  # an interrupt from the keyboard is for this process alone
+            )
+        self._unread = b""
+        ready = self._answer(time.monotonic() + _START_SECONDS)
+        if ready is None:
+            text = self._server_log()
+            self._stop()
+            raise A3GNNError(f"the process that starts trials can't start; it said:\n{text}")
+        self.server_threads = ready["ready"]
+
+    def _stop(self) -> None:
+        if self._server is None:
+            return
+        server, self._server = self._server, None
+        assert server.stdin is not None
+        assert server.stdout is not None
+        with suppress(BrokenPipeError):
+            server.stdin.close()
+        try:
+            server.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+        server.stdout.close()
+
+    def _send(self, line: bytes) -> None:
+        assert self._server is not None
+        assert self._server.stdin is not None
+        self._server.stdin.write(line)
+        self._server.stdin.flush()
+
+    def _answer(self, deadline: float | None) -> dict[str, int] | None:
+        """Returns the server's next answer, or None if it has died.
+
+        Raises:
+            TimeoutError: It did not come until `deadline`, a `time.monotonic()`.
+        """
+        assert self._server is not None
+        assert self._server.stdout is not None
+        output = self._server.stdout.fileno()
+        while b"\n" not in self._unread:
+            patience = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not select.select([output], [], [], patience)[0]:
+                raise TimeoutError
+            piece = os.read(output, 4096)
+            if not piece:
+                return None
+            self._unread += piece
+        line, _, self._unread = self._unread.partition(b"\n")
+        answer: dict[str, int] = json.loads(line)
+        return answer
+
+    def _server_log(self) -> str:
+        return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")

@@ -1,0 +1,21 @@
+"""Limits that nothing can keep, found before anything is measured."""
+
+from __future__ import annotations
+
+from a3gnn.hardware import Hardware
+from a3gnn.objectives import Limits
+from a3gnn.units import format_size
+
+
+def why_infeasible(limits: Limits, hardware: Hardware) -> str:
+    """Returns why no training can keep the memory limits, or "" if one might."""
+    for kind, limit, idle in (
+        ("host", limits.host_bytes, hardware.limits.idle_host_bytes),
+        ("device", limits.device_bytes, hardware.limits.idle_device_bytes),
+    ):
+        if limit is not None and limit <= idle:
+            return (
+                f"the {kind} memory limit must exceed the {format_size(idle)} that a process takes before it trains "
+                f"anything, got {format_size(limit)}"
+            )
+    return ""

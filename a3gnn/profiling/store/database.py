@@ -1,0 +1,158 @@
+"""The profile store's tables, and how its database is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from a3gnn.errors import StoreError
+from a3gnn.profiling.store.sqlite_files import PATIENCE_SECONDS, make_whole, patiently, write_ahead
+
+#: Version of the tables below; a store of another one is refused.
+STORE_SCHEMA_VERSION = 1
+
+TABLES = sa.MetaData()
+ABOUT = sa.Table(
+    "a3gnn_store",
+    TABLES,
+    sa.Column("schema_version", sa.Integer, primary_key=True, autoincrement=False),
+)
+ROWS = sa.Table(
+    "a3gnn_measurements",
+    TABLES,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("config", sa.String(32), nullable=False),
+    sa.Column("task", sa.String(32), nullable=False, index=True),
+    sa.Column("graph", sa.String(64), nullable=False, index=True),
+    sa.Column("hardware", sa.String(32), nullable=False, index=True),
+    sa.Column("accuracy_budget", sa.Integer, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("payload", sa.Text, nullable=False),
+    sa.UniqueConstraint("config", "task", "graph", "hardware", "accuracy_budget", "version"),
+)
+
+
+def open_database(place: str) -> sa.Engine:
+    """Returns the engine of the store at `place`, a path or an SQLAlchemy URL; tables are made in an empty database.
+
+    Raises:
+        StoreError: `place` can't be opened, holds something else, or a store of another schema version.
+    """
+    url = database_url(place)
+    sqlite = url.drivername.startswith("sqlite")
+    if "://" not in place:
+        _make_folder(Path(place))
+    engine = _engine(url, sqlite)
+    try:
+        if sqlite and (file := _plain_file(engine.url)) is not None:
+            make_whole(file, _fill)
+        patiently(lambda: _check_schema(engine))
+    except SQLAlchemyError as error:
+        engine.dispose()
+        raise store_error("open", engine, error) from error
+    except OSError as error:
+        engine.dispose()
+        raise StoreError(f"can't make the profile store {place}: {error}; give another path") from error
+    except StoreError:
+        engine.dispose()
+        raise
+    return engine
+
+
+def database_url(place: str) -> sa.URL:
+    """Returns the URL of a store at `place`, a path or an SQLAlchemy URL; opens and makes nothing.
+
+    Raises:
+        StoreError: No store can be there: it is a folder, or not a URL of a database that can be reached here.
+    """
+    if "://" not in place:
+        if Path(place).is_dir():
+            raise StoreError(
+                f"a profile store is a file, got the folder {place}; name a file, such as {Path(place) / 'profiles.db'}"
+            )
+        return sa.URL.create("sqlite", database=place)
+    try:
+        url = sa.make_url(place)
+        url.get_dialect().import_dbapi()
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise StoreError(
+            f"can't open a profile store at {place!r}: {error}; give a path or an SQLAlchemy URL"
+        ) from error
+    return url
+
+
+def writing(engine: sa.Engine) -> sa.Engine:
+    """Returns `engine` for transactions that write: on SQLite they wait for their turn before they read."""
+    return engine.execution_options(a3gnn_writes=True)
+
+
+def store_error(verb: str, engine: sa.Engine, error: SQLAlchemyError) -> StoreError:
+    """Returns what people see of a database's `error`."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    place = engine.url.render_as_string(hide_password=True)
+    return StoreError(
+        f"can't {verb} the profile store {place}: {cause}; what was stored before is as it was. If it is not a "
+        "profile store, give another path; if there is no room or no permission, see to that and run again"
+    )
+
+
+def _engine(url: sa.URL, sqlite: bool) -> sa.Engine:
+    engine = sa.create_engine(url, connect_args={"timeout": PATIENCE_SECONDS} if sqlite else {})
+    if sqlite:
+        sa.event.listen(engine, "connect", _make_crash_safe)
+        sa.event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _plain_file(url: sa.URL) -> Path | None:
+    """Returns the file that `url` names, or None for a database in memory and for one with options of its own."""
+    name = url.database or ":memory:"
+    return None if name == ":memory:" or name.startswith("file:") or url.query else Path(name)
+
+
+def _fill(path: Path) -> None:
+    """Makes a store's tables in a new file."""
+    engine = _engine(database_url(str(path)), sqlite=True)
+    with writing(engine).begin() as connection:
+        _make_tables(connection)
+    engine.dispose()
+
+
+def _make_tables(connection: sa.Connection) -> None:
+    TABLES.create_all(connection)
+    connection.execute(sa.insert(ABOUT).values(schema_version=STORE_SCHEMA_VERSION))
+
+
+def _check_schema(engine: sa.Engine) -> None:
+    with writing(engine).begin() as connection:
+        names = set(sa.inspect(connection).get_table_names())
+        if not names:
+            _make_tables(connection)
+        elif ABOUT.name not in names:
+            raise StoreError(f"{engine.url.database} is a database, but not a profile store; give another path")
+        version = connection.execute(sa.select(ABOUT.c.schema_version)).scalar_one()
+    if version != STORE_SCHEMA_VERSION:
+        raise StoreError(
+            f"the profile store {engine.url.database} has schema version {version}, this a3gnn needs "
+            f"{STORE_SCHEMA_VERSION}; give another path, or export its rows with the a3gnn that wrote it"
+        )
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"can't make the folder of the profile store {path}: {error}; give another path") from error
+
+
+def _make_crash_safe(connection: Any, record: object) -> None:
+    connection.isolation_level = None  # transactions begin in `_begin`, not where the driver thinks fit
+    write_ahead(connection)
+
+
+def _begin(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get("a3gnn_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,159 @@
+"""Where measurements are kept: a table in SQLite, or in any database that SQLAlchemy reaches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.measurement import MEASUREMENT_VERSION, Measurement
+from a3gnn.profiling.store.database import ROWS, open_database, store_error, writing
+from a3gnn.profiling.store.jsonl import read_measurements, write_measurements
+
+_KEY = ("config", "task", "graph", "hardware", "accuracy_budget", "version")
+
+
+class ProfileStore:
+    """Measurements, one row for each configuration, task, graph, hardware, accuracy budget and version.
+
+    Several processes may read and write one store at a time. A row is there wholly or not at all, whenever a process
+    ends. Open with `ProfileStore.open`; close it, or use it as a context manager.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    @classmethod
+    def open(cls, place: str | Path) -> Self:
+        """Returns the store at `place`, a path or an SQLAlchemy URL; it is made where there is none.
+
+        Raises:
+            StoreError: There is something else at `place`, a store of another schema version, or no access.
+        """
+        return cls(open_database(str(place)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        with self._errors("read"), self._engine.connect() as connection:
+            return connection.execute(sa.select(sa.func.count()).select_from(ROWS)).scalar_one()
+
+    def close(self) -> None:
+        """Gives the database's connections back."""
+        self._engine.dispose()
+
+    def add(self, measurement: Measurement) -> None:
+        """Keeps `measurement`; it takes the place of one with the same key.
+
+        Raises:
+            StoreError: It can't be written (no room, no permission); what was stored before is still there.
+        """
+        self._write([measurement], replace=True)
+
+    def get(
+        self, config: TrainConfig, task: Task, graph: str, hardware: str, accuracy_budget: int
+    ) -> Measurement | None:
+        """Returns the measurement of `config` (its canonical form) by this version, or None.
+
+        Args:
+            config: The configuration.
+            task: The task.
+            graph: The graph's fingerprint.
+            hardware: The hardware's fingerprint.
+            accuracy_budget: Epochs that the trial was asked to train.
+        """
+        key = (config.key(), task.key(), graph, hardware, accuracy_budget, MEASUREMENT_VERSION)
+        found = self._select(_same(dict(zip(_KEY, key, strict=True))))
+        return found[0] if found else None
+
+    def rows(
+        self,
+        *,
+        task: Task | None = None,
+        graph: str | None = None,
+        hardware: str | None = None,
+        accuracy_budget: int | None = None,
+        version: int | None = MEASUREMENT_VERSION,
+    ) -> list[Measurement]:
+        """Returns the measurements that match every argument that is not None, in the order of their arrival.
+
+        Args:
+            task: The task.
+            graph: The graph's fingerprint.
+            hardware: The hardware's fingerprint.
+            accuracy_budget: Epochs that the trials were asked to train.
+            version: Measurement version; rows of other versions are readable but not comparable.
+        """
+        asked = {
+            "task": task.key() if task else None,
+            "graph": graph,
+            "hardware": hardware,
+            "accuracy_budget": accuracy_budget,
+            "version": version,
+        }
+        conditions = [ROWS.c[name] == value for name, value in asked.items() if value is not None]
+        return self._select(sa.and_(sa.true(), *conditions))
+
+    def export_jsonl(self, path: str | Path) -> int:
+        """Writes every row as a JSON line to `path` (gzip if it ends in .gz) and returns their number."""
+        return write_measurements(path, self.rows(version=None))
+
+    def import_jsonl(self, path: str | Path) -> int:
+        """Adds the rows of `export_jsonl` whose keys are not stored yet, all or none, and returns their number."""
+        return self._write(read_measurements(path), replace=False)
+
+    def _select(self, condition: sa.ColumnElement[bool]) -> list[Measurement]:
+        query = sa.select(ROWS.c.payload).where(condition).order_by(ROWS.c.id)
+        with self._errors("read"), self._engine.connect() as connection:
+            payloads = connection.execute(query).scalars().all()
+        return [Measurement.from_dict(json.loads(payload)) for payload in payloads]
+
+    def _write(self, measurements: Iterable[Measurement], *, replace: bool) -> int:
+        written = 0
+        with self._errors("write"), writing(self._engine).begin() as connection:
+            for measurement in measurements:
+                row = _row(measurement)
+                same = _same(row)
+                if replace:
+                    connection.execute(sa.delete(ROWS).where(same))
+                elif connection.execute(sa.select(ROWS.c.id).where(same)).first() is not None:
+                    continue
+                connection.execute(sa.insert(ROWS).values(row))
+                written += 1
+        return written
+
+    @contextmanager
+    def _errors(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise store_error(verb, self._engine, error) from error
+
+
+def _row(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "config": measurement.config.key(),
+        "task": measurement.task.key(),
+        "graph": measurement.graph.fingerprint,
+        "hardware": measurement.hardware.fingerprint,
+        "accuracy_budget": measurement.accuracy_budget,
+        "version": measurement.version,
+        "payload": json.dumps(measurement.to_dict()),
+    }
+
+
+def _same(row: Mapping[str, Any]) -> sa.ColumnElement[bool]:
+    return sa.and_(*(ROWS.c[name] == row[name] for name in _KEY))

@@ -1,0 +1,201 @@
+"""What lies in the cache folder: what each entry is, how large, when it was last used, and how to remove it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from a3gnn.storage.cache import FINGERPRINT
+from a3gnn.storage.stamp import STAMP
+
+#: graph: a converted graph. probe: what was measured of a machine. download: a data set's own files. source: which
+#: graph a file holds. stamp: that a folder elsewhere was verified. draft: what a process that ended left behind.
+Kind = Literal["graph", "probe", "download", "source", "stamp", "draft"]
+
+_DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")
+_GRAPH_FILES = re.compile(
+    r"(\w+\.npy|meta\.json|" + re.escape(STAMP) + r"|derived/(parts-[\w-]+\.npy|within-\w+/(\w+\.npy|"
+    rf"{re.escape(STAMP)})))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that a3gnn keeps in the cache folder.
+
+    Attributes:
+        kind: What it is.
+        name: For people: a graph's name, a machine's processor, the folder that a stamp is of.
+        path: Where it is.
+        num_bytes: What it takes on the disk.
+        last_used: When it was last used, as far as is known; seconds since the epoch.
+        keep: Why it must not be removed now; nothing where it may be.
+    """
+
+    kind: Kind
+    name: str
+    path: Path
+    num_bytes: int
+    last_used: float
+    keep: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        fields = ("kind", "name", "num_bytes", "last_used", "keep")
+        return {name: getattr(self, name) for name in fields} | {"path": str(self.path)}
+
+    def remove(self) -> None:
+        """Removes it at once: whoever opens it meanwhile finds all of it or nothing.
+
+        Memory maps of what is removed stay valid.
+
+        Raises:
+            OSError: It can't be removed.
+        """
+        if not self.path.is_dir():
+            self.path.unlink()
+            return
+        grave = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.", dir=self.path.parent))
+        os.replace(self.path, grave / self.path.name)
+        shutil.rmtree(grave)
+
+
+def entries(root: Path) -> list[Entry]:
+    """Returns all that a3gnn has put into the cache folder `root`; what others put there is passed over."""
+    mapped = _mapped_files()
+    found = [_graph(path, mapped) for path in _children(root / "graphs", FINGERPRINT)]
+    found += [_graph(path, mapped) for path in _children(root / "benchmarks") if (path / "meta.json").is_file()]
+    found += [probe for path in _children(root / "hardware") for probe in _probe(path)]
+    for library in ("pyg", "ogb"):
+        found += [
+            Entry("download", f"{library}:{path.name}", path, *_size_and_change(path))
+            for path in _children(root / "downloads" / library)
+        ]
+    found += [_source(path) for path in _children(root / "sources", FINGERPRINT)]
+    found += [_stamp(path) for path in _children(root / "verified", re.compile(r"[0-9a-f]{32}\.json"))]
+    return [*found, *_drafts(root)]
+
+
+def to_remove(found: list[Entry], before: float | None, *, downloads: bool) -> list[Entry]:
+    """Returns what of `found` may go: what was last used `before` a time, or all, and what no process needs any more.
+
+    Args:
+        found: All entries.
+        before: Seconds since the epoch; None for all. What killed processes left goes whatever its age.
+        downloads: Whether downloaded data sets may go.
+    """
+    free = [entry for entry in found if not entry.keep and (downloads or entry.kind != "download")]
+    gone = [entry for entry in free if entry.kind == "draft" or before is None or entry.last_used < before]
+    graphs = {entry.path.name for entry in found if entry.kind == "graph"}
+    graphs -= {entry.path.name for entry in gone if entry.kind == "graph"}
+    # Which graph a file holds is of use as long as there is the graph.
+    return [entry for entry in gone if entry.kind != "source"] + [
+        entry for entry in found if entry.kind == "source" and entry.name not in graphs
+    ]
+
+
+def _children(folder: Path, named: re.Pattern[str] | None = None) -> list[Path]:
+    """Returns what lies in `folder` under such a name, hidden files and links left out."""
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError:
+        return []
+    return [
+        path
+        for path in paths
+        if not path.name.startswith(".") and not path.is_symlink() and (named is None or named.fullmatch(path.name))
+    ]
+
+
+def _graph(path: Path, mapped: bytes) -> Entry:
+    meta = _json(path / "meta.json")
+    keep = "in use" if os.fsencode(path.resolve()) + b"/" in mapped else ""
+    for file in _files(path):
+        if not _in_draft(file.relative_to(path)) and not _GRAPH_FILES.fullmatch(file.relative_to(path).as_posix()):
+            keep = f"holds {file.relative_to(path)}, which a3gnn did not make"
+    size, changed = _size_and_change(path)
+    return Entry("graph", str(meta.get("name", "damaged")), path, size, changed, keep)
+
+
+def _probe(path: Path) -> Iterator[Entry]:
+    known = _json(path)
+    if "cpu" in known:
+        yield Entry("probe", str(known["cpu"]), path, *_size_and_change(path))
+
+
+def _source(path: Path) -> Entry:
+    fingerprint = path.read_text(encoding="utf-8", errors="replace").split("\n")[0]
+    return Entry("source", fingerprint, path, *_size_and_change(path))
+
+
+def _stamp(path: Path) -> Entry:
+    return Entry("stamp", str(_json(path).get("folder", "")), path, *_size_and_change(path))
+
+
+def _drafts(root: Path) -> Iterator[Entry]:
+    """Yields what processes were writing, or removing, when they were killed."""
+    graphs = ["graphs", "graphs/*", "graphs/*/derived", "graphs/*/derived/*"]
+    places = [*graphs, "benchmarks", "hardware", "sources", "verified"]
+    for path in sorted(path for place in places for path in root.glob(f"{place}/.*")):
+        if _DRAFT.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
+            keep = "" if _is_abandoned(path) else "being written"
+            yield Entry("draft", path.name, path, *_size_and_change(path), keep)
+
+
+def _is_abandoned(draft: Path) -> bool:
+    """Returns whether no process holds the lock that `replacing` takes."""
+    try:
+        folder = os.open(draft, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(folder)
+    return True
+
+
+def _in_draft(path: Path) -> bool:
+    return any(_DRAFT.fullmatch(part) for part in path.parts)
+
+
+def _mapped_files() -> bytes:
+    """Returns the memory maps of all processes that may be looked at, as Linux lists them."""
+    maps = []
+    for path in Path("/proc").glob("[0-9]*/maps"):
+        with suppress(OSError):
+            maps.append(path.read_bytes())
+    return b"".join(maps)
+
+
+def _files(path: Path) -> list[Path]:
+    return [file for file in path.rglob("*") if not file.is_dir()]
+
+
+def _size_and_change(path: Path) -> tuple[int, float]:
+    """Returns the bytes that `path` takes on the disk, and when any of it last changed."""
+    size, changed = 0, 0.0
+    for file in [path, *(path.rglob("*") if path.is_dir() else ())]:
+        with suppress(OSError):
+            stat = file.lstat()
+            size, changed = size + 512 * stat.st_blocks, max(changed, stat.st_mtime)
+    return size, changed
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,96 @@
+"""Folders that were verified once: known again by sizes and times of change, so that later opens need no reading."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from a3gnn.storage.atomic import replacing
+from a3gnn.storage.cache import cache_root
+
+#: The stamp's name in a verified folder.
+STAMP = "verified.json"
+#: Raised when more is verified than before: what an older version has verified is verified again.
+_VERSION = 1
+#: Times of change advance by the kernel's tick, of at most 10 ms on Linux.
+_TICK_NS = 20_000_000
+_HOUR_S = 3600.0
+
+#: By file, size in bytes and time of change in ns.
+_Files = dict[str, list[int]]
+
+
+def verify_once(folder: Path, verify: Callable[[bool], None]) -> None:
+    """Calls `verify`, unless the .npy files and the meta.json in `folder` are those that it has passed before.
+
+    The stamp that says so lies in the folder, or in the cache folder where the folder takes no files. Where neither
+    takes it, every open verifies.
+
+    Args:
+        folder: Holds the files.
+        verify: Raises what is wrong with them; told whether they were verified before and have changed since.
+
+    Raises:
+        OSError: A file can't be examined.
+    """
+    files = _files(folder)
+    stamps = {path: _read(path) for path in _places(folder)}
+    for path, stamp in stamps.items():
+        if stamp == files:
+            _note_use(path)
+            return
+    files = _settled(folder, files)
+    verify(any(stamp is not None for stamp in stamps.values()))
+    for path in _places(folder):
+        with suppress(OSError), replacing(path) as draft:
+            draft.write_text(
+                json.dumps({"version": _VERSION, "folder": str(folder.resolve()), "files": files}), encoding="utf-8"
+            )
+            return
+
+
+def forget(folder: Path) -> None:
+    """Removes the stamps of `folder`, so that it is verified when it is next opened."""
+    for path in _places(folder):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _places(folder: Path) -> tuple[Path, Path]:
+    key = hashlib.blake2b(str(folder.resolve()).encode(), digest_size=16).hexdigest()
+    return folder / STAMP, cache_root() / "verified" / f"{key}.json"
+
+
+def _files(folder: Path) -> _Files:
+    paths = [*folder.glob("*.npy"), *folder.glob("meta.json")]
+    return {path.name: [stat.st_size, stat.st_mtime_ns] for path in sorted(paths) if (stat := path.stat())}
+
+
+def _settled(folder: Path, files: _Files) -> _Files:
+    """Returns `files` once they are so old that a later change would have another time."""
+    newest = max((changed for _, changed in files.values()), default=0)
+    if 0 <= (age := time.time_ns() - newest) < _TICK_NS:
+        time.sleep((_TICK_NS - age) * 1e-9)
+        return _files(folder)
+    return files
+
+
+def _note_use(stamp: Path) -> None:
+    """Has the time of change of `stamp` say when its folder was last used, to the hour; `a3gnn cache` goes by it."""
+    with suppress(OSError):
+        if time.time() - stamp.stat().st_mtime > _HOUR_S:
+            os.utime(stamp)
+
+
+def _read(path: Path) -> _Files | None:
+    try:
+        stamp = json.loads(path.read_text(encoding="utf-8"))
+        files: _Files = stamp["files"]
+        return files if stamp["version"] == _VERSION else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,1 @@
+"""Which thread may use which core, and how stages share them."""

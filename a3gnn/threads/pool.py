@@ -1,0 +1,145 @@
+"""Compiled kernels over ranges of rows, on as many threads as the calling thread may use."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from a3gnn.threads import affinity
+from a3gnn.threads.affinity import available_cores
+
+# More chunks than threads: a thread that starts late, or whose core is busy, takes fewer of them.
+_CHUNKS_PER_THREAD = 4
+# Bytes that are too few to be worth a second thread: some 100 microseconds of work.
+_GRAIN_BYTES = 1 << 19
+
+_cores = functools.cache(available_cores)
+_local = threading.local()
+_lock = threading.Lock()
+_helpers: ThreadPoolExecutor | None = None
+
+
+@dataclass(slots=True)
+class Share:
+    """What one thread may use.
+
+    Attributes:
+        threads: Threads; 0 for all usable cores.
+        cores: Where the threads that help it run; none for anywhere.
+    """
+
+    threads: int = 0
+    cores: frozenset[int] = frozenset()
+
+
+def usable_cores() -> int:
+    """Returns the cores that this process may run on, or OMP_NUM_THREADS where that asks for fewer."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(_cores(), int(asked)) if asked.isdecimal() and int(asked) > 0 else _cores()
+
+
+def size() -> int:
+    """Returns the threads that the calling thread may use: all usable cores unless `limited`."""
+    return share().threads or usable_cores()
+
+
+def share() -> Share:
+    """Returns the calling thread's share, which any thread may change."""
+    found: Share | None = getattr(_local, "share", None)
+    if found is None:
+        found = _local.share = Share()
+    return found
+
+
+def limit(threads: int, cores: frozenset[int] = frozenset()) -> None:
+    """Lets the calling thread use `threads` threads from now on, its helpers on `cores` if any are named."""
+    mine = share()
+    mine.threads, mine.cores = threads, cores
+
+
+@contextmanager
+def limited(threads: int, cores: frozenset[int] = frozenset()) -> Iterator[None]:
+    """Lets the calling thread use `threads` threads meanwhile, its helpers on `cores` if any are named."""
+    mine = share()
+    before = (mine.threads, mine.cores)
+    limit(threads, cores)
+    try:
+        yield
+    finally:
+        limit(*before)
+
+
+def grain(rows: int, nbytes: int) -> int:
+    """Returns how many rows are too few to share, where `rows` of them read or write `nbytes`."""
+    return max(1, _GRAIN_BYTES * rows // max(nbytes, 1))
+
+
+def in_chunks(function: Callable[[int, int], object], count: int, grain: int) -> None:
+    """Calls `function(low, high)` for ranges that cover [0, count), and returns when all have ended.
+
+    `function` must release the GIL where it works, and its ranges must not depend on each other. The calling thread
+    works too, and waits for no helper that has not begun: it never deadlocks, however many teams there are.
+
+    Args:
+        function: Works on a range.
+        count: Rows.
+        grain: Rows that are too few to share.
+    """
+    threads = min(size(), -(-count // grain))
+    if threads <= 1:
+        function(0, count)
+        return
+    step = max(grain, -(-count // (threads * _CHUNKS_PER_THREAD)))
+    starts = itertools.count(0, step)
+
+    def work() -> None:
+        # `next` of a count is atomic: each range is taken once.
+        while (low := next(starts)) < count:
+            function(low, min(low + step, count))
+
+    cores = share().cores
+
+    def help_out() -> None:
+        _move(cores)
+        work()
+
+    executor = _executor()
+    futures = [executor.submit(help_out) for _ in range(threads - 1)]
+    try:
+        work()
+    finally:
+        for future in futures:
+            if not future.cancel():
+                future.result()
+
+
+def _move(cores: frozenset[int]) -> None:
+    # A helper stays where its last caller had it. One that is new began on the cores of the thread that started it.
+    if getattr(_local, "place", None) != cores:
+        affinity.pin(cores or affinity.home())
+        _local.place = cores
+
+
+def _executor() -> ThreadPoolExecutor:
+    global _helpers
+    with _lock:
+        if _helpers is None:
+            _helpers = ThreadPoolExecutor(
+                max(1, _cores() - 1), thread_name_prefix="a3gnn-team", initializer=limit, initargs=(1,)
+            )
+        return _helpers
+
+
+def _forget() -> None:
+    # A forked child has none of its parent's threads.
+    global _helpers, _lock
+    _helpers, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,3 @@
+"""The version of this a3gnn."""
+
+__version__ = "0.1.0"

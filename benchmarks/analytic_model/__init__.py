@@ -1,0 +1,1 @@
+"""The analytic model's predictions compared with what graphs do."""

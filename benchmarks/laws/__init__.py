@@ -1,1 +1,0 @@
-"""The surrogate's laws beside what they foretell."""

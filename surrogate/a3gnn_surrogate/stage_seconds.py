@@ -1,0 +1,134 @@
+"""Seconds per mini-batch in each stage, and how the parallel modes overlap them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import DYNAMIC_POLICIES
+from a3gnn.hardware import Hardware
+from a3gnn_surrogate.columns import Array, Columns
+from a3gnn_surrogate.model_cost import ModelCost, served_row_bytes
+from a3gnn_surrogate.volume import BatchVolume
+
+#: Seconds of a biased draw over those of a uniform one. Guess, after a prototype of the sampler; the rows `biased` and
+#: `sample-25-10` of `python -m benchmarks.engine` measure 0.9 (arxiv) to 1.5 (products, fb100_multi_a).
+_BIASED_DRAW = 1.25
+#: Sampling speed of a device over that of one thread. Guess: no device was available.
+_DEVICE_SAMPLING_SPEEDUP = 8.0
+#: A device's memory bandwidth is not probed: that of the host, times the ratio of arithmetic to this power. Guess.
+_DEVICE_BANDWIDTH_EXPONENT = 0.5
+#: Share of the probed loss of two threads that grows with the pairs of threads, not with their number. Guess.
+_PAIRWISE_SHARE = 0.1
+#: Exponent of the norm between sum (1) and maximum (infinity) of stages that overlap. Guess.
+_OVERLAP_NORM = 4.0
+#: Bytes that Adam reads and writes per parameter: reads weight, gradient and two moments, writes all but the gradient.
+_OPTIMISER_BYTES = 28.0
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedStageSeconds:
+    """Seconds of work per mini-batch in each stage, each float64, shape (n_configs,).
+
+    Attributes:
+        sample: Sampling neighbours.
+        gather: Gathering feature rows.
+        transfer: Copying the mini-batch to the device.
+        train: Forward, backward and optimiser.
+    """
+
+    sample: Array
+    gather: Array
+    transfer: Array
+    train: Array
+
+
+def topology_bytes(volume: BatchVolume) -> Array:
+    """Returns the bytes of a mini-batch's ids and CSR: int32 each, float64, shape (n_configs,)."""
+    return 4.0 * (2 * volume.input_nodes + volume.sampled_edges)
+
+
+def stage_seconds(
+    columns: Columns, volume: BatchVolume, cost: ModelCost, graph: GraphCharacteristics, hardware: Hardware
+) -> PredictedStageSeconds:
+    """Returns the seconds of work in each stage (HyScale-GNN's Eqs. 7, 8, 11 and 12 with the probe's constants)."""
+    limits = hardware.limits
+    reads = (volume.sampled_edges + volume.input_nodes) * np.where(columns["bias_rate"] > 1, _BIASED_DRAW, 1.0)
+    on_device = columns["sampling_device"] == "cuda"
+    sample = reads / limits.random_reads_per_s / np.where(on_device, _DEVICE_SAMPLING_SPEEDUP, 1.0)
+    served = volume.input_nodes * served_row_bytes(graph)
+    hits, misses = served * volume.hit_rate, served * (1 - volume.hit_rate)
+    stored = volume.input_nodes * (1 - volume.hit_rate) * graph.row_bytes
+    from_disk = np.where(columns["feature_tier"] == "disk", stored / limits.disk_read_bytes_per_s, 0.0)
+    # A row that a dynamic cache admits is copied once more, and each look-up updates what eviction goes by.
+    dynamic = np.isin(columns["cache_policy"], DYNAMIC_POLICIES)
+    upkeep = np.where(dynamic, volume.input_nodes / limits.random_reads_per_s + misses / limits.copy_bytes_per_s, 0.0)
+    # A device's cache is read at the device's speed, which costs nothing compared with the host's.
+    copied = misses if hardware.has_device else hits + misses
+    # All cores gather, except with workers of mode 1 next to a device: they use one thread each.
+    one_thread = (columns["parallel_mode"] == "mode1") & hardware.has_device
+    speedup = np.where(one_thread, 1.0, _all_cores_speedup(hardware))
+    gather = (copied / limits.copy_bytes_per_s + from_disk) / speedup + upkeep
+    transfer = np.zeros_like(gather)
+    if hardware.has_device:
+        topology = np.where(on_device, 0.0, topology_bytes(volume))
+        transfer = (misses + topology) / max(limits.host_to_device_bytes_per_s, 1.0)
+    return PredictedStageSeconds(sample, gather, transfer, _train_seconds(cost, hardware))
+
+
+def _train_seconds(cost: ModelCost, hardware: Hardware) -> Array:
+    limits = hardware.limits
+    flops, traffic = limits.gemm_flops_per_s, limits.spmm_bytes_per_s
+    if hardware.has_device:
+        traffic *= max(limits.device_gemm_flops_per_s / flops, 1.0) ** _DEVICE_BANDWIDTH_EXPONENT
+        flops = max(limits.device_gemm_flops_per_s, 1.0)
+    optimiser = _OPTIMISER_BYTES * cost.parameters / traffic
+    return cost.gemm_flops / flops + cost.spmm_bytes / traffic + optimiser + limits.batch_overhead_s
+
+
+def _all_cores_speedup(hardware: Hardware) -> float:
+    """Returns how many times faster than one thread all cores copy rows."""
+    return 1 + (hardware.num_cores - 1) * hardware.limits.thread_efficiency
+
+
+def effective_workers(num_workers: NDArray[np.int64], hardware: Hardware) -> Array:
+    """Returns n_eff = n / (1 + s (n - 1) + k n (n - 1)), at least 1 and at most the cores, float64.
+
+    This is the universal scalability law; s and k reproduce the probe's efficiency of two threads.
+    """
+    n = num_workers.astype(np.float64)
+    loss = 1 / hardware.limits.thread_efficiency - 1
+    s, k = loss * (1 - _PAIRWISE_SHARE), loss * _PAIRWISE_SHARE / 2
+    return np.clip(n / (1 + s * (n - 1) + k * n * (n - 1)), 1.0, hardware.num_cores)
+
+
+def batch_seconds(columns: Columns, work: PredictedStageSeconds, hardware: Hardware) -> Array:
+    """Returns the seconds from one mini-batch to the next, float64, shape (n_configs,).
+
+    sequential: t_s + t_b + t_t; mode 1: max(t_t, (t_s + t_b) / n_eff); mode 2: max(t_b + t_t, t_s / n_eff)
+    (A3GNN, Eqs. 2 and 4), with a q-norm for the maximum. Without a device training takes all cores, so overlap can at
+    best fill the cores that sampling leaves idle; where it would lose, workers and training alternate.
+    """
+    generate = work.gather + work.transfer
+    mode1 = columns["parallel_mode"] == "mode1"
+    workers = np.where(mode1, work.sample + generate, work.sample)
+    caller = np.where(mode1, work.train, work.train + generate)
+    produced = workers / effective_workers(columns["num_workers"], hardware)
+    overlapped = (produced**_OVERLAP_NORM + caller**_OVERLAP_NORM) ** (1 / _OVERLAP_NORM)
+    if not hardware.has_device:
+        overlapped = np.clip(overlapped, caller + workers / hardware.num_cores, caller + workers)
+    return np.where(columns["parallel_mode"] == "sequential", workers + caller, overlapped)
+
+
+def epoch_overhead(columns: Columns, graph: GraphCharacteristics, hardware: Hardware) -> Array:
+    """Returns the seconds per epoch outside its mini-batches, float64, shape (n_configs,).
+
+    That is shuffling the seeds, and where parts in RAM are trained in turn, reading every row once.
+    """
+    limits = hardware.limits
+    shuffle = graph.num_train / limits.random_reads_per_s
+    reads_parts = (columns["num_partitions"] > 1) & (columns["feature_tier"] == "ram")
+    return shuffle + np.where(reads_parts, graph.feature_bytes / limits.disk_read_bytes_per_s, 0.0)

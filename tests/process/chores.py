@@ -1,0 +1,51 @@
+"""Functions that tests run in processes of their own: `chores:NAME`."""
+
+import os
+import signal
+import time
+
+
+def echo(argument):
+    return argument
+
+
+def threads(argument):
+    import torch
+
+    torch.set_num_threads(2)
+    square = torch.ones(600, 600)
+    return {"sum": float((square @ square).sum()), "threads": len(os.listdir("/proc/self/task"))}
+
+
+def hold(argument):
+    held = bytearray(argument["bytes"])
+    held[::4096] = b"1" * len(held[::4096])
+    time.sleep(argument["seconds"])
+    return {}
+
+
+def hold_in_child(argument):
+    if os.fork() == 0:
+        hold(argument)
+        os._exit(0)
+    os.wait()
+    return {}
+
+
+def sleep_after_telling(argument):
+    with open(argument["path"], "w") as file:
+        file.write(str(os.getpid()))
+    time.sleep(60)
+
+
+def fail(argument):
+    raise ValueError("the reason")
+
+
+def die(argument):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_server(argument):
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)

@@ -1,0 +1,95 @@
+"""What a process compiles never counts as what it measures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.process.worker import Worker
+from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
+
+MIB = 1 << 20
+PIPES = {"stdout": subprocess.PIPE, "text": True}
+COLD = """
+from numba import njit
+from a3gnn.process.compilations import compilations
+
+@njit(cache=True)
+def doubled(values):
+    return [2 * value for value in values if value > 0]
+
+def tell(argument):
+    doubled([1, 2, 3])
+    with open(argument["path"], "a") as file:
+        file.write(f"{compilations.happened} ")
+    return {"compiled": compilations.happened}
+"""
+TRIALS = """
+import json, sys
+from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.profiling.trial.request import TrialRequest
+requests = [TrialRequest.from_dict(fields) for fields in json.load(sys.stdin)]
+with LocalExecutor() as executor:
+    idle = executor.worker.run("a3gnn.machine.probe:idle_memory", {}).result["idle_host_bytes"]
+    print(json.dumps([idle, *(executor.run(request).to_dict()["peak_host_bytes"] for request in requests)]))
+"""
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Path:
+    """The file to which `tell` adds whether it compiled."""
+    return tmp_path / "told"
+
+
+def test_a_process_that_compiles_is_run_again(worker: Worker, chores: Path, told: Path) -> None:
+    (chores / "cold_one.py").write_text(COLD, encoding="utf-8")
+    first = worker.run("cold_one:tell", {"path": str(told)})
+    assert told.read_text() == "True False "
+    assert (first.result, first.compiled) == ({"compiled": False}, False)
+    worker.run("cold_one:tell", {"path": str(told)})
+    assert told.read_text() == "True False False "
+
+
+def test_what_no_cache_keeps_is_compiled_in_the_process_that_counts(worker: Worker, chores: Path, told: Path) -> None:
+    (chores / "never_kept.py").write_text(COLD.replace("cache=True", "cache=False"), encoding="utf-8")
+    ended = worker.run("never_kept:tell", {"path": str(told)})
+    assert (ended.result, told.read_text()) == ({"compiled": False}, "True False ")
+
+
+def test_compiling_passes_no_memory_limit(worker: Worker, chores: Path, told: Path) -> None:
+    (chores / "cold_two.py").write_text(COLD, encoding="utf-8")
+    idle = worker.run("a3gnn.machine.probe:idle_memory", {}).peak.anonymous_bytes
+    ended = worker.run("cold_two:tell", {"path": str(told)}, limit_bytes=idle + 16 * MIB)
+    assert (ended.killed, ended.result) == ("", {"compiled": False})
+    assert ended.peak.anonymous_bytes <= idle + 16 * MIB
+
+
+@pytest.mark.slow
+def test_trials_take_no_more_where_every_kernel_was_cold(
+    tmp_path: Path, tiny_folder_graph: Graph, this_machine: Hardware
+) -> None:
+    # The server loads what most trials need; the others' kernels are met in a trial.
+    plan = TrialPlan(accuracy_epochs=1, warmup_batches=1, timed_seconds=0.0)
+    task = Task(hidden_channels=16, fanouts=(5, 5))
+    graph, folder = tiny_folder_graph.characteristics(), str(tiny_folder_graph.folder)
+    asked = [
+        TrialRequest(config.canonical(), task, graph, folder, this_machine, plan).to_dict()
+        for config in (TrainConfig(), TrainConfig(seed_order="proximity", cache_bytes=4000, bias_rate=4.0))
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    environment["NUMBA_CACHE_DIR"] = str(tmp_path)
+    command = [sys.executable, "-c", TRIALS]
+    cold, warm = (
+        json.loads(subprocess.run(command, input=json.dumps(asked), env=environment, check=True, **PIPES).stdout)
+        for _ in range(2)
+    )
+    assert list(tmp_path.rglob("*.nbi"))
+    assert [abs(one - other) < 8 * MIB for one, other in zip(cold, warm, strict=True)] == [True, True, True], cold

@@ -1,0 +1,106 @@
+"""Memory of a process tree."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a3gnn.process.memory import MemoryUse, process_memory, process_tree, tree_memory
+from a3gnn.process.watch import MemoryWatch
+
+MIB = 1 << 20
+HOLDER = "import sys, time; held = bytearray(b'1') * int(sys.argv[1]); print('ready', flush=True); time.sleep(60)"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the figures are the Linux kernel's")
+
+
+def hold(size: int) -> subprocess.Popen[bytes]:
+    """A process, leader of its group, that holds `size` bytes."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(size)], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_anonymous_memory_is_counted() -> None:
+    before = process_memory(os.getpid()).anonymous_bytes
+    held = np.ones(64 * MIB, dtype=np.uint8)
+    grown = process_memory(os.getpid()).anonymous_bytes - before
+    assert 60 * MIB < grown < 80 * MIB
+    assert held[-1] == 1
+
+
+def test_shared_anonymous_memory_is_counted() -> None:
+    before = process_memory(os.getpid())
+    with mmap.mmap(-1, 32 * MIB, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS) as shared:
+        shared.write(b"1" * len(shared))
+        after = process_memory(os.getpid())
+    assert after.anonymous_bytes - before.anonymous_bytes > 24 * MIB
+
+
+def test_pages_of_a_mapped_file_are_reclaimable(tmp_path: Path) -> None:
+    path = tmp_path / "rows.npy"
+    np.save(path, np.ones(32 * MIB, dtype=np.uint8))
+    before = process_memory(os.getpid())
+    mapped = np.load(path, mmap_mode="c")
+    assert mapped.sum(dtype=np.int64) == 32 * MIB
+    after = process_memory(os.getpid())
+    if after.file_bytes - before.file_bytes < 24 * MIB:
+        pytest.skip("the temporary folder is in RAM")
+    assert after.anonymous_bytes - before.anonymous_bytes < 8 * MIB
+
+
+def test_a_tree_holds_its_children() -> None:
+    child = hold(48 * MIB)
+    try:
+        assert process_tree(os.getpid())[0] == os.getpid()
+        assert child.pid in process_tree(os.getpid())
+        own, tree = process_memory(os.getpid()), tree_memory(os.getpid())
+        assert tree.anonymous_bytes - own.anonymous_bytes > 40 * MIB
+    finally:
+        end(child)
+
+
+def test_a_process_that_is_gone_has_no_memory() -> None:
+    child = hold(MIB)
+    end(child)
+    assert tree_memory(child.pid) == MemoryUse()
+
+
+def test_watch_keeps_the_peak_of_each_figure() -> None:
+    assert MemoryUse(3, 10).peak(MemoryUse(5, 7)) == MemoryUse(5, 10)
+    with MemoryWatch(os.getpid()) as watch:
+        held = np.ones(64 * MIB, dtype=np.uint8)
+        time.sleep(0.1)
+        del held
+        time.sleep(0.1)
+        left = process_memory(os.getpid()).anonymous_bytes
+    assert watch.peak.anonymous_bytes > left + 48 * MIB
+    assert not watch.passed_limit
+
+
+def test_watch_ends_what_passes_its_limit() -> None:
+    child = hold(64 * MIB)
+    try:
+        with MemoryWatch(child.pid, limit_bytes=32 * MIB) as watch:
+            assert child.wait(timeout=10) == -9
+        assert watch.passed_limit
+        assert watch.peak.anonymous_bytes > 32 * MIB
+    finally:
+        end(child)

@@ -1,0 +1,140 @@
+"""Functions in processes of their own, from a real fork server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from a3gnn.process.worker import Worker
+from a3gnn.process.workplace import sweep
+
+MIB = 1 << 20
+
+
+def alive(pid: int) -> bool:
+    """Whether `pid` runs; one that has ended and is not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(reached: object, seconds: float = 10.0) -> bool:
+    """Whether the callable `reached` came true in time."""
+    assert callable(reached)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if reached():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_result_comes_back(worker: Worker) -> None:
+    ended = worker.run("chores:echo", {"text": "añ", "numbers": [1, 2.5]})
+    assert ended.result == {"text": "añ", "numbers": [1, 2.5]}
+    assert (ended.status, ended.killed, ended.log) == (0, "", "")
+
+
+def test_the_server_has_one_thread(worker: Worker) -> None:
+    worker.run("chores:echo", {})
+    assert worker.server_threads == 1
+
+
+def test_torch_threads_work_after_the_fork(worker: Worker) -> None:
+    ended = worker.run("chores:threads", {}, timeout_s=60)
+    assert ended.result is not None
+    assert ended.result["sum"] == 600.0**3
+    assert ended.result["threads"] >= 2
+
+
+def test_memory_is_followed(worker: Worker) -> None:
+    idle = worker.run("chores:hold", {"bytes": 1, "seconds": 0.2}).peak.anonymous_bytes
+    held = worker.run("chores:hold", {"bytes": 100 * MIB, "seconds": 0.2}).peak.anonymous_bytes
+    assert 95 * MIB < held - idle < 120 * MIB
+
+
+def test_memory_of_a_childs_child_is_followed(worker: Worker) -> None:
+    idle = worker.run("chores:hold", {"bytes": 1, "seconds": 0.2}).peak.anonymous_bytes
+    held = worker.run("chores:hold_in_child", {"bytes": 100 * MIB, "seconds": 0.5}).peak.anonymous_bytes
+    assert held - idle > 95 * MIB
+
+
+def test_a_memory_limit_ends_the_process(worker: Worker) -> None:
+    limit = worker.run("chores:hold", {"bytes": 1, "seconds": 0.2}).peak.anonymous_bytes + 50 * MIB
+    ended = worker.run("chores:hold", {"bytes": 200 * MIB, "seconds": 30}, limit_bytes=limit)
+    assert (ended.result, ended.killed) == (None, "memory")
+    assert ended.peak.anonymous_bytes > limit
+
+
+def test_a_timeout_ends_the_process(worker: Worker, tmp_path: Path) -> None:
+    ended = worker.run("chores:sleep_after_telling", {"path": str(tmp_path / "pid")}, timeout_s=1.0)
+    assert (ended.result, ended.killed) == (None, "timeout")
+    assert wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
+
+
+def test_an_exception_leaves_its_traceback(worker: Worker) -> None:
+    ended = worker.run("chores:fail", {})
+    assert (ended.result, ended.status) == (None, 1)
+    assert ended.log.endswith("ValueError: the reason\n")
+
+
+def test_a_signal_is_the_status(worker: Worker) -> None:
+    assert worker.run("chores:die", {}).status == -signal.SIGKILL
+
+
+def test_a_server_that_dies_is_replaced(worker: Worker) -> None:
+    ended = worker.run("chores:kill_server", {}, timeout_s=30)
+    assert (ended.result, ended.killed) == (None, "server")
+    assert worker.run("chores:echo", {"again": 1}).result == {"again": 1}
+
+
+def test_an_interrupt_ends_the_process(worker: Worker, tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+
+    def interrupt() -> None:
+        wait_until(lambda: path.exists() and path.read_text() != "")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    other = threading.Thread(target=interrupt)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        worker.run("chores:sleep_after_telling", {"path": str(path)}, timeout_s=30)
+    other.join()
+    assert wait_until(lambda: not alive(int(path.read_text())))
+    assert worker.run("chores:echo", {"again": 1}).result == {"again": 1}
+
+
+def test_a_script_without_a_guard_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    (tmp_path / "chores.py").write_text(
+        "import os, pathlib, time\n"
+        "def work(argument):\n"
+        "    pathlib.Path(argument['path']).write_text(str(os.getpid()))\n"
+        "    time.sleep(60)\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"from a3gnn.process.worker import Worker\nWorker().run('chores:work', {{'path': {str(pid)!r}}})\n"
+    )
+    root = Path(__file__).parents[2]
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(temporary)}
+    process = subprocess.Popen([sys.executable, str(script)], env=environment)
+    try:
+        assert wait_until(lambda: pid.exists() and pid.read_text() != "", 60)
+    finally:
+        process.kill()
+        process.wait()
+    assert wait_until(lambda: not alive(int(pid.read_text())))
+    assert [path.name.startswith("a3gnn-work-") for path in temporary.iterdir()] == [True]
+    sweep(temporary)  # as the next worker does
+    assert not list(temporary.iterdir())

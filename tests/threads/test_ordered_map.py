@@ -1,0 +1,85 @@
+import threading
+import traceback
+
+import pytest
+
+from a3gnn.threads.ordered_map import ordered_map
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    before = threading.active_count()
+    yield
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_results_come_in_order(workers: int) -> None:
+    assert list(ordered_map(lambda i: i * i, range(50), workers)) == [i * i for i in range(50)]
+
+
+def test_no_items_no_results() -> None:
+    assert list(ordered_map(str, [], 2)) == []
+
+
+def test_at_most_workers_run_ahead() -> None:
+    begun = []
+    results = ordered_map(lambda i: begun.append(i) or i, range(20), 3)
+    for held, _ in enumerate(results):
+        assert len(begun) <= held + 1 + 3
+    assert len(begun) == 20
+
+
+def test_workers_run_side_by_side() -> None:
+    barrier = threading.Barrier(3, timeout=10)
+    assert len(list(ordered_map(lambda _: barrier.wait(), range(3), 3))) == 3
+
+
+def test_an_error_overtakes_what_is_due_before_it() -> None:
+    release = threading.Event()
+
+    def work(i: int) -> int:
+        if i == 2:
+            raise LookupError("broken store")
+        if i == 0:
+            release.wait(10)
+        return i
+
+    def free_the_first() -> None:
+        release.set()
+
+    timer = threading.Timer(0.2, free_the_first)
+    timer.start()
+    results = ordered_map(work, range(10), 3)
+    with pytest.raises(LookupError, match="broken store") as caught:
+        next(results)
+    assert "in work" in "".join(traceback.format_tb(caught.tb))
+    timer.join()
+
+
+def test_closing_early_cancels_what_has_not_begun() -> None:
+    begun = []
+    results = ordered_map(lambda i: begun.append(i) or i, range(1000), 2)
+    next(results)
+    results.close()
+    assert len(begun) <= 3
+    with pytest.raises(StopIteration):
+        next(results)
+
+
+def test_an_interrupt_of_the_caller_ends_the_threads() -> None:
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        for i in ordered_map(lambda i: i, range(1000), 4):
+            if i == 3:
+                raise KeyboardInterrupt
+
+
+def test_items_that_are_not_to_run_ahead_begin_when_they_are_asked_for() -> None:
+    begun, ahead = [], True
+    results = ordered_map(lambda i: begun.append(i) or i, range(20), 3, lambda: ahead)
+    assert next(results) == 0
+    ahead = False
+    assert [next(results) for _ in range(5)] == [1, 2, 3, 4, 5]
+    assert begun == [0, 1, 2, 3, 4, 5]
+    ahead = True
+    assert list(results) == list(range(6, 20))
