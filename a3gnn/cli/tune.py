@@ -17,7 +17,7 @@ from a3gnn.units import parse_size
 @click.command()
 @click.option("--dataset", required=True, help="FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt.")
 @click.option("--model", type=MODEL, default="sage", show_default=True)
-@click.option("--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours a node, one a layer.")
+@click.option("--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours per node, one per layer.")
 @click.option("--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers.")
 @click.option(
     "--priority", default="throughput", show_default=True, help="throughput, memory, accuracy, balanced, T,M,A."
