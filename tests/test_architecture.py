@@ -22,6 +22,7 @@ VOCABULARY = {
     "characteristics",
     "checks",
     "config",
+    "domains",
     "errors",
     "hardware",
     "knobs",
@@ -29,11 +30,13 @@ VOCABULARY = {
     "objectives",
     "pareto",
     "prediction",
+    "search_values",
     "seeding",
     "space",
     "tuned_file",
     "units",
     "version",
+    "where",
 }
 #: Each room, and the rooms that it may import beside the vocabulary and itself.
 BELOW = {"storage", "threads"}
