@@ -157,7 +157,7 @@ class Task:
     Attributes:
         model: sage, gcn, gat or gin.
         hidden_channels: Width of the hidden layers.
-        fanouts: In-neighbours sampled a node, seeds' hop first; its length is the number of layers. -1 takes all.
+        fanouts: In-neighbours sampled per node, seeds' hop first; its length is the number of layers. -1 takes all.
         dropout: Probability of dropping an activation between layers.
         learning_rate: Adam's step size.
         weight_decay: Adam's L2 penalty.
@@ -190,7 +190,7 @@ class Task:
         if not self.fanouts or any(
             isinstance(k, bool) or not isinstance(k, int) or (k < 1 and k != -1) for k in self.fanouts
         ):
-            raise ConfigError(f"fanouts must be positive integers (or -1 for all), one a layer, got {self.fanouts}")
+            raise ConfigError(f"fanouts must be positive integers (or -1 for all), one per layer, got {self.fanouts}")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
@@ -203,7 +203,7 @@ class Task:
 
     @property
     def num_layers(self) -> int:
-        """Layers of the model: one a hop."""
+        """Layers of the model: one per hop."""
         return len(self.fanouts)
 
     def to_dict(self) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def test_task_round_trip(model: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"fanouts": ()}, "one a layer"),
+        ({"fanouts": ()}, "one per layer"),
         ({"fanouts": (10, 0)}, "positive integers"),
         ({"dropout": 1.0}, r"\[0, 1\)"),
         ({"model": "gat", "hidden_channels": 30, "heads": 4}, "multiple of heads"),
