@@ -30,6 +30,7 @@ VOCABULARY = {
     "pareto",
     "prediction",
     "seeding",
+    "setting",
     "space",
     "tuned_file",
     "units",

@@ -13,6 +13,6 @@ class TpeSearcher(OptunaSearcher):
     """Optuna's TPE: good with few evaluations, and slow with many, as its models grow with all it was told."""
 
     def __init__(self, problem: Problem, seed: int) -> None:
-        # One joint model is built three times as fast as one a knob, which is the default for several objectives.
+        # One joint model is built three times as fast as one per knob, which is the default for several objectives.
         sampler = optuna.samplers.TPESampler(multivariate=True, seed=derive(seed, "tpe") % 2**32)
         super().__init__(problem, seed, sampler)
