@@ -3,19 +3,22 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-BUDGET ?= 90s
+BUDGET ?= 2min
 BENCHMARKS := engine loader_swap accuracy_parity out_of_core cache_policies cache_reads seed_order partitioners \
 	graph_servers isolation search_engines surrogate_card wait_policy
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune test lint notebooks bench peers clean
+.PHONY: tune test test-slow lint notebooks bench peers clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --priority throughput --memory-limit 1GiB --budget $(BUDGET)
 
-test: $(VENV)/.dev  ## run the tests
-	$(BIN)/python -m pytest
+test: $(VENV)/.dev  ## run the tests, but for the slow ones
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(VENV)/.dev  ## run the tests that take more than about ten seconds each
+	$(BIN)/python -m pytest -m slow
 
 lint: $(VENV)/.dev  ## check style and types
 	$(BIN)/ruff check .

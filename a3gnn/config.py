@@ -8,9 +8,13 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
+import a3gnn.search_values as at
+from a3gnn.domains import OneOf, Real, Size, Whole
 from a3gnn.errors import ConfigError, unknown_name
+from a3gnn.knobs import Phrase, document, knob, knobs_of
+from a3gnn.where import ALWAYS, NEVER, where
 
 ParallelMode = Literal["sequential", "mode1", "mode2"]
 Device = Literal["cpu", "cuda"]
@@ -21,111 +25,102 @@ Partitioner = Literal["metis", "random", "blocks"]
 Resources = Literal["free", "auto"]
 ModelName = Literal["sage", "gcn", "gat", "gin"]
 
-PARALLEL_MODES: tuple[ParallelMode, ...] = ("sequential", "mode1", "mode2")
-DEVICES: tuple[Device, ...] = ("cpu", "cuda")
-FEATURE_TIERS: tuple[FeatureTier, ...] = ("ram", "disk")
+PARALLEL_MODES: tuple[ParallelMode, ...] = get_args(ParallelMode)
+DEVICES: tuple[Device, ...] = get_args(Device)
+FEATURE_TIERS: tuple[FeatureTier, ...] = get_args(FeatureTier)
 STATIC_POLICIES: tuple[CachePolicy, ...] = ("degree", "access", "presample")
 DYNAMIC_POLICIES: tuple[CachePolicy, ...] = ("fifo", "lru", "lfu", "clock")
-CACHE_POLICIES: tuple[CachePolicy, ...] = (*STATIC_POLICIES, *DYNAMIC_POLICIES, "auto")
-SEED_ORDERS: tuple[SeedOrder, ...] = ("random", "proximity")
-PARTITIONERS: tuple[Partitioner, ...] = ("metis", "random", "blocks")
-RESOURCES: tuple[Resources, ...] = ("free", "auto")
-MODELS: tuple[ModelName, ...] = ("sage", "gcn", "gat", "gin")
+CACHE_POLICIES: tuple[CachePolicy, ...] = get_args(CachePolicy)
+SEED_ORDERS: tuple[SeedOrder, ...] = get_args(SeedOrder)
+PARTITIONERS: tuple[Partitioner, ...] = get_args(Partitioner)
+RESOURCES: tuple[Resources, ...] = get_args(Resources)
+MODELS: tuple[ModelName, ...] = get_args(ModelName)
 
 SCHEMA_VERSION = 1
-# Fields that came later than the first stored profiles: at their defaults they are left out of `TrainConfig.key`, so
-# that keys which were stored before still name the same configuration.
-_LATER_FIELDS = ("cache_policy", "seed_order", "partitioner", "resources")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
     """One point of the design space (A3GNN, Table I; BGL, section 3); the defaults are what a PyG user has untuned.
 
-    Attributes:
-        batch_size: Seeds a mini-batch.
-        num_partitions: Parts that are trained one after the other; edges between parts are not seen.
-        bias_rate: Weight of a cached neighbour against an uncached one, >= 1; 1 samples uniformly.
-        sampling_device: Where neighbours are sampled: cpu or cuda.
-        num_workers: Worker threads of mode 1 and mode 2.
-        cache_bytes: Bytes for rows of the hottest nodes, in the fastest memory: the device's, or RAM without one.
-        parallel_mode: sequential; mode1 (workers sample and gather); mode2 (workers only sample).
-        feature_tier: Where uncached features live: ram or disk.
-        cache_policy: Which rows the cache holds. Static, chosen before training: degree, access (expected by the
-            sampler's law), presample (counted). Dynamic, replaced while training: fifo, lru, lfu, clock. Or auto:
-            whichever a short measured presample finds best. Only a static one can be sampled towards.
-        seed_order: random, or proximity: seeds that lie close in the graph come in mini-batches that lie close.
-        partitioner: metis, random, or blocks (BGL's, for graphs that METIS can't hold).
-        resources: free (stages compete for the cores) or auto (each gets its share by a measured model).
-        schema_version: Version of these fields.
+    Each knob is declared by its row, and by nothing else. Sequential mode has no workers and no stages that compete;
+    without a cache there is nothing to bias towards, nor is there in one that changes while mini-batches are sampled;
+    one part needs no partitioner. Modes, workers, tiers and resources change when and whence a mini-batch comes, never
+    what is in it.
 
     Raises:
-        ConfigError: A value breaks its law.
+        ConfigError: A value is out of range.
     """
 
-    batch_size: int = 1024
-    num_partitions: int = 1
-    bias_rate: float = 1.0
-    sampling_device: Device = "cpu"
-    num_workers: int = 1
-    cache_bytes: int = 0
-    parallel_mode: ParallelMode = "sequential"
-    feature_tier: FeatureTier = "ram"
-    cache_policy: CachePolicy = "degree"
-    seed_order: SeedOrder = "random"
-    partitioner: Partitioner = "metis"
-    resources: Resources = "free"
+    # fmt: off
+    batch_size: int = knob(
+        1024, Whole(1, "1,024 is the default"), "Seeds per mini-batch.", later=False,
+        search=(64, 128, 256, 512, 1024), at=at.below_train_seeds, learns=ALWAYS, show=Phrase(0, "batch {}", ALWAYS))
+    num_partitions: int = knob(
+        1, Whole(1, "1 trains on the whole graph"), later=False,
+        help="Parts that are trained one after the other; edges between parts are not seen.",
+        search=(1, 2, 4, 8), learns=ALWAYS, show=Phrase(5, "{} partitions"))
+    bias_rate: float = knob(
+        1.0, Real(1, "1 samples uniformly"), later=False,
+        help="Weight of a cached neighbour against an uncached one, >= 1; 1 samples uniformly.",
+        search=(1.0, 2.0, 4.0, 8.0, 16.0), idle=where(cache_bytes=0, cache_policy=(*DYNAMIC_POLICIES, "auto")),
+        learns=ALWAYS, show=Phrase(4, "bias {:g}", ~where(cache_bytes=0)))
+    sampling_device: Device = knob(
+        "cpu", OneOf(DEVICES), "Where neighbours are sampled: cpu or cuda.", later=False,
+        at=at.only_where(at.has_device, otherwise=("cpu",)), learns=ALWAYS, show=Phrase(8, "sampling on {}"))
+    num_workers: int = knob(
+        1, Whole(1, "sequential mode ignores it"), "Worker threads of mode 1 and mode 2.", later=False,
+        search=(1, 2, 3, 4), at=at.up_to_the_cores, idle=where(parallel_mode="sequential"),
+        show=Phrase(1, " x{}", ~where(parallel_mode="sequential")))
+    cache_bytes: int = knob(
+        0, Size(0, "0 turns the cache off"), later=False,
+        help="Bytes for rows of the hottest nodes, in the fastest memory: the device's, or RAM without one.",
+        search=(0,), at=at.shares_of_the_rows, scale="linear", learns=~where(bias_rate=1), show=Phrase(3, "cache {}"))
+    parallel_mode: ParallelMode = knob(
+        "sequential", OneOf(PARALLEL_MODES), later=False,
+        help="sequential; mode1 (workers sample and gather); mode2 (workers only sample).",
+        show=Phrase(1, "{}", ALWAYS))
+    feature_tier: FeatureTier = knob(
+        "ram", OneOf(FEATURE_TIERS), "Where uncached features live: ram or disk.", later=False,
+        show=Phrase(2, "features {}", ALWAYS, names=("in ram", "on disk")))
+    cache_policy: CachePolicy = knob(
+        "degree", OneOf(CACHE_POLICIES),
+        help="Which rows the cache holds. Static, chosen before training: degree, access (expected by the sampler's "
+        "distribution), presample (counted). Dynamic, replaced while training: fifo, lru, lfu, clock. Or auto: "
+        "whichever a short measured presample finds best. Only a static one can be sampled towards.",
+        search=("degree", "access", "fifo"), at=at.only_where(at.has_dense_rows, otherwise=("degree", "access")),
+        idle=where(cache_bytes=0), learns=~where(bias_rate=1), show=Phrase(3, " by {}"))
+    seed_order: SeedOrder = knob(
+        "random", OneOf(SEED_ORDERS),
+        help="random, or proximity: seeds that lie close in the graph come in mini-batches that lie close.",
+        at=at.only_where(at.is_quickly_ordered, otherwise=("random",)), learns=ALWAYS, show=Phrase(6, "seeds by {}"))
+    partitioner: Partitioner = knob(
+        "metis", OneOf(PARTITIONERS), "metis, random, or blocks (BGL's, for graphs that METIS can't hold).",
+        search=("metis", "blocks"), idle=where(num_partitions=1), learns=ALWAYS, show=Phrase(5, " by {}"))
+    resources: Resources = knob(
+        "free", OneOf(RESOURCES),
+        help="free (stages compete for the cores) or auto (each gets its share by a measured model).",
+        at=at.only_where(at.has_cores_to_isolate, otherwise=("free",)), idle=where(parallel_mode="sequential"),
+        show=Phrase(7, "isolated stages"))
     schema_version: int = SCHEMA_VERSION
+    # fmt: on
 
     def __post_init__(self) -> None:
-        _check_int("batch_size", self.batch_size, 1, "1,024 is the default")
-        _check_int("num_partitions", self.num_partitions, 1, "1 trains on the whole graph")
-        _check_int("num_workers", self.num_workers, 1, "sequential mode ignores it")
-        _check_int("cache_bytes", self.cache_bytes, 0, "0 turns the cache off")
-        if not (math.isfinite(self.bias_rate) and self.bias_rate >= 1):
-            raise ConfigError(f"bias_rate must be finite and >= 1, got {self.bias_rate}; 1 samples uniformly")
-        _check_choice("sampling_device", self.sampling_device, DEVICES)
-        _check_choice("parallel_mode", self.parallel_mode, PARALLEL_MODES)
-        _check_choice("feature_tier", self.feature_tier, FEATURE_TIERS)
-        _check_choice("cache_policy", self.cache_policy, CACHE_POLICIES)
-        _check_choice("seed_order", self.seed_order, SEED_ORDERS)
-        _check_choice("partitioner", self.partitioner, PARTITIONERS)
-        _check_choice("resources", self.resources, RESOURCES)
+        for one in KNOBS:
+            one.domain.check(one.name, getattr(self, one.name))
         _check_version("TrainConfig", self.schema_version)
 
     def canonical(self) -> Self:
-        """Returns the one configuration that stands for all that run identically to this one.
-
-        Sequential mode has no workers and no stages that compete; without a cache there is nothing to bias towards, nor
-        is there in one that changes while mini-batches are sampled; one part needs no partitioner.
-        """
-        sequential, cacheless = self.parallel_mode == "sequential", self.cache_bytes == 0
-        biased = not cacheless and self.cache_policy in STATIC_POLICIES
-        return dataclasses.replace(
-            self,
-            num_workers=1 if sequential else self.num_workers,
-            bias_rate=float(self.bias_rate) if biased else 1.0,
-            cache_policy="degree" if cacheless else self.cache_policy,
-            partitioner="metis" if self.num_partitions == 1 else self.partitioner,
-            resources="free" if sequential else self.resources,
-        )
+        """Returns the one configuration that stands for all that run identically to this one: idle knobs at default."""
+        fields = self._knobs()
+        return dataclasses.replace(self, **{one.name: one.settled(fields) for one in KNOBS})
 
     def learning_key(self) -> tuple[tuple[str, Any], ...]:
-        """Returns what decides the mini-batches' content as pairs: equal keys train bit-identically on one task.
-
-        Modes, workers, tiers and resources change when and whence a batch comes, never what is in it.
-        """
-        same = self.canonical()
-        key: dict[str, Any] = {
-            "batch_size": same.batch_size,
-            "num_partitions": same.num_partitions,
-            "bias_rate": same.bias_rate,
-            "cache_bytes": same.cache_bytes if same.bias_rate > 1 else 0,
-            "sampling_device": same.sampling_device,
-        }
-        later: dict[str, str] = {"seed_order": same.seed_order, "partitioner": same.partitioner}
-        later["cache_policy"] = same.cache_policy if same.bias_rate > 1 else "degree"
-        return tuple((key | _changed(later)).items())
+        """Returns what decides the mini-batches' content as pairs: equal keys train bit-identically on one task."""
+        fields = self.canonical()._knobs()
+        learning = (one for one in KNOBS if one.learns != NEVER)
+        key = {one.name: fields[one.name] if one.learns.holds(fields) else one.default for one in learning}
+        return tuple(_keyed(key).items())
 
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with `changes`; unknown names are refused."""
@@ -144,8 +139,15 @@ class TrainConfig:
 
     def key(self) -> str:
         """Returns a short stable hash of the canonical configuration."""
-        fields = self.canonical().to_dict()
-        return _hash({name: fields[name] for name in fields if name not in _LATER_FIELDS} | _changed(fields))
+        return _hash(_keyed(self.canonical().to_dict()))
+
+    def _knobs(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in KNOBS}
+
+
+#: The table of knobs, in the order of the fields.
+KNOBS = knobs_of(TrainConfig)
+document(TrainConfig, KNOBS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +179,9 @@ class Task:
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
-        _check_choice("model", self.model, MODELS)
-        _check_int("hidden_channels", self.hidden_channels, 1, "256 is the default")
-        _check_int("heads", self.heads, 1, "4 is the default")
+        OneOf(MODELS).check("model", self.model)
+        Whole(1, "256 is the default").check("hidden_channels", self.hidden_channels)
+        Whole(1, "4 is the default").check("heads", self.heads)
         if self.model == "gat" and self.hidden_channels % self.heads:
             raise ConfigError(
                 f"hidden_channels must be a multiple of heads, got {self.hidden_channels} and {self.heads}"
@@ -195,8 +197,8 @@ class Task:
             raise ConfigError(f"learning_rate must be positive, got {self.learning_rate}")
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
             raise ConfigError(f"weight_decay must be >= 0, got {self.weight_decay}")
-        _check_choice("precision", self.precision, ("fp32",))
-        _check_int("seed", self.seed, 0, "any non-negative integer does")
+        OneOf(("fp32",)).check("precision", self.precision)
+        Whole(0, "any non-negative integer does").check("seed", self.seed)
         _check_version("Task", self.schema_version)
 
     @property
@@ -219,16 +221,6 @@ class Task:
         return _hash(self.to_dict())
 
 
-def _check_int(name: str, value: Any, least: int, remedy: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{name} must be an integer >= {least}, got {value!r}; {remedy}")
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(str(unknown_name(name, value, choices)))
-
-
 def _check_version(name: str, version: Any) -> None:
     if version != SCHEMA_VERSION:
         raise ConfigError(
@@ -242,10 +234,10 @@ def _check_names(kind: str, fields: Mapping[str, Any], known: set[str]) -> None:
             raise ConfigError(str(unknown_name(f"a field of {kind}", name, known)))
 
 
-def _changed(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns those of the later fields of `TrainConfig` among `fields` that are not at their defaults."""
-    defaults = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
-    return {name: fields[name] for name in _LATER_FIELDS if name in fields and fields[name] != defaults[name]}
+def _keyed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `fields` of `TrainConfig` without the later ones that are at their defaults."""
+    later = {one.name: one.default for one in KNOBS if one.later}
+    return {name: value for name, value in fields.items() if name not in later or value != later[name]}
 
 
 def _hash(fields: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The errors that people see: each states the law, the values and the remedy, and carries its exit code."""
+"""The errors that people see: each states the rule, the values and the remedy, and carries its exit code."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class A3GNNError(Exception):
 
 
 class UsageError(A3GNNError, ValueError):
-    """An option or an argument that breaks its law."""
+    """An option or an argument that is not what it must be."""
 
     exit_code = ExitCode.USAGE
 
 
 class ConfigError(UsageError):
-    """A configuration, a task or a search space that breaks its law."""
+    """A configuration, a task or a search space that is not what it must be."""
 
 
 class GraphError(A3GNNError, ValueError):
-    """A graph that can't be read or that breaks a law of graphs."""
+    """A graph that can't be read or is not valid."""
 
 
 class StoreError(A3GNNError):

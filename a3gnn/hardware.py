@@ -16,7 +16,7 @@ class HardwareLimits:
     """The constants of the analytic model, as a probe of a few seconds measured them on this machine.
 
     Attributes:
-        random_reads_per_s: Independent 4-byte reads a second, one thread, out of cache.
+        random_reads_per_s: Independent 4-byte reads per second, one thread, out of cache.
         copy_bytes_per_s: Bytes a second of copying rows into a warm buffer, one thread.
         disk_read_bytes_per_s: Bytes a second of gathering rows from a memory-mapped file, one thread.
         gemm_flops_per_s: float32 multiply and add a second, all cores, at the sizes of a mini-batch.

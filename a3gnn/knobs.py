@@ -1,27 +1,79 @@
-"""The knobs: one literal table, and which of them are idle where."""
+"""A knob, declared once: all that is told of a field of `TrainConfig` beside its name and type.
+
+Checks, canonical forms, keys, the search space, the command line, text and the surrogate's columns derive from it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from a3gnn.config import DEVICES, FEATURE_TIERS, PARALLEL_MODES, SEED_ORDERS, STATIC_POLICIES
+from a3gnn.domains import Domain, OneOf, Real, Whole
 from a3gnn.errors import ConfigError
+from a3gnn.search_values import SearchValues
+from a3gnn.where import NEVER, Where
 
 Scale = Literal["log2", "linear", "choice"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """How a knob is shown in a line of text.
+
+    Attributes:
+        place: Phrases come in this order.
+        words: With {} for the value; such as start with a space go on with the phrase before.
+        when: Where it is shown; None: where the value is not the default.
+        names: What the choices are called, in their order; none if that is what they are.
+    """
+
+    place: int
+    words: str
+    when: Where | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One dimension: a field of `TrainConfig`, its values in order, and how they are spaced."""
+    """One dimension of the design space: a field of `TrainConfig`, and the values of it that a search tries.
+
+    Attributes:
+        name: The field.
+        default: What a PyG user has untuned.
+        domain: All values that the field may have.
+        help: What it is, in a sentence or some.
+        values: What a search tries, in order; in `TrainConfig`, where no graph and machine are known.
+        at: The values on a graph and a machine; None: the same.
+        scale: How numbers are spaced, or choice.
+        idle: Where all of its values run identically, so that the default stands for them.
+        learns: Where its value changes the content of mini-batches, and so what is learnt.
+        later: Whether it came later than the first stored profiles: keys leave it out at its default, so that those
+            stored before still name the same configuration.
+        show: How text shows it.
+    """
 
     name: str
+    default: Any
+    domain: Domain
+    help: str
     values: tuple[Any, ...]
+    at: SearchValues | None
     scale: Scale
+    idle: Where
+    learns: Where
+    later: bool
+    show: Phrase
+
+    def settled(self, fields: Mapping[str, Any]) -> Any:
+        """Returns the value that stands for all that run identically where the knobs have the values `fields`."""
+        if self.idle.holds(fields):
+            return self.default
+        return float(fields[self.name]) if isinstance(self.domain, Real) else fields[self.name]
 
     def index(self, value: Any) -> int:
         """Returns the position of `value`; one that is not in the space is refused."""
@@ -36,9 +88,9 @@ class Knob:
         Raises:
             ConfigError: It is not a number, or not a whole one, where the knob's values are.
         """
-        kind = type(self.values[0])
-        if kind is str:
+        if isinstance(self.domain, OneOf):
             return str(value)
+        kind = int if isinstance(self.domain, Whole) else float
         try:
             number = float(value)
             if not isinstance(value, bool) and (kind is float or number.is_integer()):
@@ -49,41 +101,38 @@ class Knob:
 
     def rounded(self, number: float) -> Any:
         """Returns `number`, which was computed, as a value of this knob."""
-        return round(number) if isinstance(self.values[0], int) else round(float(number), 6)
+        return round(number) if isinstance(self.domain, Whole) else round(float(number), 6)
 
 
-# fmt: off
-#: A3GNN's Table I, `feature_tier`, and BGL's choices. `SearchSpace.for_machine` fills in what depends on the graph and
-#: the machine.
-KNOBS: tuple[Knob, ...] = (
-    #    name               values                      scale
-    Knob("batch_size",      (64, 128, 256, 512, 1024),  "log2"),
-    Knob("num_partitions",  (1, 2, 4, 8),               "log2"),
-    Knob("bias_rate",       (1.0, 2.0, 4.0, 8.0, 16.0), "log2"),
-    Knob("sampling_device", DEVICES,                    "choice"),
-    Knob("num_workers",     (1, 2, 3, 4),               "log2"),
-    Knob("cache_bytes",     (0,),                       "linear"),
-    Knob("parallel_mode",   PARALLEL_MODES,             "choice"),
-    Knob("feature_tier",    FEATURE_TIERS,              "choice"),
-    Knob("cache_policy",    ("degree", "access", "fifo"), "choice"),
-    Knob("seed_order",      SEED_ORDERS,                "choice"),
-    Knob("partitioner",     ("metis", "blocks"),        "choice"),
-    Knob("resources",       ("free",),                  "choice"),
-)
-# fmt: on
+def knob(
+    default: T,
+    domain: Domain,
+    help: str,
+    *,
+    show: Phrase,
+    search: tuple[T, ...] | None = None,
+    at: SearchValues | None = None,
+    scale: Literal["log2", "linear"] = "log2",
+    idle: Where = NEVER,
+    learns: Where = NEVER,
+    later: bool = True,
+) -> T:
+    """Returns a dataclass field that carries a `Knob`; a search tries all choices of a name unless told otherwise."""
+    choices = domain.choices if isinstance(domain, OneOf) else None
+    values = search if search is not None else choices or (default,)
+    spaced: Scale = "choice" if choices else scale
+    declared = Knob("", default, domain, help, values, at, spaced, idle, learns, later, show)
+    made: T = dataclasses.field(default=default, metadata={"knob": declared})
+    return made
 
 
-def idle_knobs(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.bool_]]:
-    """Returns by knob which configurations run the same whatever its value, as `TrainConfig.canonical` has it.
+def knobs_of(config: type) -> tuple[Knob, ...]:
+    """Returns the knobs that the fields of the dataclass `config` declare, in their order."""
+    fields = dataclasses.fields(config)
+    return tuple(dataclasses.replace(f.metadata["knob"], name=f.name) for f in fields if "knob" in f.metadata)
 
-    Args:
-        columns: The knobs' values, one array of shape (n_configs,) a knob, as `SearchSpace.columns` gives them.
-    """
-    sequential, cacheless = columns["parallel_mode"] == "sequential", columns["cache_bytes"] == 0
-    return {
-        "num_workers": sequential,
-        "resources": sequential,
-        "cache_policy": cacheless,
-        "bias_rate": cacheless | ~np.isin(columns["cache_policy"], STATIC_POLICIES),
-        "partitioner": columns["num_partitions"] == 1,
-    }
+
+def document(config: type, knobs: tuple[Knob, ...]) -> None:
+    """Adds the help of `knobs` to the docstring of `config`."""
+    rows = [textwrap.fill(f"{k.name}: {k.help}", initial_indent=" " * 4, subsequent_indent=" " * 8) for k in knobs]
+    config.__doc__ = "\n".join([inspect.cleandoc(config.__doc__ or ""), "", "Attributes:", *rows])

@@ -35,7 +35,7 @@ def default_accuracy_epochs(graph: GraphCharacteristics) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StageSeconds:
-    """Mean seconds of work a mini-batch in each stage; with overlap their sum exceeds the time a batch takes."""
+    """Mean seconds of work a mini-batch in each stage; with overlap their sum exceeds the time per batch takes."""
 
     sample: float
     gather: float
@@ -53,7 +53,7 @@ class Metrics:
     """What one configuration reached; `docs/measurement.md` defines each figure.
 
     Attributes:
-        throughput_epochs_per_s: Epochs over all train seeds a second, epoch overhead included, evaluation excluded.
+        throughput_epochs_per_s: Epochs per second over all train seeds, epoch overhead included, evaluation excluded.
         peak_host_bytes: Peak of anonymous and shared-anonymous memory over the process tree.
         peak_device_bytes: Peak device memory of all processes, context included; 0 without a device.
         resident_file_bytes: Peak of resident file-backed memory, which the system can reclaim.
@@ -66,8 +66,8 @@ class Metrics:
         stage_seconds: Work a mini-batch in each stage.
         cache_hit_rate: Share of input rows that the cache served.
         cache_bytes: What the cache really took.
-        input_nodes_per_batch: Mean distinct input nodes a mini-batch.
-        sampled_edges_per_batch: Mean sampled edges a mini-batch.
+        input_nodes_per_batch: Mean distinct input nodes per mini-batch.
+        sampled_edges_per_batch: Mean sampled edges per mini-batch.
     """
 
     throughput_epochs_per_s: float

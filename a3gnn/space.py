@@ -1,4 +1,4 @@
-"""The search space: the table of knobs as rows, from which sizes, columns, JSON and the CLI's choices derive."""
+"""The search space: the table of knobs as rows, from which sizes, columns and JSON derive."""
 
 from __future__ import annotations
 
@@ -12,22 +12,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
-from a3gnn.config import DEVICES, RESOURCES, SEED_ORDERS, STATIC_POLICIES, TrainConfig
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import ConfigError, unknown_name
 from a3gnn.hardware import Hardware
-from a3gnn.knobs import KNOBS, Knob, idle_knobs
+from a3gnn.knobs import Knob
 from a3gnn.seeding import generator
+from a3gnn.where import NEVER
 
-#: Shares of the feature rows that the cache may hold, beside none.
-CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)
 #: A range that a person asks for is cut into at most this many values.
 _MOST_VALUES = 8
-#: Stages that can each have cores of their own: with fewer cores there is nothing to isolate.
-_ISOLATED_STAGES = 3
-#: Ordering seeds by proximity traverses every edge before each trial: above so many, which take seconds, it is left
-#: to those who ask for it.
-_ORDERED_EDGES = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -57,26 +51,13 @@ class SearchSpace:
 
     @classmethod
     def for_machine(cls, graph: GraphCharacteristics, hardware: Hardware) -> Self:
-        """Returns the default space of `graph` on `hardware`.
-
-        Of the batch sizes that hold every train seed, which run identically, the largest stands for all: it is the
-        default's, so that the default lies in the space. Devices that are not there are left out, and so are dynamic
-        caches of sparse rows, which no store has.
-        """
-        knobs = {knob.name: knob for knob in KNOBS}
-        sizes = knobs["batch_size"].values
-        workers = np.geomspace(1, max(4, hardware.num_cores), 4).round().astype(int)
-        rows, index = graph.row_bytes * graph.num_nodes, CACHE_INDEX_BYTES * graph.num_nodes
-        values = {
-            "batch_size": tuple(dict.fromkeys([*(size for size in sizes if size < graph.num_train), sizes[-1]])),
-            "sampling_device": DEVICES if hardware.has_device else ("cpu",),
-            "num_workers": tuple(int(n) for n in workers),
-            "cache_policy": STATIC_POLICIES[:2] if graph.sparse_features else knobs["cache_policy"].values,
-            "seed_order": SEED_ORDERS if graph.num_edges <= _ORDERED_EDGES else ("random",),
-            "resources": RESOURCES if hardware.num_cores >= _ISOLATED_STAGES else ("free",),
-            "cache_bytes": (0, *(int(share * rows + index) for share in CACHE_SHARES)),
-        }
-        return cls(tuple(dataclasses.replace(k, values=values.get(k.name, k.values)) for k in knobs.values()))
+        """Returns the default space of `graph` on `hardware`: of each knob what its declaration tries there."""
+        return cls(
+            tuple(
+                knob if knob.at is None else dataclasses.replace(knob, values=knob.at(knob.values, graph, hardware))
+                for knob in KNOBS
+            )
+        )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -105,11 +86,8 @@ class SearchSpace:
 
         An idle knob does not matter: whatever its value is, and whether the space has it, the first one stands for it.
         """
-        idle = idle_knobs({name: np.array([value]) for name, value in config.to_dict().items()})
-        row = [
-            0 if knob.name in idle and idle[knob.name][0] else knob.index(getattr(config, knob.name))
-            for knob in self.knobs
-        ]
+        fields = config.to_dict()
+        row = [0 if knob.idle.holds(fields) else knob.index(fields[knob.name]) for knob in self.knobs]
         return np.array(row, dtype=np.int64)
 
     def decode(self, row: NDArray[np.int64]) -> TrainConfig:
@@ -128,8 +106,10 @@ class SearchSpace:
         `encode(decode(row).canonical())` is the same, whatever knobs are fixed or cut.
         """
         rows = self._made(rows)
-        for name, idle in idle_knobs(self.columns(rows)).items():
-            rows[idle, self.names.index(name)] = 0
+        columns = self.columns(rows)
+        for j, knob in enumerate(self.knobs):
+            if knob.idle != NEVER:
+                rows[knob.idle.holds(columns), j] = 0
         return rows
 
     def enumerate(self) -> NDArray[np.int64]:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.config import TrainConfig
-from a3gnn.knobs import KNOBS
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.measurement import METRICS
 from a3gnn.prediction import Prediction
 from a3gnn.space import SearchSpace

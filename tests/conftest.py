@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, HardwareLimits
-from a3gnn.measurement import Metrics, StageSeconds
+from a3gnn.machine.host import host_with
+from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.process.worker import Worker
 
 
@@ -125,3 +127,54 @@ def worker(chores: Path) -> Iterator[Worker]:
     with pytest.MonkeyPatch.context() as patch, Worker() as started:
         patch.setattr(sys, "path", [*sys.path, str(chores)])
         yield started
+
+
+@pytest.fixture(scope="session")
+def this_machine() -> Hardware:
+    """This machine's processor, with limits that were not measured."""
+    limits = HardwareLimits(1e8, 1e10, 1e9, 1e10, 1e10, 0.8, 1e-3, 150 << 20)
+    return host_with(limits)
+
+
+@pytest.fixture(scope="session")
+def metrics() -> Metrics:
+    """What a trial might find."""
+    return Metrics(
+        throughput_epochs_per_s=2.5,
+        peak_host_bytes=300 << 20,
+        peak_device_bytes=0,
+        resident_file_bytes=40 << 20,
+        test_accuracy=0.75,
+        val_accuracy=0.8,
+        accuracy_epochs=3,
+        timed_batches=12,
+        batches_per_epoch=4,
+        epoch_overhead_s=0.001,
+        stage_seconds=StageSeconds(sample=0.01, gather=0.02, transfer=0.0, train=0.07),
+        cache_hit_rate=0.25,
+        cache_bytes=1000,
+        input_nodes_per_batch=120.0,
+        sampled_edges_per_batch=800.5,
+    )
+
+
+@pytest.fixture(scope="session")
+def measurement(tiny_graph: Graph, this_machine: Hardware, metrics: Metrics) -> Callable[..., Measurement]:
+    """Makes a measurement of a configuration; outcome and budget can be given."""
+
+    def make(
+        config: TrainConfig, outcome: Metrics | Failure = metrics, task: Task | None = None, budget: int = 3
+    ) -> Measurement:
+        return Measurement(
+            config=config.canonical(),
+            task=task or Task(),
+            graph=tiny_graph.characteristics(),
+            hardware=this_machine,
+            outcome=outcome,
+            accuracy_budget=budget,
+            seconds=4.5,
+            version=MEASUREMENT_VERSION,
+            created="2025-01-02T03:04:05+00:00",
+        )
+
+    return make

@@ -22,6 +22,7 @@ VOCABULARY = {
     "characteristics",
     "checks",
     "config",
+    "domains",
     "errors",
     "hardware",
     "knobs",
@@ -29,12 +30,14 @@ VOCABULARY = {
     "objectives",
     "pareto",
     "prediction",
+    "search_values",
     "seeding",
     "setting",
     "space",
     "tuned_file",
     "units",
     "version",
+    "where",
 }
 #: Each room, and the rooms that it may import beside the vocabulary and itself.
 BELOW = {"storage", "threads"}

@@ -34,7 +34,7 @@ def graph() -> None:
     type=SIZE,
     default="1GiB",
     show_default=True,
-    help="Memory for edges on their way; about 50 bytes a node and 0.3 GiB come on top.",
+    help="Memory for edges on their way; about 50 bytes per node and 0.3 GiB come on top.",
 )
 def convert(spec: str, folder: Path, memory_budget: int) -> None:
     """Write the graph SPEC to FOLDER as plain .npy files, which open in milliseconds and stay on disk.

@@ -51,7 +51,7 @@ class Budget(click.ParamType[int | float]):
 
 
 class Fanouts(click.ParamType[tuple[int, ...]]):
-    """Neighbours sampled a node, one number a layer, such as 25,10."""
+    """Neighbours sampled per node, one number per layer, such as 25,10."""
 
     name = "k1,k2,..."
 
@@ -61,7 +61,7 @@ class Fanouts(click.ParamType[tuple[int, ...]]):
             return value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
         except ValueError:
             self.fail(
-                f"fanouts are integers separated by commas, one a layer, such as 25,10; got {value!r}", param, ctx
+                f"fanouts are integers separated by commas, one per layer, such as 25,10; got {value!r}", param, ctx
             )
 
 

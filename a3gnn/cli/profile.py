@@ -27,7 +27,7 @@ DEFAULT_STORE = Path("runs") / "profiles.db"
 @click.option("--dataset", required=True, help="FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt.")
 @click.option("--configs", required=True, type=click.IntRange(0), help="Configurations beside the default one.")
 @click.option("--model", type=MODEL, default="sage", show_default=True)
-@click.option("--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours a node, one a layer.")
+@click.option("--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours per node, one per layer.")
 @click.option("--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers.")
 @click.option("--store", default=str(DEFAULT_STORE), show_default=True, help="A path or a database URL.")
 @click.option("--memory-limit", type=SIZE, help="Of the GPU where there is one, of the host otherwise; such as 4GiB.")

@@ -53,7 +53,7 @@ def train(
 ) -> None:
     """Train with the configuration that tune chose.
 
-    Writes DIR/metrics.jsonl (a line an epoch), model.pt (the best epoch's weights), result.json and a checkpoint, from
+    Writes DIR/metrics.jsonl (a line per epoch), model.pt (the best epoch's weights), result.json and a checkpoint, from
     which --resume goes on exactly where Ctrl-C or a memory limit stopped.
     """
     import dataclasses

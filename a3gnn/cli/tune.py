@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from a3gnn.cli.options import BUDGET, FANOUTS, MODEL, SIZE
-from a3gnn.config import Task
+from a3gnn.config import KNOBS, Task
+from a3gnn.domains import Size
 from a3gnn.errors import UsageError
 from a3gnn.units import parse_size
 
@@ -17,7 +18,7 @@ from a3gnn.units import parse_size
 @click.command()
 @click.option("--dataset", required=True, help="FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt.")
 @click.option("--model", type=MODEL, default="sage", show_default=True)
-@click.option("--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours a node, one a layer.")
+@click.option("--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours per node, one per layer.")
 @click.option("--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers.")
 @click.option(
     "--priority", default="throughput", show_default=True, help="throughput, memory, accuracy, balanced, T,M,A."
@@ -89,5 +90,6 @@ def _range(text: str) -> tuple[str, tuple[Any, Any]]:
 
 
 def _value(knob: str, text: str) -> Any:
-    """Returns the value as the space takes it: sizes of the cache may have units."""
-    return parse_size(text) if knob == "cache_bytes" and text != "0" else text
+    """Returns the value as the space takes it: sizes may have units."""
+    sizes = {known.name for known in KNOBS if isinstance(known.domain, Size)}
+    return parse_size(text) if knob in sizes and text != "0" else text

@@ -16,7 +16,7 @@ from a3gnn.features.caches.ranking import cached_nodes
 from a3gnn.features.caches.slot_map import warm_up as warm_up_policies
 from a3gnn.features.caches.static import SparseStaticCache, StaticCache
 from a3gnn.features.rows.aggregate import AGGREGATORS
-from a3gnn.features.rows.stored import DenseRows, SparseRows, rows_of
+from a3gnn.features.rows.stored import DenseRows, SparseRows, StoredRows, rows_of
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.features.stores.device import DeviceCachedStore
 from a3gnn.features.stores.sparse import SparseHostStore
@@ -57,10 +57,7 @@ def open_features(
         UsageError: The policy is dynamic, and the features are sparse.
     """
     from_disk = config.feature_tier == "disk" or parts is not None
-    source = graph.on_disk() if from_disk else graph
-    base = rows_of(source.features)
-    if not from_disk and source.folder is not None:
-        base = base.copied()
+    base = _base_rows(graph, from_disk)
     choice = PolicyChoice(config.canonical().cache_policy)
     ahead = None if seeds is None or choice.policy not in ("presample", "auto") else list(seeds)
     rank = partial(
@@ -77,14 +74,21 @@ def open_features(
     placement = CachePlacement(base, *size, config.cache_bytes, rank, device, resident=kept is not None)
     if choice.policy == "auto":
         slots = placement.slots("fifo")
-        choice = choose_policy(
-            replay_batches(graph, fanouts, config.batch_size, seed, slots=slots, seeds=ahead), placement
-        )
+        batches = replay_batches(graph, fanouts, config.batch_size, seed, slots=slots, seeds=ahead)
+        choice = choose_policy(batches, placement)
     if isinstance(base, SparseRows):
         sparse = partial(SparseHostStore, base, *size, parts=kept, owns_base=not from_disk)
         return _sparse_store(sparse, base, placement, choice)
     dense = partial(DenseHostStore, base, *size, parts=kept, owns_base=not from_disk)
     return _dense_store(dense, base, placement, choice)
+
+
+def _base_rows(graph: Graph, from_disk: bool) -> StoredRows:
+    """Returns all rows, memory-mapped if `from_disk`, else in anonymous memory."""
+    if from_disk:
+        return rows_of(graph.on_disk().features)
+    rows = rows_of(graph.features)
+    return rows if graph.folder is None else rows.copied()
 
 
 def _dense_store(

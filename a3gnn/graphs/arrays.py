@@ -23,7 +23,7 @@ class GraphArrays:
         name: For people.
         indptr: int64, shape (num_nodes + 1,). In-neighbours of v: `indices[indptr[v]:indptr[v + 1]]`, ascending.
         indices: int32, shape (num_edges,).
-        features: Dense or CSR rows, one a node.
+        features: Dense or CSR rows, one per node.
         labels: int64, shape (num_nodes,); -1 is unlabelled.
         train_ids: Train seeds, int32, ascending.
         val_ids: Validation nodes, int32, ascending.

@@ -37,7 +37,7 @@ def as_graph(data: object, of_data: Callable[[Data], Graph] = Graph.from_pyg) ->
 
     Raises:
         UsageError: `data` is something else.
-        GraphError: The graph can't be read, or breaks a law of graphs.
+        GraphError: The graph can't be read, or is not valid.
     """
     if isinstance(data, Graph):
         return data

@@ -26,19 +26,19 @@ def assemble(
     notes: tuple[str, ...] = (),
     source: str | None = None,
 ) -> GraphArrays:
-    """Returns the graph, after checking every law.
+    """Returns the graph, after checking that it is valid.
 
     Args:
         name: For people.
         edge_index: Integers, shape (2, E): an edge (s, t) makes s an in-neighbour of t.
-        features: One row a node; its length is the number of nodes.
+        features: One row per node; its length is the number of nodes.
         labels: Integers, shape (N,); -1 is unlabelled.
         masks: `MASKS`, each bool of shape (N,).
         notes: What people should know of how it was read; self loops and removed duplicates are added.
         source: Identity of the file that it was read from.
 
     Raises:
-        GraphError: A law is broken.
+        GraphError: The graph is not valid.
     """
     check(name, edge_index, features, labels, masks)
     indptr, indices, notes_on_edges = in_neighbours(edge_index, features.shape[0])
@@ -66,10 +66,10 @@ def check(
     labels: NDArray[Any],
     masks: Mapping[str, NDArray[Any]],
 ) -> None:
-    """Checks every law of `assemble`'s arguments in pieces: memory maps of any size cost tens of MiB.
+    """Checks `assemble`'s arguments in pieces: memory maps of any size cost tens of MiB.
 
     Raises:
-        GraphError: A law is broken.
+        GraphError: The graph is not valid.
     """
     try:
         validate.check_features(features)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.soundness import broken_rows
+from a3gnn.graphs.soundness import row_violations
 from a3gnn.storage.atomic import need_room, replacing
 from a3gnn.storage.mapping import in_large_pages, settle
 from a3gnn.storage.npy import NpyWriter, open_npy
@@ -101,8 +101,8 @@ def examine(graph: GraphArrays) -> Iterator[tuple[Path, str]]:
 
 
 def _check_rows(folder: Path, indptr: NDArray[np.int64], indices: NDArray[np.int32], _changed: bool) -> None:
-    for broken in broken_rows("indptr", indptr, "indices", indices, len(indptr) - 1):
-        raise GraphError(f"{folder} is damaged: {broken.law}; {_REMEDY}")
+    for violation in row_violations("indptr", indptr, "indices", indices, len(indptr) - 1):
+        raise GraphError(f"{folder} is damaged: {violation.rule}; {_REMEDY}")
 
 
 def _opened(path: Path, dtype: np.dtype[np.signedinteger], length: int) -> NDArray[np.signedinteger]:

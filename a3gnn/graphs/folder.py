@@ -15,7 +15,7 @@ from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.describe import describe
 from a3gnn.graphs.features import features_from
-from a3gnn.graphs.soundness import broken_laws, broken_sizes
+from a3gnn.graphs.soundness import size_violations, violations
 from a3gnn.storage.atomic import need_room, replacing
 from a3gnn.storage.mapping import in_large_pages, settle
 from a3gnn.storage.npy import open_npy
@@ -110,8 +110,8 @@ def open_folder(path: Path) -> GraphArrays:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise GraphError(f"{path / _META} is damaged ({error!r}); convert the graph again") from error
-    for broken in broken_sizes(graph):
-        raise GraphError(f"the files in {path} do not fit each other: {broken.law}; convert the graph again")
+    for violation in size_violations(graph):
+        raise GraphError(f"the files in {path} do not fit each other: {violation.rule}; convert the graph again")
     sizes = (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes)
     if sizes != (known.num_nodes, known.num_edges, known.num_features, known.num_classes):
         raise GraphError(f"{path / _META} is damaged: it describes another graph; convert the graph again")
@@ -122,10 +122,10 @@ def check_content(graph: GraphArrays, path: Path, changed: bool) -> None:
     """Checks what the files of `graph` in the folder `path` hold; those that have `changed` by the fingerprint too.
 
     Raises:
-        GraphError: A law is broken, or the content is another than when it was written.
+        GraphError: The graph is not valid, or the content is another than when it was written.
     """
-    for broken in broken_laws(graph):
-        raise GraphError(f"{path} is damaged: {broken.law}; convert the graph again")
+    for violation in violations(graph):
+        raise GraphError(f"{path} is damaged: {violation.rule}; convert the graph again")
     if changed and (found := graph.content_fingerprint()) != graph.fingerprint:
         raise GraphError(
             f"the files in {path} must hold the graph that was written there, of fingerprint {graph.fingerprint}; they "

@@ -45,7 +45,7 @@ class Graph(GraphArrays):
         `Data` (.pt).
 
         Raises:
-            GraphError: It can't be read, or breaks a law of graphs.
+            GraphError: It can't be read, or is not valid.
             UsageError: `spec` has none of these forms.
         """
         return cls._of_checked(load_arrays(spec))
@@ -59,7 +59,7 @@ class Graph(GraphArrays):
         float32 and float16 is stored as float32, which a note says.
 
         Raises:
-            GraphError: It breaks a law of graphs.
+            GraphError: It is not valid.
         """
         graph = cls._of_checked(from_data(data, name))
         for note in left_out(data):

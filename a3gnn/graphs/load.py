@@ -32,7 +32,7 @@ def load_arrays(spec: str | Path) -> GraphArrays:
     A file that was converted before (same path, size and time of change) is opened from its copy in the cache folder.
 
     Raises:
-        GraphError: It can't be read, or breaks a law of graphs.
+        GraphError: It can't be read, or is not valid.
         UsageError: `spec` has none of the known forms.
     """
     scheme, colon, rest = str(spec).partition(":")

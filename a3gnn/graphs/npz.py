@@ -23,7 +23,7 @@ def read(path: Path) -> GraphArrays:
     """Returns the graph in the .npz file at `path`, in RAM.
 
     Raises:
-        GraphError: The file is truncated, foreign, lacks an array, or its graph breaks a law.
+        GraphError: The file is truncated, foreign, lacks an array, or its graph is not valid.
     """
     with readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         arrays = {name: _array(name, archive[name]) for name in needed_arrays(archive.files, path)}

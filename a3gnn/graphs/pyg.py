@@ -31,7 +31,7 @@ def from_data(data: Data, name: str, source: str | None = None, nan_is_unlabelle
         nan_is_unlabelled: Whether y may be floats that are classes or NaN, as OGB writes it.
 
     Raises:
-        GraphError: It lacks x, edge_index or y, or breaks a law of graphs.
+        GraphError: It lacks x, edge_index or y, or is not valid.
     """
     try:
         x, edge_index, y = (_tensor_of(data, attribute) for attribute in ("x", "edge_index", "y"))

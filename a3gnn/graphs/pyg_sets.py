@@ -35,7 +35,7 @@ def read(path: Path) -> GraphArrays:
     Only tensors and PyG's own classes are unpickled (`weights_only=True`): a file can't run code.
 
     Raises:
-        GraphError: The file is truncated, foreign, or its graph breaks a law.
+        GraphError: The file is truncated, foreign, or its graph is not valid.
     """
     import torch
     from torch_geometric.data import Data

@@ -28,40 +28,40 @@ _INTEGERS = {
 }
 
 
-class Broken(NamedTuple):
-    """A law that an array breaks.
+class Violation(NamedTuple):
+    """A rule that an array breaks.
 
     Attributes:
         array: Its name, as `GraphArrays.arrays` has it.
-        law: The law and what was found, for people.
+        rule: The rule and what was found, for people.
     """
 
     array: str
-    law: str
+    rule: str
 
 
 def check_sound(graph: GraphArrays) -> None:
     """Checks types, lengths and contents of every array, in a few passes and some MiB.
 
     Raises:
-        GraphError: A law is broken; the message says which, by what, and how to make such arrays.
+        GraphError: The graph is not valid; the message says which, by what, and how to make such arrays.
     """
-    for broken in broken_laws(graph):
-        raise GraphError(f"{graph.name}: {broken.law}; Graph.load and Graph.from_pyg make these arrays from edges")
+    for violation in violations(graph):
+        raise GraphError(f"{graph.name}: {violation.rule}; Graph.load and Graph.from_pyg make these arrays from edges")
 
 
-def broken_laws(graph: GraphArrays) -> Iterator[Broken]:
-    """Yields the laws that `graph` breaks; where types or lengths are wrong, contents are not looked at."""
+def violations(graph: GraphArrays) -> Iterator[Violation]:
+    """Yields the rules that `graph` breaks; where types or lengths are wrong, contents are not looked at."""
     sizes_are_wrong = False
-    for broken in broken_sizes(graph):
+    for violation in size_violations(graph):
         sizes_are_wrong = True
-        yield broken
+        yield violation
     if sizes_are_wrong:
         return
     features = graph.features
-    yield from broken_rows("indptr", graph.indptr, "indices", graph.indices, graph.num_nodes)
+    yield from row_violations("indptr", graph.indptr, "indices", graph.indices, graph.num_nodes)
     if isinstance(features, SparseFeatures):
-        yield from broken_rows("x_indptr", features.indptr, "x_indices", features.indices, features.shape[1])
+        yield from row_violations("x_indptr", features.indptr, "x_indices", features.indices, features.shape[1])
         yield from _not_finite("x_data", features.data)
     else:
         yield from _not_finite("x", features.array.reshape(-1))
@@ -69,41 +69,43 @@ def broken_laws(graph: GraphArrays) -> Iterator[Broken]:
     yield from _wrong_ids(graph)
 
 
-def broken_sizes(graph: GraphArrays) -> Iterator[Broken]:
+def size_violations(graph: GraphArrays) -> Iterator[Violation]:
     """Yields what is wrong with the arrays' types and lengths, without a look at their contents."""
     features: object = graph.features
     if not isinstance(features, DenseFeatures | SparseFeatures):
-        yield Broken("x", f"features must be DenseFeatures or SparseFeatures, got {type(features).__name__}")
+        yield Violation("x", f"features must be DenseFeatures or SparseFeatures, got {type(features).__name__}")
         return
     classes: object = graph.num_classes
     if not isinstance(classes, int) or classes < 0:
-        yield Broken("labels", f"num_classes must be an integer >= 0, got {classes!r}")
+        yield Violation("labels", f"num_classes must be an integer >= 0, got {classes!r}")
         return
-    wrong_types = [broken for name, array in graph.arrays().items() for broken in _wrong_type(name, array)]
+    wrong_types = [violation for name, array in graph.arrays().items() for violation in _wrong_type(name, array)]
     yield from wrong_types
     if wrong_types:
         return
     if not 0 < graph.num_nodes <= _MOST_NODES:
-        yield Broken("indptr", f"a graph must have 1 to {_MOST_NODES:,} nodes, got {graph.num_nodes:,}; ids are 32-bit")
+        yield Violation(
+            "indptr", f"a graph must have 1 to {_MOST_NODES:,} nodes, got {graph.num_nodes:,}; ids are 32-bit"
+        )
         return
     yield from _wrong_ends("indptr", graph.indptr, len(graph.indices))
     lengths = {"labels": len(graph.labels), "x": graph.features.shape[0]}
     for name, length in lengths.items():
         if length != graph.num_nodes:
-            yield Broken(name, f"{name} must have one row a node, got {length} for {graph.num_nodes} nodes")
+            yield Violation(name, f"{name} must have one row per node, got {length} for {graph.num_nodes} nodes")
     if isinstance(graph.features, SparseFeatures):
         yield from _wrong_csr_sizes(graph.features)
 
 
-def broken_rows(
+def row_violations(
     starts_name: str, indptr: NDArray[np.int64], entries_name: str, indices: NDArray[np.int32], limit: int
-) -> Iterator[Broken]:
+) -> Iterator[Violation]:
     """Yields what is wrong with CSR rows: `indptr` must rise, entries must be in [0, limit) and rise in each row."""
     wrong_ends = list(_wrong_ends(starts_name, indptr, len(indices)))
     yield from wrong_ends
     falls = -1 if wrong_ends else _first(indptr[:-1], indptr[1:], np.greater)
     if falls >= 0:
-        yield Broken(
+        yield Violation(
             starts_name, f"{starts_name} must not fall, got {indptr[falls]} and {indptr[falls + 1]} at row {falls}"
         )
     yield from _outside(entries_name, indices, 0, limit)
@@ -111,50 +113,50 @@ def broken_rows(
         yield from _unsorted(indptr, entries_name, indices)
 
 
-def _wrong_type(name: str, array: Any) -> Iterator[Broken]:
+def _wrong_type(name: str, array: Any) -> Iterator[Violation]:
     if name == "x_shape":
         return
     wanted = np.dtype(_INTEGERS[name]) if name in _INTEGERS else None
     ndim = 2 if name == "x" else 1
     if not isinstance(array, np.ndarray):
-        yield Broken(name, f"{name} must be a NumPy array, got {type(array).__name__}")
+        yield Violation(name, f"{name} must be a NumPy array, got {type(array).__name__}")
     elif (array.dtype != wanted if wanted else array.dtype not in _FLOATS) or array.ndim != ndim:
-        yield Broken(
+        yield Violation(
             name,
             f"{name} must be {wanted or 'float32 or float16'} of {ndim} dimension{'s' if ndim > 1 else ''}, "
             f"got {array.dtype} of shape {array.shape}",
         )
     elif name in {"indptr", "indices", "x"} and not array.flags.c_contiguous:
-        yield Broken(name, f"{name} must be C-contiguous, got strides {array.strides}")
+        yield Violation(name, f"{name} must be C-contiguous, got strides {array.strides}")
 
 
-def _wrong_ends(name: str, indptr: NDArray[np.int64], num_entries: int) -> Iterator[Broken]:
+def _wrong_ends(name: str, indptr: NDArray[np.int64], num_entries: int) -> Iterator[Violation]:
     ends = (int(indptr[0]), int(indptr[-1])) if len(indptr) else (0, 0)
     if ends != (0, num_entries) or not len(indptr):
-        yield Broken(name, f"{name} must rise from 0 to {num_entries} (the entries), got {ends[0]} to {ends[1]}")
+        yield Violation(name, f"{name} must rise from 0 to {num_entries} (the entries), got {ends[0]} to {ends[1]}")
 
 
-def _wrong_csr_sizes(features: SparseFeatures) -> Iterator[Broken]:
+def _wrong_csr_sizes(features: SparseFeatures) -> Iterator[Violation]:
     rows, columns = features.shape
     if not 0 < columns <= _MOST_NODES:
-        yield Broken("x_shape", f"x_shape must be two positive sizes below 2**31, got {features.shape}")
+        yield Violation("x_shape", f"x_shape must be two positive sizes below 2**31, got {features.shape}")
     if len(features.indptr) != rows + 1:
-        yield Broken("x_indptr", f"x_indptr must have {rows + 1} values, got {len(features.indptr)}")
+        yield Violation("x_indptr", f"x_indptr must have {rows + 1} values, got {len(features.indptr)}")
     if len(features.indices) != len(features.data):
         lengths = f"{len(features.indices)} and {len(features.data)}"
-        yield Broken("x_indices", f"x_indices and x_data must be equally long, got {lengths}")
+        yield Violation("x_indices", f"x_indices and x_data must be equally long, got {lengths}")
 
 
-def _outside(name: str, array: NDArray[Any], low: int, high: int) -> Iterator[Broken]:
+def _outside(name: str, array: NDArray[Any], low: int, high: int) -> Iterator[Violation]:
     least, most = 2**63, -(2**63)
     for start in range(0, len(array), _PIECE):
         piece = array[start : start + _PIECE]
         least, most = min(least, int(piece.min())), max(most, int(piece.max()))
     if len(array) and (least < low or most >= high):
-        yield Broken(name, f"{name} must be in [{low}, {high}), got {least} to {most}")
+        yield Violation(name, f"{name} must be in [{low}, {high}), got {least} to {most}")
 
 
-def _unsorted(indptr: NDArray[np.int64], name: str, indices: NDArray[np.int32]) -> Iterator[Broken]:
+def _unsorted(indptr: NDArray[np.int64], name: str, indices: NDArray[np.int32]) -> Iterator[Violation]:
     for start in range(0, len(indices) - 1, _PIECE):
         piece = indices[start : start + _PIECE + 1]
         falls = piece[1:] <= piece[:-1]
@@ -163,11 +165,11 @@ def _unsorted(indptr: NDArray[np.int64], name: str, indices: NDArray[np.int32]) 
         falls[indptr[first:last] - (start + 1)] = False
         if falls.any():
             row = int(np.searchsorted(indptr, start + 1 + int(falls.argmax()), side="right")) - 1
-            yield Broken(name, f"{name} must be ascending and distinct in each row, row {row} is not")
+            yield Violation(name, f"{name} must be ascending and distinct in each row, row {row} is not")
             return
 
 
-def _not_finite(name: str, values: NDArray[np.floating]) -> Iterator[Broken]:
+def _not_finite(name: str, values: NDArray[np.floating]) -> Iterator[Violation]:
     bad = 0
     for start in range(0, len(values), _PIECE):
         piece = values[start : start + _PIECE]
@@ -177,24 +179,24 @@ def _not_finite(name: str, values: NDArray[np.floating]) -> Iterator[Broken]:
         else:
             bad += len(piece) - int(np.count_nonzero(np.isfinite(piece)))
     if bad:
-        yield Broken(name, f"{name} must be finite, {bad} values are NaN or infinite")
+        yield Violation(name, f"{name} must be finite, {bad} values are NaN or infinite")
 
 
-def _wrong_ids(graph: GraphArrays) -> Iterator[Broken]:
+def _wrong_ids(graph: GraphArrays) -> Iterator[Violation]:
     sets = {"train_ids": graph.train_ids, "val_ids": graph.val_ids, "test_ids": graph.test_ids}
     taken = np.zeros(graph.num_nodes, dtype=np.bool_)
     for name, ids in sets.items():
         wrong = list(_outside(name, ids, 0, graph.num_nodes))
         if not wrong and _first(ids[:-1], ids[1:], np.greater_equal) >= 0:
-            wrong.append(Broken(name, f"{name} must be ascending and distinct, they are not"))
+            wrong.append(Violation(name, f"{name} must be ascending and distinct, they are not"))
         if not wrong and (shared := int(np.count_nonzero(taken[ids]))):
-            wrong.append(Broken(name, f"{name} must share no node with the other sets, got {shared} shared nodes"))
+            wrong.append(Violation(name, f"{name} must share no node with the other sets, got {shared} shared nodes"))
         yield from wrong
         if not wrong:
             taken[ids] = True
             unlabelled = int(np.count_nonzero(graph.labels[ids] < 0)) if name == "train_ids" else 0
             if unlabelled:
-                yield Broken(name, f"{name} must be labelled nodes, got {unlabelled} whose label is -1")
+                yield Violation(name, f"{name} must be labelled nodes, got {unlabelled} whose label is -1")
 
 
 def _first(left: NDArray[Any], right: NDArray[Any], breaks: Callable[..., Any]) -> int:

@@ -1,4 +1,4 @@
-"""The laws of graphs. Each function checks one and raises `GraphError` with the law, the value and the remedy."""
+"""What makes a graph valid. Each function checks one rule and raises `GraphError` with it, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_edges(edge_index: NDArray[Any], num_nodes: int) -> None:
 def check_features(features: DenseFeatures | SparseFeatures) -> None:
     """Checks types, shapes, finiteness and, for CSR, the index structure."""
     if isinstance(features, DenseFeatures):
-        _check_array("x", features.array, "f", 2, "give one float32 or float16 row a node")
+        _check_array("x", features.array, "f", 2, "give one float32 or float16 row per node")
         _check_values("x", features.array)
     else:
         _check_csr(features)
@@ -46,7 +46,7 @@ def check_features(features: DenseFeatures | SparseFeatures) -> None:
 
 
 def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
-    """Checks that `labels` are integers in [-1, num_nodes), one a node, not all -1."""
+    """Checks that `labels` are integers in [-1, num_nodes), one per node, not all -1."""
     _check_array("y", labels, "iu", 1, "give one class a node; multi-label targets are not supported")
     if len(labels) != num_nodes:
         raise GraphError(f"y must have one label a node, got {len(labels)} for {num_nodes} nodes; -1 is unlabelled")

@@ -12,7 +12,7 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs import derived
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.folder import open_folder
-from a3gnn.graphs.soundness import broken_laws
+from a3gnn.graphs.soundness import violations
 from a3gnn.storage.stamp import forget, verify_once
 
 
@@ -49,8 +49,8 @@ def verify(path: Path) -> list[Finding]:
     problems: dict[str, str] = {}
 
     def examine(_changed: bool) -> None:
-        for broken in broken_laws(graph):
-            problems.setdefault(broken.array, broken.law)
+        for violation in violations(graph):
+            problems.setdefault(violation.array, violation.rule)
         if (found := graph.content_fingerprint()) != graph.fingerprint:
             problems["fingerprint"] = f"must be {graph.fingerprint} as when the graph was written, got {found}"
         if problems:

@@ -83,7 +83,7 @@ def fastest(function: Callable[[], object], seconds: float = _SECONDS) -> float:
 
 
 def gemm(device: torch.device, seconds: float = _SECONDS) -> float:
-    """Returns float32 operations a second (2 m n k a product) of products of a mini-batch's size on `device`."""
+    """Returns float32 operations per second (2 m n k per product) of products of a mini-batch's size on `device`."""
     left = torch.ones(_ROWS, _FEATURES, device=device)
     right = torch.ones(_FEATURES, _HIDDEN, device=device)
     out = torch.empty(_ROWS, _HIDDEN, device=device)
@@ -97,7 +97,7 @@ def gemm(device: torch.device, seconds: float = _SECONDS) -> float:
 
 
 def _reads(table: np.ndarray) -> tuple[float, float]:
-    """Returns reads a second of one thread, and the throughput of two threads over twice that."""
+    """Returns reads per second of one thread, and the throughput of two threads over twice that."""
 
     def read(seed: int = 1) -> None:
         random_reads(table, _READS, np.uint64(seed))
@@ -119,7 +119,7 @@ def _rows(table: np.ndarray) -> np.ndarray:
 
 
 def _copy(rows: np.ndarray, seconds: float = _SECONDS) -> float:
-    """Returns bytes a second of copying random rows into a warm buffer, one thread."""
+    """Returns bytes per second of copying random rows into a warm buffer, one thread."""
     picked = _picked(len(rows))
     source, index = torch.from_numpy(rows), torch.from_numpy(picked)
     out = torch.zeros(len(picked), rows.shape[1])
@@ -131,7 +131,7 @@ def _copy(rows: np.ndarray, seconds: float = _SECONDS) -> float:
 
 
 def _disk(rows: np.ndarray, path: Path) -> float:
-    """Returns bytes a second of copying random rows out of a new map of a file that the system holds in its cache."""
+    """Returns bytes per second of copying random rows out of a new map of a file that the system holds in its cache."""
     picked = _picked(len(rows))
     out = np.zeros((len(picked), rows.shape[1]), dtype=np.float32)
     np.save(path, rows)
@@ -146,7 +146,7 @@ def _picked(num_rows: int) -> np.ndarray:
 
 
 def _spmm() -> float:
-    """Returns bytes of gathered rows a second in a CSR aggregation, all cores."""
+    """Returns bytes of gathered rows per second in a CSR aggregation, all cores."""
     matrix, dense = _block(_ROWS, _FANOUT), torch.ones(_ROWS, _FEATURES)
     return _ROWS * _FANOUT * _FEATURES * 4 / fastest(lambda: torch.sparse.mm(matrix, dense))
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from a3gnn.breach import Breach
-from a3gnn.config import TrainConfig
+from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.domains import OneOf, Size
+from a3gnn.knobs import Knob
 from a3gnn.measurement import Metrics
 from a3gnn.report.front import Front
 from a3gnn.units import format_size
@@ -17,28 +20,27 @@ from a3gnn.units import format_size
 
 def describe_config(config: TrainConfig) -> str:
     """Returns `config` in one line, leaving out what is off: `batch 512 · mode2 x2 · cache 1.2 MiB · bias 4`."""
-    same = config.canonical()
-    parts = [f"batch {same.batch_size}"]
-    parts.append(
-        same.parallel_mode if same.parallel_mode == "sequential" else f"{same.parallel_mode} x{same.num_workers}"
-    )
-    parts.append("features on disk" if same.feature_tier == "disk" else "features in ram")
-    if same.cache_bytes:
-        parts.append(f"cache {format_size(same.cache_bytes)}" + _unless("degree", same.cache_policy))
-        parts.append(f"bias {same.bias_rate:g}")
-    if same.num_partitions > 1:
-        parts.append(f"{same.num_partitions} partitions" + _unless("metis", same.partitioner))
-    if same.seed_order != "random":
-        parts.append(f"seeds by {same.seed_order}")
-    if same.resources != "free":
-        parts.append("isolated stages")
-    if same.sampling_device != "cpu":
-        parts.append(f"sampling on {same.sampling_device}")
-    return " · ".join(parts)
+    fields = config.canonical().to_dict()
+    line = ""
+    for knob in sorted(KNOBS, key=lambda knob: (knob.show.place, _continues(knob))):
+        value, when = fields[knob.name], knob.show.when
+        if value != knob.default if when is None else when.holds(fields):
+            line += ("" if _continues(knob) or not line else " · ") + _phrase(knob, value)
+    return line
 
 
-def _unless(usual: str, chosen: str) -> str:
-    return "" if chosen == usual else f" by {chosen}"
+def _phrase(knob: Knob, value: Any) -> str:
+    match knob.domain:
+        case Size():
+            value = format_size(value)
+        case OneOf(choices) if knob.show.names:
+            value = knob.show.names[choices.index(value)]
+    return knob.show.words.format(value)
+
+
+def _continues(knob: Knob) -> bool:
+    """Whether the knob's words go on with the phrase before them."""
+    return knob.show.words.startswith(" ")
 
 
 def describe_metrics(metrics: Metrics, memory: str) -> str:

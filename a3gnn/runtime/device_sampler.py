@@ -21,7 +21,7 @@ from a3gnn.sampling.views import cached_mask
 class DeviceSampler:
     """Samples as `NeighbourSampler` does with `two_bucket`, bit for bit, with the adjacency on a torch device.
 
-    All rows of a hop are drawn at once, pick by pick. The adjacency takes 12 bytes a node and 4 an edge of the device.
+    All rows of a hop are drawn at once, pick by pick. The adjacency takes 12 bytes per node and 4 per edge.
     Safe to call from several threads. Arguments as `NeighbourSampler`'s, and `device`.
     """
 

@@ -24,17 +24,17 @@ def seeds_of(nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], bool]:
     """
     if nodes is None:
         return np.arange(num_nodes, dtype=np.int32), False
-    law = f"input_nodes must be node ids or a bool mask of shape ({num_nodes},)"
+    rule = f"input_nodes must be node ids or a bool mask of shape ({num_nodes},)"
     try:
         given = nodes.detach().cpu().numpy() if isinstance(nodes, torch.Tensor) else np.asarray(nodes)
     except (TypeError, ValueError, RuntimeError) as error:  # rows of different lengths, sparse tensors, other objects
-        raise UsageError(f"{law}, got {reprlib.repr(nodes)}") from error
+        raise UsageError(f"{rule}, got {reprlib.repr(nodes)}") from error
     masked = given.dtype == np.bool_
     if masked and given.shape != (num_nodes,):
-        raise UsageError(f"{law}, got a mask of shape {given.shape}")
+        raise UsageError(f"{rule}, got a mask of shape {given.shape}")
     ids = np.flatnonzero(given) if masked else given
     if ids.ndim != 1 or not len(ids) or not np.issubdtype(ids.dtype, np.integer):
-        raise UsageError(f"{law}, of one node at least, got {given.dtype} of shape {ids.shape}")
+        raise UsageError(f"{rule}, of one node at least, got {given.dtype} of shape {ids.shape}")
     low, high, distinct = int(ids.min()), int(ids.max()), len(np.unique(ids))
     if low < 0 or high >= num_nodes or distinct < len(ids):
         hint = "; of a mask of numbers, give mask.bool()" if len(ids) == num_nodes and high == 1 else ""

@@ -60,8 +60,8 @@ class Loader:
         others: Of NeighborLoader; those that ask for what is not supported are refused.
 
     Raises:
-        UsageError: An argument breaks its law or is not supported.
-        GraphError: `data` breaks a law of graphs, or has attributes of edges.
+        UsageError: An argument is out of range or is not supported.
+        GraphError: `data` is not valid, or has attributes of edges.
         DeviceError: A device is asked for that is not there.
         ConfigError: The tuned.json is missing, broken or foreign, or a knob is not what it must be.
     """
@@ -158,7 +158,7 @@ def _configured(config: TrainConfig, batch_size: int | None, num_workers: int | 
 
 def _fanouts(num_neighbors: Any) -> tuple[int, ...]:
     if not isinstance(num_neighbors, Sequence) or isinstance(num_neighbors, str) or not num_neighbors:
-        raise UsageError(f"num_neighbors must be a list, one fanout a hop, got {num_neighbors!r}; such as [25, 10]")
+        raise UsageError(f"num_neighbors must be a list, one fanout per hop, got {num_neighbors!r}; such as [25, 10]")
     whole = all(isinstance(fanout, Integral) and not isinstance(fanout, bool) for fanout in num_neighbors)
     if not whole or any(fanout < 1 and fanout != -1 for fanout in num_neighbors):
         raise UsageError(f"num_neighbors must be integers >= 1, or -1 for all in-neighbours, got {num_neighbors!r}")

@@ -1,4 +1,4 @@
-"""Adjacency as the two-bucket sampler wants it: every row's cached in-neighbours first."""
+"""`Adjacency`: in-neighbours as CSR, with each row's cached ones first where a cache steers sampling."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from a3gnn.sampling.views import cached_mask, readonly
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjacency:
-    """In-neighbours as CSR, with how many of each row are cached.
+    """In-neighbours as CSR.
 
     Attributes:
         indptr: int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,); each row's cached in-neighbours come first.
-        num_cached: int32, shape (num_nodes,); empty where nothing is cached.
+        num_cached: Cached in-neighbours per row, int32, shape (num_nodes,); empty where nothing is cached.
     """
 
     indptr: NDArray[np.int64]
@@ -28,7 +28,7 @@ class Adjacency:
 
     @classmethod
     def plain(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> Self:
-        """Returns the adjacency as it is, memory maps included; no copy, nothing cached."""
+        """Returns the adjacency as given, memory maps included: not copied, nothing cached."""
         return cls(readonly(indptr), readonly(indices), readonly(np.empty(0, dtype=np.int32)))
 
     @classmethod

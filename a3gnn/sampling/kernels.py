@@ -1,7 +1,7 @@
-"""Compiled kernels of the sampler: rows' bounds, hops, relabelling.
+"""Compiled kernels of the sampler: adjacency by cache, bounds of rows, hops. All release the GIL.
 
-Rows go through in chunks, each pass asking for the memory that the next one reads; without that the reads' latencies
-add up. All kernels release the GIL.
+A hop is sampled in chunks of rows, in passes: bounds are read, then in-neighbours, then the relabelling map. Each pass
+prefetches what the next one reads, so that reads far apart overlap instead of waiting for each other.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from a3gnn.sampling.kernel_types import HopDraw, Proposals, RowBounds, RowRange
 from a3gnn.sampling.pick_kernels import pick_a_res, pick_two_bucket
 from a3gnn.sampling.prefetch import prefetch
 from a3gnn.sampling.random import fold, hop_key
-from a3gnn.sampling.rejection import lanes, pick_changing
+from a3gnn.sampling.rejection import max_proposals, pick_by_rejection
+from a3gnn.sampling.relabelling import forget, relabel
 
-#: Of each row of a hop: where it begins in `indices` (int64), its degree and how many of it are cached (int32).
-Bounds = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
-#: How a hop is drawn: cached mask (bool, shape (num_nodes,); empty for two buckets), bias rate, fanout, key, A-Res.
-Draw = tuple[NDArray[np.bool_], float, int, np.uint64, bool]
-
-#: Places in a mini-batch's arrays are int32.
+#: Edges per mini-batch, at most: positions in its arrays are int32.
 MOST_EDGES = 2**31 - 1
 
+# Rows between a prefetch and the read that it is for. Guess.
 _AHEAD = 16
+# Rows per chunk: measured on a prototype, on a graph of 2.4 million nodes.
 _CHUNK = 32
 
 
@@ -31,10 +30,10 @@ _CHUNK = 32
 def cached_first(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], cached: NDArray[np.bool_], out: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """Copies `indices` to `out` with each row's cached in-neighbours first; both groups keep their order.
+    """Copies `indices` to `out` with each row's cached in-neighbours first; cached and others keep their order.
 
     Returns:
-        How many of each row are cached, int32, shape (num_nodes,).
+        The number of cached in-neighbours per row, int32, shape (num_nodes,).
     """
     counts = np.zeros(len(indptr) - 1, dtype=np.int32)
     for v in range(len(counts)):
@@ -51,21 +50,20 @@ def cached_first(
     return counts
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def row_bounds(
     indptr: NDArray[np.int64],
     num_cached: NDArray[np.int32],
     nodes: NDArray[np.int32],
     fanout: int,
-    begin: NDArray[np.int64],
-    degree: NDArray[np.int32],
-    cached: NDArray[np.int32],
+    bounds: RowBounds,
 ) -> int:
-    """Fills `begin`, `degree` and `cached` for each of `nodes`; an empty `num_cached` means that none is cached.
+    """Fills `bounds` for each of `nodes`; an empty `num_cached` means that none is cached.
 
     Returns:
         How many in-neighbours `fanout` takes of them together.
     """
+    begin, degree, cached = bounds
     biased = len(num_cached) > 0
     total = 0
     for i in range(len(nodes)):
@@ -81,21 +79,20 @@ def row_bounds(
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def pick_rows(
-    rows: tuple[int, int],
+    rows: RowRange,
     indices: NDArray[np.int32],
     nodes: NDArray[np.int32],
-    bounds: Bounds,
-    draw: Draw,
+    bounds: RowBounds,
+    draw: HopDraw,
     indptr: NDArray[np.int32],
     edges: NDArray[np.int32],
 ) -> None:
-    """Writes the ends of a hop's rows `rows[0]` to `rows[1]` to `indptr`, and offsets of their picks to `edges`."""
+    """Picks in-neighbours of a hop's `rows`: writes the rows' ends to `indptr`, and the picks' offsets to `edges`."""
     begin, degree, cached = bounds
-    mask, bias, fanout, key, reservoir = draw
-    for i in range(rows[0], rows[1]):
-        size = degree[i] if fanout < 0 else min(fanout, degree[i])
+    for i in range(rows.low, rows.high):
+        size = degree[i] if draw.fanout < 0 else min(draw.fanout, degree[i])
         indptr[i + 1] = indptr[i] + size
         picks = edges[indptr[i] - indptr[0] : indptr[i + 1] - indptr[0]]
         if size == degree[i]:
@@ -103,19 +100,19 @@ def pick_rows(
                 picks[j] = j
                 prefetch(indices, begin[i] + j)
             continue
-        stream = fold(key, np.uint64(nodes[i]))
-        if reservoir:
-            pick_a_res(stream, indices[begin[i] : begin[i] + degree[i]], mask, bias, size, picks)
+        stream = fold(draw.key, np.uint64(nodes[i]))
+        if draw.a_res:
+            pick_a_res(stream, indices[begin[i] : begin[i] + degree[i]], draw.mask, draw.bias, size, picks)
         else:
-            pick_two_bucket(stream, cached[i], bias, indices, (begin[i], degree[i]), picks)
+            pick_two_bucket(stream, cached[i], draw.bias, indices, begin[i], degree[i], picks)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def sample_rows(
     indices: NDArray[np.int32],
     nodes: NDArray[np.int32],
-    bounds: Bounds,
-    draw: Draw,
+    bounds: RowBounds,
+    draw: HopDraw,
     position: NDArray[np.int32],
     n_id: NDArray[np.int32],
     count: int,
@@ -124,35 +121,35 @@ def sample_rows(
 ) -> int:
     """Samples one hop: writes each row's local in-neighbours to `edges` and its end to `indptr[1:]`.
 
-    `indptr[0]` holds the edges that earlier hops sampled. `position` maps a global id to one plus its place in `n_id`,
-    0 for unseen; newly seen ids are appended to `n_id` from `count` on.
+    `indptr[0]` is the number of edges that earlier hops sampled. `position` is the relabelling map; unseen nodes
+    are appended to `n_id` from `count` on.
 
     Returns:
         The new count of `n_id`.
     """
-    mask, bias, fanout, key, reservoir = draw
-    changing = len(mask) > 0 and fanout > 0 and not reservoir
-    room = _CHUNK * lanes(fanout) if changing else 0
-    proposals = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
-    ready = fanout + fanout // 2
+    fanout = draw.fanout
+    rejecting = len(draw.mask) > 0 and fanout > 0 and not draw.a_res
+    capacity = _CHUNK * max_proposals(fanout) if rejecting else 0
+    proposals = Proposals(np.empty(capacity, dtype=np.int64), np.empty(capacity, dtype=np.int32))
+    # Proposals per row that are drawn in advance. It changes no pick: drawing too few or too many costs time only.
+    in_advance = fanout + fanout // 2
     for lo in range(0, len(nodes), _CHUNK):
         hi = min(lo + _CHUNK, len(nodes))
         first = indptr[lo] - indptr[0]
-        if changing:
+        rows = RowRange(lo, hi)
+        if rejecting:
             for i in range(lo, hi):
-                indptr[i + 1] = indptr[i] + min(fanout, bounds[1][i])
-            law = (mask, bias, fanout, key)
-            rows = indices, nodes, (bounds[0], bounds[1])
-            needed = pick_changing((lo, hi), *rows, law, proposals, edges[first:], ready)
-            # Some more than were needed before, so that few rows need more.
-            ready = min(needed + needed // 4 + 1, lanes(fanout))
+                indptr[i + 1] = indptr[i] + min(fanout, bounds.degree[i])
+            needed = pick_by_rejection(rows, indices, nodes, bounds, draw, proposals, edges[first:], in_advance)
+            # A quarter more than the last chunk needed on average (guess), so that few rows need further ones.
+            in_advance = min(needed + needed // 4 + 1, max_proposals(fanout))
             for e in range(first, indptr[hi] - indptr[0]):
                 prefetch(position, np.int64(edges[e]))
         else:
-            pick_rows((lo, hi), indices, nodes, bounds, draw, indptr, edges)
+            pick_rows(rows, indices, nodes, bounds, draw, indptr, edges)
             for i in range(lo, hi):
                 for e in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
-                    edges[e] = indices[bounds[0][i] + edges[e]]
+                    edges[e] = indices[bounds.begin[i] + edges[e]]
                     prefetch(position, np.int64(edges[e]))
         count = relabel(edges[first : indptr[hi] - indptr[0]], position, n_id, count)
     return count
@@ -160,29 +157,40 @@ def sample_rows(
 
 @njit(cache=True, nogil=True)
 def sample_hops(
-    adjacency: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]],
-    law: tuple[NDArray[np.bool_], float, bool],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    num_cached: NDArray[np.int32],
     fanouts: NDArray[np.int64],
-    key: tuple[np.uint64, np.uint64, np.uint64],
+    mask: NDArray[np.bool_],
+    bias: float,
+    a_res: bool,
+    seed: np.uint64,
+    epoch: np.uint64,
+    batch: np.uint64,
     seeds: NDArray[np.int32],
     position: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Samples all hops from `seeds` in one call: a call costs as much as hundreds of rows.
+    """Samples all hops from `seeds` in one call, as a call from Python costs as much as hundreds of rows.
 
     Args:
-        adjacency: indptr, indices and how many of each row are cached, or none.
-        law: Cached mask, bias rate and whether A-Res draws, as in `Draw`.
-        fanouts: The seeds' hop first; below 0 for all.
-        key: Seed, epoch and batch.
-        seeds: Within range.
-        position: Zeros, shape (num_nodes,); zeros again where this returns all hops.
+        indptr: Of an `Adjacency`.
+        indices: Of an `Adjacency`.
+        num_cached: Of an `Adjacency`.
+        fanouts: In-neighbours per node, the seeds' hop first; below 0 for all.
+        mask: As in `HopDraw`.
+        bias: As in `HopDraw`.
+        a_res: As in `HopDraw`.
+        seed: Decides the random numbers, with `epoch` and `batch`.
+        epoch: As `seed`.
+        batch: As `seed`.
+        seeds: In range.
+        position: Zeros, int32, shape (num_nodes,); zeros again on return unless a hop is missing.
 
     Returns:
-        n_id, indptr, indices and the nodes known after each hop. Repeated seeds give just the distinct ones; a hop
-        whose edges would pass `MOST_EDGES` gives nothing beyond the hop before it.
+        n_id, indptr, indices and the nodes known after each hop. Two cases stop early and leave the sizes of later hops
+        0: repeated seeds, where the first size is the number of distinct ones, and a hop whose edges would pass
+        `MOST_EDGES`.
     """
-    indptr, indices, num_cached = adjacency
-    mask, bias, reservoir = law
     n_id, sizes = np.empty(len(seeds) + 1, dtype=np.int32), np.zeros(len(fanouts) + 1, dtype=np.int64)
     pointers, edges, first = np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32), 0
     count = relabel(seeds.copy(), position, n_id, 0)
@@ -192,15 +200,15 @@ def sample_hops(
     for hop in range(len(fanouts)):
         nodes, before, rows = n_id[first:count], len(edges), len(pointers) - 1
         begin, degree = np.empty(len(nodes), dtype=np.int64), np.empty(len(nodes), dtype=np.int32)
-        cached = np.empty(len(nodes), dtype=np.int32)
-        total = row_bounds(indptr, num_cached, nodes, fanouts[hop], begin, degree, cached)
+        bounds = RowBounds(begin, degree, np.empty(len(nodes), dtype=np.int32))
+        total = row_bounds(indptr, num_cached, nodes, fanouts[hop], bounds)
         if before + total > MOST_EDGES:
             return n_id, pointers, edges, sizes
         pointers, edges = _grown(pointers, rows + 1 + len(nodes)), _grown(edges, before + total)
         n_id, first = _grown(n_id[:count], min(count + total, len(position)) + 1), count
-        draw = (mask, bias, fanouts[hop], hop_key(key[0], key[1], key[2], np.uint64(hop)), reservoir)
-        own = pointers[rows:], edges[before:]
-        count = sample_rows(indices, nodes, (begin, degree, cached), draw, position, n_id, count, own[0], own[1])
+        draw = HopDraw(fanouts[hop], hop_key(seed, epoch, batch, np.uint64(hop)), mask, bias, a_res)
+        own_pointers, own_edges = pointers[rows:], edges[before:]
+        count = sample_rows(indices, nodes, bounds, draw, position, n_id, count, own_pointers, own_edges)
         sizes[hop + 1] = count
     forget(n_id[:count], position)
     return n_id[:count], pointers, edges, sizes
@@ -208,42 +216,17 @@ def sample_hops(
 
 @njit(cache=True, nogil=True)
 def _grown(array: NDArray[np.int32], capacity: int) -> NDArray[np.int32]:
+    """Returns a copy of `array` with `capacity` entries; those beyond its length are unset."""
     grown = np.empty(capacity, dtype=np.int32)
     grown[: len(array)] = array
     return grown
 
 
-@njit(cache=True, nogil=True)
-def relabel(ids: NDArray[np.int32], position: NDArray[np.int32], n_id: NDArray[np.int32], count: int) -> int:
-    """Replaces global `ids` by their places in `n_id`, appending unseen ones from `count` on; returns the new count.
-
-    `n_id` must have room for one more than are known in the end.
-    """
-    # Whether an id is new can't be foreseen: writing either way is cheaper than a branch that is guessed wrong.
-    for e in range(len(ids)):
-        node = ids[e]
-        place = position[node]
-        new = place == 0
-        n_id[count] = node
-        count += new
-        place = count if new else place
-        position[node] = place
-        ids[e] = place - 1
-    return count
-
-
-@njit(cache=True, nogil=True)
-def forget(ids: NDArray[np.int32], position: NDArray[np.int32]) -> None:
-    """Clears `position` at `ids`: cheaper than clearing all of it."""
-    for i in range(len(ids)):
-        position[ids[i]] = 0
-
-
 @njit(cache=True)
-def _awake() -> bool:
+def _first_kernel() -> bool:
     return True
 
 
-# The first kernel that is called has numba import the larger half of itself: a third of a second, which belongs here,
-# and not into the first mini-batch.
-_awake()
+# The first kernel that is called makes numba import the larger half of itself, which takes a third of a second: done
+# here, it does not count as part of the first mini-batch.
+_first_kernel()

@@ -1,7 +1,8 @@
-"""Compiled kernels that pick among a row's in-neighbours, all by one law: weighted sampling without replacement.
+"""Compiled kernels that pick some of a row's in-neighbours: weighted sampling without replacement, with two weights.
 
-Only two weights exist, so that counts do for a row whose cached in-neighbours come first (two buckets). For rows in no
-such order there are `rejection` and, as the reference, A-Res. All release the GIL.
+A cached in-neighbour weighs `bias`, any other 1. Where a row's cached in-neighbours come first, two counts describe the
+whole row (two buckets). For rows in any order there are `rejection` and, as the reference, A-Res. All draw sets with
+the same probabilities and release the GIL.
 """
 
 from __future__ import annotations
@@ -13,32 +14,34 @@ from numpy.typing import NDArray
 from a3gnn.sampling.prefetch import prefetch
 from a3gnn.sampling.random import below, uniform
 
-#: Where a row begins in `indices` (int64), and its degree (int32).
-Row = tuple[np.int64, np.int32]
-
 
 @njit(cache=True, nogil=True)
 def pick_two_bucket(
-    stream: np.uint64, cached: int, bias: float, indices: NDArray[np.int32], row: Row, picks: NDArray[np.int32]
+    stream: np.uint64,
+    cached: int,
+    bias: float,
+    indices: NDArray[np.int32],
+    begin: int,
+    degree: int,
+    picks: NDArray[np.int32],
 ) -> None:
-    """Fills `picks`, int32, shape (fanout,), with distinct offsets in [0, degree), and asks for their `indices`.
+    """Fills `picks`, int32, shape (fanout,), with distinct offsets in [0, degree), and prefetches `indices` there.
 
-    The first `cached` offsets weigh `bias`, the others 1. The law of weighted sampling without replacement (A3GNN,
-    Algorithm 2) in O(fanout) draws: only two weights exist, so the buckets are drawn one by one by their remaining
-    weight, then members uniformly within. Picks are a set: their order is not random. Needs degree > fanout.
+    The row begins at `begin`; its first `cached` in-neighbours are the cached ones. Samples as A3GNN's Algorithm 2,
+    with O(fanout) random draws: each pick draws its bucket, by the weight that is left in each, and the members of a
+    bucket are then a uniform subset of it. The order of picks is not random. Needs degree > fanout.
     """
-    begin, degree = row
-    fanout, taken = len(picks), 0
+    fanout, num_inside = len(picks), 0
     if cached > 0:
         inside, outside = np.float64(cached), np.float64(degree - cached)
         for i in range(fanout):
             if uniform(stream, i) * (bias * inside + outside) < bias * inside:
                 inside -= 1.0
-                taken += 1
+                num_inside += 1
             else:
                 outside -= 1.0
-        _pick_uniform(stream, fanout, 0, cached, indices, begin, picks, 0, taken)
-    _pick_uniform(stream, fanout, cached, degree - cached, indices, begin, picks, taken, fanout)
+        _pick_uniform(stream, fanout, 0, cached, indices, begin, picks, 0, num_inside)
+    _pick_uniform(stream, fanout, cached, degree - cached, indices, begin, picks, num_inside, fanout)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -55,36 +58,37 @@ def _pick_uniform(
 ) -> None:
     """Fills `picks[first:last]` with a uniform set of distinct offsets in [low, low + size), by Floyd's algorithm.
 
-    A pick that was met before gives way to the last offset it might have been. In a small bucket a word knows who was
-    met, and whether one was can't be foreseen, so there is no branch; in a large one it hardly ever happens.
+    The range grows by one per pick; a duplicate is replaced by the range's upper end, which no earlier pick can be. Up
+    to 64 offsets, a one-word bitmap detects duplicates without branching; beyond that they are rare, and two words, one
+    by the offset's low 6 bits and one by the next 6, rule most out before earlier picks are compared.
     """
-    least, met, met_above = size - last, np.uint64(0), np.uint64(0)
+    least, seen, seen_above = size - last, np.uint64(0), np.uint64(0)
     if size <= 64:
         for i in range(first, last):
             pick = below(stream, counter + i, least + i + 1)
-            pick = least + i if met & _bit(pick) else pick
-            met |= _bit(pick)
+            pick = least + i if seen & _bit(pick) else pick
+            seen |= _bit(pick)
             picks[i] = low + pick
             prefetch(indices, begin + low + pick)
         return
     for i in range(first, last):
         pick = below(stream, counter + i, least + i + 1)
-        # Only an offset of whose low bits and of whose higher bits one was met can have been met.
-        if met & _bit(pick) and met_above & _bit(pick >> 6):
-            clash = False
+        if seen & _bit(pick) and seen_above & _bit(pick >> 6):
+            duplicate = False
             for j in range(first, i):
-                clash |= picks[j] == low + pick
-            if clash:
+                duplicate |= picks[j] == low + pick
+            if duplicate:
                 pick = least + i
-        met |= _bit(pick)
-        met_above |= _bit(pick >> 6)
+        seen |= _bit(pick)
+        seen_above |= _bit(pick >> 6)
         picks[i] = low + pick
         prefetch(indices, begin + low + pick)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _bit(place: int) -> np.uint64:
-    return np.uint64(1) << np.uint64(place & 63)
+def _bit(offset: int) -> np.uint64:
+    """Returns a word with the bit of `offset`'s low 6 bits set."""
+    return np.uint64(1) << np.uint64(offset & 63)
 
 
 @njit(cache=True, nogil=True)
@@ -98,7 +102,7 @@ def pick_a_res(
 ) -> None:
     """Fills `picks` like `pick_two_bucket`, by A-Res (Efraimidis and Spirakis, 2006): the largest keys u ** (1 / w).
 
-    Keys are compared by their logarithms. O(degree); it needs no reordered row, so that `mask` may change meanwhile.
+    Keys are compared by their logarithms. O(degree), for rows in any order; `mask` may change between calls.
     """
     keys = np.empty(fanout, dtype=np.float64)
     least = 0

@@ -1,4 +1,4 @@
-"""A hint to the processor, for kernels whose next reads are known and far apart."""
+"""Prefetching for kernels whose next reads are known and far apart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 
 
 def emit_prefetch(builder: Any, address: Any) -> None:
-    """Emits the hint for `address`, an untyped pointer."""
+    """Emits a prefetch of `address`, an untyped pointer."""
     i32 = ir.IntType(32)
     function = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
     callee = cgutils.get_or_insert_function(builder.module, function, "llvm.prefetch.p0")
@@ -20,7 +20,7 @@ def emit_prefetch(builder: Any, address: Any) -> None:
 
 @intrinsic
 def prefetch(_context: Any, array: Any, index: Any) -> Any:
-    """Asks for the cache line of `array[index]` (one dimension, contiguous) without waiting for it."""
+    """Prefetches the cache line of `array[index]` (one dimension, contiguous)."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         view = context.make_array(array)(context, builder, arguments[0])

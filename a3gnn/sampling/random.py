@@ -1,4 +1,4 @@
-"""Counter-based random numbers: a draw is a pure function of what it decides, never of who draws it or when.
+"""Counter-based random numbers: a draw is a pure function of what it decides, whichever thread draws it, and when.
 
 SplitMix64's finaliser (Steele, Lea and Flood, OOPSLA 2014) over a key that folds seed, epoch, batch, hop and node.
 `a3gnn.runtime.device_sampler` computes the same numbers with torch.
@@ -26,14 +26,14 @@ def mix(z: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def fold(key: np.uint64, word: np.uint64) -> np.uint64:
-    """Returns the key of `word` under `key`, uint64: the same for the same pair, unrelated for any other."""
+    """Returns the key of `word` under `key`, uint64: a function of the pair, unrelated to that of any other."""
     folded: np.uint64 = mix(key + GOLDEN * (word + np.uint64(1)))
     return folded
 
 
 @njit(cache=True, nogil=True)
 def hop_key(seed: np.uint64, epoch: np.uint64, batch: np.uint64, hop: np.uint64) -> np.uint64:
-    """Returns the key of one hop of one mini-batch, uint64; folded with a node it is the node's own stream."""
+    """Returns the key of one hop of one mini-batch, uint64; folded with a node, it is that node's stream."""
     key: np.uint64 = fold(fold(fold(mix(seed), epoch), batch), hop)
     return key
 
@@ -42,16 +42,17 @@ def hop_key(seed: np.uint64, epoch: np.uint64, batch: np.uint64, hop: np.uint64)
 def uniform(stream: np.uint64, counter: int) -> float:
     """Returns draw `counter` of `stream`, float64 in [0, 1).
 
-    52 bits, so that `uniform * x` stays below `x` after rounding, for every positive `x`.
+    It has 52 random bits, so that `uniform * x` is below `x` after rounding, for every positive `x`.
     """
     return np.float64(fold(stream, np.uint64(counter)) >> np.uint64(12)) * 2.0**-52
 
 
 @njit(cache=True, nogil=True)
-def split(stream: np.uint64, counter: int, bound: int) -> tuple[np.int64, np.uint64]:
-    """Returns draw `counter` of `stream` as `below` does, and what is left of it, uint64, uniform whichever that is.
+def below_and_rest(stream: np.uint64, counter: int, bound: int) -> tuple[np.int64, np.uint64]:
+    """Returns draw `counter` of `stream` as an integer in [0, bound), as `below` does, and a second draw, uint64.
 
-    The left half of the product with `bound` is the integer, the right one goes through [0, 2**64) in steps of `bound`.
+    Both come from one word: the integer is the high half of the product word * bound, the second draw its low 64 bits,
+    which are uniform in steps of `bound` whatever the integer is.
     """
     word = fold(stream, np.uint64(counter))
     wide = np.uint64(bound)
@@ -63,7 +64,7 @@ def split(stream: np.uint64, counter: int, bound: int) -> tuple[np.int64, np.uin
 def below(stream: np.uint64, counter: int, bound: int) -> np.int64:
     """Returns draw `counter` of `stream` as an integer in [0, bound), for a bound below 2**32.
 
-    The high half of the 96-bit product (Lemire, 2019): its bias, bound / 2**64, is beyond what can be seen.
+    It is the high part of the 96-bit product word * bound (Lemire, 2019), whose bias, bound / 2**64, is undetectable.
     """
-    drawn: np.int64 = split(stream, counter, bound)[0]
+    drawn: np.int64 = below_and_rest(stream, counter, bound)[0]
     return drawn

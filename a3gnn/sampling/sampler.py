@@ -22,24 +22,24 @@ _NO_MASK = readonly(np.empty(0, dtype=np.bool_))
 
 
 class NeighbourSampler:
-    """Samples in-neighbours without replacement, each cached one with `bias_rate` times an uncached one's weight.
+    """Samples in-neighbours without replacement, a cached one with `bias_rate` times the weight of an uncached one.
 
-    A row of at most `fanout` in-neighbours gives all of them. Draws are keyed by seed, epoch, batch, hop and node: a
-    mini-batch is the same from any thread, in any order, on any machine. Safe to call from several threads; each
-    concurrent call takes an int32 a node of scratch memory, which is kept for the next.
+    A row of at most `fanout` in-neighbours gives all of them. Random numbers are keyed by seed, epoch, batch, hop and
+    node: a mini-batch is the same from any thread, in any order, on any machine. Thread-safe; each concurrent call
+    takes an int32 of scratch memory per node, which is kept for later calls.
 
     Args:
         indptr: In-neighbours as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
-        fanouts: In-neighbours taken a node, the seeds' hop first; -1 takes all.
+        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
         seed: Any non-negative integer below 2**64.
         bias_rate: Weight of a cached in-neighbour, >= 1; 1 samples uniformly.
-        cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. `two_bucket` reads it once, into
-            a private copy of `indices`; the others at every call, so that it may change between calls.
+        cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. `two_bucket` reads it once, and
+            copies `indices` in its order; the others read it at every call, so that it may change between calls.
         method: two_bucket; rejection, for caches that change; or a_res, the O(degree) reference.
 
     Raises:
-        UsageError: An argument breaks its law.
+        UsageError: An argument is out of range.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class NeighbourSampler:
         self._seed = np.uint64(seed)
         # A cache that changes may be empty as yet.
         biased = bias_rate > 1 and len(mask) > 0 and (method != "two_bucket" or bool(mask.any()))
-        self._reservoir = method == "a_res"
+        self._a_res = method == "a_res"
         self._mask = mask if biased and method != "two_bucket" else _NO_MASK
-        if self._reservoir:  # which asks the mask for every in-neighbour, whatever the bias
+        if self._a_res:  # reads the mask of every in-neighbour, whatever the bias
             self._mask = mask if len(mask) else readonly(np.zeros(len(indptr) - 1, dtype=np.bool_))
         if biased and method == "two_bucket":
             self._adjacency = Adjacency.by_cache(indptr, indices, mask)
@@ -77,16 +77,22 @@ class NeighbourSampler:
         """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
 
         Raises:
-            UsageError: Seeds are none, out of range or repeated, or the neighbourhood passes 2**31 - 1 edges.
+            UsageError: There are no seeds, one is out of range or repeated, or there are more than 2**31 - 1 edges.
         """
         seeds = self._checked(seeds)
         position = self._take_scratch()
         adjacency = self._adjacency
         n_id, indptr, indices, sizes = sample_hops(
-            (adjacency.indptr, adjacency.indices, adjacency.num_cached),
-            (self._mask, self.bias_rate, self._reservoir),
+            adjacency.indptr,
+            adjacency.indices,
+            adjacency.num_cached,
             self._fanouts,
-            (self._seed, np.uint64(epoch), np.uint64(batch)),
+            self._mask,
+            self.bias_rate,
+            self._a_res,
+            self._seed,
+            np.uint64(epoch),
+            np.uint64(batch),
             seeds,
             position,
         )
@@ -98,7 +104,7 @@ class NeighbourSampler:
         return Subgraph(n_id, indptr, indices, tuple(sizes.tolist()))
 
     def _take_scratch(self) -> NDArray[np.int32]:
-        # A call that fails midway never gives its scratch back, so those in the pool are clean.
+        # A call that fails midway does not return its scratch, so all in the pool is zero.
         try:
             return self._scratch.pop()
         except IndexError:
@@ -114,7 +120,7 @@ class NeighbourSampler:
 
 
 def warm_up() -> None:
-    """Compiles every kernel of the sampler or loads it from numba's cache, so that no measurement holds that time."""
+    """Compiles every kernel of the sampler, or loads it from numba's cache, before anything is timed."""
     indptr, indices = np.array([0, 3, 3, 3, 3], dtype=np.int64), np.array([1, 2, 3], dtype=np.int32)
     cached = np.array([False, True, False, False])
     for method in METHODS:
@@ -123,14 +129,14 @@ def warm_up() -> None:
 
 
 def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None:
-    """Checks what samplers on every device take.
+    """Checks the arguments that samplers on every device take.
 
     Raises:
-        UsageError: One breaks its law.
+        UsageError: One is out of range.
     """
     whole = all(isinstance(fanout, int | np.integer) and not isinstance(fanout, bool) for fanout in fanouts)
     if not fanouts or not whole or any(fanout < 1 and fanout != -1 for fanout in fanouts):
-        raise UsageError(f"fanouts must be positive integers (or -1 for all), one a hop, got {tuple(fanouts)}")
+        raise UsageError(f"fanouts must be positive integers (or -1 for all), one per hop, got {tuple(fanouts)}")
     if not (math.isfinite(bias_rate) and bias_rate >= 1):
         raise UsageError(f"bias_rate must be finite and >= 1, got {bias_rate}; 1 samples uniformly")
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
@@ -138,7 +144,7 @@ def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None
 
 
 def too_many_edges() -> UsageError:
-    """Returns the error of a mini-batch whose places pass 32 bits."""
+    """Returns the error of a mini-batch with more than `MOST_EDGES` edges."""
     return UsageError(
         f"a mini-batch must have at most {MOST_EDGES} edges, got more; lower the batch size or the fanouts"
     )

@@ -1,4 +1,4 @@
-"""What the sampler hands over: one mini-batch's neighbourhood as a single CSR."""
+"""`Subgraph`: a mini-batch's sampled neighbourhood, one CSR for all layers."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subgraph:
-    """A sampled neighbourhood: nodes in discovery order, and in-neighbours of all but the last hop's.
+    """A sampled neighbourhood: nodes in order of discovery, and the in-neighbours of all but the last hop's nodes.
 
-    Each node's in-neighbours are sampled once, at the hop that discovered it (PyG's NeighborLoader semantics), so the
-    block of every layer is a prefix of this one CSR and costs no copy.
+    Each node's in-neighbours are sampled once, at the hop after the one that discovered it (PyG's NeighborLoader
+    semantics), so that the block of every layer is a prefix of this CSR and needs no copy.
 
     Attributes:
         n_id: Global ids, int32, shape (num_nodes,), distinct: the seeds, then hop by hop.
-        indptr: int32, shape (num_rows + 1,); row i is the node `n_id[i]`.
-        indices: In-neighbours as places in `n_id`, int32, shape (num_edges,).
-        hop_sizes: Nodes known after each hop, seeds first; `num_rows` is the last but one.
+        indptr: int32, shape (num_rows + 1,); row i is node `n_id[i]`.
+        indices: In-neighbours as positions in `n_id`, int32, shape (num_edges,).
+        hop_sizes: Nodes known after each hop, beginning with the seeds; `num_rows` is the last but one.
     """
 
     n_id: NDArray[np.int32]
@@ -43,17 +43,17 @@ class Subgraph:
 
     @property
     def num_seeds(self) -> int:
-        """Seeds: the first nodes of `n_id`."""
+        """Seeds, which are the first nodes of `n_id`."""
         return self.hop_sizes[0]
 
     @property
     def num_layers(self) -> int:
-        """Hops, which are layers."""
+        """Layers: one per hop."""
         return len(self.hop_sizes) - 1
 
     @property
     def num_nodes(self) -> int:
-        """Distinct nodes: rows of features that the mini-batch needs."""
+        """Distinct nodes, whose features the mini-batch needs."""
         return len(self.n_id)
 
     @property
@@ -67,7 +67,11 @@ class Subgraph:
         return self.n_id.nbytes + self.indptr.nbytes + self.indices.nbytes
 
     def layer_sizes(self, layer: int) -> tuple[int, int]:
-        """Returns (num_src, num_dst) of `layer`, 0 for the input layer; one that is not there is refused."""
+        """Returns (num_src, num_dst) of `layer`, 0 for the input layer.
+
+        Raises:
+            IndexError: There is no such layer.
+        """
         if not 0 <= layer < self.num_layers:
             raise IndexError(f"layer must be in [0, {self.num_layers}), got {layer}; layer 0 reads the features")
         return self.hop_sizes[self.num_layers - layer], self.hop_sizes[self.num_layers - 1 - layer]

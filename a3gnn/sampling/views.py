@@ -1,4 +1,4 @@
-"""Arrays as the kernels take them."""
+"""Arrays in the one form that kernels are compiled for."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from a3gnn.errors import UsageError
 
 
 def readonly(array: NDArray[Any]) -> NDArray[Any]:
-    """Returns a read-only view of `array`, memory maps included: kernels see one type, so they compile once."""
+    """Returns a read-only view of `array`, memory maps included: one type, for which kernels compile once."""
     view = np.ascontiguousarray(np.asarray(array)).view()
     view.flags.writeable = False
     return view
 
 
 def cached_mask(cached: NDArray[np.bool_], num_nodes: int) -> NDArray[np.bool_]:
-    """Returns `cached` as the kernels take it: a view, so that what changes in it shows.
+    """Returns a read-only view of `cached`, through which later changes to it are seen.
 
     Raises:
         UsageError: It is not bool of shape (num_nodes,).
@@ -26,5 +26,5 @@ def cached_mask(cached: NDArray[np.bool_], num_nodes: int) -> NDArray[np.bool_]:
     array: object = cached
     if not isinstance(array, np.ndarray) or array.dtype != np.bool_ or array.shape != (num_nodes,):
         got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise UsageError(f"cached must hold one bool a node, shape ({num_nodes},), got {got}")
+        raise UsageError(f"cached must hold one bool per node, shape ({num_nodes},), got {got}")
     return readonly(array)

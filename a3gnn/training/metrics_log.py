@@ -11,7 +11,7 @@ from a3gnn.training.progress import EpochResult
 
 
 class MetricsLog:
-    """A file that holds one line an epoch and is whole after every epoch.
+    """A file that holds one line per epoch and is whole after every epoch.
 
     Args:
         path: The file.

@@ -59,7 +59,7 @@ def train(
         notify: Called with lines for people: warnings, and each epoch's figures.
 
     Raises:
-        UsageError: An argument breaks its law.
+        UsageError: An argument is out of range.
         ConfigError: The tuned.json or the checkpoint is missing, broken or of something else.
         GraphError: The graph can't be read.
         DeviceError: The configuration asks for a GPU where there is none.

@@ -74,7 +74,7 @@ class TunedConfig:
 
         Raises:
             KeyError: A field is missing.
-            A3GNNError: A field breaks its law.
+            A3GNNError: A field is out of range.
         """
         graph = dict(fields["graph"])
         spec = str(graph.pop("spec"))

@@ -10,10 +10,9 @@ from typing import Any, Self
 from a3gnn._fields import from_fields
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.checks import positive_number, real_number, size_or_none, whole_number
-from a3gnn.config import Task
+from a3gnn.config import KNOBS, Task
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
-from a3gnn.knobs import KNOBS
 from a3gnn.objectives import Limits, Priority
 from a3gnn.search.searcher import ENGINES
 from a3gnn.space import SearchSpace

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import TrainConfig
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.measurement import default_accuracy_epochs
+from a3gnn.where import NEVER
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.volume import BatchVolume
 
@@ -61,5 +62,9 @@ def default_seeds(graph: GraphCharacteristics) -> int:
 def is_reference(columns: Columns, graph: GraphCharacteristics) -> NDArray[np.bool_]:
     """Returns which configurations train on the same mini-batches as the default one, bool, shape (n_configs,)."""
     seeds = np.minimum(columns["batch_size"], max(graph.num_train, 1))
-    whole = (columns["num_partitions"] == 1) & (columns["bias_rate"] == 1) & (columns["seed_order"] == "random")
-    return np.asarray(whole & (seeds == default_seeds(graph)) & (columns["sampling_device"] == "cpu"))
+    same = seeds == default_seeds(graph)
+    for knob in KNOBS:
+        if knob.name != "batch_size" and knob.learns != NEVER:
+            unlike = columns[knob.name] != knob.default
+            same &= ~(unlike & knob.learns.holds(columns) & (~knob.idle).holds(columns))
+    return np.asarray(same)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
-from a3gnn.config import TrainConfig
+from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.domains import OneOf
 from a3gnn.errors import UsageError
-from a3gnn.knobs import idle_knobs
+from a3gnn.knobs import Knob
+from a3gnn.where import NEVER
 
 #: One array of shape (n_configs,) per knob, as `SearchSpace.columns` returns them.
 Columns = Mapping[str, NDArray[Any]]
 Array = NDArray[np.float64]
 
 #: The fields of `TrainConfig` that are tuned.
-KNOB_NAMES: tuple[str, ...] = tuple(field.name for field in fields(TrainConfig) if field.name != "schema_version")
+KNOB_NAMES: tuple[str, ...] = tuple(knob.name for knob in KNOBS)
 
 
 def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[Any]]:
@@ -37,10 +38,19 @@ def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[An
     if len(set(lengths.values())) > 1:
         raise UsageError(f"columns must have one length, got {lengths}")
     columns = {name: np.asarray(configs[name]) for name in KNOB_NAMES}
-    default = TrainConfig()
     return columns | {
-        name: np.where(idle, getattr(default, name), columns[name]) for name, idle in idle_knobs(columns).items()
+        knob.name: np.where(knob.idle.holds(columns), knob.default, columns[knob.name])
+        for knob in KNOBS
+        if knob.idle != NEVER
     }
+
+
+def knob_values(knob: Knob, values: NDArray[Any]) -> Array:
+    """Returns the values of `knob` as float64: log2 of a number, log2(1 + n) if it may be 0, the index of a choice."""
+    if isinstance(knob.domain, OneOf):
+        choices = knob.domain.choices
+        return np.asarray(np.select([values == choice for choice in choices], range(len(choices))) * 1.0)
+    return np.asarray(np.log2(values + 1.0) if knob.domain.least == 0 else np.log2(values))
 
 
 def cached_share(columns: Columns, graph: GraphCharacteristics) -> Array:

@@ -5,37 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
-from a3gnn.config import (
-    CACHE_POLICIES,
-    DEVICES,
-    FEATURE_TIERS,
-    MODELS,
-    PARALLEL_MODES,
-    PARTITIONERS,
-    RESOURCES,
-    SEED_ORDERS,
-    Task,
-)
+from a3gnn.config import KNOBS, MODELS, Task
 from a3gnn.hardware import Hardware, HardwareLimits
-from a3gnn_surrogate.columns import KNOB_NAMES, Array, Columns, cached_share
+from a3gnn_surrogate.columns import KNOB_NAMES, Array, Columns, cached_share, knob_values
 
-#: Knobs and task fields whose values are names: their feature is the index of the choice.
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "sampling_device": DEVICES,
-    "parallel_mode": PARALLEL_MODES,
-    "feature_tier": FEATURE_TIERS,
-    "cache_policy": CACHE_POLICIES,
-    "seed_order": SEED_ORDERS,
-    "partitioner": PARTITIONERS,
-    "resources": RESOURCES,
-    "model": MODELS,
-}
 #: Predictions of the analytic model that are shares or differences; the others enter as logarithms.
 _PLAIN_ANALYTIC = ("accuracy_drop", "cache_hit_rate")
 _ANALYTIC_NAMES = (
@@ -100,16 +78,10 @@ def feature_matrix(
 
 def knob_features(columns: Columns, graph: GraphCharacteristics) -> Array:
     """Returns the columns `KNOB_FEATURES`, float64, shape (n_configs, n): log2 of numbers, index of names."""
-    values = [_knob_values(name, columns[name]) for name in KNOB_NAMES]
+    values = [knob_values(knob, columns[knob.name]) for knob in KNOBS]
     values.append(cached_share(columns, graph))
     values.append(np.log2(np.minimum(columns["batch_size"], max(graph.num_train, 1))))
     return np.stack(values, axis=1)
-
-
-def _knob_values(name: str, values: NDArray[Any]) -> Array:
-    if name in _CHOICES:
-        return np.asarray(np.select([values == choice for choice in _CHOICES[name]], range(len(_CHOICES[name]))) * 1.0)
-    return np.asarray(np.log2(values + 1.0) if name == "cache_bytes" else np.log2(values))
 
 
 def _graph_values(graph: GraphCharacteristics) -> list[float]:

@@ -10,13 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import PARALLEL_MODES, STATIC_POLICIES
-from a3gnn_surrogate.columns import Array, Columns, cached_share
+from a3gnn.config import KNOBS, PARALLEL_MODES, STATIC_POLICIES
+from a3gnn_surrogate.columns import Array, Columns, cached_share, knob_values
 
+#: Knobs whose inputs `knob_points` scales one by one.
+_SCALED: tuple[str, ...] = (
+    *("batch_size", "num_partitions", "bias_rate", "sampling_device", "num_workers", "cache_bytes"),
+    *("parallel_mode", "feature_tier", "cache_policy"),
+)
+#: The others: each number is an input, and each choice that a search tries beside the default.
+_OTHERS = tuple(knob for knob in KNOBS if knob.name not in _SCALED)
+_CHOICES = tuple(
+    (knob.name, value) for knob in _OTHERS if knob.scale == "choice" for value in knob.values if value != knob.default
+)
+_NUMBERS = tuple(knob for knob in _OTHERS if knob.scale != "choice")
 #: The Gaussian process's inputs: knobs, scaled such that a unit step matters about equally in each. Guesses.
 POINT_NAMES: tuple[str, ...] = (
-    *("seeds", "parts", "bias", "device", "workers", "cache", *PARALLEL_MODES, "disk"),
-    *("dynamic", "proximity", "blocks", "isolated"),
+    *("seeds", "parts", "bias", "device", "workers", "cache", *PARALLEL_MODES, "disk", "dynamic"),
+    *(f"{name}={value}" for name, value in _CHOICES),
+    *(knob.name for knob in _NUMBERS),
 )
 #: The kernel's length scale in these units. Guess.
 _LENGTH_SCALE = 2.0
@@ -97,9 +109,8 @@ def knob_points(columns: Columns, graph: GraphCharacteristics) -> Array:
         *modes,
         1.5 * (columns["feature_tier"] == "disk"),
         ~np.isin(columns["cache_policy"], STATIC_POLICIES),
-        columns["seed_order"] == "proximity",
-        columns["partitioner"] == "blocks",
-        columns["resources"] == "auto",
+        *(columns[name] == value for name, value in _CHOICES),
+        *(knob_values(knob, columns[knob.name]) / 2 for knob in _NUMBERS),
     ]
     return np.stack(values, axis=1).astype(np.float64)
 

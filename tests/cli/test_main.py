@@ -73,6 +73,7 @@ def test_doctor_names_versions_and_devices() -> None:
     assert "cores" in text
 
 
+@pytest.mark.slow
 def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
     out = tmp_path / "run"
     spec = "synthetic:nodes=800,degree=6,classes=3,features=16"
@@ -97,6 +98,7 @@ def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
     assert 0 < result["peak_host_bytes"] <= 2**30
 
 
+@pytest.mark.slow
 def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:
     out = tmp_path / "run"
     spec = "synthetic:nodes=800,degree=6,classes=3,features=16"

@@ -1,4 +1,4 @@
-"""Graph folders whose files are wrong: refused with the array and the law, never served and never a crash."""
+"""Graph folders whose files are wrong: refused with the array and the rule, never served and never a crash."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _VALUES: list[tuple[str, Change, str]] = [
     ("x_indices", lambda a: a[::-1], "x_indices must be ascending and distinct in each row"),
     ("x_indptr", put((3, 10**6)), "x_indptr must not fall, got 1000000 and"),
     ("x_shape", put((1, 5)), "it describes another graph"),
-    ("x_shape", put((0, 5)), "x must have one row a node, got 5 for 300 nodes"),
+    ("x_shape", put((0, 5)), "x must have one row per node, got 5 for 300 nodes"),
 ]
 
 
@@ -117,7 +117,7 @@ def test_a_folder_is_read_once(dense: Path, monkeypatch: pytest.MonkeyPatch) -> 
     def never(graph: object) -> None:
         raise AssertionError("the files are read")
 
-    monkeypatch.setattr("a3gnn.graphs.folder.broken_laws", never)
+    monkeypatch.setattr("a3gnn.graphs.folder.violations", never)
     Graph.load(dense)
     os.utime(dense / "val_ids.npy")
     with pytest.raises(AssertionError, match="the files are read"):
@@ -183,7 +183,7 @@ def test_a_folder_that_takes_no_stamp_is_stamped_in_the_cache(
     (dense / STAMP / "in-the-way").touch()
     Graph.load(dense)
     assert len(list((tmp_path / "cache" / "verified").iterdir())) == 1
-    monkeypatch.setattr("a3gnn.graphs.folder.broken_laws", lambda graph: pytest.fail("the files are read"))
+    monkeypatch.setattr("a3gnn.graphs.folder.violations", lambda graph: pytest.fail("the files are read"))
     Graph.load(dense)
 
 
@@ -196,8 +196,8 @@ def test_a_folder_is_verified_each_time_where_no_stamp_can_be_kept(
     (dense / STAMP).mkdir()
     (dense / STAMP / "in-the-way").touch()
     read = []
-    laws = soundness.broken_laws
-    monkeypatch.setattr("a3gnn.graphs.folder.broken_laws", lambda graph: read.append(graph) or laws(graph))
+    check = soundness.violations
+    monkeypatch.setattr("a3gnn.graphs.folder.violations", lambda graph: read.append(graph) or check(graph))
     assert Graph.load(dense).num_nodes == Graph.load(dense).num_nodes
     assert len(read) == 2
 
@@ -209,14 +209,14 @@ def test_large_arrays_are_verified_in_pieces(dense: Path, monkeypatch: pytest.Mo
     for place in range(0, graph.num_edges, 50):
         wrong = graph.indices.copy()
         wrong[place] = 300
-        broken = [b.array for b in soundness.broken_rows("indptr", graph.indptr, "indices", wrong, 300)]
+        broken = [b.array for b in soundness.row_violations("indptr", graph.indptr, "indices", wrong, 300)]
         assert "indices" in broken
     inner = np.flatnonzero(np.diff(graph.indptr) >= 2)
     for row in inner[::20]:
         wrong = graph.indices.copy()
         wrong[graph.indptr[row] + 1] = wrong[graph.indptr[row]]
-        (found,) = soundness.broken_rows("indptr", graph.indptr, "indices", wrong, 300)
-        assert found.law == f"indices must be ascending and distinct in each row, row {row} is not"
+        (found,) = soundness.row_violations("indptr", graph.indptr, "indices", wrong, 300)
+        assert found.rule == f"indices must be ascending and distinct in each row, row {row} is not"
 
 
 _CRASH = """

@@ -65,7 +65,7 @@ def test_a_sound_graph_is_made() -> None:
             {"indptr": np.array([0, 2, 2, 3]), "indices": np.array([1, 1, 0], dtype=np.int32)},
             "indices must be ascending and distinct in each row, row 0 is not",
         ),
-        ({"labels": np.zeros(2, dtype=np.int64)}, "labels must have one row a node, got 2 for 3 nodes"),
+        ({"labels": np.zeros(2, dtype=np.int64)}, "labels must have one row per node, got 2 for 3 nodes"),
         ({"labels": np.array([0, 2, -1])}, r"labels must be in \[-1, 2\), got -1 to 2"),
         ({"labels": np.array([0.0, 1.0, 1.0])}, "labels must be int64 of 1 dimension, got float64"),
         ({"num_classes": 1.5}, "num_classes must be an integer >= 0, got 1.5"),
@@ -76,7 +76,7 @@ def test_a_sound_graph_is_made() -> None:
         ({"val_ids": np.array([1])}, "val_ids must be int32"),
         ({"features": np.ones((3, 2))}, "features must be DenseFeatures or SparseFeatures, got ndarray"),
         ({"features": DenseFeatures(np.ones((3, 2)))}, "x must be float32 or float16 of 2 dimensions, got float64"),
-        ({"features": DenseFeatures(np.ones((2, 2), np.float32))}, "x must have one row a node, got 2 for 3"),
+        ({"features": DenseFeatures(np.ones((2, 2), np.float32))}, "x must have one row per node, got 2 for 3"),
         ({"features": DenseFeatures(np.full((3, 2), np.nan, np.float16))}, "x must be finite, 6 values"),
         ({"features": DenseFeatures(np.ones((2, 3), np.float32).T)}, "x must be C-contiguous"),
         ({"features": csr(indices=np.array([0, 2], np.int32))}, r"x_indices must be in \[0, 2\), got 0 to 2"),
@@ -84,7 +84,7 @@ def test_a_sound_graph_is_made() -> None:
         ({"features": csr(indptr=np.array([0, 1, 2]))}, "x_indptr must have 4 values, got 3"),
         ({"features": csr(indptr=np.array([0, 2, 1, 2]))}, "x_indptr must not fall, got 2 and 1 at row 1"),
         ({"features": csr(shape=(3, 0))}, "x_shape must be two positive sizes"),
-        ({"features": csr(shape=(4, 2))}, "x must have one row a node, got 4 for 3"),
+        ({"features": csr(shape=(4, 2))}, "x must have one row per node, got 4 for 3"),
     ],
 )
 def test_a_broken_law_is_named_with_what_to_do(changes: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Every law of graphs: broken alone, and named with the value and the remedy."""
+"""Every rule of graphs: broken alone, and named with the value and the remedy."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _with_nan() -> np.ndarray:
         ({**_CSR, "x_shape": np.array([6])}, r"x_shape must be two integers"),
     ],
 )
-def test_a_broken_law_is_named(arrays: Arrays, npz: Npz, changes: dict[str, Any], message: str) -> None:
+def test_a_broken_rule_is_named(arrays: Arrays, npz: Npz, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(GraphError, match=message) as raised:
         Graph.load(npz(arrays, **changes))
     assert "ring" in str(raised.value)

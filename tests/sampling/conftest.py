@@ -1,4 +1,4 @@
-"""Graphs as bare arrays, and the law that every sampler must keep."""
+"""Graphs as bare arrays, and the distribution that every sampler must have."""
 
 from collections.abc import Callable
 from itertools import permutations
@@ -21,10 +21,10 @@ def repeated_row() -> Callable[[int, int], Arrays]:
 
 
 @pytest.fixture
-def exact_law() -> Callable[[list[float], int], dict[frozenset[int], float]]:
-    """Enumerates the probability of each set of `k` drawn one by one, each by its share of the remaining weight."""
+def exact_distribution() -> Callable[[list[float], int], dict[frozenset[int], float]]:
+    """Enumerates the probability of each set of `k`, drawn one by one by their shares of the remaining weight."""
 
-    def law(weights: list[float], k: int) -> dict[frozenset[int], float]:
+    def distribution(weights: list[float], k: int) -> dict[frozenset[int], float]:
         sets: dict[frozenset[int], float] = {}
         for order in permutations(range(len(weights)), k):
             left, probability = sum(weights), 1.0
@@ -34,7 +34,7 @@ def exact_law() -> Callable[[list[float], int], dict[frozenset[int], float]]:
             sets[frozenset(order)] = sets.get(frozenset(order), 0.0) + probability
         return sets
 
-    return law
+    return distribution
 
 
 @pytest.fixture

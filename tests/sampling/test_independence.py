@@ -1,4 +1,4 @@
-"""Picks of different rows, hops, mini-batches, epochs and seeds know nothing of each other, by chi-square."""
+"""Picks of different rows, hops, mini-batches, epochs and seeds are independent, by chi-square."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +31,7 @@ def picks() -> Picks:
     indices = np.concatenate([np.tile(np.arange(DEGREE, dtype=np.int32), ROWS), own])
 
     def sample(sampler: str, *, hop: int = 0, seed: int = 3, epoch: int = 0, batch: int = 0) -> np.ndarray:
-        # A bias of which nothing comes, as all are cached, has the methods for changing caches draw.
+        # The bias changes no probability, as all are cached, but makes the methods with a mask draw.
         cached = np.ones(len(rows), dtype=bool)
         made: Any = SAMPLERS[sampler](indptr, indices, (1,) * (hop + 1), seed=seed, bias_rate=2.0, cached=cached)
         subgraph = made.sample(own + ROWS * hop, epoch, batch)
@@ -41,7 +41,7 @@ def picks() -> Picks:
 
 
 def pvalue(one: np.ndarray, other: np.ndarray) -> float:
-    """Of the hypothesis that the picks of `one` tell nothing of those of `other`, pair by pair."""
+    """Of the hypothesis that the picks of `one` and of `other` are independent, pair by pair."""
     table = np.zeros((DEGREE, DEGREE), dtype=np.int64)
     np.add.at(table, (one, other), 1)
     return float(chi2_contingency(table).pvalue)

@@ -1,4 +1,4 @@
-"""Fanouts and buckets above 64 slots, where a word of bits no longer tells who was picked, against the exact law."""
+"""Fanouts and buckets above 64 offsets, where a one-word bitmap no longer detects duplicates, by chi-square."""
 
 from collections.abc import Callable
 from functools import partial
@@ -39,7 +39,7 @@ def draw(repeated_row: Callable[[int, int], Arrays]) -> Draw:
 
 
 def pvalue_of_sets(left: np.ndarray) -> float:
-    """Of the hypothesis that each row's set of slots that were left is uniform among sets of its size."""
+    """Of the hypothesis that each row's set of offsets not picked is uniform among sets of its size."""
     size, degree = int(left[0].sum()), left.shape[1]
     places = np.nonzero(left)[1].reshape(-1, size)
     of = {chosen: i for i, chosen in enumerate(combinations(range(degree), size))}
@@ -58,7 +58,7 @@ def test_the_set_of_what_is_not_picked_is_uniform(
 
 
 def test_that_test_sees_a_set_that_is_nearly_uniform() -> None:
-    # Floyd's algorithm with a bound that is too small by one: the last slot of each step only comes in by a clash.
+    # Floyd's algorithm with a bound too small by one: the range's upper end is picked only in place of a duplicate.
     left = np.ones((REPEATS, 66), dtype=bool)
     for row in range(REPEATS):
         for i in range(65):
@@ -81,13 +81,13 @@ def test_both_buckets_of_a_long_row_are_uniform_within(sampler: str, bias: float
 @samplers
 @pytest.mark.parametrize("cached", [0, 5000])
 def test_halves_of_a_long_row_hold_what_chance_gives_them(sampler: str, cached: int, draw: Draw) -> None:
-    # Slots 0 to 4,095 and above share bits in both words that remember who was met.
+    # Offsets below 4,096 and above share bits in both words that detect duplicates.
     rows = draw(sampler, 5000, 80, cached=cached, bias=2.0, repeats=2000)
     counts = np.bincount(rows[:, :4096].sum(axis=1), minlength=81)
-    law = hypergeom(5000, 4096, 80)
-    common = 2000 * law.pmf(np.arange(81)) >= 5
+    distribution = hypergeom(5000, 4096, 80)
+    common = 2000 * distribution.pmf(np.arange(81)) >= 5
     few, many = np.arange(81) < np.flatnonzero(common)[0], np.arange(81) > np.flatnonzero(common)[-1]
     observed = [*counts[common], counts[few].sum(), counts[many].sum()]
-    chances = law.pmf(np.arange(81))
+    chances = distribution.pmf(np.arange(81))
     expected = 2000 * np.array([*chances[common], chances[few].sum(), chances[many].sum()])
     assert chisquare(observed, expected * sum(observed) / expected.sum()).pvalue > 1e-3

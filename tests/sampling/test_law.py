@@ -1,4 +1,4 @@
-"""Every method against the exact law of weighted sampling without replacement, by chi-square at fixed seeds."""
+"""Every method against the exact distribution of weighted sampling without replacement, by chi-square, seeds fixed."""
 
 from collections.abc import Callable
 
@@ -30,36 +30,36 @@ def draw(repeated_row: Callable[[int, int], tuple[np.ndarray, np.ndarray]]) -> C
     return picked
 
 
-def pvalue(rows: np.ndarray, law: dict[frozenset[int], float]) -> float:
+def pvalue(rows: np.ndarray, distribution: dict[frozenset[int], float]) -> float:
     codes = rows @ (1 << np.arange(rows.shape[1]))
-    observed = np.array([(codes == sum(1 << item for item in chosen)).sum() for chosen in law])
-    return float(chisquare(observed, np.array(list(law.values())) * len(rows)).pvalue)
+    observed = np.array([(codes == sum(1 << item for item in chosen)).sum() for chosen in distribution])
+    return float(chisquare(observed, np.array(list(distribution.values())) * len(rows)).pvalue)
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("bias", [1.0, 2.0, 8.0])
 @pytest.mark.parametrize("fanout", [2, 3, 5])
 @pytest.mark.parametrize("cached", [[1, 4], [0, 2, 5], [0, 1, 3, 5]])
-def test_small_rows_keep_the_exact_law(
-    method: str, bias: float, fanout: int, cached: list[int], draw, exact_law
+def test_small_rows_keep_the_exact_distribution(
+    method: str, bias: float, fanout: int, cached: list[int], draw, exact_distribution
 ) -> None:
-    law = exact_law([bias if item in cached else 1.0 for item in range(DEGREE)], fanout)
-    assert pvalue(draw(DEGREE, cached, fanout, bias, method), law) > 1e-3
+    distribution = exact_distribution([bias if item in cached else 1.0 for item in range(DEGREE)], fanout)
+    assert pvalue(draw(DEGREE, cached, fanout, bias, method), distribution) > 1e-3
 
 
 @pytest.mark.parametrize("bias", [2.0, 8.0, 64.0])
 @pytest.mark.parametrize("cached", [[3], [0, 2, 5, 6]])
-def test_rejection_keeps_the_exact_law_when_its_proposals_run_out(
-    bias: float, cached: list[int], draw, exact_law
+def test_rejection_keeps_the_exact_distribution_when_its_proposals_run_out(
+    bias: float, cached: list[int], draw, exact_distribution
 ) -> None:
     # At most 8 proposals for 2 picks: with one cached in 8 and bias 64, most rows end in a scan.
-    law = exact_law([bias if item in cached else 1.0 for item in range(8)], 2)
-    assert pvalue(draw(8, cached, 2, bias, "rejection"), law) > 1e-3
+    distribution = exact_distribution([bias if item in cached else 1.0 for item in range(8)], 2)
+    assert pvalue(draw(8, cached, 2, bias, "rejection"), distribution) > 1e-3
 
 
-def test_the_chi_square_test_sees_a_wrong_bias(draw, exact_law) -> None:
+def test_the_chi_square_test_sees_a_wrong_bias(draw, exact_distribution) -> None:
     rows = draw(DEGREE, [1, 4], 2, 2.0, "two_bucket")
-    assert pvalue(rows, exact_law([2.2 if item in (1, 4) else 1.0 for item in range(DEGREE)], 2)) < 1e-3
+    assert pvalue(rows, exact_distribution([2.2 if item in (1, 4) else 1.0 for item in range(DEGREE)], 2)) < 1e-3
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def same(one: Subgraph, other: Subgraph) -> bool:
     method=st.sampled_from(METHODS),
     seed=st.integers(0, 2**63 - 1),
 )
-def test_a_subgraph_keeps_its_laws(nodes, most, fanouts, bias, method, seed, random_graph) -> None:
+def test_a_subgraph_is_what_fanouts_and_graph_allow(nodes, most, fanouts, bias, method, seed, random_graph) -> None:
     indptr, indices = random_graph(nodes, most, seed % 1000)
     draw = np.random.default_rng(seed)
     seeds = draw.choice(nodes, size=draw.integers(1, nodes + 1), replace=False).astype(np.int32)
@@ -213,10 +213,10 @@ def test_seeds_out_of_range_are_refused(seeds: list[int], message: str) -> None:
         ({"seed": "a"}, r"seed must be an integer in .*got 'a'"),
         ({"bias_rate": 0.5}, "bias_rate must be finite and >= 1, got 0.5"),
         ({"method": "two_buckets"}, "did you mean 'two_bucket'"),
-        ({"bias_rate": 2.0, "cached": np.ones(3, dtype=bool)}, "one bool a node"),
+        ({"bias_rate": 2.0, "cached": np.ones(3, dtype=bool)}, "one bool per node"),
     ],
 )
-def test_arguments_that_break_their_law_are_refused(arguments: dict, message: str) -> None:
+def test_arguments_out_of_range_are_refused(arguments: dict, message: str) -> None:
     known = {"fanouts": (5,), "seed": 1} | arguments
     with pytest.raises(UsageError, match=message):
         NeighbourSampler(np.zeros(5, dtype=np.int64), np.empty(0, dtype=np.int32), **known)

@@ -3,8 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from a3gnn.config import TrainConfig
-from a3gnn.knobs import KNOBS
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.objectives import Limits, Objectives, Priority
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem

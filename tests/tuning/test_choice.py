@@ -85,6 +85,7 @@ def test_a_binding_accuracy_limit_is_kept(quick_tune) -> None:
     assert all(breach.limit == "least_accuracy" for row in over for breach in row.broken)
 
 
+@pytest.mark.slow
 def test_ppo_starts_from_the_shipped_policy(quick_tune, small_graph, hardware, tmp_path) -> None:
     options = {"engine": "ppo", "fix": {}, "max_accuracy_drop": 2.5, "budget": 2}
     found = quick_tune(small_graph, **options)

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn.config import CACHE_POLICIES, PARTITIONERS, RESOURCES, TrainConfig
+from a3gnn.config import CACHE_POLICIES, KNOBS, PARTITIONERS, RESOURCES, TrainConfig
 from a3gnn.errors import ConfigError, UsageError
-from a3gnn.knobs import KNOBS, Knob
 from a3gnn.space import SearchSpace
 
 
@@ -93,7 +92,7 @@ def test_round_trip_through_json(space: SearchSpace) -> None:
 
 def test_a_knob_without_values_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least one"):
-        SearchSpace((Knob("batch_size", (), "log2"),))
+        SearchSpace((dataclasses.replace(KNOBS[0], values=()),))
 
 
 _EVERYTHING = {

@@ -141,16 +141,22 @@ def lru(
 def lfu(
     slot_of: NDArray[np.int32],
     node_of: NDArray[np.int32],
-    lists: SlotLists,
-    buckets: Buckets,
+    before: NDArray[np.int32],
+    after: NDArray[np.int32],
+    bucket_of: NDArray[np.int32],
+    bucket_before: NDArray[np.int32],
+    bucket_after: NDArray[np.int32],
+    frequency: NDArray[np.int32],
     ids: NDArray[np.int32],
     slots: NDArray[np.int32],
 ) -> None:
     """LFU: evicts the row that was read least often since it was admitted; of equals, the one read longest ago.
 
     In constant time (Shah, Mitra and Matani, 2010): the slots of one frequency form a bucket, a list with the least
-    recently read slot first, and the buckets form a list by rising frequency.
+    recently read slot first, and the buckets form a list by rising frequency. The arrays before `ids` are those of
+    `SlotLists` and `Buckets`.
     """
+    lists, buckets = SlotLists(before, after, bucket_of), Buckets(bucket_before, bucket_after, frequency)
     for i in range(len(ids)):
         if slots[i] >= 0:
             bucket = lists.bucket_of[slots[i]]
@@ -163,7 +169,8 @@ def lfu(
             _promote(lists, buckets, slot, lowest if buckets.frequency[lowest] <= 1 else 0, 1)
 
 
-@njit(cache=True, nogil=True)
+# Not cached by itself: numba's cache would name the classes of its arguments, and fail once one is renamed.
+@njit(nogil=True)
 def _promote(lists: SlotLists, buckets: Buckets, slot: int, below: int, frequency: int) -> None:
     """Moves `slot` to the end of the bucket of `frequency`, which is `below`, its successor, or new between the two."""
     sentinels = len(lists.bucket_of)

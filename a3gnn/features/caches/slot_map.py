@@ -15,11 +15,11 @@ from a3gnn.features.caches.policy_kernels import Buckets, SlotLists
 from a3gnn.sampling.views import readonly
 
 
-def _fifo_state(_slots: int) -> tuple[Any, ...]:
+def _fifo_state(_slots: int) -> tuple[NDArray[Any], ...]:
     return (np.zeros(1, dtype=np.int32),)
 
 
-def _clock_state(slots: int) -> tuple[Any, ...]:
+def _clock_state(slots: int) -> tuple[NDArray[Any], ...]:
     return np.zeros(1, dtype=np.int32), np.zeros(slots, dtype=np.uint8)
 
 
@@ -29,7 +29,7 @@ def _lru_state(slots: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return np.roll(item, 1), np.roll(item, -1)
 
 
-def _lfu_state(slots: int) -> tuple[SlotLists, Buckets]:
+def _lfu_state(slots: int) -> tuple[NDArray[np.int32], ...]:
     """Returns every slot in bucket 1, of frequency 0."""
     sentinels = np.arange(slots, 2 * slots + 3, dtype=np.int32)
     before, after = (np.concatenate([part[:-1], sentinels]) for part in _lru_state(slots))
@@ -42,14 +42,14 @@ def _lfu_state(slots: int) -> tuple[SlotLists, Buckets]:
         frequency=np.zeros(slots + 3, dtype=np.int32),
     )
     buckets.before[0], buckets.after[0], buckets.after[1], buckets.frequency[0] = 1, 1, 0, 2
-    return lists, buckets
+    return *lists, *buckets
 
 
 class _Policy(NamedTuple):
     """A policy's kernel, and the arrays that it keeps for a number of slots."""
 
     admit: Callable[..., None]
-    state: Callable[[int], tuple[Any, ...]]
+    state: Callable[[int], tuple[NDArray[Any], ...]]
 
 
 _POLICIES: dict[str, _Policy] = {
@@ -95,7 +95,7 @@ class SlotMap:
     @property
     def nbytes(self) -> int:
         """Bytes of all maps."""
-        return self._slot_of.nbytes + self._node_of.nbytes + sum(map(_nbytes, self._state))
+        return self._slot_of.nbytes + self._node_of.nbytes + sum(array.nbytes for array in self._state)
 
     def look_up(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
         """Returns the slot of each of `ids`, -1 for a miss, int32, and the number of hits. Changes nothing."""
@@ -131,10 +131,6 @@ def slots_that_fit(policy: str, cache_bytes: int, num_nodes: int, row_bytes: int
     fixed = SlotMap(policy, 1, 0).nbytes - slot_bytes(policy)
     room = cache_bytes - CACHE_INDEX_BYTES * num_nodes - fixed
     return max(0, min(num_nodes, room // (row_bytes + slot_bytes(policy))))
-
-
-def _nbytes(part: Any) -> int:
-    return sum(array.nbytes for array in part) if isinstance(part, tuple) else part.nbytes
 
 
 def warm_up() -> None:

@@ -29,8 +29,8 @@ def convert(
     """Writes the graph that `spec` means to `folder` as plain .npy files, and returns it opened from there.
 
     The same bits as `Graph.load(spec).save(folder)`, all or nothing as there, and streamed where `spec` is synthetic,
-    an .npz file or a converted folder: memory is needed for `memory_bytes` of edges and about 50 bytes a node, however
-    many edges and features there are. Graphs of PyG and OGB are read by their libraries, into RAM.
+    an .npz file or a converted folder: memory is needed for `memory_bytes` of edges and about 50 bytes per node,
+    however many edges and features there are. Graphs of PyG and OGB are read by their libraries, into RAM.
 
     Args:
         spec: What `Graph.load` takes.
@@ -39,7 +39,7 @@ def convert(
         say: Takes a line on progress, every few seconds of a long conversion.
 
     Raises:
-        GraphError: The graph can't be read or breaks a law, or the folder holds something else or can't be written.
+        GraphError: The graph can't be read or is not valid, or the folder holds something else or can't be written.
         UsageError: `spec` has none of the known forms, or `memory_bytes` is not positive.
     """
     if memory_bytes <= 0:

@@ -25,12 +25,12 @@ _EDGES_PER_PIECE = 1 << 21
 
 
 def write(path: Path, draft: Draft) -> None:
-    """Writes the graph in the .npz file at `path` to `draft`, after checking every law.
+    """Writes the graph in the .npz file at `path` to `draft`, after checking that it is valid.
 
     Its arrays are unpacked to scratch files and read from there by memory map.
 
     Raises:
-        GraphError: The file is truncated, foreign, lacks an array, or its graph breaks a law.
+        GraphError: The file is truncated, foreign, lacks an array, or its graph is not valid.
         OSError: A file can't be written.
     """
     arrays = _unpacked(path, draft)

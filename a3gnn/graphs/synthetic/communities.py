@@ -23,7 +23,7 @@ def pairs_of(recipe: Recipe) -> int:
 def edge_pairs(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """Yields pieces of undirected edges: both ends, int32; duplicates are possible, self loops are not.
 
-    About 40 bytes a node and 160 MiB are held meanwhile.
+    About 40 bytes per node and 160 MiB are held meanwhile.
 
     Args:
         recipe: The graph's parameters.

@@ -29,7 +29,7 @@ def generate(parameters: str = "") -> GraphArrays:
         parameters: `KEY=VALUE,...`, the fields of `Recipe`; what is left out has its default.
 
     Raises:
-        UsageError: A key is unknown or a value breaks its law.
+        UsageError: A key is unknown or a value is out of range.
     """
     recipe = Recipe.parse(parameters)
     labels = _labels(recipe)
@@ -54,7 +54,7 @@ def write(parameters: str, draft: Draft) -> None:
     """Writes the graph that `generate` returns to `draft`, in memory by the node and not by the edge or feature.
 
     Raises:
-        UsageError: A key is unknown or a value breaks its law.
+        UsageError: A key is unknown or a value is out of range.
         OSError: A file can't be written.
     """
     recipe = Recipe.parse(parameters)

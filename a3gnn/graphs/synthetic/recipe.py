@@ -29,7 +29,7 @@ class Recipe:
         seed: Decides everything that is drawn.
 
     Raises:
-        UsageError: A value breaks its law.
+        UsageError: A value is out of range.
     """
 
     nodes: int = 20_000

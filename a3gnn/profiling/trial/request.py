@@ -29,7 +29,7 @@ class TrialPlan:
         device_limit_bytes: Device memory that it may take, context included, or None.
 
     Raises:
-        UsageError: A value breaks its law.
+        UsageError: A value is out of range.
     """
 
     accuracy_epochs: int

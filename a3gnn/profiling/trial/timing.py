@@ -50,7 +50,7 @@ class Timing(Generic[Step]):
         return self.starts_per_epoch * excess + ending
 
     def throughput(self, batches_per_epoch: int) -> float:
-        """Returns epochs a second: of the timed epochs if they are whole, extrapolated from their batches if not."""
+        """Returns epochs per second: of the timed epochs if they are whole, extrapolated from their batches if not."""
         return 1.0 / (self.batch_s * batches_per_epoch + self.epoch_overhead_s)
 
     @property

@@ -37,7 +37,7 @@ class Isolation:
         stages: Of the pipeline.
         config: Its mode and workers matter.
         resources: auto, or what to give.
-        row_bytes: Bytes of a node's features: with the measured copy rate they bound mini-batches a second.
+        row_bytes: Bytes of a node's features: with the measured copy rate they bound mini-batches per second.
 
     Attributes:
         allocation: What the stages have; None until `auto` has found it.

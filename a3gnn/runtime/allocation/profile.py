@@ -99,7 +99,7 @@ def thread_counts(cores: int) -> list[int]:
 
 
 def copy_bytes_per_s(cores: int) -> float:
-    """Returns the bytes a second that `cores` threads copy in memory, the fastest of a few."""
+    """Returns the bytes per second that `cores` threads copy in memory, the fastest of a few."""
     source, target = np.ones(_COPIED_BYTES, dtype=np.uint8), np.empty(_COPIED_BYTES, dtype=np.uint8)
 
     def copy(low: int, high: int) -> None:
@@ -115,7 +115,7 @@ def copy_bytes_per_s(cores: int) -> float:
 
 
 def _sampling_seconds(stages: Stages, epoch: int, planned: Iterable[PlannedBatch], threads: int) -> float:
-    """Returns the seconds a mini-batch where `threads` threads sample one each at a time."""
+    """Returns the seconds per mini-batch where `threads` threads sample one each at a time."""
     batches = list(islice(cycle(planned), 2 * threads))
     started = Barrier(threads)
     with ThreadPoolExecutor(threads) as executor:

@@ -19,7 +19,7 @@ class Solution(NamedTuple):
 
 
 def solve(seconds: Sequence[NDArray[np.float64]], cores: int, floor: float = 0.0) -> Solution:
-    """Returns the cores, at least one a stage and `cores` in all, that make the slowest stage fastest (section 3.4).
+    """Returns the cores, at least one per stage and `cores` in all, that make the slowest stage fastest (section 3.4).
 
     The optimum is one of the stages' times or the floor. Each of those is tried: every stage gets the fewest cores that
     keep it, and the least one that fits is the answer, with the fewest cores of all that reach it. That is exhaustive,

@@ -1,4 +1,4 @@
-"""`StageModel`: a stage's seconds a mini-batch as a function of its threads, fitted to measurements."""
+"""`StageModel`: a stage's seconds per mini-batch as a function of its threads, fitted to measurements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAST_SECONDS = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class StageModel:
-    """`shared / threads + fixed` seconds a mini-batch (BGL, section 3.4: T / c, and a / c + d for the cache stage).
+    """`shared / threads + fixed` seconds per mini-batch (BGL, section 3.4: T / c, and a / c + d for the cache stage).
 
     Attributes:
         shared: Seconds of one thread's work that threads share, >= 0.

@@ -1,0 +1,68 @@
+"""What values a field may have: each domain states its rule, the value and the remedy where a value is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from a3gnn.errors import ConfigError, unknown_name
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Integers of at least `least`."""
+
+    least: int
+    remedy: str
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuses any other `value` of the field `name`.
+
+        Raises:
+            ConfigError: It is no integer, or less.
+        """
+        if isinstance(value, bool) or not isinstance(value, int) or value < self.least:
+            raise ConfigError(f"{name} must be an integer >= {self.least}, got {value!r}; {self.remedy}")
+
+
+class Size(Whole):
+    """Whole numbers of bytes, which people write with units."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """Finite numbers of at least `least`."""
+
+    least: float
+    remedy: str
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuses any other `value` of the field `name`.
+
+        Raises:
+            ConfigError: It is not finite, or less.
+        """
+        if not (math.isfinite(value) and value >= self.least):
+            raise ConfigError(f"{name} must be finite and >= {self.least:g}, got {value}; {self.remedy}")
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of some names."""
+
+    choices: tuple[str, ...]
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuses any other `value` of the field `name`.
+
+        Raises:
+            ConfigError: It is none of the names; the message has the nearest.
+        """
+        if value not in self.choices:
+            raise ConfigError(str(unknown_name(name, value, self.choices)))
+
+
+Domain = Whole | Real | OneOf

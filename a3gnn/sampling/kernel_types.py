@@ -1,0 +1,58 @@
+"""What the sampler's kernels pass to each other.
+
+A NamedTuple costs nothing between kernels. As an argument from Python it costs microseconds, so `sample_hops` takes
+none. numba's cache pickles the classes of a kernel's arguments, and fails to load once one has been renamed: kernels
+that take NamedTuples are compiled as part of `sample_hops` and have no `cache=True` of their own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class RowBounds(NamedTuple):
+    """Of each row of a hop: where it begins in `indices` (int64), its degree and its cached in-neighbours (int32)."""
+
+    begin: NDArray[np.int64]
+    degree: NDArray[np.int32]
+    cached: NDArray[np.int32]
+
+
+class HopDraw(NamedTuple):
+    """How one hop is drawn.
+
+    Attributes:
+        fanout: In-neighbours per row; below 0 for all.
+        key: Key of the hop's random numbers.
+        mask: Which nodes are cached, bool, shape (num_nodes,); empty for two buckets, which count cached ones per row.
+        bias: Weight of a cached in-neighbour; others weigh 1.
+        a_res: Whether A-Res draws, and not rejection, where there is a mask.
+    """
+
+    fanout: int
+    key: np.uint64
+    mask: NDArray[np.bool_]
+    bias: float
+    a_res: bool
+
+
+class RowRange(NamedTuple):
+    """Rows `low` to `high` (exclusive) of a hop."""
+
+    low: int
+    high: int
+
+
+class Proposals(NamedTuple):
+    """Scratch for `max_proposals` proposals per row of a chunk, one row after the other.
+
+    Attributes:
+        slots: int64: twice the proposed offset in the row, plus 1 where it is accepted whether cached or not.
+        neighbours: int32: the in-neighbour at that offset.
+    """
+
+    slots: NDArray[np.int64]
+    neighbours: NDArray[np.int32]

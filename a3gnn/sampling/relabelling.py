@@ -1,0 +1,37 @@
+"""Compiled kernels that replace global node ids by positions in a mini-batch. All release the GIL.
+
+`position` maps a global id to one plus its position, 0 for unseen ones: int32, shape (num_nodes,). Such an array is
+faster than a hash map, and it is reused: only the entries that were set are cleared.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True, nogil=True)
+def relabel(ids: NDArray[np.int32], position: NDArray[np.int32], n_id: NDArray[np.int32], count: int) -> int:
+    """Replaces global `ids` by their positions in `n_id`, appending unseen ones from `count` on; returns the new count.
+
+    `n_id` must have room for one entry more than the returned count.
+    """
+    # Branch-free: whether an id is new is unpredictable, and writing in either case is cheaper than mispredictions.
+    for e in range(len(ids)):
+        node = ids[e]
+        known = position[node]
+        new = known == 0
+        n_id[count] = node
+        count += new
+        known = count if new else known
+        position[node] = known
+        ids[e] = known - 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def forget(ids: NDArray[np.int32], position: NDArray[np.int32]) -> None:
+    """Clears `position` at `ids`, which is cheaper than clearing all of it."""
+    for i in range(len(ids)):
+        position[ids[i]] = 0

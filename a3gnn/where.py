@@ -1,0 +1,43 @@
+"""A condition on knobs, as data: it holds of one configuration or of columns of them, by the same code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Holds where any of some knobs has one of some values; `~` holds everywhere else.
+
+    Attributes:
+        cases: Knobs, each with the values at which the condition holds.
+        negated: Whether it holds exactly where none of the cases does.
+    """
+
+    cases: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    negated: bool = False
+
+    def __invert__(self) -> Self:
+        return type(self)(self.cases, not self.negated)
+
+    def holds(self, values: Mapping[str, Any]) -> Any:
+        """Returns whether it holds: a bool, or an array of them if the knobs' `values` are arrays of equal length.
+
+        A condition without cases gives a single bool for arrays too.
+        """
+        found: Any = False
+        for name, ones in self.cases:
+            for one in ones:
+                found = found | (values[name] == one)
+        return found != self.negated
+
+
+def where(**cases: Any) -> Where:
+    """Returns the condition that any of the knobs in `cases` has its value there, or one of them if it is a tuple."""
+    return Where(tuple((name, ones if isinstance(ones, tuple) else (ones,)) for name, ones in cases.items()))
+
+
+NEVER = where()
+ALWAYS = ~NEVER
