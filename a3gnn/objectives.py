@@ -120,6 +120,56 @@ class Priority:
         return np.asarray(sum(weight * gain for weight, gain in zip(self.weights, gains, strict=True)))
 
 
+@dataclass(frozen=True, slots=True)
+class Objectives:
+    """What is wanted of a configuration: to keep the limits, then what the priority prefers.
+
+    Attributes:
+        limits: What a configuration must keep to be feasible.
+        priority: What is wanted of the feasible ones.
+        has_device: Whether memory means the device's.
+    """
+
+    limits: Limits
+    priority: Priority
+    has_device: bool
+
+    @property
+    def memory(self) -> str:
+        """The metric that the memory objective and `--memory-limit` mean."""
+        return memory_metric(self.has_device)
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """The limit on that metric, or None."""
+        return self.limits.device_bytes if self.has_device else self.limits.host_bytes
+
+    def costs(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Returns what is minimised, as predicted, float64, shape (n_configs, 3), as `minimised` has it."""
+        return minimised(prediction, self.has_device)
+
+    def measured_costs(self, metrics: Sequence[Metrics]) -> NDArray[np.float64]:
+        """Returns the same of measured `metrics`, float64, shape (n, 3)."""
+        return minimised_metrics(metrics, self.has_device)
+
+    def score(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Returns the priority's score of each configuration, float64, shape (n_configs,); larger is better."""
+        return self.priority.score(
+            prediction.column("throughput_epochs_per_s"),
+            prediction.column(self.memory),
+            prediction.column("test_accuracy"),
+        )
+
+    def order(self, prediction: Prediction) -> NDArray[np.int64]:
+        """Returns the positions best first, int64, shape (n_configs,): the least violation, then the best score."""
+        return np.lexsort((-self.score(prediction), self.limits.violation(prediction)))
+
+    def best_index(self, metrics: Sequence[Metrics]) -> int:
+        """Returns the index of that of `metrics` which the priority prefers, whatever the limits."""
+        cost = self.measured_costs(metrics)
+        return int(self.priority.score(2.0 ** -cost[:, 0], 2.0 ** cost[:, 1], -cost[:, 2]).argmax())
+
+
 def memory_metric(has_device: bool) -> str:
     """Returns the metric that the memory objective and `--memory-limit` mean: the device's where there is one."""
     return "peak_device_bytes" if has_device else "peak_host_bytes"

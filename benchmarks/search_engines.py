@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from a3gnn.objectives import Limits, Priority
+from a3gnn.objectives import Limits, Objectives, Priority
 from a3gnn.search.grid import Grid
 from a3gnn.search.problem import Problem
 from a3gnn.search.result import SearchResult
@@ -36,8 +36,8 @@ def the_problem(fine: bool) -> Problem:
     """Returns the default toy under a limit of 1 GiB."""
     toy = ToyProblem()
     space = toy.space(fine)
-    limits = Limits(host_bytes=2**30)
-    return Problem(space, partial(toy.predict, space), limits, Priority.parse("balanced"), False, toy.features())
+    objectives = Objectives(Limits(host_bytes=2**30), Priority.parse("balanced"), has_device=False)
+    return Problem(space, partial(toy.predict, space), objectives, toy.features())
 
 
 def pretrained(fine: bool) -> Policy:

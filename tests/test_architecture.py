@@ -32,6 +32,7 @@ VOCABULARY = {
     "prediction",
     "search_values",
     "seeding",
+    "setting",
     "space",
     "tuned_file",
     "units",

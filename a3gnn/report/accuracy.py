@@ -1,4 +1,4 @@
-"""How well the probes of a tune were predicted before they ran."""
+"""How well the trials of a tune were predicted before they ran."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from a3gnn.report.front import Front
 
 @dataclass(frozen=True, slots=True)
 class PredictionErrors:
-    """Errors of one metric over the probes that were predicted and measured.
+    """Errors of one metric over the trials that were predicted and measured.
 
     Attributes:
         median: Median of |predicted - measured| / measured.
-        covered: Probes whose measured value lies in the predicted interval.
-        count: Probes.
+        covered: Trials whose measured value lies in the predicted interval.
+        count: Trials.
     """
 
     median: float

@@ -67,7 +67,7 @@ def _memory_mib(front: Front, row: FrontRow) -> float:
 
 
 def _draw_broken(axes: Axes, front: Front) -> None:
-    """Draws the rows that break limits, a marker for each set of limits."""
+    """Draws the rows that break limits, one marker per set of limits."""
     kinds: dict[tuple[str, ...], list[FrontRow]] = {}
     for row in front.rows:
         if not row.feasible:

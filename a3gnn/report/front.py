@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -17,10 +17,18 @@ from a3gnn.breach import Breach
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.measurement import METRICS, Metrics
-from a3gnn.objectives import Limits, Priority, memory_metric, minimised_metrics
+from a3gnn.objectives import Objectives, Priority
 from a3gnn.pareto import non_dominated
 
 PICKS = ("throughput", "memory", "accuracy", "balanced")
+
+
+class MeasuredConfig(NamedTuple):
+    """A configuration, what it reached, and what was predicted of it before, if anything was: by metric and bound."""
+
+    config: TrainConfig
+    metrics: Metrics
+    predicted: dict[str, dict[str, float]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +85,18 @@ class Front:
     limit_bytes: int | None
 
     @classmethod
-    def of(
-        cls,
-        measured: Sequence[tuple[TrainConfig, Metrics, dict[str, dict[str, float]] | None]],
-        limits: Limits,
-        has_device: bool,
-        chosen: TrainConfig | None = None,
-    ) -> Self:
-        """Returns the front of `measured` (configuration, metrics, prediction) under `limits`."""
-        memory = memory_metric(has_device)
-        broken = [limits.broken_by(metrics) for _, metrics, _ in measured]
+    def of(cls, measured: Sequence[MeasuredConfig], objectives: Objectives, chosen: TrainConfig | None = None) -> Self:
+        """Returns the front of `measured` under the limits of `objectives`; it names the best of every priority."""
+        broken = [objectives.limits.broken_by(one.metrics) for one in measured]
         on_front = np.zeros(len(measured), dtype=np.bool_)
         best: dict[int, list[str]] = {}
         kept = [i for i, breaches in enumerate(broken) if not breaches]
         if kept:
-            all_metrics = [measured[i][1] for i in kept]
-            on_front[kept] = non_dominated(minimised_metrics(all_metrics, has_device))
+            feasible = [measured[i].metrics for i in kept]
+            on_front[kept] = non_dominated(objectives.measured_costs(feasible))
             for pick in PICKS:
-                best.setdefault(kept[best_index(all_metrics, Priority.parse(pick), has_device)], []).append(pick)
+                picked = dataclasses.replace(objectives, priority=Priority.parse(pick)).best_index(feasible)
+                best.setdefault(kept[picked], []).append(pick)
         rows = []
         for i, (config, metrics, predicted) in enumerate(measured):
             own = ["chosen"] if config == chosen else []
@@ -102,10 +104,10 @@ class Front:
             labels = (*own, *best.get(i, ()))
             rows.append(FrontRow(config, metrics, predicted, not broken[i], bool(on_front[i]), labels, broken[i]))
         rows.sort(key=lambda row: -row.measured.throughput_epochs_per_s)
-        return cls(tuple(rows), memory, limits.device_bytes if has_device else limits.host_bytes)
+        return cls(tuple(rows), objectives.memory, objectives.memory_limit_bytes)
 
     def csv(self) -> str:
-        """Returns the rows as CSV, one column a knob and metric, sizes in bytes."""
+        """Returns the rows as CSV, one column per knob and per metric, sizes in bytes."""
         out = io.StringIO()
         knobs = [name for name in TrainConfig().to_dict() if name != "schema_version"]
         writer = csv.writer(out, lineterminator="\n")
@@ -160,9 +162,3 @@ class Front:
 
 
 _FLAGS = ("on_front", "feasible", "labels", "broken")
-
-
-def best_index(metrics: Sequence[Metrics], priority: Priority, has_device: bool) -> int:
-    """Returns the index of the best of `metrics` by `priority`."""
-    cost = minimised_metrics(metrics, has_device)
-    return int(priority.score(2.0 ** -cost[:, 0], 2.0 ** cost[:, 1], -cost[:, 2]).argmax())

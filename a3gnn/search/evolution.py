@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from a3gnn.search.domination import crowding, non_dominated_ranks
 
-#: Rows that survive a generation.
+#: Rows that survive a generation. Guess.
 POPULATION = 64
 
 

@@ -41,8 +41,9 @@ class Grid:
     @cached_property
     def front_costs(self) -> NDArray[np.float64]:
         """Costs of the feasible front, float64, shape (n_front, 3); empty if nothing is feasible."""
-        feasible = self._problem.limits.violation(self.prediction) == 0
-        costs: NDArray[np.float64] = self._problem.costs(self.prediction)[feasible]
+        objectives = self._problem.objectives
+        feasible = objectives.limits.violation(self.prediction) == 0
+        costs: NDArray[np.float64] = objectives.costs(self.prediction)[feasible]
         return costs[non_dominated(costs)]
 
 

@@ -12,9 +12,9 @@ from a3gnn.search.evolution import Evolution
 from a3gnn.search.problem import Problem
 from a3gnn.seeding import generator
 
-#: NSGA-II has stalled when fewer than this share of a generation enters the archive.
+#: NSGA-II has stalled when fewer than this share of a generation enters the archive. Guess.
 _STALLED = 0.15
-#: Children bred for one that is wanted, as most repeat what was asked before.
+#: Children bred for one that is wanted, as most repeat what was asked before. Guess.
 _OFFSPRING_PER_REQUEST = 3
 
 
@@ -36,7 +36,8 @@ class LocalSearch:
 
     def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
         """Takes new rows, whoever asked for them."""
-        costs, violation = self._problem.costs(prediction), self._problem.limits.violation(prediction)
+        objectives = self._problem.objectives
+        costs, violation = objectives.costs(prediction), objectives.limits.violation(prediction)
         self._evolution.take(rows, costs, violation)
         self._gain = self._archive.take(rows, costs, violation) / max(1, len(rows))
 

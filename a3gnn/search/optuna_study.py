@@ -12,7 +12,7 @@ from a3gnn.search.candidate_pool import CandidatePool
 from a3gnn.search.problem import Problem
 from a3gnn.space import SearchSpace
 
-#: Suggestions a new row; after these, random new rows are told to the study instead.
+#: Suggestions per new row; after these, random new rows are told to the study instead. Guess.
 _TRIES = 4
 
 
@@ -58,8 +58,8 @@ class OptunaSearcher:
 
     def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
         """Tells the study costs and violation of `rows`."""
-        costs = self._problem.costs(prediction)
-        violation = self._problem.limits.violation(prediction)
+        objectives = self._problem.objectives
+        costs, violation = objectives.costs(prediction), objectives.limits.violation(prediction)
         for key, cost, broken in zip(self._problem.keys(rows).tolist(), costs, violation, strict=True):
             self._known[key] = (cost.tolist(), float(broken))
             for trial in self._waiting.pop(key, []):

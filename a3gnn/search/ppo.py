@@ -17,13 +17,14 @@ from a3gnn_envs.context import SCALE_SAMPLE_SIZE, Context
 from a3gnn_envs.policy import Policy
 from a3gnn_envs.pretraining import MIN_EVALUATIONS, train_policy
 
-#: Samples drawn from the policy.
+#: Samples drawn from the policy. Guess.
 PROPOSALS = 64
-#: Predictions that training afresh may ask for, repeated ones included, for one distinct evaluation that it may spend.
+#: Predictions, repeated ones included, that training afresh may ask for per distinct evaluation that it may spend.
+#: Guess.
 _STEPS_PER_EVALUATION = 8
-#: The part of the budget that training afresh may take is one over this.
+#: The part of the budget that training afresh may take is one over this. Guess.
 _TRAINING_DIVISOR = 3
-#: A policy reads its context from a survey, which must not take more than one over this of the budget.
+#: A policy reads its context from a survey, which must not take more than one over this of the budget. Guess.
 _LEAST_SURVEYS = 2
 
 

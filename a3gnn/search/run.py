@@ -18,9 +18,9 @@ from a3gnn.search.result import SearchResult
 from a3gnn.search.searcher import MOST_EVALUATIONS, Searcher, make_searcher
 from a3gnn_envs.policy import Policy
 
-#: Rows asked for at a time.
+#: Rows asked for at a time. Guess.
 BATCH = 64
-#: How many least violating rows stand for the front where nothing is feasible.
+#: How many least violating rows stand for the front where nothing is feasible. Guess.
 _LEAST_VIOLATING = 16
 
 
@@ -79,11 +79,12 @@ def _result(
     grid: Grid | None,
     seconds: float,
 ) -> SearchResult:
-    costs, violation = problem.costs(cache.prediction), problem.limits.violation(cache.prediction)
+    objectives, limits = problem.objectives, problem.objectives.limits
+    costs, violation = objectives.costs(cache.prediction), limits.violation(cache.prediction)
     feasible = bool((violation == 0).any())
-    best = _front(costs, violation) if feasible else problem.order(cache.prediction)[:_LEAST_VIOLATING]
+    best = _front(costs, violation) if feasible else objectives.order(cache.prediction)[:_LEAST_VIOLATING]
     front = costs[best] if feasible else costs[:0]
-    bar_costs, bar_violation = problem.costs(bar.prediction), problem.limits.violation(bar.prediction)
+    bar_costs, bar_violation = objectives.costs(bar.prediction), limits.violation(bar.prediction)
     bar_front = bar_costs[bar_violation == 0]
     true_front = grid.front_costs if grid is not None else costs[:0]
     measured = _hypervolumes(front, bar_front, true_front)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,14 @@ from a3gnn.search.problem import Problem
 Rows = NDArray[np.int64]
 
 
-def choose_trials(problem: Problem, rows: Rows, prediction: Prediction, count: int) -> list[tuple[str, Rows]]:
+class Candidate(NamedTuple):
+    """A row to measure, int64, shape (n_knobs,), and why."""
+
+    reason: str
+    row: Rows
+
+
+def choose_trials(problem: Problem, rows: Rows, prediction: Prediction, count: int) -> list[Candidate]:
     """Returns up to `count` of `rows` to measure, each with the reason.
 
     Of those that are predicted to keep the limits: the best by the priority, then the most uncertain one (where four
@@ -20,15 +29,15 @@ def choose_trials(problem: Problem, rows: Rows, prediction: Prediction, count: i
     most hypervolume. Where none is: those that break the limits least.
 
     Args:
-        problem: What is searched, with the limits and the priority.
+        problem: What is searched, and for what.
         rows: What a search found and is not measured yet, int64, shape (n, n_knobs).
         prediction: Its prediction.
         count: How many to choose.
     """
-    order = problem.order(prediction)
-    feasible = problem.limits.violation(prediction) == 0
+    order = problem.objectives.order(prediction)
+    feasible = problem.objectives.limits.violation(prediction) == 0
     if not feasible.any():
-        return [("closest", rows[i]) for i in order[:count]]
+        return [Candidate("closest", rows[i]) for i in order[:count]]
     chosen = {int(order[0]): "best"}
     if count >= 4 and feasible.sum() > 1:
         width = np.log(prediction.column("throughput_epochs_per_s", "high"))
@@ -37,9 +46,9 @@ def choose_trials(problem: Problem, rows: Rows, prediction: Prediction, count: i
         chosen.setdefault(int(width.argmax()), "uncertain")
     rest = np.setdiff1d(np.flatnonzero(feasible), list(chosen))
     if len(chosen) < count and len(rest):
-        costs = problem.costs(prediction.take(rest))
+        costs = problem.objectives.costs(prediction.take(rest))
         chosen |= dict.fromkeys(rest[spread(costs, count - len(chosen))].tolist(), "front")
-    return [(reason, rows[i]) for i, reason in list(chosen.items())[:count]]
+    return [Candidate(reason, rows[i]) for i, reason in list(chosen.items())[:count]]
 
 
 def best_neighbours(problem: Problem, row: Rows, measured: set[bytes]) -> Rows:
@@ -52,8 +61,8 @@ def best_neighbours(problem: Problem, row: Rows, measured: set[bytes]) -> Rows:
     if not len(around):
         return around
     prediction = problem.predict(around)
-    order = problem.order(prediction)
-    feasible = order[problem.limits.violation(prediction)[order] == 0]
+    order = problem.objectives.order(prediction)
+    feasible = order[problem.objectives.limits.violation(prediction)[order] == 0]
     return around[feasible if len(feasible) else order]
 
 

@@ -4,51 +4,60 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from pathlib import Path
+from collections.abc import Sequence
 
 from a3gnn.config import TrainConfig
 from a3gnn.report.text import describe_config, describe_metrics
+from a3gnn.search.result import SearchResult
 from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice import Choice
+from a3gnn.tuning.history import History
 from a3gnn.tuning.result import SearchSummary, TuneResult, compare, write_result
-from a3gnn.tuning.study import Study
+from a3gnn.tuning.runner import Runner
 from a3gnn.units import format_duration
 from a3gnn.version import __version__
 
 _VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
 
 
-def finish(study: Study, choice: Choice, folder: Path) -> TuneResult:
-    """Returns the result of `study` with `choice`, its files written into `folder`; the tune is finished then."""
-    config = choice.probe.measurement.config
-    default = study.history.default
+def finish(history: History, choice: Choice, searches: Sequence[SearchResult], runner: Runner) -> TuneResult:
+    """Returns the result of a tune, its files written into its folder, and says it; the tune is finished then.
+
+    Args:
+        history: What was measured.
+        choice: What was chosen of it.
+        searches: What was searched for it.
+        runner: Knows the folder and the time.
+    """
+    request, setting, objectives = history.study.request, history.study.setting, history.objectives
+    config, default, budget = choice.trial.measurement.config, history.default, runner.budget
     tuned = TunedConfig(
         config=config,
-        task=study.request.task,
-        graph=study.graph,
-        spec=study.request.spec,
-        hardware=study.hardware,
-        limits=study.history.limits,
-        predicted=choice.probe.predicted,
+        task=setting.task,
+        graph=setting.graph,
+        spec=request.spec,
+        hardware=setting.hardware,
+        limits=objectives.limits,
+        predicted=choice.trial.predicted,
         measured=choice.measured,
         default=default.measurement.outcome if default else None,
-        seeds={"tune": study.request.seed, "task": study.request.task.seed},
+        seeds={"tune": request.seed, "task": setting.task.seed},
         versions=_versions(),
         wait_policy=wait_policy.of_trials(),
     )
-    front, budget = study.history.front(config), study.budget
-    result = TuneResult(folder, tuned, front, _summary(study), budget.trials, budget.elapsed_s)
-    write_result(result, study.notify)
-    study.finished = True
+    search = _summary(request.engine, searches)
+    result = TuneResult(runner.folder, tuned, history.front(config), search, budget.trials, budget.elapsed_s)
+    write_result(result, runner.notify)
+    runner.finished_budget = request.budget
     reference = default.measurement.metrics if default else None
-    study.notify(f"chosen   {describe_config(config)}")
-    study.notify(f"    -> {describe_metrics(choice.measured, study.history.memory)}")
-    against = compare(choice.measured, reference, study.history.memory)
+    runner.notify(f"chosen   {describe_config(config)}")
+    runner.notify(f"    -> {describe_metrics(choice.measured, objectives.memory)}")
+    against = compare(choice.measured, reference, objectives.memory)
     if config != TrainConfig().canonical() and against:
-        study.notify(f"    against the default: {against}")
-    if study.searches:
-        study.notify(_describe(result.search))
+        runner.notify(f"    against the default: {against}")
+    if searches:
+        runner.notify(_describe(search))
     return result
 
 
@@ -60,10 +69,9 @@ def _describe(search: SearchSummary) -> str:
     return f"{text}: {search.hypervolume_ratio:.1%} of the exhaustive front's hypervolume{beside}"
 
 
-def _summary(study: Study) -> SearchSummary:
-    searches = study.searches
+def _summary(engine: str, searches: Sequence[SearchResult]) -> SearchSummary:
     return SearchSummary(
-        engine=study.request.engine,
+        engine=engine,
         evaluations=sum(search.evaluations for search in searches),
         hypervolume_ratio=searches[-1].hypervolume_ratio if searches else None,
         random_ratio=searches[-1].random_ratio if searches else None,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config, describe_metrics
+from a3gnn.setting import Setting
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.folder import check_request, read_request
 from a3gnn.tuning.history import History
@@ -14,6 +15,7 @@ from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.result import SearchSummary, TuneResult
 from a3gnn.tuning.state import TuneState
+from a3gnn.tuning.study import Study
 from a3gnn.units import count, format_duration
 
 
@@ -25,24 +27,24 @@ def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
         ConfigError: Its files are not those of this version.
     """
     check_request(folder, request)
-    probes = Journal(folder).read()
-    state = TuneState.read(folder, probes)
-    trials = sum(probe.counts for probe in probes)
+    trials = Journal(folder).read()
+    state = TuneState.read(folder, trials)
+    counted = sum(trial.counts for trial in trials)
     if state.finished_budget is None or not (folder / "tuned.json").exists():
         return None
     spent = state.finished_budget
     if isinstance(spent, int) != isinstance(request.budget, int):
-        spent = trials if isinstance(request.budget, int) else state.elapsed_s
+        spent = counted if isinstance(request.budget, int) else state.elapsed_s
     if request.budget > spent:
         return None
     nothing_new = SearchSummary(request.engine, 0, None, None, 0.0)
-    return TuneResult(folder, TunedConfig.read(folder), Front.read(folder), nothing_new, trials, state.elapsed_s)
+    return TuneResult(folder, TunedConfig.read(folder), Front.read(folder), nothing_new, counted, state.elapsed_s)
 
 
 def say_finished(result: TuneResult, notify: Callable[[str], None]) -> None:
     """Says what the finished tune of `result` chose, and how it would go on."""
     notify(
-        f"the tune in {result.folder} is finished: {count(result.probes, 'trial')} after the default, "
+        f"the tune in {result.folder} is finished: {count(result.trials, 'trial')} after the default, "
         f"{format_duration(result.seconds)}; a larger --budget goes on with it"
     )
     notify(f"chosen   {describe_config(result.tuned.config)}")
@@ -57,8 +59,9 @@ def unfinished_front(folder: Path) -> Front | None:
     """
     if not (folder / "probes.jsonl").is_file():
         return None
-    probes = Journal(folder).read()
-    if not probes or TuneState.read(folder, probes).finished_budget is not None:
+    trials = Journal(folder).read()
+    if not trials or TuneState.read(folder, trials).finished_budget is not None:
         return None
-    request, first = read_request(folder), probes[0].measurement
-    return History(request, first.hardware, request.space(first.graph, first.hardware), probes).front()
+    first = trials[0].measurement
+    study = Study.of(read_request(folder), Setting(first.task, first.graph, first.hardware))
+    return History(study, tuple(trials)).front()

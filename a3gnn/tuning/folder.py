@@ -11,8 +11,10 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION
-from a3gnn.tuning.journal import Journal, Probe
+from a3gnn.setting import Setting
+from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.request import TuneRequest
+from a3gnn.tuning.trial import Trial
 
 _REQUEST = "request.json"
 #: Options that may change when a tune is resumed: more budget goes on where the first ended.
@@ -36,9 +38,10 @@ def check_request(folder: Path, request: TuneRequest) -> None:
         raise UsageError(f"--resume goes on with the options of the first run: {values}; choose another --out")
 
 
-def check_same(probes: Sequence[Probe], graph: GraphCharacteristics, hardware: Hardware) -> None:
-    """Raises a `UsageError` where `probes` were measured on another graph or machine, or by another engine."""
-    for measurement in (probe.measurement for probe in probes):
+def check_same(trials: Sequence[Trial], setting: Setting) -> None:
+    """Raises a `UsageError` where `trials` ran on another graph or machine, or were measured by another version."""
+    graph, hardware = setting.graph, setting.hardware
+    for measurement in (trial.measurement for trial in trials):
         changes = []
         if measurement.graph.fingerprint != graph.fingerprint:
             changes.append(f"graph was {_describe(measurement.graph)} and is {_describe(graph)}")

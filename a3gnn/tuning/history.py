@@ -1,117 +1,125 @@
-"""What the probes of a tune say: which keep the limits, which is best, what the front is."""
+"""`History`: the trials of a tune, and what they say: which keep the limits, which is best, what the front is."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
-from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
-from a3gnn.objectives import Limits, memory_metric, minimised_metrics
+from a3gnn.objectives import Objectives
 from a3gnn.pareto import hypervolume
 from a3gnn.profiling.partition_failures import failed_partitioning
-from a3gnn.report.front import Front, best_index
+from a3gnn.report.front import Front, MeasuredConfig
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import Rows
-from a3gnn.tuning.journal import Probe
-from a3gnn.tuning.request import TuneRequest
+from a3gnn.tuning.study import Study
+from a3gnn.tuning.trial import MeasuredTrial, Trial
 
-#: The hypervolume's reference lies this far behind the first measurement: doublings, doublings, accuracy.
+#: The hypervolume's reference lies this far behind the first measurement: doublings, doublings, accuracy. Guess.
 _REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])
 
 
+@dataclass(frozen=True)
 class History:
-    """The probes of one tune, judged by its request.
+    """The trials of one tune, judged by its study; a further trial makes another history.
 
-    Args:
-        request: What was asked for.
-        hardware: The machine.
-        space: What may be chosen.
-        probes: In the order in which they were made; later ones are added to the list.
+    Attributes:
+        study: What is fixed.
+        trials: In the order in which they were made.
     """
 
-    def __init__(self, request: TuneRequest, hardware: Hardware, space: SearchSpace, probes: list[Probe]) -> None:
-        self.probes = probes
-        self.memory = memory_metric(hardware.has_device)
-        self.space = space
-        self._request, self._hardware = request, hardware
+    study: Study
+    trials: tuple[Trial, ...] = ()
 
-    @property
-    def limits(self) -> Limits:
-        """The limits, with the least accuracy once there is one to compare with.
+    def with_trial(self, trial: Trial) -> Self:
+        """Returns the history with `trial` at its end."""
+        return dataclasses.replace(self, trials=(*self.trials, trial))
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """What may still be chosen: the study's space, without the partitions that could not be made.
+
+        A partitioner that failed to make so many parts is taken to fail at more of them, and it alone.
+        """
+        space = self.study.space
+        for trial in self.trials:
+            config = trial.measurement.config
+            if failed_partitioning(trial.measurement) is not None and space.can_make(config):
+                space = space.without_parts(config.partitioner, config.num_partitions)
+        return space
+
+    @cached_property
+    def objectives(self) -> Objectives:
+        """What is wanted, with the least accuracy once there is one to compare with.
 
         That is the default's; where the default does not fit, the best that was measured stands in for it.
         """
         best = max((metrics.test_accuracy for _, metrics in self.measured()), default=None)
         reference = self.reference_accuracy
-        return self._request.limits(self._hardware, best if reference is None else reference)
+        return self.study.objectives(best if reference is None else reference)
 
     @property
-    def default(self) -> Probe | None:
-        """The probe of the default configuration."""
-        return next((p for p in self.probes if p.measurement.config == TrainConfig().canonical()), None)
+    def default(self) -> Trial | None:
+        """The trial of the default configuration."""
+        return next((t for t in self.trials if t.measurement.config == TrainConfig().canonical()), None)
 
     @property
     def reference_accuracy(self) -> float | None:
         """Test accuracy of the default configuration, or of one that trains bit-identically to it."""
         same = TrainConfig().learning_key()
-        found = (p.measurement.metrics for p in self.probes if p.measurement.config.learning_key() == same)
+        found = (t.measurement.metrics for t in self.trials if t.measurement.config.learning_key() == same)
         return next((metrics.test_accuracy for metrics in found if metrics), None)
 
-    def measured(self) -> list[tuple[Probe, Metrics]]:
-        """Returns the probes that succeeded, with their metrics."""
-        return [(p, p.measurement.outcome) for p in self.probes if isinstance(p.measurement.outcome, Metrics)]
+    def measured(self) -> list[MeasuredTrial]:
+        """Returns the trials that succeeded, with their metrics."""
+        outcomes = ((trial, trial.measurement.outcome) for trial in self.trials)
+        return [MeasuredTrial(trial, outcome) for trial, outcome in outcomes if isinstance(outcome, Metrics)]
 
     def failures(self) -> list[Failure]:
-        """Returns what went wrong in the probes that did not."""
-        return [p.measurement.outcome for p in self.probes if isinstance(p.measurement.outcome, Failure)]
+        """Returns what went wrong in the trials that did not."""
+        return [t.measurement.outcome for t in self.trials if isinstance(t.measurement.outcome, Failure)]
 
-    def partitioning_failures(self) -> list[TrainConfig]:
-        """Returns the configurations whose partitions could not be made."""
-        return [p.measurement.config for p in self.probes if failed_partitioning(p.measurement) is not None]
+    def feasible(self) -> list[MeasuredTrial]:
+        """Returns the trials that keep every limit as measured."""
+        return [one for one in self.measured() if not self.objectives.limits.broken_by(one.metrics)]
 
-    def feasible(self) -> list[tuple[Probe, Metrics]]:
-        """Returns the probes that keep every limit as measured."""
-        limits = self.limits
-        return [(probe, metrics) for probe, metrics in self.measured() if not limits.broken_by(metrics)]
+    def inside(self) -> list[MeasuredTrial]:
+        """Returns the measured trials inside the space: the default may lie outside, where knobs are fixed or cut."""
+        return [one for one in self.measured() if self.row(one.trial.measurement.config) is not None]
 
-    def inside(self) -> list[tuple[Probe, Metrics]]:
-        """Returns the measured probes inside the space: the default may lie outside, where knobs are fixed or cut."""
-        return [(p, metrics) for p, metrics in self.measured() if self.row(p.measurement.config) is not None]
-
-    def eligible(self) -> list[tuple[Probe, Metrics]]:
-        """Returns the probes inside the space that keep every limit as measured: what may be chosen."""
-        limits = self.limits
-        return [(probe, metrics) for probe, metrics in self.inside() if not limits.broken_by(metrics)]
+    def eligible(self) -> list[MeasuredTrial]:
+        """Returns the trials inside the space that keep every limit as measured: what may be chosen."""
+        return [one for one in self.inside() if not self.objectives.limits.broken_by(one.metrics)]
 
     def fits_memory(self) -> bool:
         """Returns whether anything inside the space kept the memory limits as measured, whatever its accuracy."""
-        limits = dataclasses.replace(self.limits, least_accuracy=None)
+        limits = dataclasses.replace(self.objectives.limits, least_accuracy=None)
         return any(not limits.broken_by(metrics) for _, metrics in self.inside())
 
-    def best(self) -> tuple[Probe, Metrics] | None:
-        """Returns the eligible probe that the priority prefers."""
+    def best(self) -> MeasuredTrial | None:
+        """Returns the eligible trial that the priority prefers."""
         kept = self.eligible()
-        if not kept:
-            return None
-        return kept[best_index([m for _, m in kept], self._request.priority, self._hardware.has_device)]
+        return kept[self.objectives.best_index([one.metrics for one in kept])] if kept else None
 
     def front(self, chosen: TrainConfig | None = None) -> Front:
         """Returns the front of everything that was measured."""
-        rows = [(p.measurement.config, metrics, p.predicted) for p, metrics in self.measured()]
-        return Front.of(rows, self.limits, self._hardware.has_device, chosen)
+        found = [MeasuredConfig(t.measurement.config, metrics, t.predicted) for t, metrics in self.measured()]
+        return Front.of(found, self.objectives, chosen)
 
     def hypervolume(self) -> float:
-        """Returns the volume that the feasible probes dominate, up to a reference behind the first measured one."""
+        """Returns the volume that the feasible trials dominate, up to a reference behind the first measured one."""
         kept = [metrics for _, metrics in self.feasible()]
         if not kept:
             return 0.0
-        first = minimised_metrics([self.measured()[0][1]], self._hardware.has_device)[0]
-        return hypervolume(minimised_metrics(kept, self._hardware.has_device), first + _REFERENCE_MARGIN)
+        first = self.objectives.measured_costs([self.measured()[0].metrics])[0]
+        return hypervolume(self.objectives.measured_costs(kept), first + _REFERENCE_MARGIN)
 
     def row(self, config: TrainConfig) -> Rows | None:
         """Returns the row of `config`, which is canonical, or None where it lies outside the space."""
@@ -122,14 +130,14 @@ class History:
 
     def seen(self) -> set[bytes]:
         """Returns the rows that were tried, as bytes."""
-        return self._rows(self.probes)
+        return self._rows(self.trials)
 
     def settled(self) -> set[bytes]:
         """Returns the rows of which another trial could find no more: all that were tried and had memory enough."""
-        return self._rows(p for p in self.probes if not _ran_out_of_memory(p.measurement.outcome))
+        return self._rows(t for t in self.trials if not _ran_out_of_memory(t.measurement.outcome))
 
-    def _rows(self, probes: Iterable[Probe]) -> set[bytes]:
-        rows = (self.row(probe.measurement.config) for probe in probes)
+    def _rows(self, trials: Iterable[Trial]) -> set[bytes]:
+        rows = (self.row(trial.measurement.config) for trial in trials)
         return {row.tobytes() for row in rows if row is not None}
 
 

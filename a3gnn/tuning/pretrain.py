@@ -13,12 +13,13 @@ from a3gnn.config import Task
 from a3gnn.errors import UsageError
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Measurement
-from a3gnn.objectives import Limits, Priority, memory_metric
+from a3gnn.objectives import Limits, Objectives, Priority, memory_metric
 from a3gnn.prediction import Predict, Prediction
 from a3gnn.profiling.store.shipped import shipped_measurements, shipped_profiles
 from a3gnn.search.grid import Grid
 from a3gnn.search.problem import Problem
 from a3gnn.seeding import generator
+from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.context import context_features
 from a3gnn_envs.context import Context
@@ -26,7 +27,7 @@ from a3gnn_envs.policy import Policy
 from a3gnn_envs.pretraining import train_policy
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Machines imagined for each shipped graph, and limits for each of them.
+#: Machines imagined for each shipped graph, and limits for each of them. Guesses.
 _MACHINES, _LIMITS = 6, 3
 
 
@@ -53,7 +54,7 @@ def contexts(measurements: Sequence[Measurement], seed: int) -> Iterator[Context
         for _ in range(_MACHINES):
             hardware = _imagine(measurement.hardware, random)
             space = SearchSpace.for_machine(measurement.graph, hardware)
-            predict = _predictor(surrogate, measurement, hardware, space)
+            predict = _predictor(surrogate, Setting(Task(), measurement.graph, hardware), space)
             memory = predict(space.enumerate()).column(memory_metric(hardware.has_device), "high")
             features = context_features(measurement.graph, hardware)
             for share in random.uniform(0.02, 1.0, size=_LIMITS):
@@ -61,15 +62,14 @@ def contexts(measurements: Sequence[Measurement], seed: int) -> Iterator[Context
                 yield Context(space, predict, Limits(host_bytes=limit), hardware.has_device, features)
 
 
-def _predictor(surrogate: Surrogate, measurement: Measurement, hardware: Hardware, space: SearchSpace) -> Predict:
-    """Returns the surrogate's answers on the whole grid of `space`, computed once."""
+def _predictor(surrogate: Surrogate, setting: Setting, space: SearchSpace) -> Predict:
+    """Returns the surrogate's answers in `setting` on the whole grid of `space`, computed once."""
 
     def predict(rows: np.ndarray) -> Prediction:
-        return surrogate.predict(space.columns(rows), Task(), measurement.graph, hardware)
+        return surrogate.predict(space.columns(rows), setting.task, setting.graph, setting.hardware)
 
-    features, anything = context_features(measurement.graph, hardware), Priority.parse("balanced")
-    problem = Problem(space, predict, Limits(), anything, hardware.has_device, features)
-    return Grid(problem)
+    anything = Objectives(Limits(), Priority.parse("balanced"), setting.hardware.has_device)
+    return Grid(Problem(space, predict, anything, context_features(setting.graph, setting.hardware)))
 
 
 def _imagine(hardware: Hardware, random: np.random.Generator) -> Hardware:

@@ -44,7 +44,7 @@ class TuneResult:
         tuned: The chosen configuration, with what it stands on.
         front: Everything that was measured.
         search: How the search went.
-        probes: Trials after the default configuration.
+        trials: Trials after the default configuration.
         seconds: What the tune took, interrupted runs of it included.
     """
 
@@ -52,7 +52,7 @@ class TuneResult:
     tuned: TunedConfig
     front: Front
     search: SearchSummary
-    probes: int
+    trials: int
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class TuneResult:
             **{name: tuned[name] for name in ("config", "predicted", "measured", "default")},
             "front": [row.to_dict() for row in self.front.rows if row.on_front],
             "search": {name: getattr(self.search, name) for name in SearchSummary.__dataclass_fields__},
-            "probes": self.probes,
+            "probes": self.trials,
             "seconds": self.seconds,
             "folder": str(self.folder),
         }

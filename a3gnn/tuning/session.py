@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.graphs.graph import Graph
@@ -15,18 +17,24 @@ from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.setting import Setting
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.folder import check_folder, check_same, open_folder
+from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.pretrain import shipped_policy
 from a3gnn.tuning.request import TuneRequest
+from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.state import TuneState
 from a3gnn.tuning.study import Study
 from a3gnn.units import count, format_duration, format_size
 
-#: A trial may take this share of a tune's time, and at least and at most so many seconds.
-_TRIAL_SHARE, _LEAST_TIMEOUT_S, _MOST_TIMEOUT_S = 1 / 3, 60.0, 1800.0
+
+class OpenStudy(NamedTuple):
+    """What an earlier run of the tune measured, if there was one, and what runs its trials."""
+
+    history: History
+    runner: Runner
 
 
 @contextmanager
@@ -41,7 +49,7 @@ def open_study(
     executor: TrialExecutor | None = None,
     hardware: Hardware | None = None,
     notify: Callable[[str], None] = lambda line: None,
-) -> Iterator[Study]:
+) -> Iterator[OpenStudy]:
     """Yields the study of `request` in `folder`, which is made once everything that was asked for is checked.
 
     However the study ends, the seconds that it took are kept in `folder`.
@@ -74,47 +82,36 @@ def open_study(
         done = Journal(folder).read() if resume else []
         if hardware is None:
             stored = profiles.rows() if profiles else []
-            hardware = _machine(executor, [*stored, *(probe.measurement for probe in done)], notify)
+            hardware = _machine(executor, [*stored, *(trial.measurement for trial in done)], notify)
         notify(_describe(hardware))
         notify(_describe_graph(characteristics, epochs))
-        request.space(characteristics, hardware)
-        check_same(done, characteristics, hardware)
+        study = Study.of(request, Setting(request.task, characteristics, hardware))
+        check_same(done, study.setting)
         journal = open_folder(folder, request, resume)
         if profiles is None:
             profiles = stack.enter_context(ProfileStore.open(folder / "profiles.sqlite"))
-        plan = _plan(request, hardware, epochs)
-        profiler = stack.enter_context(Profiler(profiles, graph, request.task, hardware, plan, executor, notify))
-        spent_s = TuneState.read(folder, journal.read()).elapsed_s
+        profiler = stack.enter_context(Profiler(profiles, graph, request.task, hardware, study.plan, executor, notify))
+        corpus = (*shipped_measurements(), *profiles.rows())
+        study = dataclasses.replace(study, corpus=corpus, policy=shipped_policy())
+        spent_s = TuneState.read(folder, done).elapsed_s
         budget = Budget(request.budget, started, spent_s)
-        corpus = [*shipped_measurements(), *profiles.rows()]
-        study = Study(request, characteristics, hardware, profiler, corpus, shipped_policy(), budget, journal, notify)
-        study.keep_time()
-        stack.callback(study.keep_time)
-        if study.history.probes:
+        for trial in done:
+            budget.record(trial.measurement.seconds, counts=trial.counts)
+        # What failed by chance in an earlier run is tried again, not believed.
+        history = History(study, tuple(trial for trial in done if not trial.measurement.failed_by_chance))
+        runner = Runner(profiler, journal, budget, notify)
+        runner.report_unmade_parts(history)
+        runner.keep_time()
+        stack.callback(runner.keep_time)
+        if history.trials:
             notify(f"resuming after {count(budget.trials, 'trial')} and {format_duration(spent_s)}")
-        yield study
+        yield OpenStudy(history, runner)
 
 
 def _machine(executor: TrialExecutor, measured: Sequence[Measurement], notify: Callable[[str], None]) -> Hardware:
     """Returns this machine, as its probe and what was `measured` on it say."""
     worker = executor.worker if isinstance(executor, LocalExecutor) else None
     return within_peaks(probe_hardware(worker=worker, notify=notify), measured, notify)
-
-
-def _plan(request: TuneRequest, hardware: Hardware, epochs: int) -> TrialPlan:
-    limits = request.limits(hardware, None)
-    return TrialPlan(
-        accuracy_epochs=epochs,
-        timeout_s=_timeout(request.budget),
-        host_limit_bytes=limits.host_bytes,
-        device_limit_bytes=limits.device_bytes,
-    )
-
-
-def _timeout(budget: float | int) -> float:
-    if isinstance(budget, int):
-        return _MOST_TIMEOUT_S
-    return min(max(budget * _TRIAL_SHARE, _LEAST_TIMEOUT_S), _MOST_TIMEOUT_S)
 
 
 def _describe_graph(graph: GraphCharacteristics, epochs: int) -> str:

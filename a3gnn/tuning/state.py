@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -12,7 +13,7 @@ from a3gnn._fields import from_fields
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.storage.atomic import replacing
 from a3gnn.tuning.folder import read_request
-from a3gnn.tuning.journal import Probe
+from a3gnn.tuning.trial import Trial
 
 _FILE = "state.json"
 
@@ -35,8 +36,8 @@ class TuneState:
             draft.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
 
     @classmethod
-    def read(cls, folder: Path, probes: list[Probe]) -> Self:
-        """Returns the state in `folder`; of a tune from before there was such a file, what its `probes` say.
+    def read(cls, folder: Path, trials: Sequence[Trial]) -> Self:
+        """Returns the state in `folder`; of a tune from before there was such a file, what its `trials` say.
 
         Raises:
             ConfigError: The file is not a state.
@@ -45,7 +46,7 @@ class TuneState:
             return from_fields(cls, json.loads((folder / _FILE).read_text(encoding="utf-8")))
         except FileNotFoundError:
             finished = read_request(folder).budget if (folder / "tuned.json").exists() else None
-            return cls(sum(probe.measurement.seconds for probe in probes), finished)
+            return cls(sum(trial.measurement.seconds for trial in trials), finished)
         except (ValueError, TypeError, UsageError) as error:
             raise ConfigError(
                 f"{folder / _FILE} must be the state of a tune: {error}; remove it to go on without"

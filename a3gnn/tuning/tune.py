@@ -1,4 +1,4 @@
-"""`tune`: the whole story."""
+"""`tune`: references, proposals, trials, front, choice."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.training.run_folder import default_folder
 from a3gnn.tuning.arguments import check_places, make_request
 from a3gnn.tuning.choice import choose
-from a3gnn.tuning.explore import explore, measure_references, try_smallest, warn_of_short_budget
+from a3gnn.tuning.expectations import fit_surrogate
+from a3gnn.tuning.explore import Explored, explore, measure_references, measure_smallest, warn_of_short_budget
 from a3gnn.tuning.finish import finish
 from a3gnn.tuning.finished import finished_result, say_finished
+from a3gnn.tuning.history import History
 from a3gnn.tuning.result import TuneResult
+from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.session import open_study
-from a3gnn.tuning.study import Study
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
@@ -116,21 +118,25 @@ def tune(
         hardware=hardware,
         notify=notify,
     )
-    with opened as study:
+    with opened as (history, runner):
         try:
-            return _run(study, folder)
+            return _run(history, runner)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(
                 f"what was measured is kept; the same command with --out {folder} --resume goes on"
             ) from interrupt
 
 
-def _run(study: Study, folder: Path) -> TuneResult:
-    if reason := why_infeasible(study.history.limits, study.hardware):
-        study.notify(reason)
+def _run(history: History, runner: Runner) -> TuneResult:
+    """References, then rounds of proposals and trials, then the front and the choice."""
+    surrogate = fit_surrogate(history)
+    if reason := why_infeasible(history.objectives.limits, history.study.setting.hardware):
+        runner.notify(reason)
+        explored = Explored(history, surrogate)
     else:
-        warn_of_short_budget(study)
-        measure_references(study)
-        explore(study)
-    try_smallest(study)
-    return finish(study, choose(study), folder)
+        warn_of_short_budget(history, surrogate, runner)
+        references = measure_references(history, surrogate, runner)
+        explored = explore(references, runner)
+    measured = measure_smallest(explored.history, explored.surrogate, runner)
+    choice = choose(measured, runner)
+    return finish(measured, choice, explored.searches, runner)

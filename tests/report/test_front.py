@@ -10,24 +10,32 @@ from rich.console import Console
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.measurement import METRICS, Metrics
-from a3gnn.objectives import Limits
-from a3gnn.report.front import Front
+from a3gnn.objectives import Limits, Objectives, Priority
+from a3gnn.report.front import Front, MeasuredConfig
 from a3gnn.report.text import describe_config, describe_metrics, front_table
 
 MiB = 2**20
+
+
+def objectives(**limits: float) -> Objectives:
+    return Objectives(Limits(**limits), Priority.parse("throughput"), has_device=False)
 
 
 @pytest.fixture
 def front(make_metrics: Callable[..., Metrics]) -> Front:
     predicted = {name: {"mean": 2.5, "low": 2.0, "high": 3.0} for name in METRICS}
     measured = [
-        (TrainConfig(), make_metrics(throughput=1.0, host=500 * MiB, accuracy=0.90), None),
-        (TrainConfig(batch_size=512), make_metrics(throughput=2.0, host=600 * MiB, accuracy=0.89), predicted),
-        (TrainConfig(feature_tier="disk"), make_metrics(throughput=0.8, host=300 * MiB, accuracy=0.90), None),
-        (TrainConfig(batch_size=64), make_metrics(throughput=0.5, host=550 * MiB, accuracy=0.80), None),
-        (TrainConfig(batch_size=128), make_metrics(throughput=9.0, host=900 * MiB, accuracy=0.95), None),
+        MeasuredConfig(TrainConfig(), make_metrics(throughput=1.0, host=500 * MiB, accuracy=0.90), None),
+        MeasuredConfig(
+            TrainConfig(batch_size=512), make_metrics(throughput=2.0, host=600 * MiB, accuracy=0.89), predicted
+        ),
+        MeasuredConfig(
+            TrainConfig(feature_tier="disk"), make_metrics(throughput=0.8, host=300 * MiB, accuracy=0.90), None
+        ),
+        MeasuredConfig(TrainConfig(batch_size=64), make_metrics(throughput=0.5, host=550 * MiB, accuracy=0.80), None),
+        MeasuredConfig(TrainConfig(batch_size=128), make_metrics(throughput=9.0, host=900 * MiB, accuracy=0.95), None),
     ]
-    return Front.of(measured, Limits(host_bytes=700 * MiB), has_device=False, chosen=TrainConfig(batch_size=512))
+    return Front.of(measured, objectives(host_bytes=700 * MiB), chosen=TrainConfig(batch_size=512))
 
 
 def test_the_front_is_what_no_feasible_row_dominates(front: Front) -> None:
@@ -75,12 +83,12 @@ def test_csv_holds_every_row(front: Front) -> None:
 def broken(make_metrics: Callable[..., Metrics]) -> Front:
     """Three rows that break the memory limit, the accuracy limit, and both."""
     measured = [
-        (TrainConfig(), make_metrics(throughput=1.0, host=400 * MiB, accuracy=0.90), None),
-        (TrainConfig(batch_size=512), make_metrics(throughput=2.0, host=612 * MiB, accuracy=0.90), None),
-        (TrainConfig(batch_size=256), make_metrics(throughput=3.0, host=400 * MiB, accuracy=0.872), None),
-        (TrainConfig(batch_size=128), make_metrics(throughput=4.0, host=700 * MiB, accuracy=0.80), None),
+        MeasuredConfig(TrainConfig(), make_metrics(throughput=1.0, host=400 * MiB, accuracy=0.90), None),
+        MeasuredConfig(TrainConfig(batch_size=512), make_metrics(throughput=2.0, host=612 * MiB, accuracy=0.90), None),
+        MeasuredConfig(TrainConfig(batch_size=256), make_metrics(throughput=3.0, host=400 * MiB, accuracy=0.872), None),
+        MeasuredConfig(TrainConfig(batch_size=128), make_metrics(throughput=4.0, host=700 * MiB, accuracy=0.80), None),
     ]
-    return Front.of(measured, Limits(host_bytes=600 * MiB, least_accuracy=0.88), has_device=False)
+    return Front.of(measured, objectives(host_bytes=600 * MiB, least_accuracy=0.88))
 
 
 def test_each_row_says_which_limits_it_breaks_and_by_how_much(broken: Front, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from a3gnn.objectives import Limits, Priority
+from a3gnn.objectives import Limits, Objectives, Priority
 from a3gnn.search.problem import Problem
 from benchmarks.toy_problem import ToyProblem
 
@@ -16,8 +16,8 @@ def problem() -> Problem:
     """7,560 configurations under a limit of 1 GiB, which about a third of them keep."""
     toy = ToyProblem()
     space = toy.space()
-    limits = Limits(host_bytes=2**30)
-    return Problem(space, partial(toy.predict, space), limits, Priority.parse("balanced"), False, toy.features())
+    objectives = Objectives(Limits(host_bytes=2**30), Priority.parse("balanced"), has_device=False)
+    return Problem(space, partial(toy.predict, space), objectives, toy.features())
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +32,8 @@ def small(problem: Problem) -> Problem:
 @pytest.fixture(scope="session")
 def impossible(small: Problem) -> Problem:
     """The small problem under a limit that nothing keeps."""
-    return dataclasses.replace(small, limits=Limits(host_bytes=10_000_000))
+    tight = dataclasses.replace(small.objectives, limits=Limits(host_bytes=10_000_000))
+    return dataclasses.replace(small, objectives=tight)
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +41,7 @@ def true_front(small: Problem) -> set[tuple[int, ...]]:
     """The small problem's feasible front, by comparing each pair."""
     rows = small.space.enumerate()
     prediction = small.predict(rows)
-    costs = small.costs(prediction)
+    costs = small.objectives.costs(prediction)
     feasible = np.flatnonzero(prediction.column("peak_host_bytes", "high") <= 2**30)
 
     def dominated(i: int) -> bool:

@@ -41,7 +41,7 @@ def test_crowding_by_hand() -> None:
 def test_evolution_keeps_the_best_and_breeds_inside(problem: Problem) -> None:
     evolution = Evolution(problem.space.nvec, np.random.default_rng(0))
     rows = np.unique(problem.space.sample(300, seed=0), axis=0)
-    costs = problem.costs(problem.predict(rows))
+    costs = problem.objectives.costs(problem.predict(rows))
     evolution.take(rows, costs, np.zeros(len(rows)))
     assert len(evolution.rows) == POPULATION
     kept = {tuple(row) for row in evolution.rows.tolist()}
@@ -57,7 +57,7 @@ def test_evolution_keeps_the_best_and_breeds_inside(problem: Problem) -> None:
 def test_the_archive_is_the_front_of_all_it_was_given(problem: Problem) -> None:
     archive = Archive(len(problem.space.nvec))
     grid = Grid(problem)
-    costs, violation = problem.costs(grid.prediction), problem.limits.violation(grid.prediction)
+    costs, violation = problem.objectives.costs(grid.prediction), problem.objectives.limits.violation(grid.prediction)
     order = np.random.default_rng(0).permutation(len(costs))[:3000]
     entered = [archive.take(grid.rows[part], costs[part], violation[part]) for part in np.array_split(order, 30)]
     assert entered[0] > 0
@@ -97,7 +97,7 @@ def test_local_search_asks_for_all_neighbours_of_the_front(small: Problem) -> No
         rows = local_search.ask(10)
     seen = np.array(sorted(asked))
     prediction = small.predict(seen)
-    costs, violation = small.costs(prediction), small.limits.violation(prediction)
+    costs, violation = small.objectives.costs(prediction), small.objectives.limits.violation(prediction)
     for row in seen[(non_dominated_ranks(costs, violation) == 0)]:
         assert {tuple(n) for n in small.space.neighbours(row).tolist()} <= asked | {tuple(r) for r in rows.tolist()}
 

@@ -37,7 +37,7 @@ def test_the_result_is_a_front_in_order(problem: Problem) -> None:
     assert non_dominated(result.costs).all()
     assert (np.diff(result.costs[:, 0]) >= 0).all()
     np.testing.assert_array_equal(result.prediction.mean, problem.predict(result.rows).mean)
-    np.testing.assert_array_equal(result.costs, problem.costs(result.prediction))
+    np.testing.assert_array_equal(result.costs, problem.objectives.costs(result.prediction))
 
 
 def test_random_search_equals_its_own_bar(problem: Problem) -> None:
@@ -73,7 +73,7 @@ def test_the_budget_is_kept_whatever_is_trained(
         return problem.predict(rows)
 
     space = problem.space
-    counting = _NotEnumerable(space, counted, problem.limits, problem.priority, problem.has_device, problem.context)
+    counting = _NotEnumerable(space, counted, problem.objectives, problem.context)
     result = run_search("ppo", counting, evaluations, seed=0, policy=policy if trained else None)
     assert result.evaluations == evaluations
     assert evaluations <= len(asked) <= 2 * evaluations  # random search's bar is as much again
@@ -111,8 +111,8 @@ def test_where_nothing_is_feasible_equal_violations_come_by_score(impossible: Pr
     result = run_search("random", flat, evaluations=60, seed=0)
     assert not result.feasible
     assert len(np.unique(result.violation)) == 1
-    assert (np.diff(flat.score(result.prediction)) <= 0).all()
-    assert flat.score(result.prediction)[0] > flat.score(result.prediction)[-1]
+    assert (np.diff(flat.objectives.score(result.prediction)) <= 0).all()
+    assert flat.objectives.score(result.prediction)[0] > flat.objectives.score(result.prediction)[-1]
 
 
 def _same_memory(prediction: Prediction) -> Prediction:

@@ -21,12 +21,13 @@ _IN_ANOTHER_PROCESS = """
 import json, sys
 from functools import partial
 from benchmarks.toy_problem import ToyProblem
-from a3gnn.objectives import Limits, Priority
+from a3gnn.objectives import Limits, Objectives, Priority
 from a3gnn.search.problem import Problem
 from a3gnn.search.searcher import make_searcher
 toy = ToyProblem()
 space = toy.space()
-problem = Problem(space, partial(toy.predict, space), Limits(host_bytes=2**30), Priority.parse("balanced"), False,
+objectives = Objectives(Limits(host_bytes=2**30), Priority.parse("balanced"), has_device=False)
+problem = Problem(space, partial(toy.predict, space), objectives,
                   toy.features())
 answers = {}
 for engine in sys.argv[1:]:
@@ -107,7 +108,7 @@ class TestSearcher:
     def test_returns_only_feasible_rows_where_there_are_any(self, engine: str, problem: Problem) -> None:
         result = run_search(engine, problem, evaluations=60, seed=0)
         assert result.feasible
-        assert (problem.limits.violation(problem.predict(result.rows)) == 0).all()
+        assert (problem.objectives.limits.violation(problem.predict(result.rows)) == 0).all()
         assert engine == "exhaustive" or result.evaluations == 60
 
     def test_says_when_nothing_is_feasible(self, engine: str, impossible: Problem) -> None:
@@ -115,7 +116,7 @@ class TestSearcher:
         assert not result.feasible
         assert result.hypervolume == 0
         assert result.hypervolume_ratio is None
-        least = impossible.limits.violation(impossible.predict(impossible.space.enumerate())).min()
+        least = impossible.objectives.limits.violation(impossible.predict(impossible.space.enumerate())).min()
         assert result.violation[0] == least
         assert (np.diff(result.violation) >= 0).all()
 

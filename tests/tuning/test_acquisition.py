@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from a3gnn.config import KNOBS, TrainConfig
-from a3gnn.objectives import Limits, Priority
+from a3gnn.objectives import Limits, Objectives, Priority
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
 from a3gnn.space import SearchSpace
@@ -22,8 +22,8 @@ def predict(rows: np.ndarray) -> Prediction:
 
 @pytest.fixture
 def problem() -> Problem:
-    priority = Priority.parse("throughput")
-    return Problem(SearchSpace(KNOBS), predict, Limits(), priority, False, np.zeros(1, dtype=np.float32))
+    objectives = Objectives(Limits(), Priority.parse("throughput"), has_device=False)
+    return Problem(SearchSpace(KNOBS), predict, objectives, np.zeros(1, dtype=np.float32))
 
 
 @pytest.fixture
@@ -33,7 +33,8 @@ def batches(problem: Problem) -> np.ndarray:
 
 
 def limited(problem: Problem, host_bytes: float) -> Problem:
-    return dataclasses.replace(problem, limits=Limits(host_bytes=int(host_bytes)))
+    tight = dataclasses.replace(problem.objectives, limits=Limits(host_bytes=int(host_bytes)))
+    return dataclasses.replace(problem, objectives=tight)
 
 
 def test_the_best_the_uncertain_and_the_spread_are_chosen(problem: Problem, batches: np.ndarray) -> None:
@@ -64,14 +65,14 @@ def test_where_nothing_is_predicted_to_fit_the_least_violation_comes_first(
     assert [(reason, row[0]) for reason, row in chosen] == [("closest", i) for i in range(4)]
     faster = predict(twins)
     faster.mean[5:, 0] *= 2
-    assert [int(i) for i in tight.order(faster)[:4]] == [5, 0, 6, 1]
+    assert [int(i) for i in tight.objectives.order(faster)[:4]] == [5, 0, 6, 1]
 
 
 def test_neighbours_come_best_first_and_unmeasured(problem: Problem) -> None:
     row = problem.space.encode(TrainConfig(batch_size=256))
     around = best_neighbours(problem, row, measured={row.tobytes()})
     assert row.tobytes() not in {r.tobytes() for r in around}
-    assert (np.diff(problem.score(predict(around))) <= 0).all()
+    assert (np.diff(problem.objectives.score(predict(around))) <= 0).all()
     everything = {r.tobytes() for r in problem.space.neighbours(row)}
     assert not len(best_neighbours(problem, row, measured=everything))
 
@@ -82,14 +83,14 @@ def test_neighbours_keep_the_limits_where_any_do(problem: Problem) -> None:
     some = limited(problem, mine * 1.2)
     around = best_neighbours(some, row, measured={row.tobytes()})
     assert 0 < len(around) < len(best_neighbours(problem, row, measured={row.tobytes()}))
-    assert (some.limits.violation(predict(around)) == 0).all()
+    assert (some.objectives.limits.violation(predict(around)) == 0).all()
 
 
 def test_where_no_neighbour_fits_those_come_first_that_miss_by_least(problem: Problem) -> None:
     row = problem.space.encode(TrainConfig(batch_size=256))
     none = limited(problem, 9e7)
     around = best_neighbours(none, row, measured={row.tobytes()})
-    violation = none.limits.violation(predict(around))
+    violation = none.objectives.limits.violation(predict(around))
     assert violation[0] > 0
     assert (np.diff(violation) >= 0).all()
 

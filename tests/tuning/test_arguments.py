@@ -1,4 +1,4 @@
-"""Wrong options: each is refused with its law, and leaves no folder and no file."""
+"""Wrong options: each is refused with what it must be, and leaves no folder and no file."""
 
 from pathlib import Path
 

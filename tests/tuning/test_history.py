@@ -8,9 +8,11 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
 from a3gnn.objectives import Priority
+from a3gnn.setting import Setting
 from a3gnn.tuning.history import History
-from a3gnn.tuning.journal import Probe
 from a3gnn.tuning.request import TuneRequest
+from a3gnn.tuning.study import Study
+from a3gnn.tuning.trial import Trial
 
 MiB = 2**20
 
@@ -27,14 +29,14 @@ def history(tiny_graph: Graph, hardware: Hardware) -> History:
         budget=5,
         engine="ppo",
     )
-    return History(request, hardware, request.space(tiny_graph.characteristics(), hardware), [])
+    return History(Study.of(request, Setting(request.task, tiny_graph.characteristics(), hardware)))
 
 
 @pytest.fixture
-def make_probe(tiny_graph: Graph, hardware: Hardware) -> Callable[..., Probe]:
-    def make(config: TrainConfig, outcome: Metrics | Failure) -> Probe:
+def make_trial(tiny_graph: Graph, hardware: Hardware) -> Callable[..., Trial]:
+    def make(config: TrainConfig, outcome: Metrics | Failure) -> Trial:
         graph, created = tiny_graph.characteristics(), "2026-01-01T00:00:00+00:00"
-        return Probe(
+        return Trial(
             "front",
             {},
             Measurement(config.canonical(), Task(), graph, hardware, outcome, 1, 1.0, MEASUREMENT_VERSION, created),
@@ -43,51 +45,57 @@ def make_probe(tiny_graph: Graph, hardware: Hardware) -> Callable[..., Probe]:
     return make
 
 
-def test_without_a_reference_the_best_measured_accuracy_is_kept(history, make_probe, make_metrics) -> None:
+def fixed(history: History, knob: str, value: object) -> History:
+    """The same trials in a study whose space has `knob` fixed."""
+    space = history.study.space.fix(knob, value)
+    return dataclasses.replace(history, study=dataclasses.replace(history.study, space=space))
+
+
+def test_without_a_reference_the_best_measured_accuracy_is_kept(history, make_trial, make_metrics) -> None:
     too_much = Failure(FailureKind.OUT_OF_MEMORY, "passed the limit")
-    history.probes.append(make_probe(TrainConfig(), too_much))
+    history = history.with_trial(make_trial(TrainConfig(), too_much))
     assert history.reference_accuracy is None
     fast = make_metrics(throughput=9.0, host=300 * MiB, accuracy=0.4)
     good = make_metrics(throughput=1.0, host=310 * MiB, accuracy=0.9)
-    history.probes.append(make_probe(TrainConfig(num_partitions=8), fast))
+    history = history.with_trial(make_trial(TrainConfig(num_partitions=8), fast))
     assert history.best()[1] == fast
-    history.probes.append(make_probe(TrainConfig(batch_size=64), good))
-    assert history.limits.least_accuracy == pytest.approx(0.88)
+    history = history.with_trial(make_trial(TrainConfig(batch_size=64), good))
+    assert history.objectives.limits.least_accuracy == pytest.approx(0.88)
     assert history.best()[1] == good
 
 
-def test_the_reference_is_the_default_or_what_trains_like_it(history, make_probe, make_metrics) -> None:
+def test_the_reference_is_the_default_or_what_trains_like_it(history, make_trial, make_metrics) -> None:
     twin = TrainConfig(feature_tier="disk")
-    history.probes.append(make_probe(twin, make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)))
-    history.probes.append(
-        make_probe(TrainConfig(batch_size=64), make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.9))
+    history = history.with_trial(make_trial(twin, make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)))
+    history = history.with_trial(
+        make_trial(TrainConfig(batch_size=64), make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.9))
     )
     assert history.reference_accuracy == 0.7
-    assert history.limits.least_accuracy == pytest.approx(0.68)
+    assert history.objectives.limits.least_accuracy == pytest.approx(0.68)
 
 
-def test_what_lies_outside_the_space_is_not_eligible(history, make_probe, make_metrics) -> None:
+def test_what_lies_outside_the_space_is_not_eligible(history, make_trial, make_metrics) -> None:
     metrics = make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)
-    history.probes.append(make_probe(TrainConfig(batch_size=64), metrics))
+    history = history.with_trial(make_trial(TrainConfig(batch_size=64), metrics))
     assert history.best() is not None
-    history.space = history.space.fix("batch_size", 256)
+    history = fixed(history, "batch_size", 256)
     assert history.best() is None
     assert len(history.feasible()) == 1
 
 
-def test_the_hypervolume_grows_with_the_front(history, make_probe, make_metrics) -> None:
+def test_the_hypervolume_grows_with_the_front(history, make_trial, make_metrics) -> None:
     assert history.hypervolume() == 0
     first = make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)
-    history.probes.append(make_probe(TrainConfig(batch_size=64), first))
+    history = history.with_trial(make_trial(TrainConfig(batch_size=64), first))
     before = history.hypervolume()
-    history.probes.append(
-        make_probe(TrainConfig(batch_size=128), dataclasses.replace(first, throughput_epochs_per_s=2.0))
+    history = history.with_trial(
+        make_trial(TrainConfig(batch_size=128), dataclasses.replace(first, throughput_epochs_per_s=2.0))
     )
     assert history.hypervolume() > before > 0
 
 
-def test_the_default_is_eligible_however_small_the_graph(history, make_probe, make_metrics) -> None:
-    history.probes.append(make_probe(TrainConfig(), make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)))
+def test_the_default_is_eligible_however_small_the_graph(history, make_trial, make_metrics) -> None:
+    history = history.with_trial(make_trial(TrainConfig(), make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)))
     assert history.best() is not None
     assert history.best()[0] is history.default
 
@@ -96,13 +104,13 @@ def test_the_default_is_eligible_however_small_the_graph(history, make_probe, ma
     ("knob", "value"), [("num_workers", 4), ("bias_rate", 4.0), ("partitioner", "blocks"), ("cache_policy", "fifo")]
 )
 def test_what_was_measured_is_seen_and_may_be_chosen_though_an_idle_knob_is_fixed(
-    history, make_probe, make_metrics, knob: str, value: object
+    history, make_trial, make_metrics, knob: str, value: object
 ) -> None:
-    history.space = history.space.fix(knob, value)
+    history = fixed(history, knob, value)
     for number, row in enumerate(history.space.sample(30, seed=0)):
         metrics = make_metrics(throughput=1.0 + number, host=300 * MiB, accuracy=0.7)
-        history.probes.append(make_probe(history.space.decode(row), metrics))
+        history = history.with_trial(make_trial(history.space.decode(row), metrics))
         assert row.tobytes() in history.seen()
-        assert history.eligible()[-1] == (history.probes[-1], metrics)
-    history.probes.append(make_probe(TrainConfig(), make_metrics(throughput=99.0, host=300 * MiB, accuracy=0.7)))
+        assert history.eligible()[-1] == (history.trials[-1], metrics)
+    history = history.with_trial(make_trial(TrainConfig(), make_metrics(throughput=99.0, host=300 * MiB, accuracy=0.7)))
     assert history.best()[0] is history.default

@@ -57,12 +57,12 @@ def _edit_journal(folder: Path, change: Callable[[dict], None]) -> None:
 
 
 def test_an_interrupted_tune_goes_on_and_measures_nothing_twice(quick_tune, formulas, interrupted) -> None:
-    first = [probe.measurement for probe in Journal(interrupted).read()]
+    first = [trial.measurement for trial in Journal(interrupted).read()]
     assert len(first) == 2
     executor, lines = formulas(), []
     resumed = quick_tune(**PARTS, resume=True, executor=executor, notify=lines.append)
     assert any("resuming after 1 trial" in line for line in lines)
-    found = [probe.measurement for probe in Journal(interrupted).read()]
+    found = [trial.measurement for trial in Journal(interrupted).read()]
     assert found[:2] == first
     assert len({measurement.config for measurement in found}) == len(found) == len(resumed.front.rows)
     assert len(executor.ran) == len(found) - 2 + 1  # and the verification
@@ -118,17 +118,17 @@ def test_what_a_store_serves_takes_none_of_the_time(quick_tune, tmp_path: Path) 
 
 def test_old_folders_without_a_state_count_their_trials(interrupted) -> None:
     (interrupted / "state.json").unlink()
-    probes = Journal(interrupted).read()
-    state = TuneState.read(interrupted, probes)
-    assert state == TuneState(sum(probe.measurement.seconds for probe in probes), None)
+    trials = Journal(interrupted).read()
+    state = TuneState.read(interrupted, trials)
+    assert state == TuneState(sum(trial.measurement.seconds for trial in trials), None)
 
 
 def test_the_reserve_for_the_verification_is_restored(interrupted, tiny_graph: Graph, hardware, formulas) -> None:
     _edit_journal(interrupted, lambda m: m.update(seconds=40.0 if m["config"]["num_partitions"] == 1 else 10.0))
     request = dataclasses.replace(read_request(interrupted), budget=100.0)
-    with open_study(request, tiny_graph, interrupted, resume=True, hardware=hardware, executor=formulas()) as study:
-        assert study.budget.trials == 1
-        assert study.budget.needed_s(10.0) == 25.0 + 40.0
+    with open_study(request, tiny_graph, interrupted, resume=True, hardware=hardware, executor=formulas()) as opened:
+        assert opened.runner.budget.trials == 1
+        assert opened.runner.budget.needed_s(10.0) == 25.0 + 40.0
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_a_finished_tune_says_so_and_goes_on_under_a_larger_budget(quick_tune, f
     more = formulas()
     longer = quick_tune(**PARTS, budget=3, resume=True, executor=more)
     assert len(more.ran) == 3
-    assert longer.probes == 3
-    assert quick_tune(**PARTS, budget=2, resume=True, executor=idle).probes == 3
+    assert longer.trials == 3
+    assert quick_tune(**PARTS, budget=2, resume=True, executor=idle).trials == 3
     assert not idle.ran
 
 

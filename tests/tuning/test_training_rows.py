@@ -10,6 +10,8 @@ import pytest
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.objectives import Priority
+from a3gnn.tuning.expectations import fit_surrogate
+from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.session import open_study
 
@@ -35,12 +37,12 @@ def run(tiny_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> R
 
     def measure(out: str, resume: bool = False) -> tuple[int, int]:
         store = tmp_path / "store.db"
-        with open_study(request, tiny_graph, tmp_path / out, resume=resume, store=store) as study:
-            before = study._surrogate.num_rows_
+        with open_study(request, tiny_graph, tmp_path / out, resume=resume, store=store) as (history, runner):
+            surrogate = fit_surrogate(history)
+            before = surrogate.num_rows_
             for config in CONFIGS:
-                study.measure(config, "front")
-            study.learn()
-            return before, study._surrogate.num_rows_
+                history = runner.measure(Proposal("front", config), history, surrogate)
+            return before, fit_surrogate(history).num_rows_
 
     return measure
 

@@ -25,7 +25,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> TuneResult:
 
 def test_the_choice_keeps_the_limit_as_measured(result: TuneResult) -> None:
     assert 0 < result.tuned.measured.peak_host_bytes <= 2**30
-    assert result.probes <= 3
+    assert result.trials <= 3
     chosen = [row for row in result.front.rows if "chosen" in row.labels]
     assert [row.config for row in chosen] == [result.tuned.config]
     assert chosen[0].feasible
@@ -63,7 +63,7 @@ def test_the_chosen_configuration_trains(result: TuneResult, tmp_path: Path) -> 
     assert 0 < trained.test_accuracy <= 1
 
 
-def test_a_hopeless_limit_says_what_would_do_after_one_trial(tmp_path: Path) -> None:
+def test_an_infeasible_limit_says_what_would_do_after_one_trial(tmp_path: Path) -> None:
     lines: list[str] = []
     with pytest.raises(InfeasibleError, match="the smallest limit that would") as caught:
         tune(SPEC, memory_limit="30MiB", budget=2, out=tmp_path / "run", notify=lines.append, **OPTIONS)

@@ -1,0 +1,72 @@
+"""What the surrogate expects of the configurations of a tune."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.config import TrainConfig
+from a3gnn.prediction import Prediction
+from a3gnn.search.problem import ENUMERABLE
+from a3gnn.tuning.acquisition import unmeasured
+from a3gnn.tuning.history import History
+from a3gnn_surrogate.surrogate import Surrogate
+
+#: Seconds that a trial takes beside its training and timing (guess): its process, the graph, the first mini-batches.
+_START_S = 2.0
+#: Rows that stand for a space which is too large to enumerate. Guess.
+_SAMPLE_SIZE = 20_000
+
+
+def fit_surrogate(history: History) -> Surrogate:
+    """Returns a surrogate that is fitted to the corpus and to what the tune measured."""
+    study = history.study
+    rows = [*study.corpus, *(trial.measurement for trial in history.trials)]
+    return Surrogate(seed=study.request.seed).fit(rows, target=study.setting.graph.fingerprint)
+
+
+def predict(
+    surrogate: Surrogate, history: History, configs: Sequence[TrainConfig] | Mapping[str, NDArray[Any]]
+) -> Prediction:
+    """Returns the prediction of configurations, or of the columns that a space gives.
+
+    Args:
+        surrogate: Fitted to this or an earlier history of the tune.
+        history: Says the accuracy to which drops are predicted, and in which setting.
+        configs: What to predict.
+    """
+    setting = history.study.setting
+    return surrogate.predict(configs, setting.task, setting.graph, setting.hardware, history.reference_accuracy)
+
+
+def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig) -> float:
+    """Returns the seconds that a trial of `config` is expected to take: its epochs of training, and timing."""
+    throughput = predict(surrogate, history, [config]).column("throughput_epochs_per_s")[0]
+    plan = history.study.plan
+    return float(plan.accuracy_epochs / throughput) + plan.timed_seconds
+
+
+def expected_least_s(surrogate: Surrogate, history: History) -> float:
+    """Returns the seconds that the least of a tune is expected to take: the default's trial, and the verification.
+
+    What is measured already is left out.
+    """
+    whole = expected_trial_s(surrogate, history, TrainConfig()) + _START_S
+    return whole if history.default else 2 * whole
+
+
+def smallest_memory(surrogate: Surrogate, history: History) -> TrainConfig | None:
+    """Returns the configuration with the least predicted memory of those whose memory may yet be found out.
+
+    These are the unmeasured ones and those that ran out of memory; of equals, the fastest. None where none is left.
+    """
+    space = history.space
+    everything = space.enumerate() if space.size <= ENUMERABLE else space.sample(_SAMPLE_SIZE, 0)
+    rows = unmeasured(everything, history.settled())
+    prediction = predict(surrogate, history, space.columns(rows))
+    throughput, memory = prediction.column("throughput_epochs_per_s"), prediction.column(history.objectives.memory)
+    configs = (space.decode(row) for row in rows[np.lexsort((-throughput, memory))])
+    return next(filter(space.can_make, configs), None)

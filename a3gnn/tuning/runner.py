@@ -1,0 +1,99 @@
+"""`Runner`: the effects of a tune: running trials, keeping them on disk, telling people, reading the clock."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+from a3gnn.config import TrainConfig
+from a3gnn.measurement import Failure, Measurement, Metrics
+from a3gnn.profiling.profiler import Profiler
+from a3gnn.report.text import describe_config
+from a3gnn.tuning.budget import Budget
+from a3gnn.tuning.expectations import predict
+from a3gnn.tuning.history import History
+from a3gnn.tuning.journal import Journal
+from a3gnn.tuning.lines import describe_trial
+from a3gnn.tuning.proposal import Proposal
+from a3gnn.tuning.state import TuneState
+from a3gnn.tuning.trial import Trial, predicted_row
+from a3gnn_surrogate.surrogate import Surrogate
+
+#: A trial without a limit of its own may take this share of the machine's memory. Guess.
+_MACHINE_SHARE = 0.9
+
+
+class Runner:
+    """Runs the trials of a tune, and does what follows from one.
+
+    Args:
+        profiler: Measures configurations of the tune's setting under its plan.
+        journal: Where trials are kept.
+        budget: What may still be measured.
+        notify: Takes each line for people.
+
+    Attributes:
+        finished_budget: The budget with which the tune finished, seconds or trials; None while it has not.
+    """
+
+    def __init__(self, profiler: Profiler, journal: Journal, budget: Budget, notify: Callable[[str], None]) -> None:
+        self.budget, self.notify = budget, notify
+        self.finished_budget: float | int | None = None
+        self._profiler, self._journal = profiler, journal
+
+    @property
+    def folder(self) -> Path:
+        """The tune's folder."""
+        return self._journal.folder
+
+    def measure(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
+        """Returns `history` with a trial of `proposal`, which is on disk by then, and says what came out."""
+        return self._keep(proposal, history, surrogate, self._profiler.measure)
+
+    def measure_unlimited(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
+        """As `measure`, with no limit but the machine's memory: to know what it takes where nothing fits."""
+        study = history.study
+        plan = dataclasses.replace(
+            study.plan,
+            host_limit_bytes=round(_MACHINE_SHARE * study.setting.hardware.host_memory_bytes),
+            device_limit_bytes=None,
+        )
+        return self._keep(proposal, history, surrogate, lambda config: self._profiler.repeat(config, plan))
+
+    def verify(self, trial: Trial) -> Metrics | Failure:
+        """Returns what a second trial of `trial`'s configuration finds, one that trains for its accuracy.
+
+        A trial that takes its accuracy over trains less, and its allocator's peak is a few per cent lower.
+        """
+        self.notify(f"verify   {describe_config(trial.measurement.config)}")
+        return self._profiler.repeat(trial.measurement.config).outcome
+
+    def keep_time(self) -> None:
+        """Writes into the folder how long the tune has taken, and whether it has finished."""
+        TuneState(self.budget.elapsed_s, self.finished_budget).write(self.folder)
+
+    def report_unmade_parts(self, history: History, before: int = 0) -> None:
+        """Says which partitions the space of `history` leaves out, beside the first `before` that it does."""
+        for partitioner, parts in history.space.unmade_parts[before:]:
+            self.notify(
+                f"{partitioner} failed to make {parts} parts of this graph: "
+                f"configurations with as many or more by {partitioner} are left out"
+            )
+
+    def _keep(
+        self,
+        proposal: Proposal,
+        history: History,
+        surrogate: Surrogate,
+        measure: Callable[[TrainConfig], Measurement],
+    ) -> History:
+        predicted = predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)
+        trial = Trial(proposal.reason, predicted, measure(proposal.config))
+        self._journal.append(trial)
+        longer = history.with_trial(trial)
+        self.budget.record(trial.measurement.seconds, counts=trial.counts)
+        self.keep_time()
+        self.notify(describe_trial(trial, longer, self.budget))
+        self.report_unmade_parts(longer, len(history.space.unmade_parts))
+        return longer
