@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.process.machine_turn import machine_turn
+from a3gnn.process.memory import MemoryUse
 from a3gnn.process.worker import Ended, Worker
 from a3gnn.profiling.trial.failures import DETAIL_CHARACTERS
 from a3gnn.profiling.trial.request import TrialRequest
@@ -70,19 +71,20 @@ class LocalExecutor:
 
     def _run_alone(self, request: TrialRequest) -> Metrics | Failure:
         if request.config.num_partitions > 1:
-            parts = {"graph_folder": request.graph_folder, "config": request.config.to_dict()}
-            outcome = self._run("prepare", parts, request)
-            if isinstance(outcome, Failure):
+            argument = {"graph_folder": request.graph_folder, "config": request.config.to_dict()}
+            ended = self._run("prepare", argument, request)
+            if isinstance(ended, Failure):
                 what = f"{PARTITIONING} by {request.config.partitioner} into {request.config.num_partitions} parts"
-                return dataclasses.replace(outcome, detail=f"{what}: {outcome.detail}")
+                return dataclasses.replace(ended, detail=f"{what}: {ended.detail}")
         with tempfile.TemporaryDirectory(dir=self.worker.folder, ignore_cleanup_errors=True) as scratch:
-            outcome = self._run("run_trial", {"request": request.to_dict(), "scratch": scratch}, request)
-        if isinstance(outcome, Failure):
-            return outcome
-        return Metrics.from_dict(outcome)
+            ended = self._run("run_trial", {"request": request.to_dict(), "scratch": scratch}, request)
+        if isinstance(ended, Failure):
+            return ended
+        assert ended.result is not None
+        return joined(ended.result["metrics"], ended.peak)
 
-    def _run(self, name: str, argument: dict[str, Any], request: TrialRequest) -> dict[str, Any] | Failure:
-        """Returns the metrics that the function `name` of the trial's module returned ({} for none), or its failure."""
+    def _run(self, name: str, argument: dict[str, Any], request: TrialRequest) -> Ended | Failure:
+        """Returns how the function `name` of the trial's module ended, with its result, or its failure."""
         plan = request.plan
         kills = _oom_kills()
         ended = self.worker.run(
@@ -91,13 +93,13 @@ class LocalExecutor:
             timeout_s=plan.timeout_s,
             limit_bytes=plan.host_limit_bytes,
         )
-        failure = _failure(ended, request, by_system=_oom_kills() > kills)
-        if failure is not None:
-            return failure
-        assert ended.result is not None
-        memory = {"peak_host_bytes": ended.peak.anonymous_bytes, "resident_file_bytes": ended.peak.file_bytes}
-        metrics: dict[str, Any] = ended.result.get("metrics", {})
-        return metrics | memory
+        return _failure(ended, request, by_system=_oom_kills() > kills) or ended
+
+
+def joined(found: Mapping[str, Any], peak: MemoryUse) -> Metrics:
+    """Returns the metrics of what a trial's process `found` and of the `peak` that was seen of it from outside."""
+    memory = {"peak_host_bytes": peak.anonymous_bytes, "resident_file_bytes": peak.file_bytes}
+    return Metrics.from_dict({**found, **memory})
 
 
 def _failure(ended: Ended, request: TrialRequest, *, by_system: bool) -> Failure | None:

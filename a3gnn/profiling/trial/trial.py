@@ -12,7 +12,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import DeviceError
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
-from a3gnn.measurement import Metrics, StageSeconds
+from a3gnn.measurement import StageSeconds
 from a3gnn.process.compilations import compilations
 from a3gnn.profiling.trial.failures import failure_of
 from a3gnn.profiling.trial.request import Accuracy, TrialRequest
@@ -26,13 +26,14 @@ _MOST_EVALUATIONS = 5
 def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
     """Carries out `argument["request"]`, a `TrialRequest`, with scratch files in the folder `argument["scratch"]`.
 
-    Returns `{"metrics": ...}` with the host's memory left at 0 for whoever watches this process, or `{"failure": ...}`.
+    Returns `{"metrics": ...}`, the fields of `Metrics` but those of the host's memory, which whoever watches this
+    process knows (`a3gnn.profiling.executor.joined`), or `{"failure": ...}`.
     Where a kernel had to be compiled, nothing measured counts: then it returns `{}` as soon as all have been needed.
     """
     try:
         request = TrialRequest.from_dict(argument["request"])
         metrics = _measure(request, argument["scratch"])
-        return {} if metrics is None else {"metrics": metrics.to_dict()}
+        return {} if metrics is None else {"metrics": metrics}
     except Exception as error:
         return {"failure": failure_of(error).to_dict()}
 
@@ -50,7 +51,7 @@ def prepare(argument: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _measure(request: TrialRequest, scratch: str) -> Metrics | None:
+def _measure(request: TrialRequest, scratch: str) -> dict[str, Any] | None:
     _limit_device(request)
     graph = Graph.load(request.graph_folder)
     with _trainer(graph, request, scratch) as trainer:
@@ -94,31 +95,26 @@ def _train(graph: Graph, request: TrialRequest, scratch: str) -> Accuracy:
 
 def _metrics(
     timing: Timing[Step], batches_per_epoch: int, cache_bytes: int, accuracy: Accuracy, device_bytes: int
-) -> Metrics:
+) -> dict[str, Any]:
+    """Returns the fields of `Metrics` that this process knows, as JSON types."""
     steps = timing.steps
     nodes = sum(step.input_nodes for step in steps)
-    return Metrics(
-        throughput_epochs_per_s=timing.throughput(batches_per_epoch),
-        peak_host_bytes=0,
-        peak_device_bytes=device_bytes,
-        resident_file_bytes=0,
-        test_accuracy=accuracy.test,
-        val_accuracy=accuracy.val,
-        accuracy_epochs=accuracy.epochs,
-        timed_batches=len(steps),
-        batches_per_epoch=batches_per_epoch,
-        epoch_overhead_s=timing.epoch_overhead_s,
-        stage_seconds=StageSeconds(
-            *(
-                fmean(getattr(step.seconds, stage) for step in steps)
-                for stage in ("sample", "gather", "transfer", "train")
-            )
-        ),
-        cache_hit_rate=sum(step.hits for step in steps) / max(nodes, 1),
-        cache_bytes=cache_bytes,
-        input_nodes_per_batch=nodes / len(steps),
-        sampled_edges_per_batch=fmean(step.sampled_edges for step in steps),
-    )
+    stages = (field.name for field in dataclasses.fields(StageSeconds))
+    return {
+        "throughput_epochs_per_s": timing.throughput(batches_per_epoch),
+        "peak_device_bytes": device_bytes,
+        "test_accuracy": accuracy.test,
+        "val_accuracy": accuracy.val,
+        "accuracy_epochs": accuracy.epochs,
+        "timed_batches": len(steps),
+        "batches_per_epoch": batches_per_epoch,
+        "epoch_overhead_s": timing.epoch_overhead_s,
+        "stage_seconds": {stage: fmean(getattr(step.seconds, stage) for step in steps) for stage in stages},
+        "cache_hit_rate": sum(step.hits for step in steps) / max(nodes, 1),
+        "cache_bytes": cache_bytes,
+        "input_nodes_per_batch": nodes / len(steps),
+        "sampled_edges_per_batch": fmean(step.sampled_edges for step in steps),
+    }
 
 
 def _limit_device(request: TrialRequest) -> None:
