@@ -10,9 +10,12 @@ from typing import Any, Self
 
 from a3gnn._fields import from_fields
 
+#: Fields that are stored under an earlier name.
+_STORED = {"profile": "limits"}
+
 
 @dataclass(frozen=True, slots=True)
-class HardwareLimits:
+class MachineProfile:
     """The constants of the analytic model, as a probe of a few seconds measured them on this machine.
 
     Attributes:
@@ -47,7 +50,7 @@ class HardwareLimits:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the limits of `to_dict`."""
+        """Returns the profile of `to_dict`."""
         return from_fields(cls, fields)
 
 
@@ -62,7 +65,7 @@ class Hardware:
         device: Name of the first accelerator, or "" without one.
         num_devices: Accelerators.
         device_memory_bytes: Memory of the first one.
-        limits: What the probe measured.
+        profile: What the probe measured.
         instruction_sets: Those that decide which kernels run, as Linux names them; none in what was stored before
             they were noted.
         cache_bytes: The first core's L1 data, L2 and L3 cache; none in what was stored before they were noted.
@@ -74,7 +77,7 @@ class Hardware:
     device: str
     num_devices: int
     device_memory_bytes: int
-    limits: HardwareLimits
+    profile: MachineProfile
     instruction_sets: tuple[str, ...] = ()
     cache_bytes: tuple[int, ...] = ()
 
@@ -109,11 +112,12 @@ class Hardware:
         return f"{','.join(self.instruction_sets)}|{','.join(map(str, self.cache_bytes))}" if told else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types, with the fingerprint."""
-        return dataclasses.asdict(self) | {"fingerprint": self.fingerprint}
+        """Returns the fields as JSON types, with the fingerprint; the profile is called limits, as it always was."""
+        fields = dataclasses.asdict(self)
+        return {_STORED.get(name, name): value for name, value in fields.items()} | {"fingerprint": self.fingerprint}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the hardware of `to_dict`."""
-        rest = {k: v for k, v in fields.items() if k != "fingerprint"}
-        return from_fields(cls, rest | {"limits": HardwareLimits.from_dict(rest["limits"])})
+        rest = {name: value for name, value in fields.items() if name not in ("fingerprint", _STORED["profile"])}
+        return from_fields(cls, rest | {"profile": MachineProfile.from_dict(fields[_STORED["profile"]])})

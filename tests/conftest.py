@@ -12,7 +12,7 @@ import pytest
 
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import Hardware, HardwareLimits
+from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.process.worker import Worker
@@ -100,7 +100,7 @@ def make_metrics() -> Callable[..., Metrics]:
 @pytest.fixture(scope="session")
 def hardware() -> Hardware:
     """A machine of two cores, for tests that only need one."""
-    limits = HardwareLimits(
+    limits = MachineProfile(
         random_reads_per_s=6e7,
         copy_bytes_per_s=1e10,
         disk_read_bytes_per_s=5e9,
@@ -132,7 +132,7 @@ def worker(chores: Path) -> Iterator[Worker]:
 @pytest.fixture(scope="session")
 def this_machine() -> Hardware:
     """This machine's processor, with limits that were not measured."""
-    limits = HardwareLimits(1e8, 1e10, 1e9, 1e10, 1e10, 0.8, 1e-3, 150 << 20)
+    limits = MachineProfile(1e8, 1e10, 1e9, 1e10, 1e10, 0.8, 1e-3, 150 << 20)
     return host_with(limits)
 
 

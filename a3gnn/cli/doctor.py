@@ -87,7 +87,7 @@ def _probe() -> dict[str, Any]:
     return {
         "fingerprint": hardware.fingerprint,
         "kept_at": str(kept_at(hardware)),
-        "limits": hardware.limits.to_dict(),
+        "limits": hardware.profile.to_dict(),
     }
 
 

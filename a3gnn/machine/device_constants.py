@@ -23,7 +23,7 @@ def describe_device(argument: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_device(argument: dict[str, Any]) -> dict[str, float]:
-    """Returns the device's part of `HardwareLimits`; `argument` is not used."""
+    """Returns the device's part of `MachineProfile`; `argument` is not used."""
     idle = _idle_bytes()
     device = torch.device("cuda", 0)
     host = torch.ones(_COPY_BYTES, dtype=torch.uint8).pin_memory()

@@ -29,7 +29,7 @@ _LEAST_REPEATS, _MOST_REPEATS, _SECONDS = 3, 50, 0.25
 
 
 def measure_host(argument: dict[str, Any]) -> dict[str, Any]:
-    """Returns the host's part of `HardwareLimits`, and how many cores other work took meanwhile.
+    """Returns the host's part of `MachineProfile`, and how many cores other work took meanwhile.
 
     A file of some 130 MB is made in the folder `argument["scratch"]`, and removed.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from a3gnn.hardware import HardwareLimits
+from a3gnn.hardware import MachineProfile
 
 #: A constant that differs by this factor from what is kept has moved; repetitions differ by less.
 _FACTOR = 1.5
@@ -14,7 +14,7 @@ _NOT_KEPT = "idle_host_bytes"
 _LESS_IS_FASTER = "batch_overhead_s"
 
 
-def moved(kept: HardwareLimits, found: Mapping[str, float], only_faster: bool = False) -> dict[str, str]:
+def moved(kept: MachineProfile, found: Mapping[str, float], only_faster: bool = False) -> dict[str, str]:
     """Returns the constants in `found` that differ by half from the kept ones.
 
     Args:
@@ -36,6 +36,6 @@ def moved(kept: HardwareLimits, found: Mapping[str, float], only_faster: bool = 
     return told
 
 
-def newer(kept: HardwareLimits, again: HardwareLimits, changed: Collection[str]) -> HardwareLimits:
+def newer(kept: MachineProfile, again: MachineProfile, changed: Collection[str]) -> MachineProfile:
     """Returns `kept` with the constants that `changed` names as `again` has them: what two probes agree on stays."""
     return dataclasses.replace(kept, **{name: getattr(again, name) for name in changed})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from a3gnn.errors import A3GNNError
-from a3gnn.hardware import Hardware, HardwareLimits
+from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.machine.moved import moved, newer
 from a3gnn.measurement import Measurement
@@ -22,9 +22,9 @@ from a3gnn.storage.atomic import replacing
 from a3gnn.storage.cache import cache_root
 from a3gnn.units import format_size
 
-#: Raised when the limits are measured in another way; limits that were cached by another version are measured anew.
+#: Raised when the profile is measured in another way; profiles that were cached by another version are measured anew.
 PROBE_VERSION = 2
-_NO_LIMITS = HardwareLimits(0, 0, 0, 0, 0, 1, 0, 0)
+_NO_PROFILE = MachineProfile(0, 0, 0, 0, 0, 1, 0, 0)
 _TIMEOUT_SECONDS = 120.0
 #: Cores of other work from which on a check that finds the machine slower says nothing of the machine.
 _BUSY_CORES = 0.25
@@ -59,10 +59,10 @@ def probe_hardware(
         path = kept_at(machine, cache)
         kept = None if refresh else _read(path)
         with machine_turn(notify):
-            limits = _probe(machine, worker, notify) if kept is None else _checked(machine, kept, worker, notify)
-            limits = dataclasses.replace(limits, **_call(worker, "a3gnn.machine.probe:idle_memory"))
-    hardware = dataclasses.replace(machine, limits=limits)
-    if limits != kept:
+            profile = _probe(machine, worker, notify) if kept is None else _checked(machine, kept, worker, notify)
+            profile = dataclasses.replace(profile, **_call(worker, "a3gnn.machine.probe:idle_memory"))
+    hardware = dataclasses.replace(machine, profile=profile)
+    if profile != kept:
         with replacing(path) as draft:
             draft.write_text(json.dumps(hardware.to_dict(), indent=2), encoding="utf-8")
     return hardware
@@ -75,7 +75,7 @@ def kept_at(machine: Hardware, cache: str | Path | None = None) -> Path:
 
 def within_peaks(hardware: Hardware, measured: Iterable[Measurement], notify: Callable[[str], None]) -> Hardware:
     """Returns `hardware` with no more idle memory than any trial in `measured` took on it; `notify` is told of less."""
-    idle = hardware.limits.idle_host_bytes
+    idle = hardware.profile.idle_host_bytes
     rows = (row for row in measured if row.hardware.fingerprint == hardware.fingerprint)
     least = min((row.metrics.peak_host_bytes for row in rows if row.metrics is not None), default=idle)
     if least >= idle:
@@ -84,7 +84,7 @@ def within_peaks(hardware: Hardware, measured: Iterable[Measurement], notify: Ca
         f"an idle trial seems to take {format_size(idle)}, but a measured one took only {format_size(least)} at its "
         "peak: the smaller figure is believed"
     )
-    return dataclasses.replace(hardware, limits=dataclasses.replace(hardware.limits, idle_host_bytes=least))
+    return dataclasses.replace(hardware, profile=dataclasses.replace(hardware.profile, idle_host_bytes=least))
 
 
 def idle_memory(argument: dict[str, Any]) -> dict[str, int]:
@@ -93,23 +93,23 @@ def idle_memory(argument: dict[str, Any]) -> dict[str, int]:
 
 
 def _describe(worker: Worker) -> Hardware:
-    """Returns the machine without its limits. The device is asked in a process of its own, and only if there is one."""
+    """Returns the machine without its profile. The device is asked in a process of its own, if there is one."""
     import torch
 
     if torch.version.cuda is None or torch.cuda.device_count() == 0:
-        return host_with(_NO_LIMITS)
-    return host_with(_NO_LIMITS, **_call(worker, "a3gnn.machine.device_constants:describe_device"))
+        return host_with(_NO_PROFILE)
+    return host_with(_NO_PROFILE, **_call(worker, "a3gnn.machine.device_constants:describe_device"))
 
 
-def _read(path: Path) -> HardwareLimits | None:
-    """Returns the limits that are kept at `path`, or None where there are none that can be read."""
+def _read(path: Path) -> MachineProfile | None:
+    """Returns the profile that is kept at `path`, or None where there is none that can be read."""
     try:
-        return Hardware.from_dict(json.loads(path.read_text(encoding="utf-8"))).limits
+        return Hardware.from_dict(json.loads(path.read_text(encoding="utf-8"))).profile
     except (OSError, ValueError, KeyError, TypeError, A3GNNError):
         return None
 
 
-def _probe(machine: Hardware, worker: Worker, notify: Callable[[str], None]) -> HardwareLimits:
+def _probe(machine: Hardware, worker: Worker, notify: Callable[[str], None]) -> MachineProfile:
     found = _call(worker, "a3gnn.machine.host_constants:measure_host", scratch=str(worker.folder))
     if found["other_work_cores"] > _BUSY_CORES:
         notify(
@@ -119,10 +119,10 @@ def _probe(machine: Hardware, worker: Worker, notify: Callable[[str], None]) -> 
     measured = {"idle_host_bytes": 0, **found["constants"]}
     if machine.has_device:
         measured |= _call(worker, "a3gnn.machine.device_constants:measure_device")
-    return HardwareLimits.from_dict(measured)
+    return MachineProfile.from_dict(measured)
 
 
-def _checked(machine: Hardware, kept: HardwareLimits, worker: Worker, notify: Callable[[str], None]) -> HardwareLimits:
+def _checked(machine: Hardware, kept: MachineProfile, worker: Worker, notify: Callable[[str], None]) -> MachineProfile:
     """Returns `kept`, or where a quick check finds it wrong what a second probe confirms of that."""
     found = _call(worker, "a3gnn.machine.host_constants:check_host")
     busy = found["other_work_cores"] > _BUSY_CORES

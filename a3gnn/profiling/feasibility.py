@@ -10,8 +10,8 @@ from a3gnn.units import format_size
 def why_infeasible(limits: Limits, hardware: Hardware) -> str:
     """Returns why no training can keep the memory limits, or "" if one might."""
     for kind, limit, idle in (
-        ("host", limits.host_bytes, hardware.limits.idle_host_bytes),
-        ("device", limits.device_bytes, hardware.limits.idle_device_bytes),
+        ("host", limits.host_bytes, hardware.profile.idle_host_bytes),
+        ("device", limits.device_bytes, hardware.profile.idle_device_bytes),
     ):
         if limit is not None and limit <= idle:
             return (

@@ -13,7 +13,7 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import Hardware, HardwareLimits
+from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
@@ -79,7 +79,7 @@ def _mismatches(tuned: TunedConfig, graph: Graph) -> list[str]:
             f"warning: the configuration was tuned for the graph {tuned.graph.name}, this one is {graph.name}; it may "
             "be slower, or take more memory, than what its tune measured"
         )
-    here = this_machine(tuned.hardware.limits)
+    here = this_machine(tuned.hardware.profile)
     if not tuned.hardware.may_be(here):
         found.append(
             f"warning: the configuration was tuned on another machine ({_short(tuned.hardware)}), this one is "
@@ -98,7 +98,7 @@ def _named(policy: str) -> str:
     return f"{wait_policy.VARIABLE}={policy}" if policy else f"no {wait_policy.VARIABLE} (OpenMP's own)"
 
 
-def this_machine(limits: HardwareLimits) -> Hardware:
+def this_machine(limits: MachineProfile) -> Hardware:
     """Returns this machine with `limits`, which are not probed; its fingerprint leaves them out."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     device = torch.cuda.get_device_properties(0) if count else None

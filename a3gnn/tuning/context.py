@@ -23,7 +23,7 @@ _LOG_FEATURES: dict[str, tuple[float, float]] = {
 def context_features(graph: GraphCharacteristics, hardware: Hardware) -> NDArray[np.float32]:
     """Returns `graph` and `hardware` scaled to about [-3, 3], float32, shape (n_features,)."""
     logs = [(np.log10(max(getattr(graph, name), 1)) - mid) / scale for name, (mid, scale) in _LOG_FEATURES.items()]
-    limits = hardware.limits
+    limits = hardware.profile
     machine = [
         np.log2(hardware.num_cores) - 2,
         np.log10(limits.copy_bytes_per_s) - 10,

@@ -92,6 +92,6 @@ def _describe(graph: GraphCharacteristics) -> str:
 
 def _differences(before: Hardware, now: Hardware) -> str:
     """Returns what tells the machines apart, as far as it is told in their fields."""
-    names = [field.name for field in dataclasses.fields(Hardware) if field.name != "limits"]
+    names = [field.name for field in dataclasses.fields(Hardware) if field.name != "profile"]
     pairs = [(name, getattr(before, name), getattr(now, name)) for name in names]
     return ", ".join(f"{name} was {old!r} and is {new!r}" for name, old, new in pairs if old != new)

@@ -75,7 +75,7 @@ def _predictor(surrogate: Surrogate, setting: Setting, space: SearchSpace) -> Pr
 def _imagine(hardware: Hardware, random: np.random.Generator) -> Hardware:
     """Returns a machine whose every limit is between a third and three times that of `hardware`."""
     rates = {
-        name: getattr(hardware.limits, name) * 3 ** random.uniform(-1, 1)
+        name: getattr(hardware.profile, name) * 3 ** random.uniform(-1, 1)
         for name in (
             "random_reads_per_s",
             "copy_bytes_per_s",
@@ -85,7 +85,7 @@ def _imagine(hardware: Hardware, random: np.random.Generator) -> Hardware:
             "batch_overhead_s",
         )
     }
-    return dataclasses.replace(hardware, limits=dataclasses.replace(hardware.limits, **rates))
+    return dataclasses.replace(hardware, profile=dataclasses.replace(hardware.profile, **rates))
 
 
 def main() -> None:

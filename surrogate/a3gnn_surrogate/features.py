@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import KNOBS, MODELS, Task
-from a3gnn.hardware import Hardware, HardwareLimits
+from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn_surrogate.columns import KNOB_NAMES, Array, Columns, cached_share, knob_values
 
 #: Predictions of the analytic model that are shares or differences; the others enter as logarithms.
@@ -38,7 +38,7 @@ _GRAPH_NAMES = tuple(
     for field in dataclasses.fields(GraphCharacteristics)
     if field.name not in ("name", "fingerprint", "cached_edge_mass")
 )
-_LIMIT_NAMES = tuple(field.name for field in dataclasses.fields(HardwareLimits))
+_LIMIT_NAMES = tuple(field.name for field in dataclasses.fields(MachineProfile))
 _HARDWARE_NAMES = ("num_cores", "host_memory_bytes", "num_devices", "device_memory_bytes")
 _TASK_NAMES = ("model", "hidden_channels", "dropout", "learning_rate", "heads")
 
@@ -95,7 +95,7 @@ def _graph_values(graph: GraphCharacteristics) -> list[float]:
 
 def _hardware_values(hardware: Hardware) -> list[float]:
     own = [math.log1p(getattr(hardware, name)) for name in _HARDWARE_NAMES]
-    return own + [math.log(max(getattr(hardware.limits, name), 1e-9)) for name in _LIMIT_NAMES]
+    return own + [math.log(max(getattr(hardware.profile, name), 1e-9)) for name in _LIMIT_NAMES]
 
 
 def _task_values(task: Task) -> list[float]:

@@ -40,7 +40,7 @@ def peak_host_bytes(
     relabel = 4.0 * graph.num_nodes * np.where(overlapped, workers, 1.0)
     resident = features + cache + adjacency + relabel + _in_flight(columns, volume, cost)
     compute = 0.0 if hardware.has_device else _compute_bytes(cost)
-    return np.asarray(hardware.limits.idle_host_bytes + resident + compute + _EVALUATION_BYTES)
+    return np.asarray(hardware.profile.idle_host_bytes + resident + compute + _EVALUATION_BYTES)
 
 
 def peak_device_bytes(
@@ -51,7 +51,7 @@ def peak_device_bytes(
         return np.zeros_like(volume.seeds)
     batch = cost.input_bytes + topology_bytes(volume)
     topology = np.where(columns["sampling_device"] == "cuda", 4.0 * graph.num_edges + 8.0 * graph.num_nodes, 0.0)
-    fixed = hardware.limits.idle_device_bytes + cache_bytes(columns, graph) + topology
+    fixed = hardware.profile.idle_device_bytes + cache_bytes(columns, graph) + topology
     return np.asarray(fixed + batch + _compute_bytes(cost) + _EVALUATION_BYTES)
 
 

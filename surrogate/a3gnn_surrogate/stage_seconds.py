@@ -55,7 +55,7 @@ def stage_seconds(
     columns: Columns, volume: BatchVolume, cost: ModelCost, graph: GraphCharacteristics, hardware: Hardware
 ) -> PredictedStageSeconds:
     """Returns the seconds of work in each stage (HyScale-GNN's Eqs. 7, 8, 11 and 12 with the probe's constants)."""
-    limits = hardware.limits
+    limits = hardware.profile
     reads = (volume.sampled_edges + volume.input_nodes) * np.where(columns["bias_rate"] > 1, _BIASED_DRAW, 1.0)
     on_device = columns["sampling_device"] == "cuda"
     sample = reads / limits.random_reads_per_s / np.where(on_device, _DEVICE_SAMPLING_SPEEDUP, 1.0)
@@ -80,7 +80,7 @@ def stage_seconds(
 
 
 def _train_seconds(cost: ModelCost, hardware: Hardware) -> Array:
-    limits = hardware.limits
+    limits = hardware.profile
     flops, traffic = limits.gemm_flops_per_s, limits.spmm_bytes_per_s
     if hardware.has_device:
         traffic *= max(limits.device_gemm_flops_per_s / flops, 1.0) ** _DEVICE_BANDWIDTH_EXPONENT
@@ -91,7 +91,7 @@ def _train_seconds(cost: ModelCost, hardware: Hardware) -> Array:
 
 def _all_cores_speedup(hardware: Hardware) -> float:
     """Returns how many times faster than one thread all cores copy rows."""
-    return 1 + (hardware.num_cores - 1) * hardware.limits.thread_efficiency
+    return 1 + (hardware.num_cores - 1) * hardware.profile.thread_efficiency
 
 
 def effective_workers(num_workers: NDArray[np.int64], hardware: Hardware) -> Array:
@@ -100,7 +100,7 @@ def effective_workers(num_workers: NDArray[np.int64], hardware: Hardware) -> Arr
     This is the universal scalability law; s and k reproduce the probe's efficiency of two threads.
     """
     n = num_workers.astype(np.float64)
-    loss = 1 / hardware.limits.thread_efficiency - 1
+    loss = 1 / hardware.profile.thread_efficiency - 1
     s, k = loss * (1 - _PAIRWISE_SHARE), loss * _PAIRWISE_SHARE / 2
     return np.clip(n / (1 + s * (n - 1) + k * n * (n - 1)), 1.0, hardware.num_cores)
 
@@ -128,7 +128,7 @@ def epoch_overhead(columns: Columns, graph: GraphCharacteristics, hardware: Hard
 
     That is shuffling the seeds, and where parts in RAM are trained in turn, reading every row once.
     """
-    limits = hardware.limits
+    limits = hardware.profile
     shuffle = graph.num_train / limits.random_reads_per_s
     reads_parts = (columns["num_partitions"] > 1) & (columns["feature_tier"] == "ram")
     return shuffle + np.where(reads_parts, graph.feature_bytes / limits.disk_read_bytes_per_s, 0.0)

@@ -13,14 +13,14 @@ import pytest
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.cli.main import main
 from a3gnn.config import Task, TrainConfig
-from a3gnn.hardware import Hardware, HardwareLimits
+from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.measurement import Metrics, StageSeconds
 from a3gnn.objectives import Limits
 from a3gnn.training.tuned import TunedConfig
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
 METRICS = Metrics(25.0, 300 * 2**20, 0, 0, 0.6, 0.6, 5, 9, 3, 0.0, StageSeconds(0.1, 0.1, 0, 0.2), 0.0, 0, 1e3, 1e4)
-HARDWARE = Hardware("Another CPU", 64, 2**38, "", 0, 0, HardwareLimits(1e8, 1e10, 1e9, 1e11, 1e10, 0.9, 1e-3, 10**8))
+HARDWARE = Hardware("Another CPU", 64, 2**38, "", 0, 0, MachineProfile(1e8, 1e10, 1e9, 1e11, 1e10, 0.9, 1e-3, 10**8))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.config import TrainConfig
-from a3gnn.hardware import Hardware, HardwareLimits
+from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.moved import moved, newer
 from a3gnn.machine.probe import kept_at, probe_hardware, within_peaks
 from a3gnn.machine.processor import cache_sizes, instruction_sets
@@ -32,7 +32,7 @@ def probed(worker: Worker, cache: Path) -> Hardware:
 
 
 def test_constants_are_possible(probed: Hardware) -> None:
-    limits = probed.limits
+    limits = probed.profile
     assert (probed.num_cores, probed.instruction_sets) == (available_cores(), instruction_sets())
     assert probed.cache_bytes == cache_sizes()
     for name in ("random_reads_per_s", "copy_bytes_per_s", "disk_read_bytes_per_s", "gemm_flops_per_s"):
@@ -44,29 +44,29 @@ def test_constants_are_possible(probed: Hardware) -> None:
 
 def test_idle_memory_is_that_of_a_process_that_does_nothing(probed: Hardware, worker: Worker) -> None:
     nothing = worker.run("chores:hold", {"bytes": 1, "seconds": 0.2}).peak.anonymous_bytes
-    assert abs(probed.limits.idle_host_bytes - nothing) < 4 * MIB
+    assert abs(probed.profile.idle_host_bytes - nothing) < 4 * MIB
 
 
 def test_constants_are_kept_and_idle_memory_is_measured_again(probed: Hardware, worker: Worker, cache: Path) -> None:
     path = kept_at(probed, cache)
     fields = json.loads(path.read_text())
     # Constants that no check can find too low, and an idle memory that was measured while kernels were compiled.
-    fields["limits"] |= {"idle_host_bytes": probed.limits.idle_host_bytes + 150 * MIB, "spmm_bytes_per_s": 12.5}
+    fields["limits"] |= {"idle_host_bytes": probed.profile.idle_host_bytes + 150 * MIB, "spmm_bytes_per_s": 12.5}
     fields["limits"] |= dict.fromkeys(("random_reads_per_s", "copy_bytes_per_s", "gemm_flops_per_s"), 0.0)
     path.write_text(json.dumps(fields))
     again = probe_hardware(cache=cache, worker=worker)
-    assert again.limits.spmm_bytes_per_s == 12.5
-    assert abs(again.limits.idle_host_bytes - probed.limits.idle_host_bytes) < 4 * MIB
+    assert again.profile.spmm_bytes_per_s == 12.5
+    assert abs(again.profile.idle_host_bytes - probed.profile.idle_host_bytes) < 4 * MIB
     assert json.loads(path.read_text()) == json.loads(json.dumps(again.to_dict()))
 
 
 def test_constants_that_have_moved_are_probed_again_and_said(probed: Hardware, worker: Worker, cache: Path) -> None:
     fields = probed.to_dict()
-    kept = fields["limits"] | {"copy_bytes_per_s": probed.limits.copy_bytes_per_s / 5, "thread_efficiency": 0.125}
+    kept = fields["limits"] | {"copy_bytes_per_s": probed.profile.copy_bytes_per_s / 5, "thread_efficiency": 0.125}
     kept_at(probed, cache).write_text(json.dumps(fields | {"limits": kept}))
     lines: list[str] = []
     again = probe_hardware(cache=cache, worker=worker, notify=lines.append)
-    assert again.limits.copy_bytes_per_s > 2 * kept["copy_bytes_per_s"]
+    assert again.profile.copy_bytes_per_s > 2 * kept["copy_bytes_per_s"]
     told = next(line for line in lines if "has moved" in line)
     assert "copy_bytes_per_s is" in told
     assert "times what it was" in told
@@ -76,10 +76,10 @@ def test_a_file_that_can_not_be_read_is_probed_again(probed: Hardware, worker: W
     path = kept_at(probed, tmp_path)
     path.parent.mkdir()
     path.write_text('{"limits": {"copy_bytes_per_s": 1}}')
-    assert probe_hardware(cache=tmp_path, worker=worker).limits.copy_bytes_per_s > 1e5
+    assert probe_hardware(cache=tmp_path, worker=worker).profile.copy_bytes_per_s > 1e5
 
 
-LIMITS = HardwareLimits(1e8, 1e10, 1e9, 1e11, 1e10, 0.8, 1e-3, 200 * MIB)
+LIMITS = MachineProfile(1e8, 1e10, 1e9, 1e11, 1e10, 0.8, 1e-3, 200 * MIB)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_what_has_moved_by_half(found: dict[str, float], faster: set[str], slowe
 
 
 def test_only_what_has_moved_is_replaced() -> None:
-    again = HardwareLimits(2e8, 1.2e10, 2e9, 2e11, 2e10, 0.4, 2e-3, 300 * MIB)
+    again = MachineProfile(2e8, 1.2e10, 2e9, 2e11, 2e10, 0.4, 2e-3, 300 * MIB)
     found = newer(LIMITS, again, moved(LIMITS, {"random_reads_per_s": 2e8, "copy_bytes_per_s": 1.2e10}))
     assert found == dataclasses.replace(LIMITS, random_reads_per_s=2e8)
 
@@ -113,9 +113,9 @@ def test_idle_memory_is_never_above_a_measured_peak(
         measurement(TrainConfig(), dataclasses.replace(metrics, peak_host_bytes=90 * MIB)), hardware=hardware
     )
     lines: list[str] = []
-    assert this_machine.limits.idle_host_bytes == 150 * MIB
+    assert this_machine.profile.idle_host_bytes == 150 * MIB
     found = within_peaks(this_machine, [measurement(TrainConfig()), elsewhere, small], lines.append)
-    assert found.limits.idle_host_bytes == 120 * MIB
+    assert found.profile.idle_host_bytes == 120 * MIB
     assert len(lines) == 1
     assert "take 150 MiB" in lines[0]
     assert "only 120 MiB" in lines[0]

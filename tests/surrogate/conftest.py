@@ -10,7 +10,7 @@ import pytest
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import Task, TrainConfig
-from a3gnn.hardware import Hardware, HardwareLimits
+from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.measurement import Measurement, Metrics, StageSeconds, default_accuracy_epochs
 from a3gnn.seeding import generator
 from a3gnn.space import SearchSpace
@@ -60,7 +60,7 @@ def _graph(name: str) -> GraphCharacteristics:
 
 
 def _machine(device: bool) -> Hardware:
-    limits = HardwareLimits(
+    limits = MachineProfile(
         random_reads_per_s=65e6,
         copy_bytes_per_s=12e9,
         disk_read_bytes_per_s=2e9,
@@ -81,7 +81,7 @@ def _truth(config: TrainConfig, graph: GraphCharacteristics, machine: Hardware, 
     """Returns what a trial would find: cost, memory and accuracy by rules of the simulator's own."""
     contention, allocator = generator(7, machine.cpu).uniform((0.1, 1.0), (0.3, 1.25))
     clustering, speed, fragility = generator(7, graph.name).uniform((0.85, 0.5, 0.5), (1.0, 1.6, 2.0))
-    limits, width = machine.limits, graph.num_features
+    limits, width = machine.profile, graph.num_features
     seeds = min(config.batch_size, graph.num_train / config.num_partitions)
     local = config.num_partitions**-0.25
     p, g = float(graph.cached_mass(config.cache_bytes)), config.bias_rate

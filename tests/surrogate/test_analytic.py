@@ -85,7 +85,7 @@ def test_the_cache_takes_its_bytes_where_the_fastest_memory_is(expect, accelerat
 
 def test_a_device_is_needed_for_device_memory(expect, accelerated):
     assert expect(TrainConfig())["peak_device_bytes"][0] == 0
-    assert expect(TrainConfig(), hardware=accelerated)["peak_device_bytes"][0] > accelerated.limits.idle_device_bytes
+    assert expect(TrainConfig(), hardware=accelerated)["peak_device_bytes"][0] > accelerated.profile.idle_device_bytes
 
 
 def test_the_default_loses_no_accuracy_and_bias_and_parts_do(expect, graphs):
@@ -127,7 +127,7 @@ def test_a_mini_batch_carries_sums_where_the_input_layer_takes_sums(expect, grap
 def test_workers_help_less_and_less_and_never_beyond_the_cores(laptop):
     workers = effective_workers(np.array([1, 2, 4, 64]), laptop)
     assert workers[0] == 1
-    assert workers[1] == pytest.approx(2 * laptop.limits.thread_efficiency)
+    assert workers[1] == pytest.approx(2 * laptop.profile.thread_efficiency)
     assert workers.max() <= laptop.num_cores
 
 

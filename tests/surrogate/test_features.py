@@ -36,7 +36,7 @@ def test_each_name_holds_what_it_says(graphs, laptop):
     assert row["knob_cache_share"] == pytest.approx(0.5, abs=0.01)
     assert row["graph_homophily"] == pytest.approx(graph.homophily)
     assert row["graph_edge_mass_0.1"] == pytest.approx(graph.cached_edge_mass[2])
-    assert row["hardware_random_reads_per_s"] == pytest.approx(np.log(laptop.limits.random_reads_per_s))
+    assert row["hardware_random_reads_per_s"] == pytest.approx(np.log(laptop.profile.random_reads_per_s))
     assert row["task_model"] == MODELS.index("gin")
     assert row["task_hidden_channels"] == 6
 

@@ -70,7 +70,7 @@ def write_tuned(
             task=task,
             graph=small_folder_graph.characteristics(),
             spec=str(small_folder_graph.folder),
-            hardware=this_machine(hardware.limits),
+            hardware=this_machine(hardware.profile),
             limits=Limits(host_bytes=4 * 2**30),
             predicted={"throughput_epochs_per_s": {"mean": 20.0, "low": 10.0, "high": 30.0}},
             measured=make_metrics(throughput=25.0, host=300 * 2**20, accuracy=0.6),

@@ -37,16 +37,16 @@ def test_instruction_sets_and_caches_tell_machines_apart_and_timings_do_not(hard
         dataclasses.replace(told, num_cores=8),
     ]
     assert len({told.fingerprint, *(other.fingerprint for other in others)}) == 5
-    slower = dataclasses.replace(told, limits=dataclasses.replace(told.limits, gemm_flops_per_s=1.0))
+    slower = dataclasses.replace(told, profile=dataclasses.replace(told.profile, gemm_flops_per_s=1.0))
     assert slower.fingerprint == told.fingerprint
     assert [told.may_be(other) for other in others] == [True, False, False, False]
 
 
 def test_hardware_survives_json(hardware: Hardware) -> None:
-    here = host_with(hardware.limits)
+    here = host_with(hardware.profile)
     assert Hardware.from_dict(json.loads(json.dumps(here.to_dict()))) == here
     assert (here.instruction_sets, here.cache_bytes) == (instruction_sets(), cache_sizes())
-    assert here.fingerprint == host_with(hardware.limits).fingerprint
+    assert here.fingerprint == host_with(hardware.profile).fingerprint
 
 
 def test_caches_grow_with_their_level() -> None:

@@ -122,10 +122,10 @@ def _limit_device(request: TrialRequest) -> None:
     limit = request.plan.device_limit_bytes
     if not request.hardware.has_device or limit is None:
         return
-    room = limit - request.hardware.limits.idle_device_bytes
+    room = limit - request.hardware.profile.idle_device_bytes
     if room <= 0:
         raise DeviceError(
-            f"the device limit must exceed what an idle context takes, {request.hardware.limits.idle_device_bytes} "
+            f"the device limit must exceed what an idle context takes, {request.hardware.profile.idle_device_bytes} "
             f"bytes, got {limit}; raise --memory-limit"
         )
     torch.cuda.set_per_process_memory_fraction(min(1.0, room / request.hardware.device_memory_bytes))
@@ -135,4 +135,4 @@ def _peak_device_bytes(request: TrialRequest) -> int:
     """Returns the most that torch's allocator reserved on the device, and the context; 0 without a device."""
     if not request.hardware.has_device:
         return 0
-    return int(torch.cuda.max_memory_reserved()) + request.hardware.limits.idle_device_bytes
+    return int(torch.cuda.max_memory_reserved()) + request.hardware.profile.idle_device_bytes
