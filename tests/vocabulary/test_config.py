@@ -9,6 +9,7 @@ from a3gnn.config import (
     DEVICES,
     DYNAMIC_POLICIES,
     FEATURE_TIERS,
+    KNOBS,
     MODELS,
     PARALLEL_MODES,
     PARTITIONERS,
@@ -70,6 +71,11 @@ def test_keys_that_were_stored_before_a_field_came_still_name_their_configuratio
     assert TrainConfig.from_dict(before).key() == "0f0ce7e0518e1d70"
     assert TrainConfig().key() == "8a64b327bb54f8e8"
     assert TrainConfig.from_dict(before | {"seed_order": "proximity"}).key() != TrainConfig.from_dict(before).key()
+
+
+def test_the_docstring_tells_of_every_knob() -> None:
+    text = " ".join((TrainConfig.__doc__ or "").split())
+    assert all(f"{knob.name}: {knob.help}" in text for knob in KNOBS)
 
 
 def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
