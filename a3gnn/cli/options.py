@@ -37,7 +37,7 @@ class Duration(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
-class Budget(click.ParamType[int | float]):
+class BudgetType(click.ParamType[int | float]):
     """A duration such as 10min, as a float in seconds, or a number of trials, as an int."""
 
     name = "duration or trials"
@@ -68,5 +68,5 @@ class Fanouts(click.ParamType[tuple[int, ...]]):
 MODEL = click.Choice(MODELS)
 SIZE = Size()
 DURATION = Duration()
-BUDGET = Budget()
+BUDGET = BudgetType()
 FANOUTS = Fanouts()

@@ -1,17 +1,21 @@
-"""Local search: NSGA-II while it gains, Pareto local search when it stalls (Paquete et al., 2004)."""
+"""Local search: NSGA-II while it gains, Pareto local search when it stalls (Paquete et al., 2004).
+
+Costs: smaller is better. Constrained domination, ranks and crowding are those of Deb et al. (2002).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
-from a3gnn.search.archive import Archive
 from a3gnn.search.candidate_pool import CandidatePool
-from a3gnn.search.evolution import Evolution
 from a3gnn.search.problem import Problem
 from a3gnn.seeding import generator
 
+#: Rows that survive a generation. Guess.
+POPULATION = 64
 #: NSGA-II has stalled when fewer than this share of a generation enters the archive. Guess.
 _STALLED = 0.15
 #: Children bred for one that is wanted, as most repeat what was asked before. Guess.
@@ -57,3 +61,112 @@ class LocalSearch:
                 break
             self._archive.expanded[i] = True
         return found
+
+
+class Archive:
+    """Non-dominated feasible rows; until there are any, those of the least violation, from which the way leads there.
+
+    Attributes:
+        rows: int64, shape (n, n_knobs).
+        costs: float64, shape (n, n_objectives).
+        violation: The same for all, and 0 once anything is feasible, float64, shape (n,).
+        expanded: Which rows' neighbours have all been asked for, bool, shape (n,).
+    """
+
+    def __init__(self, num_knobs: int, num_objectives: int = 3) -> None:
+        self.rows = np.empty((0, num_knobs), dtype=np.int64)
+        self.costs = np.empty((0, num_objectives))
+        self.violation = np.empty(0)
+        self.expanded = np.empty(0, dtype=np.bool_)
+
+    def take(self, rows: NDArray[np.int64], costs: NDArray[np.float64], violation: NDArray[np.float64]) -> int:
+        """Adds those of `rows` that belong here, drops what they replace, and returns how many were added."""
+        old = len(self.rows)
+        rows, costs = np.concatenate([self.rows, rows]), np.concatenate([self.costs, costs])
+        violation = np.concatenate([self.violation, violation])
+        expanded = np.concatenate([self.expanded, np.zeros(len(rows) - old, dtype=np.bool_)])
+        least = np.flatnonzero(violation == violation.min(initial=np.inf))
+        keep = least[non_dominated(costs[least])]
+        self.rows, self.costs, self.violation, self.expanded = rows[keep], costs[keep], violation[keep], expanded[keep]
+        return int((keep >= old).sum())
+
+
+class Evolution:
+    """A population that breeds rows: uniform crossover, then mutation of one knob in the mean.
+
+    A mutated knob goes one value up or down, or to any value, with equal chances.
+
+    Attributes:
+        rows: The population, int64, shape (n, n_knobs), n <= `POPULATION`.
+    """
+
+    def __init__(self, nvec: NDArray[np.int64], random: np.random.Generator) -> None:
+        self.rows = np.empty((0, len(nvec)), dtype=np.int64)
+        self._nvec = nvec
+        self._random = random
+        self._costs = np.empty((0, 0))
+        self._violation = np.empty(0)
+
+    def breed(self, count: int) -> NDArray[np.int64]:
+        """Returns `count` children, which may repeat and need not be canonical, int64, shape (count, n_knobs)."""
+        first, second = (self.rows[self._tournament(count)] for _ in range(2))
+        children = np.where(self._random.random(first.shape) < 0.5, first, second)
+        step = children + self._random.choice([-1, 1], size=children.shape)
+        anywhere = self._random.integers(0, self._nvec, size=children.shape)
+        mutated = np.where(self._random.random(children.shape) < 0.5, step, anywhere)
+        chosen = self._random.random(children.shape) < 1 / max(1, int((self._nvec > 1).sum()))
+        bred = np.where(chosen, mutated, children)
+        return np.asarray(np.clip(bred, 0, self._nvec - 1), dtype=np.int64)
+
+    def take(self, rows: NDArray[np.int64], costs: NDArray[np.float64], violation: NDArray[np.float64]) -> None:
+        """Adds `rows`, none of which it has had, and lets the best `POPULATION` of all survive."""
+        if len(self.rows):
+            rows = np.concatenate([self.rows, rows])
+            costs = np.concatenate([self._costs, costs])
+            violation = np.concatenate([self._violation, violation])
+        rank = non_dominated_ranks(costs, violation)
+        crowded = crowding(costs, rank)
+        best = np.lexsort((-crowded, rank))[:POPULATION]
+        self.rows, self._costs, self._violation = rows[best], costs[best], violation[best]
+
+    def _tournament(self, count: int) -> NDArray[np.int64]:
+        """Returns the winners of `count` pairs: survivors are in order of rank and crowding, so the smaller index."""
+        winners: NDArray[np.int64] = self._random.integers(0, len(self.rows), size=(count, 2)).min(axis=1)
+        return winners
+
+
+def non_dominated_ranks(costs: NDArray[np.float64], violation: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Returns the front that each row belongs to, 0 for the best, int64, shape (n,).
+
+    A feasible row dominates an infeasible one, a lesser violation a greater one; equal violations, those of feasible
+    rows among them, compare by costs. Takes n x n comparisons: meant for populations of hundreds.
+
+    Args:
+        costs: float64, shape (n, n_objectives).
+        violation: 0 where a row is feasible, float64, shape (n,).
+    """
+    no_worse = (costs[:, None] <= costs[None]).all(axis=2)
+    better = (costs[:, None] < costs[None]).any(axis=2)
+    by_costs = no_worse & better & (violation[:, None] == violation[None])
+    dominates = by_costs | (violation[:, None] < violation[None])
+    found = np.full(len(costs), -1, dtype=np.int64)
+    rank = 0
+    while (found < 0).any():
+        left = found < 0
+        found[left & ~dominates[left].any(axis=0)] = rank
+        rank += 1
+    return found
+
+
+def crowding(costs: NDArray[np.float64], rank: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns how far apart each row's neighbours in its front are, infinite at its ends, float64, shape (n,)."""
+    distance = np.zeros(len(costs))
+    for front in np.unique(rank):
+        members = np.flatnonzero(rank == front)
+        for column in costs[members].T:
+            order = members[np.argsort(column, kind="stable")]
+            values = np.sort(column)
+            span = max(values[-1] - values[0], 1e-12)
+            distance[order[[0, -1]]] = np.inf
+            distance[order[1:-1]] += (values[2:] - values[:-2]) / span
+    return distance

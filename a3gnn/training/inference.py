@@ -13,7 +13,7 @@ from torch.nn import functional
 from a3gnn.graphs.graph import Graph
 from a3gnn.training.chunks import EDGE_BYTES, chunks, in_edges
 from a3gnn.training.feature_rows import FeatureRows
-from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.cost import Work
 from a3gnn.training.layers.layer import Layer
 from a3gnn.training.model import Model
@@ -98,7 +98,7 @@ class Inference:
         assert out is not None
         return FeatureRows(out)
 
-    def _block(self, layer: Layer, sources: FeatureRows, ids: NDArray[np.int32]) -> tuple[Block, Tensor]:
+    def _block(self, layer: Layer, sources: FeatureRows, ids: NDArray[np.int32]) -> tuple[LayerBlock, Tensor]:
         """Returns the full in-neighbourhood of `ids` and the sources' rows that it points into."""
         indptr, indices = in_edges(self._graph, ids)
         degrees = self._in_degrees() if layer.needs_degrees else None
@@ -111,7 +111,7 @@ class Inference:
             matrix, count = sources.read(nodes, self._device), len(nodes)
             degrees = degrees[torch.from_numpy(nodes)].to(self._device) if degrees is not None else None
         dst = _slice_or_ids(places, self._device)
-        return Block(_on(indptr, self._device), _on(indices, self._device), count, dst, degrees), matrix
+        return LayerBlock(_on(indptr, self._device), _on(indices, self._device), count, dst, degrees), matrix
 
     def _chunks(self, ids: NDArray[np.int32], row_bytes: int, edge_bytes: int) -> Iterator[NDArray[np.int32]]:
         for some in chunks(ids, self._graph.indptr, row_bytes, edge_bytes, self._chunk_bytes):

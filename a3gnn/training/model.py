@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from a3gnn.config import Task
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.seeding import derive
-from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.gcn import GCNLayer
 from a3gnn.training.layers.layer import Layer
@@ -43,7 +43,9 @@ class Model(nn.Module):
         """What the input layer makes of features before anything that is learnt; None if it can't (GAT)."""
         return self.layers[0].aggregator
 
-    def forward(self, x: Tensor, blocks: list[Block], *, aggregated: bool = False, seed: int | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, blocks: list[LayerBlock], *, aggregated: bool = False, seed: int | None = None
+    ) -> Tensor:
         """Returns the seeds' logits, float32, shape (num_seeds, num_classes).
 
         Args:

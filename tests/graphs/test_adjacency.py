@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from a3gnn.graphs.assemble import edge_notes, in_neighbours
 from a3gnn.graphs.conversion.adjacency import write_adjacency
-from a3gnn.graphs.conversion.progress import Progress
+from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.graphs.kernels import guide_of, search
 from a3gnn.graphs.synthetic.communities import edge_pairs
 from a3gnn.graphs.synthetic.recipe import Recipe
@@ -47,7 +47,7 @@ def test_any_pieces_and_any_budget_give_the_rows_in_ram(
             yield edges[0, start:end], edges[1, start:end]
 
     folder, scratch = tmp_path_factory.mktemp("csr"), tmp_path_factory.mktemp("scratch")
-    counts = write_adjacency(pieces(), num_edges, nodes, folder, scratch, memory_bytes, Progress())
+    counts = write_adjacency(pieces(), num_edges, nodes, folder, scratch, memory_bytes, ConversionProgress())
     indptr, indices, notes = in_neighbours(edges, nodes)
     np.testing.assert_array_equal(np.load(folder / "indptr.npy"), indptr)
     np.testing.assert_array_equal(np.load(folder / "indices.npy"), indices)
@@ -119,7 +119,7 @@ def test_pairs_are_drawn_as_the_recipe_says() -> None:
 
 def test_progress_is_said_when_it_is_time() -> None:
     said: list[str] = []
-    eager, patient = Progress(said.append, period_s=0), Progress(said.append, period_s=3600)
+    eager, patient = ConversionProgress(said.append, period_s=0), ConversionProgress(said.append, period_s=3600)
     eager("reading edges", 1, 4)
     patient("reading edges", 2, 4)
     assert said == ["reading edges: 25%"]

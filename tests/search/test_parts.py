@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 from a3gnn.prediction import Prediction
-from a3gnn.search.archive import Archive
 from a3gnn.search.candidate_pool import CandidatePool
-from a3gnn.search.domination import crowding, non_dominated_ranks
 from a3gnn.search.evaluation_cache import EvaluationCache
-from a3gnn.search.evolution import POPULATION, Evolution
 from a3gnn.search.grid import Grid
-from a3gnn.search.local_search import LocalSearch
+from a3gnn.search.local_search import POPULATION, Archive, Evolution, LocalSearch, crowding, non_dominated_ranks
 from a3gnn.search.normalised_hypervolume import NormalisedHypervolume
 from a3gnn.search.problem import Problem
 

@@ -10,14 +10,14 @@ from a3gnn.training.layers import activation
 from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.attention import attended as attention
 from a3gnn.training.layers.attention.attended import attended
-from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.gat import GATLayer
 
 AGGREGATORS = ["mean", "sum", "gcn"]
 
 
-def by_torch(block: Block) -> Block:
+def by_torch(block: LayerBlock) -> LayerBlock:
     """The same block with its destinations as ids, which compiled kernels don't read."""
     return dataclasses.replace(block, dst=torch.arange(block.num_dst))
 
@@ -84,7 +84,7 @@ def test_dropped_attention_is_scaled_and_has_the_gradient_of_what_was_kept():
     Finite differences then check the gradient by the scores' maps, through the same mask.
     """
     slots = 400
-    block = Block(
+    block = LayerBlock(
         torch.tensor([0, slots - 1], dtype=torch.int32), torch.arange(1, slots, dtype=torch.int32), slots, slice(0, 1)
     )
     x = torch.eye(slots)

@@ -7,7 +7,7 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 from torch_geometric.nn.models import GAT, GCN, GIN, MLP, GraphSAGE
 
 from a3gnn.config import Task
-from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.gat import GATLayer, by_head_matrix
 from a3gnn.training.layers.gcn import GCNLayer
 from a3gnn.training.layers.gin import GINLayer
@@ -42,14 +42,14 @@ def make_pair(model: str, n_in: int, n_out: int) -> tuple[Layer, nn.Module]:
     return layer, conv
 
 
-def edges_of(block: Block) -> Tensor:
+def edges_of(block: LayerBlock) -> Tensor:
     return torch.stack([block.indices.long(), block.rows])
 
 
-def on(block: Block, device: str) -> Block:
+def on(block: LayerBlock, device: str) -> LayerBlock:
     assert isinstance(block.dst, slice)
     assert block.in_degrees is not None
-    return Block(
+    return LayerBlock(
         block.indptr.to(device), block.indices.to(device), block.num_src, block.dst, block.in_degrees.to(device)
     )
 
@@ -100,7 +100,7 @@ def test_a_single_row_of_gin_is_normalised_with_the_running_statistics_and_leave
         layer(make_block(8, 30), torch.randn(30, 10))
     conv.load_state_dict(layer.state_dict())
     indptr, indices = (torch.tensor(ids, dtype=torch.int32) for ids in ([0, 3], [1, 2, 4]))
-    block, x = Block(indptr, indices, 5, slice(0, 1)), torch.randn(5, 10)
+    block, x = LayerBlock(indptr, indices, 5, slice(0, 1)), torch.randn(5, 10)
     before = {name: value.clone() for name, value in layer.state_dict().items()}
     out = layer(block, x)
     torch.testing.assert_close(out, conv.eval()((x, x[:1]), edges_of(block)), rtol=1e-4, atol=1e-5)
@@ -134,7 +134,9 @@ def test_sparse_input_equals_dense(model, device, make_block):
 
 
 def test_no_edges_leaves_the_node_itself():
-    block = Block(torch.zeros(4, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), 3, slice(0, 3), torch.zeros(3))
+    block = LayerBlock(
+        torch.zeros(4, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), 3, slice(0, 3), torch.zeros(3)
+    )
     for model in MODELS:
         layer, conv = make_pair(model, 4, 6)
         x = torch.randn(3, 4)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.graphs.conversion.buckets import Bucket, EdgeBuckets
-from a3gnn.graphs.conversion.progress import Progress
+from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.graphs.kernels import count_targets, sort_rows, sources_by_row
 from a3gnn.storage.npy import NpyWriter
 
@@ -39,7 +39,13 @@ class EdgeCounts(NamedTuple):
 
 
 def write_adjacency(
-    pieces: EdgePieces, num_edges: int, num_nodes: int, folder: Path, scratch: Path, memory_bytes: int, told: Progress
+    pieces: EdgePieces,
+    num_edges: int,
+    num_nodes: int,
+    folder: Path,
+    scratch: Path,
+    memory_bytes: int,
+    told: ConversionProgress,
 ) -> EdgeCounts:
     """Writes `indptr.npy` (int64) and `indices.npy` (int32, ascending and distinct in each row) to `folder`.
 

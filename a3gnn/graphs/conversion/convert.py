@@ -10,7 +10,7 @@ from pathlib import Path
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.conversion import npz_stream
 from a3gnn.graphs.conversion.draft import Draft
-from a3gnn.graphs.conversion.progress import Progress
+from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.graphs.folder import finish_folder, held_fingerprint, refuse_another
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import converted_copy
@@ -49,7 +49,7 @@ def convert(
         return Graph.load(spec).save(folder)
     target = Path(folder)
     held = held_fingerprint(target)
-    told = Progress(say)
+    told = ConversionProgress(say)
     try:
         with replacing(target) as path:
             path.mkdir()

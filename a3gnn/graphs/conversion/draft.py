@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.graphs.conversion.progress import Progress
+from a3gnn.graphs.conversion.progress import ConversionProgress
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Draft:
     folder: Path
     scratch: Path
     memory_bytes: int
-    told: Progress
+    told: ConversionProgress
     name: str = ""
     num_classes: int = 0
     notes: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from a3gnn.graphs.conversion.progress import Progress
+from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.storage.npy import NpyWriter
 
@@ -42,7 +42,7 @@ def joined(pieces: FeaturePieces, num_nodes: int) -> DenseFeatures | SparseFeatu
     )
 
 
-def write_features(pieces: FeaturePieces, num_nodes: int, folder: Path, told: Progress) -> int:
+def write_features(pieces: FeaturePieces, num_nodes: int, folder: Path, told: ConversionProgress) -> int:
     """Writes the rows of `pieces`, of which there are `num_nodes`, to `folder`, and returns how many values they store.
 
     Raises:

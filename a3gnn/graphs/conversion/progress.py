@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import monotonic
 
 
-class Progress:
+class ConversionProgress:
     """Says how far each stage is, at most every few seconds, so that short conversions say nothing.
 
     Args:

@@ -15,12 +15,12 @@ from a3gnn.features.rows.aggregate import Aggregator, aggregate, input_width, we
 from a3gnn.features.rows.table import RowTable
 from a3gnn.threads import pool
 from a3gnn.training.layers.activation import rectify_in_place, relu_dropout
-from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.kernels import collect
 
 
-def aggregated(aggregator: Aggregator, block: Block, x: Tensor, dropout: Dropout | None = None) -> Tensor:
+def aggregated(aggregator: Aggregator, block: LayerBlock, x: Tensor, dropout: Dropout | None = None) -> Tensor:
     """Returns what `aggregator` makes of each destination's in-neighbours and own row, float32 (num_dst, input_width).
 
     As `MiniBatch.x` holds it for the input layer (`a3gnn.features.rows.aggregate`).
@@ -50,7 +50,7 @@ def aggregated(aggregator: Aggregator, block: Block, x: Tensor, dropout: Dropout
 
 class _Aggregate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, block: Block, aggregator: Aggregator) -> Tensor:
+    def forward(ctx: Any, x: Tensor, block: LayerBlock, aggregator: Aggregator) -> Tensor:
         ctx.block, ctx.aggregator, ctx.shape = block, aggregator, x.shape
         return _forward(aggregator, block, x)
 
@@ -64,7 +64,9 @@ class _ActivateAndAggregate(torch.autograd.Function):
     """Returns the activated sources beside their aggregate: autograd must know of what was overwritten."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, block: Block, aggregator: Aggregator, dropout: Dropout) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, x: Tensor, block: LayerBlock, aggregator: Aggregator, dropout: Dropout
+    ) -> tuple[Tensor, Tensor]:
         rectify_in_place(x, dropout)
         ctx.block, ctx.aggregator, ctx.scale = block, aggregator, dropout.scale
         ctx.mark_dirty(x)
@@ -80,7 +82,7 @@ class _ActivateAndAggregate(torch.autograd.Function):
         return out, None, None, None
 
 
-def _forward(aggregator: Aggregator, block: Block, x: Tensor) -> Tensor:
+def _forward(aggregator: Aggregator, block: LayerBlock, x: Tensor) -> Tensor:
     rows = x.detach().numpy()
     indptr, indices = block.indptr.numpy(), block.indices.numpy()
     table = RowTable.of(rows)
@@ -94,7 +96,7 @@ def _forward(aggregator: Aggregator, block: Block, x: Tensor) -> Tensor:
 
 
 def _backward(
-    aggregator: Aggregator, block: Block, grad: Tensor, out: Tensor, alive: Tensor | None = None, scale: Any = 1
+    aggregator: Aggregator, block: LayerBlock, grad: Tensor, out: Tensor, alive: Tensor | None = None, scale: Any = 1
 ) -> Tensor:
     """Writes the sources' gradient to `out` and returns it."""
     weights, own = _factors(aggregator, block)
@@ -106,7 +108,7 @@ def _backward(
     return out
 
 
-def _factors(aggregator: Aggregator, block: Block) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _factors(aggregator: Aggregator, block: LayerBlock) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Returns the factors of edges and of own rows, float32, shapes (num_edges,) and (num_dst,)."""
     match aggregator:
         case "mean":

@@ -16,7 +16,7 @@ from a3gnn.training.layers.kernels import by_source
 
 
 @dataclass(frozen=True)
-class Block:
+class LayerBlock:
     """A bipartite CSR block. In-neighbours of destination i are `indices[indptr[i]:indptr[i + 1]]`.
 
     Attributes:

@@ -15,7 +15,7 @@ from a3gnn.features.rows.csr import csr
 from a3gnn.training.layers.activation import relu_dropout
 from a3gnn.training.layers.attention.attended import attended
 from a3gnn.training.layers.attention.heads import map_heads
-from a3gnn.training.layers.block import Block, csr_matmul
+from a3gnn.training.layers.block import LayerBlock, csr_matmul
 from a3gnn.training.layers.cost import Work
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.layer import Layer, linear, work_of
@@ -49,7 +49,7 @@ class GATLayer(Layer):
         """Returns True: the attention reads mapped rows."""
         return True
 
-    def forward(self, block: Block, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
+    def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
         """Returns the destinations' output; see `Layer.forward`."""
         attention = Dropout.of(self.dropout if self.training else 0.0, seed, "attention")
         if block.runs_compiled(x) and self._attends_first(work_of(block, x)):
@@ -76,7 +76,7 @@ class GATLayer(Layer):
         weight = self.lin.weight.view(self.heads, -1, self.in_channels)
         return linear(x, torch.cat([weight, self._scorer(self.att_src).unsqueeze(1)], dim=1).flatten(0, 1))
 
-    def update(self, block: Block, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
+    def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
         by_head = sources.view(block.num_src, self.heads, -1)
         return self._output(self._attend(block, by_head, by_head[..., -1], x, Dropout.of(0.0))[..., :-1])
@@ -87,7 +87,7 @@ class GATLayer(Layer):
         scorer: Tensor = (attention.transpose(0, 1) @ weight).squeeze(1)
         return scorer
 
-    def _attend(self, block: Block, by_head: Tensor, source: Tensor, x: Tensor, dropout: Dropout) -> Tensor:
+    def _attend(self, block: LayerBlock, by_head: Tensor, source: Tensor, x: Tensor, dropout: Dropout) -> Tensor:
         """Returns attention-weighted sums, float32, shape (num_dst, heads, n_columns).
 
         Args:
@@ -110,7 +110,7 @@ class GATLayer(Layer):
         return (out.flatten(1) if self.concat else out.mean(dim=1)) + self.bias
 
 
-def _with_self_loops(block: Block) -> tuple[Tensor, Tensor]:
+def _with_self_loops(block: LayerBlock) -> tuple[Tensor, Tensor]:
     """Returns the block's `indptr` and `indices` with exactly one self loop a destination, which comes first."""
     indptr, indices, rows = block.indptr, block.indices, block.rows
     if bool(block.self_loops.any()):

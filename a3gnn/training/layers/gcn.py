@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.layer import Layer, linear
 
 
@@ -34,7 +34,7 @@ class GCNLayer(Layer):
         """Returns `W x`, or `x` if the map comes later."""
         return linear(x, self.lin.weight) if mapped else x
 
-    def update(self, block: Block, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
+    def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
         weights, own = block.symmetric_weights
         total = block.aggregate(sources, "sum", weights) + own.unsqueeze(1) * block.destinations(sources)

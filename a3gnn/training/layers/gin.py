@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch_geometric.nn.models import MLP
 
-from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.layer import Layer, linear
 
 
@@ -38,7 +38,7 @@ class GINLayer(Layer):
         """Returns the first map of the MLP without its bias, or `x` if it comes later."""
         return linear(x, self.nn.lins[0].weight) if mapped else x
 
-    def update(self, block: Block, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
+    def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
         total = block.aggregate(sources, "sum") + (1 + self.eps) * block.destinations(sources)
         return self._rest(total + self.nn.lins[0].bias) if mapped else self.combine(total)

@@ -15,7 +15,7 @@ from torch.nn import functional
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.training.layers.activation import relu_dropout
 from a3gnn.training.layers.aggregation import aggregated
-from a3gnn.training.layers.block import Block, csr_matmul
+from a3gnn.training.layers.block import LayerBlock, csr_matmul
 from a3gnn.training.layers.cost import Work
 from a3gnn.training.layers.dropout import Dropout
 
@@ -45,7 +45,7 @@ class Layer(nn.Module, ABC):
         widths = self.in_channels, self.out_channels
         return work.sparse or work.map_first(*widths) < work.aggregate_first(*widths)
 
-    def forward(self, block: Block, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
+    def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
         """Returns the destinations' output, float32, shape (num_dst, out_channels).
 
         Args:
@@ -78,7 +78,7 @@ class Layer(nn.Module, ABC):
         """
 
     @abstractmethod
-    def update(self, block: Block, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
+    def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output, float32, shape (num_dst, out_channels).
 
         Args:
@@ -89,7 +89,7 @@ class Layer(nn.Module, ABC):
         """
 
 
-def work_of(block: Block, x: Tensor) -> Work:
+def work_of(block: LayerBlock, x: Tensor) -> Work:
     """Returns the shapes of a layer on `block` whose input is `x`."""
     sparse, trains = x.layout is torch.sparse_csr, torch.is_grad_enabled()
     return Work(block.num_src, block.num_dst, block.indices.numel(), sparse, trains, trains and x.requires_grad)

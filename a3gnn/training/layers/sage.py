@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.layer import Layer, linear
 
 
@@ -27,7 +27,7 @@ class SAGELayer(Layer):
         """Returns `W_l x`, or `x` if the map comes later."""
         return linear(x, self.lin_l.weight) if mapped else x
 
-    def update(self, block: Block, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
+    def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
         mean = block.aggregate(sources, "mean")
         own = linear(x, self.lin_r.weight, self.lin_l.bias)

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from a3gnn.threads import pool
 from a3gnn.training.layers.activation import rectify_in_place
 from a3gnn.training.layers.attention import kernels
-from a3gnn.training.layers.block import Block
+from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
 
 # Destinations or sources of which a few dozen make a thread's piece: tens of edges each, on all heads.
@@ -22,7 +22,7 @@ _GRAIN = 64
 
 
 def attended(
-    block: Block, x: Tensor, source_map: Tensor, target_map: Tensor, *, attention: Dropout, before: Dropout | None
+    block: LayerBlock, x: Tensor, source_map: Tensor, target_map: Tensor, *, attention: Dropout, before: Dropout | None
 ) -> Tensor:
     """Returns each head's attention-weighted sum of rows of `x`, float32, shape (heads, num_dst, n_columns).
 
@@ -30,7 +30,7 @@ def attended(
     source's score and t the destination's (Veličković et al., 2018, equation 3).
 
     Args:
-        block: One that compiled kernels can read (`Block.runs_compiled`).
+        block: One that compiled kernels can read (`LayerBlock.runs_compiled`).
         x: Sources, float32, shape (num_src, n_columns).
         source_map: From rows to sources' scores, float32, shape (heads, n_columns).
         target_map: From rows to destinations' scores, likewise.
@@ -46,7 +46,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, source_map: Tensor, target_map: Tensor, block: Block, attention: Dropout, before: Any
+        ctx: Any, x: Tensor, source_map: Tensor, target_map: Tensor, block: LayerBlock, attention: Dropout, before: Any
     ) -> tuple[Tensor, ...]:
         if before is None:
             rows = x.contiguous()
@@ -69,7 +69,7 @@ class _Attend(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: None) -> tuple[Tensor | None, ...]:
         rows, source_map, target_map, source, target, weights = ctx.saved_tensors
-        block: Block = ctx.block
+        block: LayerBlock = ctx.block
         given, x, edges = grad.contiguous().numpy(), rows.detach().numpy(), _edges(block)
         by_slot, by_target, by_source = (np.empty_like(part.numpy()) for part in (weights, target, source))
         by_source[:] = 0
@@ -90,5 +90,5 @@ class _Attend(torch.autograd.Function):
         return by_x, *by_maps, None, None, None
 
 
-def _edges(block: Block) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _edges(block: LayerBlock) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return block.indptr.numpy(), block.indices.numpy()

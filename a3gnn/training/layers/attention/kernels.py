@@ -208,7 +208,7 @@ def collect_attended(
         block: As for `attend`.
         attention: As `attend` wrote it.
         scale: Factor of what was kept.
-        sorted_edges: `Block.by_source`.
+        sorted_edges: `LayerBlock.by_source`.
         by_scores: Gradients by the sources' and destinations' scores, shapes as those of `scores`.
         maps: From rows to sources' and to destinations' scores, shape (heads, width).
         alive: The sources' rows after ReLU and dropout, whose gradient is taken too; empty if there was none.
