@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
@@ -11,6 +10,8 @@ import time
 import weakref
 from contextlib import suppress
 from pathlib import Path
+
+from a3gnn.storage.lock import try_lock
 
 _PREFIX = "a3gnn-work-"
 #: Locked by the folder's process as long as that runs: the kernel gives the lock back however it ends.
@@ -54,7 +55,7 @@ def _locked(path: Path) -> int:
     """Returns the open file `path`, which has appeared with its lock held: nobody finds it free in between."""
     draft = path.with_suffix(".draft")
     file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    _try_lock(file)
+    try_lock(file)
     draft.rename(path)
     return file
 
@@ -72,16 +73,7 @@ def _remove_abandoned(folder: Path, age_s: float) -> None:
             shutil.rmtree(folder, ignore_errors=True)
         return
     try:
-        if _try_lock(lock):
+        if try_lock(lock):
             shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(lock)
-
-
-def _try_lock(file: int) -> bool:
-    """Returns whether this process now holds the lock of `file`; where the file system has no locks it never does."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

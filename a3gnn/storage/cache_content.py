@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from a3gnn.storage.cache import FINGERPRINT
+from a3gnn.storage.lock import try_lock
 from a3gnn.storage.stamp import STAMP
 
 #: graph: a converted graph. probe: what was measured of a machine. download: a data set's own files. source: which
@@ -158,12 +158,9 @@ def _is_abandoned(draft: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
+        return try_lock(folder)
     finally:
         os.close(folder)
-    return True
 
 
 def _in_draft(path: Path) -> bool:
