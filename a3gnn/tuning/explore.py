@@ -60,9 +60,9 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
     return history
 
 
-def explore(history: History, runner: Runner) -> Explored:
-    """Searches and measures in rounds; the surrogate learns from each but the last."""
-    surrogate, searches = fit_surrogate(history), []
+def explore(history: History, surrogate: Surrogate, runner: Runner) -> Explored:
+    """Searches and measures in rounds; the surrogate, fitted to `history`, learns from each but the last."""
+    searches = []
     stalls, volume, ended = 0, history.hypervolume(), ""
     while not ended:
         ended = "" if runner.budget.affords() else runner.budget.describe_end()

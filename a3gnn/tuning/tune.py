@@ -136,7 +136,9 @@ def _run(history: History, runner: Runner) -> TuneResult:
     else:
         warn_of_short_budget(history, surrogate, runner)
         references = measure_references(history, surrogate, runner)
-        explored = explore(references, runner)
+        if references is not history:  # a resumed tune has measured them
+            surrogate = fit_surrogate(references)
+        explored = explore(references, surrogate, runner)
     measured = measure_smallest(explored.history, explored.surrogate, runner)
     choice = choose(measured, runner)
     return finish(measured, choice, explored.searches, runner)
