@@ -14,12 +14,15 @@ from a3gnn._fields import from_fields
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import Task, TrainConfig
 from a3gnn.hardware import Hardware
+from a3gnn.learning_curve import LearningCurve, Pace
 
 #: Columns of every prediction, in this order.
-METRICS: tuple[str, ...] = ("throughput_epochs_per_s", "peak_device_bytes", "peak_host_bytes", "test_accuracy")
+METRICS: tuple[str, ...] = (
+    *("throughput_epochs_per_s", "peak_device_bytes", "peak_host_bytes", "val_accuracy", "seconds_to_accuracy"),
+)
 
 #: Raised when a change of the engine or of the protocol makes older measurements incomparable.
-MEASUREMENT_VERSION = 2
+MEASUREMENT_VERSION = 3
 
 #: Seeds that a trial trains on for its accuracy, about, and the most epochs that it takes for them.
 _ACCURACY_SEEDS = 50_000
@@ -50,16 +53,20 @@ class StageSeconds:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What one configuration reached; `docs/measurement.md` defines each figure.
+    """What a trial of one configuration measured; `docs/measurement.md` defines each figure.
+
+    What is judged at equal training time is derived from them (`a3gnn.figures`).
 
     Attributes:
-        throughput_epochs_per_s: Epochs per second over all train seeds, epoch overhead included, evaluation excluded.
+        throughput_epochs_per_s: Epochs per second over all train seeds, epoch overhead included, evaluation excluded:
+            the median of `throughput_replicates`.
         peak_host_bytes: Peak of anonymous and shared-anonymous memory over the process tree.
         peak_device_bytes: Peak device memory of all processes, context included; 0 without a device.
         resident_file_bytes: Peak of resident file-backed memory, which the system can reclaim.
-        test_accuracy: Test accuracy at the best validation epoch, in [0, 1].
-        val_accuracy: Validation accuracy at that epoch, in [0, 1].
-        accuracy_epochs: Epochs trained for the accuracy.
+        test_accuracy: Test accuracy from the weights of the curve's best point, in [0, 1], where a whole curve was
+            trained; None otherwise. In version 2: at the best validation epoch.
+        val_accuracy: In version 2: validation accuracy at the best epoch, in [0, 1]; None since.
+        accuracy_epochs: In version 2: epochs trained for the accuracy; 0 since.
         timed_batches: Whole mini-batches that were timed after warm-up.
         batches_per_epoch: Mini-batches of an epoch.
         epoch_overhead_s: Seconds of an epoch outside its mini-batches.
@@ -68,14 +75,21 @@ class Metrics:
         cache_bytes: What the cache really took.
         input_nodes_per_batch: Mean distinct input nodes per mini-batch.
         sampled_edges_per_batch: Mean sampled edges per mini-batch.
+        throughput_replicates: Epochs per second of each timed window.
+        disturbed_windows: Windows that were timed again, for others took over a tenth of the cores meanwhile.
+        setup_seconds: Seconds before the first mini-batch: partitions, orders, caches and tables.
+        curve: What the configuration learnt, as far as its learning key was trained by the end of the trial; None
+            where no curve was asked for, and in version 2.
+        curve_train_seconds: What training the curve's new mini-batches took.
+        curve_eval_seconds: What evaluating its new points took.
     """
 
     throughput_epochs_per_s: float
     peak_host_bytes: int
     peak_device_bytes: int
     resident_file_bytes: int
-    test_accuracy: float
-    val_accuracy: float
+    test_accuracy: float | None
+    val_accuracy: float | None
     accuracy_epochs: int
     timed_batches: int
     batches_per_epoch: int
@@ -85,6 +99,17 @@ class Metrics:
     cache_bytes: int
     input_nodes_per_batch: float
     sampled_edges_per_batch: float
+    throughput_replicates: tuple[float, ...] = ()
+    disturbed_windows: int = 0
+    setup_seconds: float = 0.0
+    curve: LearningCurve | None = None
+    curve_train_seconds: float = 0.0
+    curve_eval_seconds: float = 0.0
+
+    @property
+    def pace(self) -> Pace:
+        """How fast it trains."""
+        return Pace(self.setup_seconds, self.throughput_epochs_per_s * self.batches_per_epoch)
 
     @property
     def extrapolated(self) -> bool:
@@ -93,12 +118,17 @@ class Metrics:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
-        return dataclasses.asdict(self)
+        return dataclasses.asdict(self) | {"curve": None if self.curve is None else self.curve.to_dict()}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the metrics of `to_dict`."""
-        return from_fields(cls, dict(fields) | {"stage_seconds": StageSeconds.from_dict(fields["stage_seconds"])})
+        curve = fields.get("curve")
+        parts = {
+            "stage_seconds": StageSeconds.from_dict(fields["stage_seconds"]),
+            "curve": None if curve is None else LearningCurve.from_dict(curve),
+        }
+        return from_fields(cls, dict(fields) | parts)
 
 
 class FailureKind(StrEnum):
@@ -155,7 +185,7 @@ class Measurement:
         graph: On which graph.
         hardware: On which machine.
         outcome: What it reached, or why it did not.
-        accuracy_budget: Epochs that the trial was asked to train for its accuracy.
+        accuracy_budget: In version 2: epochs that the trial was asked to train for its accuracy; 0 since.
         seconds: What the trial took, start of its process included, waiting for the machine to be free left out.
         version: `MEASUREMENT_VERSION` when it was made.
         created: When, ISO 8601, UTC.

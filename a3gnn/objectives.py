@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from a3gnn.breach import Breach
 from a3gnn.errors import UsageError, nearest
-from a3gnn.measurement import Metrics
+from a3gnn.figures import Figures
 from a3gnn.prediction import Prediction
 
 _PRESETS = {
+    "time": (0.9, 0.05, 0.05),
     "throughput": (0.9, 0.05, 0.05),
     "memory": (0.05, 0.9, 0.05),
     "accuracy": (0.05, 0.05, 0.9),
@@ -22,6 +23,8 @@ _PRESETS = {
 }
 #: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights.
 _POINTS_PER_DOUBLING = 2.0
+#: What a unit of each cost weighs in doublings: the first two are logarithms to base 2, accuracy is a share of 1.
+_DOUBLINGS = np.array([1.0, 1.0, 100 / _POINTS_PER_DOUBLING])
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Limits:
     Attributes:
         host_bytes: Largest `peak_host_bytes`, or None.
         device_bytes: Largest `peak_device_bytes`, or None.
-        least_accuracy: Smallest `test_accuracy` in [0, 1], or None.
+        least_accuracy: Smallest `val_accuracy` at equal training time, in [0, 1], or None.
     """
 
     host_bytes: int | None = None
@@ -54,15 +57,18 @@ class Limits:
             if limit is not None:
                 worst = np.maximum(worst, prediction.column(metric, "high") / limit - 1)
         if self.least_accuracy is not None:
-            worst = np.maximum(worst, self.least_accuracy - prediction.column("test_accuracy"))
+            worst = np.maximum(worst, self.least_accuracy - prediction.column("val_accuracy"))
         return worst
 
-    def broken_by(self, metrics: Metrics) -> tuple[Breach, ...]:
-        """Returns the limits that measured `metrics` break, each with by how much; none where all are kept."""
+    def broken_by(self, figures: Figures) -> tuple[Breach, ...]:
+        """Returns the limits that measured `figures` break, each with by how much; none where all are kept.
+
+        Without a point of the learning curve the accuracy counts as 0.
+        """
         judged = (
-            ("host_bytes", self.host_bytes, metrics.peak_host_bytes, 1),
-            ("device_bytes", self.device_bytes, metrics.peak_device_bytes, 1),
-            ("least_accuracy", self.least_accuracy, metrics.test_accuracy, -1),
+            ("host_bytes", self.host_bytes, figures.peak_host_bytes, 1),
+            ("device_bytes", self.device_bytes, figures.peak_device_bytes, 1),
+            ("least_accuracy", self.least_accuracy, figures.val_accuracy or 0.0, -1),
         )
         return tuple(
             Breach(name, bound, found)
@@ -73,11 +79,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Priority:
-    """Weights of throughput, memory and accuracy; they sum to one."""
+    """Weights of speed, memory and accuracy; they sum to one.
+
+    Attributes:
+        throughput: Of speed.
+        memory: Of memory.
+        accuracy: Of validation accuracy at equal training time.
+        time: Whether speed means seconds to accuracy; epochs per second otherwise.
+    """
 
     throughput: float
     memory: float
     accuracy: float
+    time: bool = False
 
     def __post_init__(self) -> None:
         weights = (self.throughput, self.memory, self.accuracy)
@@ -86,8 +100,13 @@ class Priority:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """The weights of throughput, memory, accuracy, float64, shape (3,)."""
+        """The weights of speed, memory, accuracy, float64, shape (3,)."""
         return np.array([self.throughput, self.memory, self.accuracy])
+
+    @property
+    def speed(self) -> str:
+        """The metric that speed means."""
+        return "seconds_to_accuracy" if self.time else "throughput_epochs_per_s"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -97,7 +116,7 @@ class Priority:
             UsageError: Neither; the message lists the presets.
         """
         if isinstance(text, str) and text in _PRESETS:
-            return cls(*_PRESETS[text])
+            return cls(*_PRESETS[text], time=text == "time")
         try:
             weights = [float(part) for part in text.split(",")]
         except (ValueError, AttributeError):
@@ -109,15 +128,15 @@ class Priority:
             )
         return cls(*(weight / sum(weights) for weight in weights))
 
-    def score(
-        self, throughput: NDArray[np.float64], memory: NDArray[np.float64], accuracy: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Returns what is to be maximised: weighted doublings of throughput, halvings of memory, and accuracy.
+    def score(self, costs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns what is to be maximised: weighted doublings of speed, halvings of memory, and accuracy.
 
         Two points of accuracy weigh as much as one doubling. Monotone in each, so its maximum is on the front.
+
+        Args:
+            costs: As `Objectives.costs` has them, float64, shape (n_configs, 3).
         """
-        gains = (np.log2(throughput), -np.log2(memory), accuracy * 100 / _POINTS_PER_DOUBLING)
-        return np.asarray(sum(weight * gain for weight, gain in zip(self.weights, gains, strict=True)))
+        return np.asarray(-(costs * self.weights * _DOUBLINGS).sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,61 +163,49 @@ class Objectives:
         """The limit on that metric, or None."""
         return self.limits.device_bytes if self.has_device else self.limits.host_bytes
 
-    def costs(self, prediction: Prediction) -> NDArray[np.float64]:
-        """Returns what is minimised, as predicted, float64, shape (n_configs, 3), as `minimised` has it."""
-        return minimised(prediction, self.has_device)
+    @property
+    def speed(self) -> str:
+        """The metric that the speed objective means: epochs per second, or seconds to accuracy."""
+        return self.priority.speed
 
-    def measured_costs(self, metrics: Sequence[Metrics]) -> NDArray[np.float64]:
-        """Returns the same of measured `metrics`, float64, shape (n, 3)."""
-        return minimised_metrics(metrics, self.has_device)
+    def costs(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Returns what is minimised, as predicted, float64, shape (n_configs, 3): the one place that turns the signs.
+
+        Columns: -log2 of epochs per second or log2 of seconds to accuracy, log2 memory, -accuracy. Logarithms make a
+        factor weigh the same everywhere.
+        """
+        return self._minimised(
+            prediction.column(self.speed), prediction.column(self.memory), prediction.column("val_accuracy")
+        )
+
+    def measured_costs(self, figures: Sequence[Figures]) -> NDArray[np.float64]:
+        """Returns the same of measured `figures`, float64, shape (n, 3); infinite where the target is not reached."""
+        speed = [getattr(one, self.speed) for one in figures]
+        return self._minimised(
+            np.array([np.inf if value is None else value for value in speed], dtype=np.float64),
+            np.array([getattr(one, self.memory) for one in figures], dtype=np.float64),
+            np.array([one.val_accuracy or 0.0 for one in figures], dtype=np.float64),
+        )
 
     def score(self, prediction: Prediction) -> NDArray[np.float64]:
         """Returns the priority's score of each configuration, float64, shape (n_configs,); larger is better."""
-        return self.priority.score(
-            prediction.column("throughput_epochs_per_s"),
-            prediction.column(self.memory),
-            prediction.column("test_accuracy"),
-        )
+        return self.priority.score(self.costs(prediction))
 
     def order(self, prediction: Prediction) -> NDArray[np.int64]:
         """Returns the positions best first, int64, shape (n_configs,): the least violation, then the best score."""
         return np.lexsort((-self.score(prediction), self.limits.violation(prediction)))
 
-    def best_index(self, metrics: Sequence[Metrics]) -> int:
-        """Returns the index of that of `metrics` which the priority prefers, whatever the limits."""
-        cost = self.measured_costs(metrics)
-        return int(self.priority.score(2.0 ** -cost[:, 0], 2.0 ** cost[:, 1], -cost[:, 2]).argmax())
+    def best_index(self, figures: Sequence[Figures]) -> int:
+        """Returns the index of that of `figures` which the priority prefers, whatever the limits."""
+        return int(self.priority.score(self.measured_costs(figures)).argmax())
+
+    def _minimised(
+        self, speed: NDArray[np.float64], memory: NDArray[np.float64], accuracy: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        sign = 1 if self.priority.time else -1
+        return np.stack([sign * np.log2(speed), np.log2(memory), -accuracy], axis=1)
 
 
 def memory_metric(has_device: bool) -> str:
     """Returns the metric that the memory objective and `--memory-limit` mean: the device's where there is one."""
     return "peak_device_bytes" if has_device else "peak_host_bytes"
-
-
-def minimised(prediction: Prediction, has_device: bool) -> NDArray[np.float64]:
-    """Returns the objectives as costs, float64, shape (n_configs, 3): the one place that turns the signs.
-
-    Columns: -log2 throughput, log2 memory, -accuracy. Logarithms make a factor weigh the same everywhere.
-    """
-    return costs(
-        prediction.column("throughput_epochs_per_s"),
-        prediction.column(memory_metric(has_device)),
-        prediction.column("test_accuracy"),
-    )
-
-
-def minimised_metrics(metrics: Sequence[Metrics], has_device: bool) -> NDArray[np.float64]:
-    """Returns the costs of measured `metrics`, as `minimised` does, float64, shape (n, 3)."""
-    memory = memory_metric(has_device)
-    return costs(
-        np.array([m.throughput_epochs_per_s for m in metrics]),
-        np.array([getattr(m, memory) for m in metrics], dtype=np.float64),
-        np.array([m.test_accuracy for m in metrics]),
-    )
-
-
-def costs(
-    throughput: NDArray[np.float64], memory: NDArray[np.float64], accuracy: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Returns -log2 throughput, log2 memory and -accuracy side by side, float64, shape (n, 3)."""
-    return np.stack([-np.log2(throughput), np.log2(memory), -accuracy], axis=1)

@@ -70,4 +70,4 @@ def scalarise(
 
 def _gains(prediction: Prediction, has_device: bool) -> NDArray[np.float64]:
     memory = prediction.column(memory_metric(has_device))
-    return np.stack([prediction.column("throughput_epochs_per_s"), -memory, prediction.column("test_accuracy")], axis=1)
+    return np.stack([prediction.column("throughput_epochs_per_s"), -memory, prediction.column("val_accuracy")], axis=1)

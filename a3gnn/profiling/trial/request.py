@@ -6,13 +6,64 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.hardware import Hardware
+from a3gnn.learning_curve import LearningCurve
+
+
+class Hurdle(NamedTuple):
+    """What a curve must have reached by some time to be trained on.
+
+    Attributes:
+        seconds: Of training, by the configuration's own pace, set-up included.
+        val_accuracy: The least best validation accuracy by then, in [0, 1].
+    """
+
+    seconds: float
+    val_accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePlan:
+    """How far a trial trains its learning curve; all seconds are of training, evaluation left out.
+
+    Attributes:
+        most_seconds: Seconds of training by the configuration's own pace, set-up included.
+        until_plateau: Whether it ends where the curve has stopped rising.
+        target: Validation accuracy in [0, 1] at which it ends; None trains on.
+        hurdles: Where one is missed the configuration has lost, and the curve ends.
+        least_throughput: Epochs per second below which the configuration has lost before any curve is trained.
+        most_epochs: Epochs at which it ends, or None.
+        whole: Whether it is trained afresh whatever is known of it, and test accuracy evaluated once at its end, from
+            the weights of its best point.
+
+    Raises:
+        UsageError: A value is out of range.
+    """
+
+    most_seconds: float
+    until_plateau: bool = False
+    target: float | None = None
+    hurdles: tuple[Hurdle, ...] = ()
+    least_throughput: float = 0.0
+    most_epochs: int | None = None
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.most_seconds > 0:
+            raise UsageError(f"most_seconds must be positive, got {self.most_seconds}")
+        if self.most_epochs is not None and self.most_epochs < 1:
+            raise UsageError(f"most_epochs must be >= 1, got {self.most_epochs}")
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the plan of `dataclasses.asdict`."""
+        return from_fields(cls, dict(fields) | {"hurdles": tuple(Hurdle(*hurdle) for hurdle in fields["hurdles"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +71,11 @@ class TrialPlan:
     """How long a trial warms up, is timed and trains, and what it may use; `docs/measurement.md` explains each.
 
     Attributes:
-        accuracy_epochs: Epochs trained for the accuracy.
+        curve: How far the learning curve is trained; None times mini-batches alone.
         warmup_batches: Mini-batches before the timed ones.
-        timed_seconds: Seconds of timed mini-batches, at least.
-        least_timed_batches: Timed mini-batches, at least; short epochs are repeated.
+        timed_seconds: Seconds of timed mini-batches in all windows together, at least.
+        windows: Timed windows, each of which gives a replicate of the throughput.
+        least_timed_batches: Timed mini-batches per window, at least; short epochs are repeated.
         timeout_s: Seconds after which a trial is ended.
         host_limit_bytes: Anonymous memory at which it is ended, or None.
         device_limit_bytes: Device memory that it may take, context included, or None.
@@ -32,16 +84,17 @@ class TrialPlan:
         UsageError: A value is out of range.
     """
 
-    accuracy_epochs: int
+    curve: CurvePlan | None = None
     warmup_batches: int = 3
     timed_seconds: float = 2.0
-    least_timed_batches: int = 5
+    windows: int = 3
+    least_timed_batches: int = 2
     timeout_s: float = 600.0
     host_limit_bytes: int | None = None
     device_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("accuracy_epochs", 1), ("warmup_batches", 0), ("least_timed_batches", 1)):
+        for name, least in (("warmup_batches", 0), ("windows", 1), ("least_timed_batches", 1)):
             if getattr(self, name) < least:
                 raise UsageError(f"{name} must be >= {least}, got {getattr(self, name)}")
         if not (math.isfinite(self.timed_seconds) and self.timed_seconds >= 0):
@@ -51,14 +104,11 @@ class TrialPlan:
             if value is not None and not value > 0:
                 raise UsageError(f"{name} must be positive, got {value}")
 
-
-@dataclass(frozen=True, slots=True)
-class Accuracy:
-    """Accuracies at the best validation epoch, in [0, 1], and the epochs that were trained to find it."""
-
-    test: float
-    val: float
-    epochs: int
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the plan of `dataclasses.asdict`."""
+        curve = fields["curve"]
+        return from_fields(cls, dict(fields) | {"curve": None if curve is None else CurvePlan.from_dict(curve)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +122,8 @@ class TrialRequest:
         graph_folder: Where the converted graph lies.
         hardware: The machine.
         plan: How to measure.
-        known_accuracy: The accuracy of a run that trains bit-identically, if one is stored: then none is trained.
+        known_curve: The curve of a training that is bit-identical, as far as it is known; None where nothing is.
+        curve_state: Where the state lies that extends that curve, and is kept at this one's end; "" keeps none.
     """
 
     config: TrainConfig
@@ -81,7 +132,8 @@ class TrialRequest:
     graph_folder: str
     hardware: Hardware
     plan: TrialPlan
-    known_accuracy: Accuracy | None = None
+    known_curve: LearningCurve | None = None
+    curve_state: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the request as one JSON object."""
@@ -92,19 +144,21 @@ class TrialRequest:
             "graph_folder": self.graph_folder,
             "hardware": self.hardware.to_dict(),
             "plan": dataclasses.asdict(self.plan),
-            "known_accuracy": dataclasses.asdict(self.known_accuracy) if self.known_accuracy else None,
+            "known_curve": self.known_curve.to_dict() if self.known_curve else None,
+            "curve_state": self.curve_state,
         }
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the request of `to_dict`."""
-        known = fields["known_accuracy"]
+        known = fields["known_curve"]
         return cls(
             config=TrainConfig.from_dict(fields["config"]),
             task=Task.from_dict(fields["task"]),
             graph=GraphCharacteristics.from_dict(fields["graph"]),
             graph_folder=fields["graph_folder"],
             hardware=Hardware.from_dict(fields["hardware"]),
-            plan=from_fields(TrialPlan, fields["plan"]),
-            known_accuracy=from_fields(Accuracy, known) if known else None,
+            plan=TrialPlan.from_dict(fields["plan"]),
+            known_curve=LearningCurve.from_dict(known) if known else None,
+            curve_state=fields["curve_state"],
         )

@@ -1,0 +1,108 @@
+"""`Figures`: what a study derives from a trial, judged at equal training time; never stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from a3gnn.learning_curve import LearningCurve, next_point
+from a3gnn.measurement import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What the default configuration reached: others are given its training time, and are held to its accuracy.
+
+    Attributes:
+        budget_s: Seconds of training, set-up included, evaluation left out: the default's budget.
+        val_accuracy: Its best validation accuracy within that, in [0, 1].
+        target: The validation accuracy that counts as reached, in [0, 1].
+        still_rising: Whether its validation accuracy was still rising when its budget ended.
+    """
+
+    budget_s: float
+    val_accuracy: float
+    target: float
+    still_rising: bool
+
+    @classmethod
+    def of(
+        cls, metrics: Metrics, curve: LearningCurve, max_drop: float, target_accuracy: float | None = None
+    ) -> Self | None:
+        """Returns the reference that the default's `metrics` and `curve` make, or None where the curve is empty.
+
+        Args:
+            metrics: Of the default configuration, or of one that learns the same.
+            curve: What it learns.
+            max_drop: What may be lost of its accuracy, as a share of 1.
+            target_accuracy: What is to be reached, in [0, 1]; by default its accuracy less `max_drop`.
+        """
+        if not curve.batches:
+            return None
+        best = max(curve.val_accuracy)
+        return cls(
+            budget_s=metrics.pace.seconds(curve.trained),
+            val_accuracy=best,
+            target=best - max_drop if target_accuracy is None else target_accuracy,
+            still_rising=not curve.has_stopped_rising(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """By what a configuration is judged; `docs/measurement.md` defines each figure.
+
+    Attributes:
+        throughput_epochs_per_s: Median of its replicates, epochs per second.
+        throughput_low: Their least.
+        throughput_high: Their largest.
+        peak_host_bytes: As in `Metrics`.
+        peak_device_bytes: As in `Metrics`.
+        val_accuracy: Best validation accuracy within the reference's seconds of training, in [0, 1]; None without a
+            curve.
+        seconds_to_accuracy: Seconds of training until validation first reaches the target; None where it is not
+            reached within the curve: censored, never a number.
+        complete: Whether the curve covers the reference's seconds; `val_accuracy` is a lower bound otherwise.
+    """
+
+    throughput_epochs_per_s: float
+    throughput_low: float
+    throughput_high: float
+    peak_host_bytes: int
+    peak_device_bytes: int
+    val_accuracy: float | None = None
+    seconds_to_accuracy: float | None = None
+    complete: bool = True
+
+    @classmethod
+    def of(cls, metrics: Metrics, curve: LearningCurve | None, reference: Reference | None) -> Self:
+        """Returns the figures of `metrics`, with the longest `curve` that is known of what is learnt.
+
+        Without a reference the whole curve counts, and nothing is reached. Rows of measurement version 2 have no
+        curve; their validation accuracy after a fixed number of epochs stands in.
+        """
+        replicates = metrics.throughput_replicates or (metrics.throughput_epochs_per_s,)
+        accuracy, reached, complete = metrics.val_accuracy, None, True
+        if curve is not None:
+            accuracy = max(curve.val_accuracy, default=None)
+        if curve is not None and reference is not None:
+            within = metrics.pace.batches(reference.budget_s) * (1 + 1e-9)  # the default itself reaches its last point
+            accuracy, complete = curve.best_within(within), covers(curve, within)
+            reached = curve.first_reaching(reference.target)
+        return cls(
+            throughput_epochs_per_s=metrics.throughput_epochs_per_s,
+            throughput_low=min(replicates),
+            throughput_high=max(replicates),
+            peak_host_bytes=metrics.peak_host_bytes,
+            peak_device_bytes=metrics.peak_device_bytes,
+            val_accuracy=accuracy,
+            seconds_to_accuracy=None if reached is None else metrics.pace.seconds(reached),
+            complete=complete,
+        )
+
+
+def covers(curve: LearningCurve, batches: float) -> bool:
+    """Returns whether `curve` has every point up to `batches` mini-batches."""
+    if not curve.batches:
+        return batches < 1
+    return next_point(curve.trained, curve.batches[0]) > batches
