@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from a3gnn._fields import from_fields
-from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.hardware import Hardware
+from a3gnn.setting import Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +66,15 @@ class TrialRequest:
 
     Attributes:
         config: The canonical configuration.
-        task: What to train.
-        graph: The graph's characteristics.
+        setting: What to train, on which graph and machine.
         graph_folder: Where the converted graph lies.
-        hardware: The machine.
         plan: How to measure.
         known_accuracy: The accuracy of a run that trains bit-identically, if one is stored: then none is trained.
     """
 
     config: TrainConfig
-    task: Task
-    graph: GraphCharacteristics
+    setting: Setting
     graph_folder: str
-    hardware: Hardware
     plan: TrialPlan
     known_accuracy: Accuracy | None = None
 
@@ -87,10 +82,8 @@ class TrialRequest:
         """Returns the request as one JSON object."""
         return {
             "config": self.config.to_dict(),
-            "task": self.task.to_dict(),
-            "graph": self.graph.to_dict(),
+            **self.setting.to_dict(),
             "graph_folder": self.graph_folder,
-            "hardware": self.hardware.to_dict(),
             "plan": dataclasses.asdict(self.plan),
             "known_accuracy": dataclasses.asdict(self.known_accuracy) if self.known_accuracy else None,
         }
@@ -101,10 +94,8 @@ class TrialRequest:
         known = fields["known_accuracy"]
         return cls(
             config=TrainConfig.from_dict(fields["config"]),
-            task=Task.from_dict(fields["task"]),
-            graph=GraphCharacteristics.from_dict(fields["graph"]),
+            setting=Setting.from_dict(fields),
             graph_folder=fields["graph_folder"],
-            hardware=Hardware.from_dict(fields["hardware"]),
             plan=from_fields(TrialPlan, fields["plan"]),
             known_accuracy=from_fields(Accuracy, known) if known else None,
         )
