@@ -14,13 +14,14 @@ from a3gnn.errors import UsageError, nearest
 from a3gnn.measurement import Metrics
 from a3gnn.prediction import Prediction
 
+#: Weights of throughput, memory and accuracy. Guesses.
 _PRESETS = {
     "throughput": (0.9, 0.05, 0.05),
     "memory": (0.05, 0.9, 0.05),
     "accuracy": (0.05, 0.05, 0.9),
     "balanced": (1 / 3, 1 / 3, 1 / 3),
 }
-#: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights.
+#: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights. Guess.
 _POINTS_PER_DOUBLING = 2.0
 
 
@@ -176,7 +177,7 @@ def memory_metric(has_device: bool) -> str:
 
 
 def minimised(prediction: Prediction, has_device: bool) -> NDArray[np.float64]:
-    """Returns the objectives as costs, float64, shape (n_configs, 3): the one place that turns the signs.
+    """Returns the objectives as costs, float64, shape (n_configs, 3): the only place that flips their signs.
 
     Columns: -log2 throughput, log2 memory, -accuracy. Logarithms make a factor weigh the same everywhere.
     """

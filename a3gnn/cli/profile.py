@@ -33,7 +33,7 @@ DEFAULT_STORE = Path("runs") / "profiles.db"
 @click.option("--memory-limit", type=SIZE, help="Of the GPU where there is one, of the host otherwise; such as 4GiB.")
 @click.option("--accuracy-epochs", type=click.IntRange(1), help="Epochs that a trial trains; by default by graph size.")
 @click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True, help="Seconds a trial."
+    "--timeout", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True, help="Seconds per trial."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(

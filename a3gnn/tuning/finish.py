@@ -22,7 +22,7 @@ _VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3
 
 
 def finish(history: History, choice: Choice, searches: Sequence[SearchResult], runner: Runner) -> TuneResult:
-    """Returns the result of a tune, its files written into its folder, and says it; the tune is finished then.
+    """Returns the result of a tune, its files written into its folder, and reports it; the tune is finished then.
 
     Args:
         history: What was measured.

@@ -35,7 +35,7 @@ class TuneRequest:
         budget: Seconds (float), or trials after the default configuration (int).
         engine: The searcher.
         fixed: Knobs held at a value.
-        ranges: Knobs cut to (low, high).
+        ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune; the task's seed decides those of training.
         accuracy_epochs: Epochs that a trial trains for its accuracy; None derives it from the graph's size.
 

@@ -1,4 +1,4 @@
-"""What a tune hands over, and the files that hold it."""
+"""What a tune returns, and the files that hold it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TuneResult:
 
     Attributes:
         folder: Where its files are: tuned.json, front.csv, front.json, front.png, probes.jsonl.
-        tuned: The chosen configuration, with what it stands on.
+        tuned: The chosen configuration, with what was predicted and measured.
         front: Everything that was measured.
         search: How the search went.
         trials: Trials after the default configuration.

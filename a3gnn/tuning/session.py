@@ -63,7 +63,7 @@ def open_study(
         started: When the tune started, by `time.monotonic`.
         executor: Where trials run, as in `tune`.
         hardware: The machine on which they do, as in `tune`.
-        notify: Takes each line for people.
+        notify: Takes each line of output.
 
     Raises:
         UsageError: Something that was asked for can't be, or `folder` holds a tune of something else.
@@ -96,7 +96,7 @@ def open_study(
         budget = Budget(request.budget, started, spent_s)
         for trial in done:
             budget.record(trial.measurement.seconds, counts=trial.counts)
-        # What failed by chance in an earlier run is tried again, not believed.
+        # What failed by chance in an earlier run is tried again.
         history = History(study, tuple(trial for trial in done if not trial.measurement.failed_by_chance))
         runner = Runner(profiler, journal, budget, notify)
         runner.report_unmade_parts(history)

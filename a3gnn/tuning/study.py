@@ -13,8 +13,8 @@ from a3gnn.space import SearchSpace
 from a3gnn.tuning.request import TuneRequest
 from a3gnn_envs.policy import Policy
 
-#: A trial may take this share of a tune's time, and at least and at most so many seconds. Guess.
-_TRIAL_SHARE, _LEAST_TIMEOUT_S, _MOST_TIMEOUT_S = 1 / 3, 60.0, 1800.0
+#: A trial's timeout: this share of a tune's budget, but at least and at most so many seconds. Guesses.
+_TRIAL_SHARE, _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1 / 3, 60.0, 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,5 +62,5 @@ class Study:
 
 def _timeout_s(budget: float | int) -> float:
     if isinstance(budget, int):
-        return _MOST_TIMEOUT_S
-    return min(max(budget * _TRIAL_SHARE, _LEAST_TIMEOUT_S), _MOST_TIMEOUT_S)
+        return _MAX_TIMEOUT_S
+    return min(max(budget * _TRIAL_SHARE, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)
