@@ -1,31 +1,17 @@
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from a3gnn.config import DYNAMIC_POLICIES, KNOBS, MODELS, Task, TrainConfig
-from a3gnn.domains import Domain, OneOf, Real, Whole
+from a3gnn.domains import OneOf
 from a3gnn.errors import ConfigError, ExitCode
 from a3gnn.knobs import Knob
 from a3gnn.search_values import CACHE_SHARES, shares_of_the_rows
+from tests.vocabulary.random_configs import configs
 
 README = Path(__file__).parents[2] / "README.md"
-
-
-def values_of(domain: Domain) -> st.SearchStrategy[Any]:
-    match domain:
-        case OneOf(choices):
-            return st.sampled_from(choices)
-        case Whole(least):
-            return st.integers(least)
-        case Real(least):
-            return st.floats(least, allow_nan=False, allow_infinity=False)
-
-
-configs = st.builds(TrainConfig, **{knob.name: values_of(knob.domain) for knob in KNOBS})
 
 
 @given(configs)
