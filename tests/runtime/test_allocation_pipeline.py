@@ -29,7 +29,7 @@ def all_is_restored(every_core: None) -> Iterator[None]:
     before = (affinity.cores(), pool.size(), torch.get_num_threads(), threading.active_count())
     yield
     # The team's helpers stay.
-    helpers = sum(thread.name.startswith("a3gnn-team") for thread in threading.enumerate())
+    helpers = sum(thread.name.startswith("a3gnn-pool") for thread in threading.enumerate())
     assert (affinity.cores(), pool.size(), torch.get_num_threads()) == before[:3]
     assert threading.active_count() <= before[3] + helpers
 
