@@ -23,7 +23,7 @@ from a3gnn.setting import Setting
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where converted graphs go while tests run, in this process and in those it starts.
 
-    They take turns by a lock of their own: what else runs on this machine keeps no test waiting.
+    They share a lock file of their own: what else runs on this machine keeps no test waiting.
     """
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:

@@ -84,9 +84,9 @@ def test_cuda_samples_what_the_kernels_sample(small_graph: Graph) -> None:
 @pytest.mark.parametrize("most", [4, 7])
 def test_more_edges_than_places_are_refused_as_on_the_host(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     indptr, indices = np.arange(0, 16, 3), np.tile(np.array([0, 1, 4], dtype=np.int32), 5)
-    monkeypatch.setattr("a3gnn.runtime.device_sampler.MOST_EDGES", most)
+    monkeypatch.setattr("a3gnn.runtime.device_sampler.MAX_EDGES", most)
     sampler = DeviceSampler(indptr, indices, (2, 2), seed=0)
     with pytest.raises(UsageError, match=r"a mini-batch must have at most .* edges, got more; lower the batch size"):
         sampler.sample(np.array([2, 3], dtype=np.int32), 0, 0)
-    monkeypatch.setattr("a3gnn.runtime.device_sampler.MOST_EDGES", 10)
+    monkeypatch.setattr("a3gnn.runtime.device_sampler.MAX_EDGES", 10)
     assert sampler.sample(np.array([2, 3], dtype=np.int32), 0, 0).num_edges <= 10
