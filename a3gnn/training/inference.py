@@ -19,6 +19,7 @@ from a3gnn.training.layers.layer import Layer
 from a3gnn.training.model import Model
 from a3gnn.training.scratch import Scratch
 
+#: Bytes of a chunk's temporaries. Guess.
 CHUNK_BYTES = 32 * 2**20
 
 
