@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -79,6 +80,32 @@ def read_rows(graph: GraphArrays, folder: Path) -> Rows:
     indices = _opened(folder / "indices.npy", np.dtype(np.int32), int(indptr[-1]))
     verify_once(folder, partial(_check_rows, folder, indptr, indices))
     return in_large_pages(indptr), in_large_pages(indices)
+
+
+@contextmanager
+def noting_seconds(graph: GraphArrays, path: Path) -> Iterator[None]:
+    """Notes beside the derived file or folder `path` how long the body took, which makes it.
+
+    Raises:
+        GraphError: The note can't be written.
+    """
+    begin = time.perf_counter()
+    yield
+    text = f"{time.perf_counter() - begin:.6f}\n"
+    with _keeping(graph, _seconds_file(path), len(text)) as draft:
+        draft.write_text(text, encoding="ascii")
+
+
+def noted_seconds(path: Path) -> float | None:
+    """Returns how long making the derived file or folder `path` took, or None where that is not known."""
+    try:
+        return float(_seconds_file(path).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _seconds_file(path: Path) -> Path:
+    return path.with_name(f"seconds-{path.name.removesuffix('.npy')}.txt")
 
 
 def examine(graph: GraphArrays) -> Iterator[tuple[Path, str]]:
