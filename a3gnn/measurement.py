@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import Task, TrainConfig
-from a3gnn.hardware import Hardware
+from a3gnn.config import TrainConfig
 from a3gnn.learning_curve import LearningCurve, Pace
+from a3gnn.setting import Setting
 
 #: Columns of every prediction, in this order.
 METRICS: tuple[str, ...] = (
@@ -181,9 +181,7 @@ class Measurement:
 
     Attributes:
         config: The canonical configuration that ran.
-        task: What was trained.
-        graph: On which graph.
-        hardware: On which machine.
+        setting: What was trained, on which graph and machine.
         outcome: What it reached, or why it did not.
         accuracy_budget: In version 2: epochs that the trial was asked to train for its accuracy; 0 since.
         seconds: What the trial took, start of its process included, waiting for the machine to be free left out.
@@ -194,9 +192,7 @@ class Measurement:
     """
 
     config: TrainConfig
-    task: Task
-    graph: GraphCharacteristics
-    hardware: Hardware
+    setting: Setting
     outcome: Metrics | Failure
     accuracy_budget: int
     seconds: float
@@ -222,9 +218,7 @@ class Measurement:
         """Returns the measurement as one JSON object."""
         return {
             "config": self.config.to_dict(),
-            "task": self.task.to_dict(),
-            "graph": self.graph.to_dict(),
-            "hardware": self.hardware.to_dict(),
+            **self.setting.to_dict(),
             "metrics" if isinstance(self.outcome, Metrics) else "failure": self.outcome.to_dict(),
             "accuracy_budget": self.accuracy_budget,
             "seconds": self.seconds,
@@ -240,14 +234,13 @@ class Measurement:
         metrics, failure = rest.pop("metrics", None), rest.pop("failure", None)
         rest["outcome"] = Metrics.from_dict(metrics) if metrics is not None else Failure.from_dict(failure or {})
         rest["config"] = TrainConfig.from_dict(rest["config"])
-        rest["task"] = Task.from_dict(rest["task"])
-        rest["graph"] = GraphCharacteristics.from_dict(rest["graph"])
-        rest["hardware"] = Hardware.from_dict(rest["hardware"])
+        rest["setting"] = Setting.from_dict(fields)
+        for name in Setting.__slots__:
+            del rest[name]
         return from_fields(cls, rest)
 
     def _content_id(self) -> str:
         """Returns a hash of what tells rows apart that were stored without an id."""
-        setting = (self.config.key(), self.task.key(), self.graph.fingerprint, self.hardware.fingerprint)
         asked = (self.accuracy_budget, self.version, self.created, self.seconds)
         if isinstance(self.outcome, Metrics):
             found: tuple[object, ...] = (
@@ -257,7 +250,7 @@ class Measurement:
             )
         else:
             found = (str(self.outcome.kind), self.outcome.detail, self.outcome.peak_host_bytes, self.outcome.limit)
-        text = json.dumps([*setting, *asked, *found])
+        text = json.dumps([self.config.key(), *self.setting.key(), *asked, *found])
         return _BY_CONTENT + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

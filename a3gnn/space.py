@@ -12,12 +12,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import ConfigError, unknown_name
-from a3gnn.hardware import Hardware
 from a3gnn.knobs import Knob
 from a3gnn.seeding import generator
+from a3gnn.setting import Setting
 from a3gnn.where import NEVER
 
 #: A range that a person asks for is cut into at most this many values.
@@ -50,8 +49,9 @@ class SearchSpace:
                 TrainConfig().replace(**{knob.name: value})
 
     @classmethod
-    def for_machine(cls, graph: GraphCharacteristics, hardware: Hardware) -> Self:
-        """Returns the default space of `graph` on `hardware`: of each knob what its declaration tries there."""
+    def of(cls, setting: Setting) -> Self:
+        """Returns the default space of `setting`, whatever its task: of each knob what its declaration tries there."""
+        graph, hardware = setting.graph, setting.hardware
         return cls(
             tuple(
                 knob if knob.at is None else dataclasses.replace(knob, values=knob.at(knob.values, graph, hardware))

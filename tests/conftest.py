@@ -16,6 +16,7 @@ from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.process.worker import Worker
+from a3gnn.setting import Setting
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -167,9 +168,7 @@ def measurement(tiny_graph: Graph, this_machine: Hardware, metrics: Metrics) -> 
     ) -> Measurement:
         return Measurement(
             config=config.canonical(),
-            task=task or Task(),
-            graph=tiny_graph.characteristics(),
-            hardware=this_machine,
+            setting=Setting(task or Task(), tiny_graph.characteristics(), this_machine),
             outcome=outcome,
             accuracy_budget=budget,
             seconds=4.5,

@@ -17,7 +17,7 @@ _OWN = slice(11, 15)
 
 
 class OtherWork:
-    """Counts from when it is made, on the cores that this process may use; Linux only, there seems to be none elsewhere.
+    """Counts from when it is made, on the cores that this process may use; Linux only, elsewhere there is none to see.
 
     Left out is the work of this process, of its threads and of all its descendants. What the hypervisor gave to others
     (steal time) is theirs.

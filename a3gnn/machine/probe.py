@@ -76,7 +76,7 @@ def kept_at(machine: Hardware, cache: str | Path | None = None) -> Path:
 def within_peaks(hardware: Hardware, measured: Iterable[Measurement], notify: Callable[[str], None]) -> Hardware:
     """Returns `hardware` with no more idle memory than any trial in `measured` took on it; `notify` is told of less."""
     idle = hardware.profile.idle_host_bytes
-    rows = (row for row in measured if row.hardware.fingerprint == hardware.fingerprint)
+    rows = (row for row in measured if row.setting.hardware.fingerprint == hardware.fingerprint)
     least = min((row.metrics.peak_host_bytes for row in rows if row.metrics is not None), default=idle)
     if least >= idle:
         return hardware

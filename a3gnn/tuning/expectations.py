@@ -38,8 +38,7 @@ def predict(
         history: Says the accuracy to which drops are predicted, and in which setting.
         configs: What to predict.
     """
-    setting = history.study.setting
-    return surrogate.predict(configs, setting.task, setting.graph, setting.hardware, history.reference_accuracy)
+    return surrogate.predict(configs, history.study.setting, history.reference_accuracy)
 
 
 def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig) -> float:

@@ -34,10 +34,8 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     config, default, budget = choice.trial.measurement.config, history.default, runner.budget
     tuned = TunedConfig(
         config=config,
-        task=setting.task,
-        graph=setting.graph,
+        setting=setting,
         spec=request.spec,
-        hardware=setting.hardware,
         limits=objectives.limits,
         predicted=choice.trial.predicted,
         measured=choice.measured,

@@ -42,11 +42,11 @@ def check_same(trials: Sequence[Trial], setting: Setting) -> None:
     """Raises a `UsageError` where `trials` ran on another graph or machine, or were measured by another version."""
     graph, hardware = setting.graph, setting.hardware
     for measurement in (trial.measurement for trial in trials):
-        changes = []
-        if measurement.graph.fingerprint != graph.fingerprint:
-            changes.append(f"graph was {_describe(measurement.graph)} and is {_describe(graph)}")
-        if not measurement.hardware.may_be(hardware):
-            changes.append(f"the machine changed: {_differences(measurement.hardware, hardware)}")
+        before, changes = measurement.setting, []
+        if before.graph.fingerprint != graph.fingerprint:
+            changes.append(f"graph was {_describe(before.graph)} and is {_describe(graph)}")
+        if not before.hardware.may_be(hardware):
+            changes.append(f"the machine changed: {_differences(before.hardware, hardware)}")
         if measurement.version != MEASUREMENT_VERSION:
             changes.append(f"measurements were of version {measurement.version} and are of {MEASUREMENT_VERSION}")
         if changes:

@@ -48,15 +48,16 @@ def contexts(measurements: Sequence[Measurement], seed: int) -> Iterator[Context
     What the surrogate predicts stands for the truth; limits are drawn between the least and the most memory.
     """
     surrogate = Surrogate(seed=seed).fit(measurements)
-    seen = {m.graph.fingerprint: m for m in measurements}
+    seen = {m.setting.graph.fingerprint: m for m in measurements}
     random = generator(seed, "contexts")
     for measurement in seen.values():
         for _ in range(_MACHINES):
-            hardware = _imagine(measurement.hardware, random)
-            space = SearchSpace.for_machine(measurement.graph, hardware)
-            predict = _predictor(surrogate, Setting(Task(), measurement.graph, hardware), space)
+            hardware = _imagine(measurement.setting.hardware, random)
+            setting = Setting(Task(), measurement.setting.graph, hardware)
+            space = SearchSpace.of(setting)
+            predict = _predictor(surrogate, setting, space)
             memory = predict(space.enumerate()).column(memory_metric(hardware.has_device), "high")
-            features = context_features(measurement.graph, hardware)
+            features = context_features(setting)
             for share in random.uniform(0.02, 1.0, size=_LIMITS):
                 limit = int(memory.min() * (memory.max() / memory.min()) ** share)
                 yield Context(space, predict, Limits(host_bytes=limit), hardware.has_device, features)
@@ -66,10 +67,10 @@ def _predictor(surrogate: Surrogate, setting: Setting, space: SearchSpace) -> Pr
     """Returns the surrogate's answers in `setting` on the whole grid of `space`, computed once."""
 
     def predict(rows: np.ndarray) -> Prediction:
-        return surrogate.predict(space.columns(rows), setting.task, setting.graph, setting.hardware)
+        return surrogate.predict(space.columns(rows), setting)
 
     anything = Objectives(Limits(), Priority.parse("balanced"), setting.hardware.has_device)
-    return Grid(Problem(space, predict, anything, context_features(setting.graph, setting.hardware)))
+    return Grid(Problem(space, predict, anything, context_features(setting)))
 
 
 def _imagine(hardware: Hardware, random: np.random.Generator) -> Hardware:

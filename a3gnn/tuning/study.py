@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from a3gnn.measurement import Measurement, default_accuracy_epochs
+from a3gnn.measurement import Measurement
 from a3gnn.objectives import Objectives
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.setting import Setting
@@ -46,12 +46,12 @@ class Study:
         """
         limits = request.limits(setting.hardware, None)
         plan = TrialPlan(
-            accuracy_epochs=request.accuracy_epochs or default_accuracy_epochs(setting.graph),
+            accuracy_epochs=request.trial_epochs(setting.graph),
             timeout_s=_timeout_s(request.budget),
             host_limit_bytes=limits.host_bytes,
             device_limit_bytes=limits.device_bytes,
         )
-        return cls(request, setting, request.space(setting.graph, setting.hardware), plan)
+        return cls(request, setting, request.space(setting), plan)
 
     def objectives(self, reference_accuracy: float | None) -> Objectives:
         """Returns what is wanted, with the least accuracy that `reference_accuracy`, in [0, 1] or None, allows."""

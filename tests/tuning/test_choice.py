@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.executor import PARTITIONING
 from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.setting import Setting
 from a3gnn.tuning.context import context_features
 from a3gnn.tuning.folder import read_request
 from a3gnn.tuning.pretrain import shipped_policy
@@ -89,10 +90,11 @@ def test_a_binding_accuracy_limit_is_kept(quick_tune) -> None:
 def test_ppo_starts_from_the_shipped_policy(quick_tune, small_graph, hardware, tmp_path) -> None:
     options = {"engine": "ppo", "fix": {}, "max_accuracy_drop": 2.5, "budget": 2}
     found = quick_tune(small_graph, **options)
-    space = read_request(found.folder).space(small_graph.characteristics(), hardware)
+    setting = Setting(Task(), small_graph.characteristics(), hardware)
+    space = read_request(found.folder).space(setting)
     policy = shipped_policy()
     assert policy is not None
-    assert policy.matches(space, context_features(small_graph.characteristics(), hardware))
+    assert policy.matches(space, context_features(setting))
     assert found.search.engine == "ppo"
     assert found.search.evaluations >= 3000
     assert found.tuned.measured.test_accuracy >= found.tuned.limits.least_accuracy
