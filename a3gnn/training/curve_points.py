@@ -1,0 +1,1 @@
+"""Where a learning curve is evaluated first."""
