@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numba.core import event
 from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
@@ -86,12 +87,18 @@ def read_rows(graph: GraphArrays, folder: Path) -> Rows:
 def noting_seconds(graph: GraphArrays, path: Path) -> Iterator[None]:
     """Notes beside the derived file or folder `path` how long the body took, which makes it.
 
+    Where numba compiled a kernel meanwhile nothing is noted: that is done once a machine, not once a graph.
+
     Raises:
         GraphError: The note can't be written.
     """
-    begin = time.perf_counter()
-    yield
-    text = f"{time.perf_counter() - begin:.6f}\n"
+    with event.install_recorder("numba:compile") as compiled:
+        begin = time.perf_counter()
+        yield
+        seconds = time.perf_counter() - begin
+    if compiled.buffer:
+        return
+    text = f"{seconds:.6f}\n"
     with _keeping(graph, _seconds_file(path), len(text)) as draft:
         draft.write_text(text, encoding="ascii")
 

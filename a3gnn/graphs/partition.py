@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -101,12 +102,16 @@ def partition_seconds(graph: Graph, num_parts: int, seed: int = 0, partitioner: 
     """
     parts = partition(graph, num_parts, seed, partitioner)
     restrict_to_parts(graph, parts)
-    kept, folder = _parts_file(graph, num_parts, seed, partitioner), _rows_folder(graph, parts)
-    if noted_seconds(kept) is None:
-        _make_parts(graph, num_parts, seed, partitioner)
-    if noted_seconds(folder) is None:
-        _make_rows(graph, parts)
-    return (noted_seconds(kept) or 0.0) + (noted_seconds(folder) or 0.0)
+    made = (
+        (_parts_file(graph, num_parts, seed, partitioner), partial(_make_parts, graph, num_parts, seed, partitioner)),
+        (_rows_folder(graph, parts), partial(_make_rows, graph, parts)),
+    )
+    total = 0.0
+    for path, make in made:
+        while (seconds := noted_seconds(path)) is None:
+            make()
+        total += seconds
+    return total
 
 
 def _make_parts(graph: Graph, num_parts: int, seed: int, partitioner: Partitioner) -> None:

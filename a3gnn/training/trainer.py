@@ -181,9 +181,7 @@ class Trainer:
 
     @cached_property
     def _evaluator(self) -> Evaluator:
-        return Evaluator(
-            self.graph, self.task, scratch=self._scratch, device=self._device, on_chunk=self._on_chunk
-        )
+        return Evaluator(self.graph, self.task, scratch=self._scratch, device=self._device, on_chunk=self._on_chunk)
 
     def _fresh_optimizer(self) -> torch.optim.Adam:
         task = self.task
