@@ -23,8 +23,8 @@ Kind = Literal["graph", "probe", "download", "source", "stamp", "draft"]
 
 _DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")
 _GRAPH_FILES = re.compile(
-    r"(\w+\.npy|meta\.json|" + re.escape(STAMP) + r"|derived/(parts-[\w-]+\.npy|within-\w+/(\w+\.npy|"
-    rf"{re.escape(STAMP)})))"
+    r"(\w+\.npy|meta\.json|" + re.escape(STAMP) + r"|derived/(parts-[\w-]+\.npy|(within|aggregates)-\w+/"
+    rf"(\w+\.npy|meta\.json|{re.escape(STAMP)})))"
 )
 
 
