@@ -36,6 +36,7 @@ from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.pipeline import Pipeline
+from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.training.batch_blocks import blocks_of
 from a3gnn.training.evaluate import Evaluator
@@ -165,6 +166,10 @@ class Trainer:
         plan = self._pipeline.plan(epoch)
         return {0} | {batch.index for before, batch in pairwise(plan) if before.part != batch.part}
 
+    def first_samples(self, count: int) -> list[Subgraph]:
+        """Returns what the first `count` mini-batches sample, or all of an epoch's; nothing is trained."""
+        return self._pipeline.first_samples(count)
+
     def restart(self) -> None:
         """Gives the model the weights that the seed decides, and Adam no memory: as before the first mini-batch."""
         fresh = build_model(self.task, self.graph.num_features, self.graph.num_classes)
@@ -179,9 +184,21 @@ class Trainer:
         """Returns the model's test accuracy in [0, 1], likewise."""
         return self._evaluator.test(self.model)
 
+    @property
+    def validation_cost(self) -> float:
+        """The cost of `validate` in bytes moved, as layers' costs are counted."""
+        return self._evaluator.cost(self.model)
+
     @cached_property
     def _evaluator(self) -> Evaluator:
-        return Evaluator(self.graph, self.task, scratch=self._scratch, device=self._device, on_chunk=self._on_chunk)
+        return Evaluator(
+            self.graph,
+            self.task,
+            aggregator=self.model.aggregator,
+            scratch=self._scratch,
+            device=self._device,
+            on_chunk=self._on_chunk,
+        )
 
     def _fresh_optimizer(self) -> torch.optim.Adam:
         task = self.task
