@@ -80,8 +80,8 @@ class LocalExecutor:
             assert ended.result is not None
             partition_s = ended.result["seconds"]
         with tempfile.TemporaryDirectory(dir=self.worker.folder, ignore_cleanup_errors=True) as scratch:
-            argument = {"request": request.to_dict(), "scratch": scratch, "partition_seconds": partition_s}
-            ended = self._run("run_trial", argument, request)
+            trial = {"request": request.to_dict(), "scratch": scratch, "partition_seconds": partition_s}
+            ended = self._run("run_trial", trial, request)
         if isinstance(ended, Failure):
             return ended
         assert ended.result is not None
