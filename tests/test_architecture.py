@@ -55,7 +55,7 @@ ALLOWED = {
     "machine": BELOW | {"process", "features"},
     "runtime": BELOW | {"graphs", "sampling", "features"},
     "training": (ENGINE | {"process", "machine"}) - {"training"},
-    "profiling": ENGINE | {"process"},
+    "profiling": ENGINE | {"process", "machine"},
     "search": {"a3gnn_envs"},
     "a3gnn_surrogate": set(),
     "a3gnn_envs": set(),

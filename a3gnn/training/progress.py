@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.measurement import StageSeconds
-from a3gnn.training.evaluate import Accuracies
 from a3gnn.training.trainer import Step
 
 
@@ -22,7 +21,6 @@ class EpochResult:
         epoch: Number, from 1.
         loss: Mean cross-entropy of the seeds.
         val_accuracy: In [0, 1], after the epoch.
-        test_accuracy: In [0, 1], after the epoch.
         epochs_per_s: Of training alone.
         train_s: Seconds of training.
         eval_s: Seconds of evaluation.
@@ -33,7 +31,6 @@ class EpochResult:
     epoch: int
     loss: float
     val_accuracy: float
-    test_accuracy: float
     epochs_per_s: float
     train_s: float
     eval_s: float
@@ -111,14 +108,13 @@ class Progress:
         done = len(self.epochs)
         return done >= epochs or (patience is not None and self.best is not None and done - self.best.epoch >= patience)
 
-    def finish_epoch(self, accuracies: Accuracies, eval_s: float) -> EpochResult:
+    def finish_epoch(self, val_accuracy: float, eval_s: float) -> EpochResult:
         """Adds the epoch under way to the finished ones and returns it."""
         total = self.under_way
         result = EpochResult(
             epoch=len(self.epochs) + 1,
             loss=total.loss / total.seeds,
-            val_accuracy=accuracies.val,
-            test_accuracy=accuracies.test,
+            val_accuracy=val_accuracy,
             epochs_per_s=1 / total.seconds,
             train_s=total.seconds,
             eval_s=eval_s,
