@@ -40,13 +40,13 @@ class Replay:
                 f"task on graph {graph!r} and this hardware, and none of {request.config}; measure it"
             )
         outcome = self._outcomes[key]
-        return _as_asked(outcome, request) if isinstance(outcome, Metrics) else outcome
+        return as_asked(outcome, request) if isinstance(outcome, Metrics) else outcome
 
     def close(self) -> None:
         """There is nothing to give back."""
 
 
-def _as_asked(metrics: Metrics, request: TrialRequest) -> Metrics:
+def as_asked(metrics: Metrics, request: TrialRequest) -> Metrics:
     """Returns stored `metrics` as a trial of `request` would have found them."""
     if metrics.curve is None:
         return metrics
