@@ -13,14 +13,30 @@ from a3gnn.errors import UsageError
 from a3gnn.units import parse_size
 
 
-def whole_number(name: str, value: Any, least: int, remedy: str = "") -> int:
-    """Returns `value`, an integer of Python's or numpy's, if it is at least `least`.
+def whole_number(
+    name: str,
+    value: Any,
+    least: int,
+    remedy: str = "",
+    *,
+    kind: type[Any] = Integral,
+    error: type[UsageError] = UsageError,
+) -> int:
+    """Returns `value`, an integer, if it is at least `least`.
+
+    Args:
+        name: The argument's.
+        value: What was given.
+        least: The smallest that may be.
+        remedy: What to do where it is refused.
+        kind: What counts as an integer: Python's and numpy's, or `int` where JSON must be able to hold it.
+        error: What is raised.
 
     Raises:
         UsageError: It is something else, or less.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise UsageError(f"{name} must be an integer >= {least}, got {value!r}{remedy and f'; {remedy}'}")
+    if isinstance(value, bool) or not isinstance(value, kind) or value < least:
+        raise error(f"{name} must be an integer >= {least}, got {value!r}{remedy and f'; {remedy}'}")
     return int(value)
 
 

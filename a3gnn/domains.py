@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from a3gnn.checks import whole_number
 from a3gnn.errors import ConfigError, unknown_name
 
 
@@ -22,8 +23,7 @@ class Whole:
         Raises:
             ConfigError: It is no integer, or less.
         """
-        if isinstance(value, bool) or not isinstance(value, int) or value < self.least:
-            raise ConfigError(f"{name} must be an integer >= {self.least}, got {value!r}; {self.remedy}")
+        whole_number(name, value, self.least, self.remedy, kind=int, error=ConfigError)
 
 
 class Size(Whole):

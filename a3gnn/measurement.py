@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import Task, TrainConfig
-from a3gnn.hardware import Hardware
+from a3gnn.config import TrainConfig
 from a3gnn.learning_curve import LearningCurve, Pace
+from a3gnn.setting import Setting
 
 #: Columns of every prediction, in this order.
 METRICS: tuple[str, ...] = (
@@ -24,21 +24,21 @@ METRICS: tuple[str, ...] = (
 #: Raised when a change of the engine or of the protocol makes older measurements incomparable.
 MEASUREMENT_VERSION = 3
 
-#: Seeds that a trial trains on for its accuracy, about, and the most epochs that it takes for them.
+#: About how many seeds a trial trains on for its accuracy, and the most epochs that it may take for them. Guesses.
 _ACCURACY_SEEDS = 50_000
-_MOST_ACCURACY_EPOCHS = 20
-#: How the ids of rows begin that were stored without one.
-_BY_CONTENT = "content:"
+_MAX_ACCURACY_EPOCHS = 20
+#: Prefix of the ids that are hashes of a row's content, for rows that were stored without an id.
+_CONTENT_PREFIX = "content:"
 
 
 def default_accuracy_epochs(graph: GraphCharacteristics) -> int:
     """Returns the epochs that trials on `graph` train for their accuracy: fewer where there are more train seeds."""
-    return min(_MOST_ACCURACY_EPOCHS, max(1, round(_ACCURACY_SEEDS / max(graph.num_train, 1))))
+    return min(_MAX_ACCURACY_EPOCHS, max(1, round(_ACCURACY_SEEDS / max(graph.num_train, 1))))
 
 
 @dataclass(frozen=True, slots=True)
 class StageSeconds:
-    """Mean seconds of work a mini-batch in each stage; with overlap their sum exceeds the time per batch takes."""
+    """Mean seconds of work per mini-batch in each stage; where stages overlap, their sum exceeds its duration."""
 
     sample: float
     gather: float
@@ -70,7 +70,7 @@ class Metrics:
         timed_batches: Whole mini-batches that were timed after warm-up.
         batches_per_epoch: Mini-batches of an epoch.
         epoch_overhead_s: Seconds of an epoch outside its mini-batches.
-        stage_seconds: Work a mini-batch in each stage.
+        stage_seconds: Mean seconds of work per mini-batch in each stage.
         cache_hit_rate: Share of input rows that the cache served.
         cache_bytes: What the cache really took.
         input_nodes_per_batch: Mean distinct input nodes per mini-batch.
@@ -113,7 +113,7 @@ class Metrics:
 
     @property
     def extrapolated(self) -> bool:
-        """Whether the throughput stands on less than an epoch of timed mini-batches."""
+        """Whether the throughput comes from less than an epoch of timed mini-batches."""
         return self.timed_batches < self.batches_per_epoch
 
     def to_dict(self) -> dict[str, Any]:
@@ -181,9 +181,7 @@ class Measurement:
 
     Attributes:
         config: The canonical configuration that ran.
-        task: What was trained.
-        graph: On which graph.
-        hardware: On which machine.
+        setting: What was trained, on which graph and machine.
         outcome: What it reached, or why it did not.
         accuracy_budget: In version 2: epochs that the trial was asked to train for its accuracy; 0 since.
         seconds: What the trial took, start of its process included, waiting for the machine to be free left out.
@@ -194,9 +192,7 @@ class Measurement:
     """
 
     config: TrainConfig
-    task: Task
-    graph: GraphCharacteristics
-    hardware: Hardware
+    setting: Setting
     outcome: Metrics | Failure
     accuracy_budget: int
     seconds: float
@@ -205,7 +201,7 @@ class Measurement:
     id: str = ""
 
     def __post_init__(self) -> None:
-        if not self.id or self.id.startswith(_BY_CONTENT):  # the hash is always of what this object holds
+        if not self.id or self.id.startswith(_CONTENT_PREFIX):  # the hash is always of what this object holds
             object.__setattr__(self, "id", self._content_id())
 
     @property
@@ -222,9 +218,7 @@ class Measurement:
         """Returns the measurement as one JSON object."""
         return {
             "config": self.config.to_dict(),
-            "task": self.task.to_dict(),
-            "graph": self.graph.to_dict(),
-            "hardware": self.hardware.to_dict(),
+            **self.setting.to_dict(),
             "metrics" if isinstance(self.outcome, Metrics) else "failure": self.outcome.to_dict(),
             "accuracy_budget": self.accuracy_budget,
             "seconds": self.seconds,
@@ -240,14 +234,13 @@ class Measurement:
         metrics, failure = rest.pop("metrics", None), rest.pop("failure", None)
         rest["outcome"] = Metrics.from_dict(metrics) if metrics is not None else Failure.from_dict(failure or {})
         rest["config"] = TrainConfig.from_dict(rest["config"])
-        rest["task"] = Task.from_dict(rest["task"])
-        rest["graph"] = GraphCharacteristics.from_dict(rest["graph"])
-        rest["hardware"] = Hardware.from_dict(rest["hardware"])
+        rest["setting"] = Setting.from_dict(fields)
+        for name in Setting.__slots__:
+            del rest[name]
         return from_fields(cls, rest)
 
     def _content_id(self) -> str:
-        """Returns a hash of what tells rows apart that were stored without an id."""
-        setting = (self.config.key(), self.task.key(), self.graph.fingerprint, self.hardware.fingerprint)
+        """Returns a hash of what distinguishes rows that were stored without an id."""
         asked = (self.accuracy_budget, self.version, self.created, self.seconds)
         if isinstance(self.outcome, Metrics):
             found: tuple[object, ...] = (
@@ -257,8 +250,8 @@ class Measurement:
             )
         else:
             found = (str(self.outcome.kind), self.outcome.detail, self.outcome.peak_host_bytes, self.outcome.limit)
-        text = json.dumps([*setting, *asked, *found])
-        return _BY_CONTENT + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        text = json.dumps([self.config.key(), *self.setting.key(), *asked, *found])
+        return _CONTENT_PREFIX + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:

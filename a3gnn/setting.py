@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import Task
@@ -22,3 +24,25 @@ class Setting:
     task: Task
     graph: GraphCharacteristics
     hardware: Hardware
+
+    def key(self) -> tuple[str, str, str]:
+        """Returns what equal settings share: the task's key, and the fingerprints of the graph and the machine."""
+        return self.task.key(), self.graph.fingerprint, self.hardware.fingerprint
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return {"task": self.task.to_dict(), "graph": self.graph.to_dict(), "hardware": self.hardware.to_dict()}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the setting of `to_dict`; other fields beside its own are left alone.
+
+        Raises:
+            KeyError: A field is missing.
+            UsageError: A field is out of range.
+        """
+        return cls(
+            task=Task.from_dict(fields["task"]),
+            graph=GraphCharacteristics.from_dict(fields["graph"]),
+            hardware=Hardware.from_dict(fields["hardware"]),
+        )

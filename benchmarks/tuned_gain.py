@@ -27,6 +27,7 @@ from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.report.text import describe_config
+from a3gnn.setting import Setting
 from a3gnn.training.tuned import TunedConfig
 from benchmarks.report import median_and_range, write_report
 
@@ -36,7 +37,7 @@ Found = dict[str, list[Metrics]]
 
 def compared(tuned: TunedConfig) -> dict[str, TrainConfig]:
     """Returns the configurations by name."""
-    size = tuned.config.cache_bytes or int(_CACHED_SHARE * tuned.graph.feature_bytes)
+    size = tuned.config.cache_bytes or int(_CACHED_SHARE * tuned.setting.graph.feature_bytes)
     degree = tuned.config.replace(cache_bytes=size, cache_policy="degree", seed_order="random", partitioner="metis")
     return {"choice": tuned.config, "default": TrainConfig(), "degree cache": degree, "the same again": tuned.config}
 
@@ -48,19 +49,20 @@ def measured(tuned: TunedConfig, rounds: int) -> Found:
         RuntimeError: A trial failed.
     """
     graph = Graph.load(tuned.spec).on_disk()
-    plan = TrialPlan(accuracy_epochs=default_accuracy_epochs(tuned.graph))
-    turns = list(compared(tuned).items())
-    found: Found = {name: [] for name, _ in turns}
+    plan = TrialPlan(accuracy_epochs=default_accuracy_epochs(tuned.setting.graph))
+    configurations = list(compared(tuned).items())
+    found: Found = {name: [] for name, _ in configurations}
+    setting = Setting(tuned.setting.task, graph.characteristics(), probe_hardware())
     with (
         ProfileStore.open(":memory:") as store,
-        Profiler(store, graph, tuned.task, probe_hardware(), plan) as profiler,
+        Profiler(store, graph, setting, plan) as profiler,
     ):
         for first in range(rounds):
-            for turn in range(len(turns)):
-                name, config = turns[(first + turn) % len(turns)]
+            for offset in range(len(configurations)):
+                name, config = configurations[(first + offset) % len(configurations)]
                 outcome = profiler.repeat(config).outcome
                 if not isinstance(outcome, Metrics):
-                    raise RuntimeError(f"the {name} failed on {tuned.graph.name}: {outcome.detail}")
+                    raise RuntimeError(f"the {name} failed on {tuned.setting.graph.name}: {outcome.detail}")
                 found[name].append(outcome)
     return found
 
@@ -68,7 +70,7 @@ def measured(tuned: TunedConfig, rounds: int) -> Found:
 def table(tuned: TunedConfig, found: Found) -> Table:
     """Returns the configurations of one graph as a table: medians, and the choice's ratios to each with their range."""
     columns = ("", "epochs/s", "choice's over it", "memory, choice's over it", "accuracy", "choice's less it, points")
-    shown = Table(*columns, title=f"{tuned.graph.name}: {describe_config(tuned.config)}")
+    shown = Table(*columns, title=f"{tuned.setting.graph.name}: {describe_config(tuned.config)}")
     choice = found["choice"]
     for name, own in found.items():
         pairs = list(zip(choice, own, strict=True))
@@ -99,8 +101,9 @@ def main() -> None:
         tuned = TunedConfig.read(path)
         found = measured(tuned, options.rounds)
         console.print(table(tuned, found))
+        graph = tuned.setting.graph.name
         rows += [
-            {"graph": tuned.graph.name, "config": config.to_dict(), "rounds": [one.to_dict() for one in found[name]]}
+            {"graph": graph, "config": config.to_dict(), "rounds": [one.to_dict() for one in found[name]]}
             for name, config in compared(tuned).items()
         ]
     if options.json:

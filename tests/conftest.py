@@ -16,13 +16,14 @@ from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.process.worker import Worker
+from a3gnn.setting import Setting
 
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where converted graphs go while tests run, in this process and in those it starts.
 
-    They take turns by a lock of their own: what else runs on this machine keeps no test waiting.
+    They share a lock file of their own: what else runs on this machine keeps no test waiting.
     """
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
@@ -167,9 +168,7 @@ def measurement(tiny_graph: Graph, this_machine: Hardware, metrics: Metrics) -> 
     ) -> Measurement:
         return Measurement(
             config=config.canonical(),
-            task=task or Task(),
-            graph=tiny_graph.characteristics(),
-            hardware=this_machine,
+            setting=Setting(task or Task(), tiny_graph.characteristics(), this_machine),
             outcome=outcome,
             accuracy_budget=budget,
             seconds=4.5,

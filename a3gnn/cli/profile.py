@@ -33,7 +33,7 @@ DEFAULT_STORE = Path("runs") / "profiles.db"
 @click.option("--memory-limit", type=SIZE, help="Of the GPU where there is one, of the host otherwise; such as 4GiB.")
 @click.option("--accuracy-epochs", type=click.IntRange(1), help="Epochs that a trial trains; by default by graph size.")
 @click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True, help="Seconds a trial."
+    "--timeout", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True, help="Seconds per trial."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
@@ -70,6 +70,7 @@ def profile(
     from a3gnn.profiling.profiler import Profiler
     from a3gnn.profiling.store.store import ProfileStore
     from a3gnn.profiling.trial.request import TrialPlan
+    from a3gnn.setting import Setting
     from a3gnn.space import SearchSpace
 
     console = Console(stderr=True)
@@ -90,9 +91,9 @@ def profile(
             host_limit_bytes=limits.host_bytes,
             device_limit_bytes=limits.device_bytes,
         )
-        task = Task(model=model, hidden_channels=hidden, fanouts=fanouts, seed=seed)
-        chosen = space_filling(SearchSpace.for_machine(described, hardware), configs, seed)
-        with Profiler(opened, graph, task, hardware, plan, executor, say) as profiler:
+        setting = Setting(Task(model=model, hidden_channels=hidden, fanouts=fanouts, seed=seed), described, hardware)
+        chosen = space_filling(SearchSpace.of(setting), configs, seed)
+        with Profiler(opened, graph, setting, plan, executor, say) as profiler:
             found = _measure(profiler, [TrainConfig().canonical(), *chosen], store, console)
         if export is not None:
             opened.export_jsonl(export)

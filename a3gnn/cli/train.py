@@ -65,7 +65,7 @@ def train(
     result = run(
         path,
         dataset,
-        task=None if seed is None else dataclasses.replace(tuned.task, seed=seed),
+        task=None if seed is None else dataclasses.replace(tuned.setting.task, seed=seed),
         epochs=epochs,
         patience=patience,
         out=out,

@@ -10,19 +10,19 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
 from a3gnn.process.machine_turn import seconds_waited
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
 from a3gnn.profiling.partition_failures import PartitionFailures
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import Accuracy, TrialPlan, TrialRequest
+from a3gnn.setting import Setting
 
 
 class Profiler:
-    """Measures configurations of one task on one graph and machine, and keeps what it finds in the store.
+    """Measures configurations in one setting, and keeps what it finds in the store.
 
     What is stored is not measured again, failures included; but one that came of a limit counts only under limits that
     are as tight, and a transient one only in the run that met it, which tried twice. Partitions that could not be made
@@ -33,8 +33,7 @@ class Profiler:
     Args:
         store: Where measurements are kept; it stays open.
         graph: The graph; one in RAM is written to the cache folder, from which trials open it.
-        task: What is trained.
-        hardware: The machine, from `probe_hardware`.
+        setting: What is trained, the graph's characteristics, and the machine, from `probe_hardware`.
         plan: How trials are measured, and their limits.
         executor: Where trials run; by default in processes of this machine. One that is given stays open.
         notify: Takes each line for people.
@@ -44,23 +43,21 @@ class Profiler:
         self,
         store: ProfileStore,
         graph: Graph,
-        task: Task,
-        hardware: Hardware,
+        setting: Setting,
         plan: TrialPlan,
         executor: TrialExecutor | None = None,
         notify: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.store, self.graph, self.task, self.hardware, self.plan = store, graph, task, hardware, plan
-        self.characteristics = graph.characteristics()
+        self.store, self.graph, self.setting, self.plan = store, graph, setting, plan
         self._own = executor is None
         self._executor = executor if executor is not None else LocalExecutor(notify)
         self._notify = notify
         self._accuracies: dict[tuple[object, ...], Accuracy] = {}
         self._own_ids: set[str] = set()
         self._unmade = PartitionFailures()
-        for row in store.rows(graph=self.characteristics.fingerprint, hardware=hardware.fingerprint):
+        for row in store.rows(graph=setting.graph.fingerprint, hardware=setting.hardware.fingerprint):
             self._unmade.learn(row)
-            if (row.task, row.accuracy_budget) == (task, plan.accuracy_epochs):
+            if (row.setting.task, row.accuracy_budget) == (setting.task, plan.accuracy_epochs):
                 self._learn(row)
 
     def __enter__(self) -> Self:
@@ -78,13 +75,7 @@ class Profiler:
 
     def stored(self, config: TrainConfig) -> Measurement | None:
         """Returns the stored measurement that stands for a trial of `config` under the plan's limits, or None."""
-        found = self.store.get(
-            config,
-            self.task,
-            self.characteristics.fingerprint,
-            self.hardware.fingerprint,
-            self.plan.accuracy_epochs,
-        )
+        found = self.store.get(config, self.setting, self.plan.accuracy_epochs)
         return found if found is not None and self._still_holds(found, self.plan) else None
 
     def measure(self, config: TrainConfig) -> Measurement:
@@ -125,10 +116,8 @@ class Profiler:
     def _trial(self, config: TrainConfig, plan: TrialPlan, known_accuracy: Accuracy | None) -> Measurement:
         request = TrialRequest(
             config=config,
-            task=self.task,
-            graph=self.characteristics,
+            setting=self.setting,
             graph_folder=self._folder(),
-            hardware=self.hardware,
             plan=plan,
             known_accuracy=known_accuracy,
         )
@@ -138,9 +127,7 @@ class Profiler:
         waited = seconds_waited() - waited
         measurement = Measurement(
             config=config,
-            task=self.task,
-            graph=self.characteristics,
-            hardware=self.hardware,
+            setting=self.setting,
             outcome=outcome,
             accuracy_budget=plan.accuracy_epochs,
             seconds=time.monotonic() - started - waited,
@@ -189,7 +176,7 @@ class Profiler:
             return known.id in self._own_ids
         if outcome.kind is FailureKind.OUT_OF_MEMORY:
             host, device = plan.host_limit_bytes, plan.device_limit_bytes
-            if self.hardware.has_device:  # a failure does not say which of the two limits it passed
+            if self.setting.hardware.has_device:  # a failure does not say which of the two limits it passed
                 return outcome.limit in (host, device)
             return host is not None and host <= outcome.limit
         if outcome.kind is FailureKind.TIMEOUT:

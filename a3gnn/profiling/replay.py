@@ -17,9 +17,7 @@ class Replay:
     """
 
     def __init__(self, measurements: Iterable[Measurement]) -> None:
-        self._outcomes = {
-            (m.config.key(), m.task.key(), m.graph.fingerprint, m.hardware.fingerprint): m.outcome for m in measurements
-        }
+        self._outcomes = {(m.config.key(), *m.setting.key()): m.outcome for m in measurements}
 
     def run(self, request: TrialRequest) -> Metrics | Failure:
         """Returns the stored outcome.
@@ -27,12 +25,13 @@ class Replay:
         Raises:
             StoreError: It is not stored.
         """
-        key = (request.config.key(), request.task.key(), request.graph.fingerprint, request.hardware.fingerprint)
+        key = (request.config.key(), *request.setting.key())
         if key not in self._outcomes:
+            graph = request.setting.graph.name
             same = sum(stored[1:] == key[1:] for stored in self._outcomes)
             raise StoreError(
                 f"a replay has only what was measured: {len(self._outcomes)} rows are stored, {same} of them for this "
-                f"task on graph {request.graph.name!r} and this hardware, and none of {request.config}; measure it"
+                f"task on graph {graph!r} and this hardware, and none of {request.config}; measure it"
             )
         return self._outcomes[key]
 

@@ -69,20 +69,20 @@ class TrainRequest:
             return cls(graph, config, task or Task(), None)
         for warning in _mismatches(tuned, graph):
             notify(warning)
-        return cls(graph, tuned.config, task or tuned.task, tuned)
+        return cls(graph, tuned.config, task or tuned.setting.task, tuned)
 
 
 def _mismatches(tuned: TunedConfig, graph: Graph) -> list[str]:
-    found = []
-    if tuned.graph.fingerprint != graph.fingerprint:
+    found, before = [], tuned.setting
+    if before.graph.fingerprint != graph.fingerprint:
         found.append(
-            f"warning: the configuration was tuned for the graph {tuned.graph.name}, this one is {graph.name}; it may "
+            f"warning: the configuration was tuned for the graph {before.graph.name}, this one is {graph.name}; it may "
             "be slower, or take more memory, than what its tune measured"
         )
-    here = this_machine(tuned.hardware.profile)
-    if not tuned.hardware.may_be(here):
+    here = this_machine(before.hardware.profile)
+    if not before.hardware.may_be(here):
         found.append(
-            f"warning: the configuration was tuned on another machine ({_short(tuned.hardware)}), this one is "
+            f"warning: the configuration was tuned on another machine ({_short(before.hardware)}), this one is "
             f"{_short(here)}; tune again here for what this machine can do"
         )
     policy = wait_policy.here()

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import SCHEMA_VERSION, Task, TrainConfig
+from a3gnn.config import SCHEMA_VERSION, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
-from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.objectives import Limits
+from a3gnn.setting import Setting
 from a3gnn.storage.atomic import replacing
 from a3gnn.tuned_file import read_tuned
 
@@ -25,10 +24,8 @@ class TunedConfig:
 
     Attributes:
         config: The chosen configuration.
-        task: What it trains.
-        graph: The graph that it was tuned for.
+        setting: What it trains, and the graph and the machine that it was tuned for.
         spec: Where that graph came from: what `--dataset` took.
-        hardware: The machine that it was tuned on.
         limits: What it keeps.
         predicted: By metric, mean, low and high, as predicted before it was measured.
         measured: What it reached.
@@ -39,10 +36,8 @@ class TunedConfig:
     """
 
     config: TrainConfig
-    task: Task
-    graph: GraphCharacteristics
+    setting: Setting
     spec: str
-    hardware: Hardware
     limits: Limits
     predicted: Mapping[str, Mapping[str, float]]
     measured: Metrics
@@ -53,12 +48,12 @@ class TunedConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of tuned.json."""
+        setting = self.setting.to_dict()
+        setting["graph"]["spec"] = self.spec
         return {
             "schema_version": SCHEMA_VERSION,
             "config": self.config.to_dict(),
-            "task": self.task.to_dict(),
-            "graph": self.graph.to_dict() | {"spec": self.spec},
-            "hardware": self.hardware.to_dict(),
+            **setting,
             "limits": dataclasses.asdict(self.limits),
             "predicted": {metric: dict(bounds) for metric, bounds in self.predicted.items()},
             "measured": self.measured.to_dict(),
@@ -80,10 +75,8 @@ class TunedConfig:
         spec = str(graph.pop("spec"))
         return cls(
             config=TrainConfig.from_dict(fields["config"]),
-            task=Task.from_dict(fields["task"]),
-            graph=GraphCharacteristics.from_dict(graph),
+            setting=Setting.from_dict({**fields, "graph": graph}),
             spec=spec,
-            hardware=Hardware.from_dict(fields["hardware"]),
             limits=Limits(**fields["limits"]),
             predicted=fields["predicted"],
             measured=Metrics.from_dict(fields["measured"]),

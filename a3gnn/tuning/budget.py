@@ -22,7 +22,7 @@ class Budget:
         self.trials = 0
         self._start = (time.monotonic() if started is None else started) - spent_s
         self._seconds: list[float] = []
-        self._whole_trial_s = 0.0
+        self._accuracy_trial_s = 0.0
 
     @property
     def in_trials(self) -> bool:
@@ -50,7 +50,7 @@ class Budget:
         self._seconds.append(trial_s)
         self.trials += counts
         if not counts:
-            self._whole_trial_s = max(self._whole_trial_s, trial_s)
+            self._accuracy_trial_s = max(self._accuracy_trial_s, trial_s)
 
     def needed_s(self, predicted_s: float = 0.0) -> float:
         """Returns the seconds that one more trial and the verification of the choice are expected to take.
@@ -59,7 +59,7 @@ class Budget:
             predicted_s: What the trial is expected to take, if that is more than the median so far.
         """
         typical = statistics.median(self._seconds) if self._seconds else 0.0
-        return max(typical, predicted_s) + max(typical, self._whole_trial_s)
+        return max(typical, predicted_s) + max(typical, self._accuracy_trial_s)
 
     def affords(self, predicted_s: float = 0.0) -> bool:
         """Whether one more trial fits, with room to verify the choice afterwards; `predicted_s` as in `needed_s`."""

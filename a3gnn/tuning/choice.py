@@ -1,4 +1,4 @@
-"""The configuration that a tune hands over: measured twice, and within the limits both times."""
+"""The configuration that a tune chooses: measured twice, and within the limits both times."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def choose(history: History, runner: Runner) -> Choice:
         refused[trial.measurement.config.key()] = found
         broken = describe_failure(found) if isinstance(found, Failure) else _broken(objectives.limits, found)
         then = "the next best is verified instead" if len(kept) > 1 else "no other is left"
-        runner.notify(f"    refused, for its second trial is out of the limits: {broken}; {then}")
+        runner.notify(f"    rejected after its second trial: {broken}; {then}")
     raise nothing_fits(history, refused)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.hardware import Hardware
+from a3gnn.setting import Setting
 
-#: Each feature as (log10 of the value - centre) / scale. Guesses, and fixed, so that
-#: a policy can be used where it was not trained.
+#: Centre and scale of each feature: (log10 of the value - centre) / scale. Guesses, and fixed, so that a policy can be
+#: used on graphs and machines that it was not trained on.
 _LOG_FEATURES: dict[str, tuple[float, float]] = {
     "num_nodes": (4.5, 1.0),
     "mean_degree": (1.0, 0.5),
@@ -20,8 +19,9 @@ _LOG_FEATURES: dict[str, tuple[float, float]] = {
 }
 
 
-def context_features(graph: GraphCharacteristics, hardware: Hardware) -> NDArray[np.float32]:
-    """Returns `graph` and `hardware` scaled to about [-3, 3], float32, shape (n_features,)."""
+def context_features(setting: Setting) -> NDArray[np.float32]:
+    """Returns the graph and the machine of `setting` scaled to about [-3, 3], float32, shape (n_features,)."""
+    graph, hardware = setting.graph, setting.hardware
     logs = [(np.log10(max(getattr(graph, name), 1)) - mid) / scale for name, (mid, scale) in _LOG_FEATURES.items()]
     limits = hardware.profile
     machine = [

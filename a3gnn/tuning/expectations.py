@@ -15,9 +15,9 @@ from a3gnn.tuning.acquisition import unmeasured
 from a3gnn.tuning.history import History
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Seconds that a trial takes beside its training and timing (guess): its process, the graph, the first mini-batches.
+#: Seconds that a trial takes beside its training and timing: its process, the graph, the first mini-batches. Guess.
 _START_S = 2.0
-#: Rows that stand for a space which is too large to enumerate. Guess.
+#: Rows sampled from a space that is too large to enumerate. Guess.
 _SAMPLE_SIZE = 20_000
 
 
@@ -38,8 +38,7 @@ def predict(
         history: Says the accuracy to which drops are predicted, and in which setting.
         configs: What to predict.
     """
-    setting = history.study.setting
-    return surrogate.predict(configs, setting.task, setting.graph, setting.hardware, history.reference_accuracy)
+    return surrogate.predict(configs, history.study.setting, history.reference_accuracy)
 
 
 def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig) -> float:
@@ -49,10 +48,10 @@ def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig
     return float(plan.accuracy_epochs / throughput) + plan.timed_seconds
 
 
-def expected_least_s(surrogate: Surrogate, history: History) -> float:
-    """Returns the seconds that the least of a tune is expected to take: the default's trial, and the verification.
+def expected_required_s(surrogate: Surrogate, history: History) -> float:
+    """Returns the seconds that what every tune runs is expected to take: the default's trial, and the verification.
 
-    What is measured already is left out.
+    A default that is measured already is left out.
     """
     whole = expected_trial_s(surrogate, history, TrainConfig()) + _START_S
     return whole if history.default else 2 * whole

@@ -22,7 +22,7 @@ _VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3
 
 
 def finish(history: History, choice: Choice, searches: Sequence[SearchResult], runner: Runner) -> TuneResult:
-    """Returns the result of a tune, its files written into its folder, and says it; the tune is finished then.
+    """Returns the result of a tune, its files written into its folder, and reports it; the tune is finished then.
 
     Args:
         history: What was measured.
@@ -34,10 +34,8 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     config, default, budget = choice.trial.measurement.config, history.default, runner.budget
     tuned = TunedConfig(
         config=config,
-        task=setting.task,
-        graph=setting.graph,
+        setting=setting,
         spec=request.spec,
-        hardware=setting.hardware,
         limits=objectives.limits,
         predicted=choice.trial.predicted,
         measured=choice.measured,

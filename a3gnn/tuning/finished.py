@@ -7,7 +7,6 @@ from pathlib import Path
 
 from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config, describe_metrics
-from a3gnn.setting import Setting
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.folder import check_request, read_request
 from a3gnn.tuning.history import History
@@ -62,6 +61,5 @@ def unfinished_front(folder: Path) -> Front | None:
     trials = Journal(folder).read()
     if not trials or TuneState.read(folder, trials).finished_budget is not None:
         return None
-    first = trials[0].measurement
-    study = Study.of(read_request(folder), Setting(first.task, first.graph, first.hardware))
+    study = Study.of(read_request(folder), trials[0].measurement.setting)
     return History(study, tuple(trials)).front()

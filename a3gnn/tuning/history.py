@@ -22,13 +22,14 @@ from a3gnn.tuning.acquisition import Rows
 from a3gnn.tuning.study import Study
 from a3gnn.tuning.trial import MeasuredTrial, Trial
 
-#: The hypervolume's reference lies this far behind the first measurement: doublings, doublings, accuracy. Guess.
+#: The hypervolume's reference point is the first measurement's costs (-log2 throughput, log2 memory, -accuracy) plus
+#: this. Guess.
 _REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])
 
 
 @dataclass(frozen=True)
 class History:
-    """The trials of one tune, judged by its study; a further trial makes another history.
+    """The trials of one tune, judged by its study; immutable, so `with_trial` returns a new one.
 
     Attributes:
         study: What is fixed.
@@ -46,7 +47,7 @@ class History:
     def space(self) -> SearchSpace:
         """What may still be chosen: the study's space, without the partitions that could not be made.
 
-        A partitioner that failed to make so many parts is taken to fail at more of them, and it alone.
+        A partitioner that failed to make so many parts is assumed to fail at more; others are not.
         """
         space = self.study.space
         for trial in self.trials:
@@ -59,7 +60,7 @@ class History:
     def objectives(self) -> Objectives:
         """What is wanted, with the least accuracy once there is one to compare with.
 
-        That is the default's; where the default does not fit, the best that was measured stands in for it.
+        That is the default's; where the default does not fit, the best that was measured.
         """
         best = max((metrics.test_accuracy for _, metrics in self.measured()), default=None)
         reference = self.reference_accuracy
@@ -91,7 +92,7 @@ class History:
         return [one for one in self.measured() if not self.objectives.limits.broken_by(one.metrics)]
 
     def inside(self) -> list[MeasuredTrial]:
-        """Returns the measured trials inside the space: the default may lie outside, where knobs are fixed or cut."""
+        """Returns the measured trials inside the space; fixed or restricted knobs may leave the default outside."""
         return [one for one in self.measured() if self.row(one.trial.measurement.config) is not None]
 
     def eligible(self) -> list[MeasuredTrial]:
@@ -114,7 +115,7 @@ class History:
         return Front.of(found, self.objectives, chosen)
 
     def hypervolume(self) -> float:
-        """Returns the volume that the feasible trials dominate, up to a reference behind the first measured one."""
+        """Returns the volume that the feasible trials dominate, up to a reference point behind the first one."""
         kept = [metrics for _, metrics in self.feasible()]
         if not kept:
             return 0.0
@@ -133,7 +134,7 @@ class History:
         return self._rows(self.trials)
 
     def settled(self) -> set[bytes]:
-        """Returns the rows of which another trial could find no more: all that were tried and had memory enough."""
+        """Returns the rows that were tried and did not run out of memory, as bytes."""
         return self._rows(t for t in self.trials if not _ran_out_of_memory(t.measurement.outcome))
 
     def _rows(self, trials: Iterable[Trial]) -> set[bytes]:

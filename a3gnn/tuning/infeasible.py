@@ -40,7 +40,7 @@ def nothing_fits(history: History, refused: Mapping[str, Metrics | Failure]) -> 
     broken = [_Broken(trial, objectives.limits.broken_by(metrics)) for trial, metrics in measured]
     closest, breaches = min(broken, key=lambda one: max(breach.excess for breach in one.breaches))
     memory = "device_bytes" if objectives.has_device else "host_bytes"
-    smallest = min((b.found for b in _alone(broken, memory)), default=None)
+    smallest = min((b.found for b in _only_breaches(broken, memory)), default=None)
     return InfeasibleError(
         f"{head}. The closest, {describe_config(closest.measurement.config)}, has {describe_breaches(breaches)}. "
         + _remedy(history, broken, breaches, smallest),
@@ -56,17 +56,17 @@ def _judged(history: History, refused: Mapping[str, Metrics | Failure]) -> tuple
     return measured, [*history.failures(), *failed]
 
 
-def _alone(broken: Sequence[_Broken], limit: str) -> list[Breach]:
+def _only_breaches(broken: Sequence[_Broken], limit: str) -> list[Breach]:
     """Returns the breaches of `limit` where it is the only limit that is broken."""
     return [breaches[0] for _, breaches in broken if [breach.limit for breach in breaches] == [limit]]
 
 
 def _remedy(history: History, broken: Sequence[_Broken], closest: Sequence[Breach], smallest: float | None) -> str:
-    """Returns what to allow, one limit where that is enough."""
-    ways = [] if smallest is None else [f"the smallest limit that would: --memory-limit {_size(smallest)}"]
-    ways += [_drop(history, breach) for breach in _least(_alone(broken, "least_accuracy"))]
-    if ways:
-        return f"With the other limits as they are, {', or '.join(ways)}"
+    """Returns what to allow: options that change one limit, if one is enough, or else several limits."""
+    remedies = [] if smallest is None else [f"the smallest limit that would: --memory-limit {_size(smallest)}"]
+    remedies += [_drop(history, breach) for breach in _least(_only_breaches(broken, "least_accuracy"))]
+    if remedies:
+        return f"With the other limits as they are, {', or '.join(remedies)}"
     both = [
         _drop(history, breach) if breach.limit == "least_accuracy" else f"{breach.name} of {_size(breach.found)}"
         for breach in closest

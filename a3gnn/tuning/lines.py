@@ -1,4 +1,4 @@
-"""What a tune says of a trial."""
+"""The lines that a tune prints about a trial."""
 
 from __future__ import annotations
 

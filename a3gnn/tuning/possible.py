@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES
 from a3gnn.errors import UsageError
-from a3gnn.hardware import Hardware
-from a3gnn.search.grid import refuse_endless
+from a3gnn.search.grid import check_enumerable
+from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 
 
-def refuse_impossible(space: SearchSpace, engine: str, graph: GraphCharacteristics, hardware: Hardware) -> None:
-    """Raises a `UsageError` where no value of a knob can run on `graph` and `hardware`, or `engine` can't search."""
-    if not hardware.has_device and "cpu" not in space.knob("sampling_device").values:
+def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None:
+    """Raises a `UsageError` where no value of a knob can run in `setting`, or `engine` can't search."""
+    graph = setting.graph
+    if not setting.hardware.has_device and "cpu" not in space.knob("sampling_device").values:
         raise UsageError(
             "sampling_device=cuda needs a CUDA GPU, and this machine has none; leave it out, or fix it to cpu"
         )
@@ -28,4 +28,4 @@ def refuse_impossible(space: SearchSpace, engine: str, graph: GraphCharacteristi
             f"num_partitions must be at most {graph.num_nodes:,}, the nodes of {graph.name}; got {least_parts:,}"
         )
     if engine == "exhaustive":
-        refuse_endless(space)
+        check_enumerable(space)

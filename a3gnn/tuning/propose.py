@@ -59,6 +59,5 @@ def _problem(history: History, surrogate: Surrogate) -> Problem:
     def predict_rows(rows: Rows) -> Prediction:
         return predict(surrogate, history, history.space.columns(rows))
 
-    setting = history.study.setting
-    features = context_features(setting.graph, setting.hardware)
+    features = context_features(history.study.setting)
     return Problem(history.space, predict_rows, history.objectives, features)

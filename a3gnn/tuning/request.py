@@ -13,8 +13,10 @@ from a3gnn.checks import positive_number, real_number, size_or_none, whole_numbe
 from a3gnn.config import KNOBS, Task
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
+from a3gnn.measurement import default_accuracy_epochs
 from a3gnn.objectives import Limits, Priority
 from a3gnn.search.searcher import ENGINES
+from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.possible import refuse_impossible
 
@@ -33,7 +35,7 @@ class TuneRequest:
         budget: Seconds (float), or trials after the default configuration (int).
         engine: The searcher.
         fixed: Knobs held at a value.
-        ranges: Knobs cut to (low, high).
+        ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune; the task's seed decides those of training.
         accuracy_epochs: Epochs that a trial trains for its accuracy; None derives it from the graph's size.
 
@@ -76,14 +78,14 @@ class TuneRequest:
             object.__setattr__(self, name, value)
         self._shape(knobs)
 
-    def space(self, graph: GraphCharacteristics, hardware: Hardware) -> SearchSpace:
-        """Returns the space of `graph` on `hardware` with the fixed knobs and the ranges applied.
+    def space(self, setting: Setting) -> SearchSpace:
+        """Returns the space of `setting` with the fixed knobs and the ranges applied.
 
         Raises:
             UsageError: Nothing that was asked for can run there, or the engine can't search so large a space.
         """
-        space = self._shape(SearchSpace.for_machine(graph, hardware))
-        refuse_impossible(space, self.engine, graph, hardware)
+        space = self._shape(SearchSpace.of(setting))
+        refuse_impossible(space, self.engine, setting)
         return space
 
     def limits(self, hardware: Hardware, reference_accuracy: float | None) -> Limits:
@@ -95,6 +97,10 @@ class TuneRequest:
             host = min(self.host_memory_limit, host or self.host_memory_limit)
         least = None if reference_accuracy is None else reference_accuracy - self.max_accuracy_drop / 100
         return Limits(host, device, least)
+
+    def trial_epochs(self, graph: GraphCharacteristics) -> int:
+        """Returns the epochs that a trial on `graph` trains for its accuracy: those asked for, or by its size."""
+        return self.accuracy_epochs or default_accuracy_epochs(graph)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the options as JSON types."""

@@ -1,4 +1,4 @@
-"""What a tune hands over, and the files that hold it."""
+"""What a tune returns, and the files that hold it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TuneResult:
 
     Attributes:
         folder: Where its files are: tuned.json, front.csv, front.json, front.png, probes.jsonl.
-        tuned: The chosen configuration, with what it stands on.
+        tuned: The chosen configuration, with what was predicted and measured.
         front: Everything that was measured.
         search: How the search went.
         trials: Trials after the default configuration.
@@ -74,8 +74,8 @@ def write_result(result: TuneResult, notify: Callable[[str], None]) -> None:
     (folder / "front.json").write_text(json.dumps(result.front.to_dict(), indent=1), encoding="utf-8")
     (folder / "front.csv").write_text(result.front.csv(), encoding="utf-8")
     try:
-        graph = result.tuned.graph
-        save_front_figure(result.front, folder / "front.png", f"{graph.name}, {result.tuned.task.model}")
+        graph = result.tuned.setting.graph
+        save_front_figure(result.front, folder / "front.png", f"{graph.name}, {result.tuned.setting.task.model}")
     except MissingDependencyError as error:
         notify(f"no front.png: {error}")
     result.tuned.write(folder / "tuned.json")

@@ -1,4 +1,4 @@
-"""`Runner`: the effects of a tune: running trials, keeping them on disk, telling people, reading the clock."""
+"""`Runner`: the side effects of a tune: running trials, writing them to disk, printing lines, reading the clock."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _MACHINE_SHARE = 0.9
 
 
 class Runner:
-    """Runs the trials of a tune, and does what follows from one.
+    """Runs the trials of a tune, and records each in the journal, the budget and the output.
 
     Args:
         profiler: Measures configurations of the tune's setting under its plan.
         journal: Where trials are kept.
         budget: What may still be measured.
-        notify: Takes each line for people.
+        notify: Takes each line of output.
 
     Attributes:
         finished_budget: The budget with which the tune finished, seconds or trials; None while it has not.
@@ -74,7 +74,7 @@ class Runner:
         TuneState(self.budget.elapsed_s, self.finished_budget).write(self.folder)
 
     def report_unmade_parts(self, history: History, before: int = 0) -> None:
-        """Says which partitions the space of `history` leaves out, beside the first `before` that it does."""
+        """Says which partitions the space of `history` leaves out; the first `before` of them were said earlier."""
         for partitioner, parts in history.space.unmade_parts[before:]:
             self.notify(
                 f"{partitioner} failed to make {parts} parts of this graph: "

@@ -12,7 +12,7 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import probe_hardware, within_peaks
-from a3gnn.measurement import Measurement, default_accuracy_epochs
+from a3gnn.measurement import Measurement
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.shipped import shipped_measurements
@@ -63,7 +63,7 @@ def open_study(
         started: When the tune started, by `time.monotonic`.
         executor: Where trials run, as in `tune`.
         hardware: The machine on which they do, as in `tune`.
-        notify: Takes each line for people.
+        notify: Takes each line of output.
 
     Raises:
         UsageError: Something that was asked for can't be, or `folder` holds a tune of something else.
@@ -74,7 +74,6 @@ def open_study(
     check_folder(folder, resume)
     graph = graph.on_disk()
     characteristics = graph.characteristics()
-    epochs = request.accuracy_epochs or default_accuracy_epochs(characteristics)
     with ExitStack() as stack:
         executor = stack.enter_context(LocalExecutor(notify)) if executor is None else executor
         # A store that is named is opened before the folder is made; one of the tune's own lies in it.
@@ -84,20 +83,20 @@ def open_study(
             stored = profiles.rows() if profiles else []
             hardware = _machine(executor, [*stored, *(trial.measurement for trial in done)], notify)
         notify(_describe(hardware))
-        notify(_describe_graph(characteristics, epochs))
+        notify(_describe_graph(characteristics, request.trial_epochs(characteristics)))
         study = Study.of(request, Setting(request.task, characteristics, hardware))
         check_same(done, study.setting)
         journal = open_folder(folder, request, resume)
         if profiles is None:
             profiles = stack.enter_context(ProfileStore.open(folder / "profiles.sqlite"))
-        profiler = stack.enter_context(Profiler(profiles, graph, request.task, hardware, study.plan, executor, notify))
+        profiler = stack.enter_context(Profiler(profiles, graph, study.setting, study.plan, executor, notify))
         corpus = (*shipped_measurements(), *profiles.rows())
         study = dataclasses.replace(study, corpus=corpus, policy=shipped_policy())
         spent_s = TuneState.read(folder, done).elapsed_s
         budget = Budget(request.budget, started, spent_s)
         for trial in done:
             budget.record(trial.measurement.seconds, counts=trial.counts)
-        # What failed by chance in an earlier run is tried again, not believed.
+        # What failed by chance in an earlier run is tried again.
         history = History(study, tuple(trial for trial in done if not trial.measurement.failed_by_chance))
         runner = Runner(profiler, journal, budget, notify)
         runner.report_unmade_parts(history)

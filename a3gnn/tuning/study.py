@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from a3gnn.measurement import Measurement, default_accuracy_epochs
+from a3gnn.measurement import Measurement
 from a3gnn.objectives import Objectives
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.setting import Setting
@@ -13,8 +13,8 @@ from a3gnn.space import SearchSpace
 from a3gnn.tuning.request import TuneRequest
 from a3gnn_envs.policy import Policy
 
-#: A trial may take this share of a tune's time, and at least and at most so many seconds. Guess.
-_TRIAL_SHARE, _LEAST_TIMEOUT_S, _MOST_TIMEOUT_S = 1 / 3, 60.0, 1800.0
+#: A trial's timeout: this share of a tune's budget, but at least and at most so many seconds. Guesses.
+_TRIAL_SHARE, _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1 / 3, 60.0, 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Study:
         """
         limits = request.limits(setting.hardware, None)
         plan = TrialPlan(
-            accuracy_epochs=request.accuracy_epochs or default_accuracy_epochs(setting.graph),
+            accuracy_epochs=request.trial_epochs(setting.graph),
             timeout_s=_timeout_s(request.budget),
             host_limit_bytes=limits.host_bytes,
             device_limit_bytes=limits.device_bytes,
         )
-        return cls(request, setting, request.space(setting.graph, setting.hardware), plan)
+        return cls(request, setting, request.space(setting), plan)
 
     def objectives(self, reference_accuracy: float | None) -> Objectives:
         """Returns what is wanted, with the least accuracy that `reference_accuracy`, in [0, 1] or None, allows."""
@@ -62,5 +62,5 @@ class Study:
 
 def _timeout_s(budget: float | int) -> float:
     if isinstance(budget, int):
-        return _MOST_TIMEOUT_S
-    return min(max(budget * _TRIAL_SHARE, _LEAST_TIMEOUT_S), _MOST_TIMEOUT_S)
+        return _MAX_TIMEOUT_S
+    return min(max(budget * _TRIAL_SHARE, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)

@@ -37,7 +37,7 @@ class Trial:
 
     @property
     def counts(self) -> bool:
-        """Whether a budget counts it: the default's trial and that of the smallest memory are made anyhow."""
+        """Whether a budget counts it: the default's trial and that of the smallest memory are not."""
         return self.reason not in ("default", "smallest")
 
     def to_dict(self) -> dict[str, Any]:

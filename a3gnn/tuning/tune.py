@@ -67,7 +67,7 @@ def tune(
         engine: ppo, nsga2, tpe, random or exhaustive.
         task: What is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
         fix: Knobs held at a value.
-        ranges: Knobs cut to (low, high).
+        ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune.
         accuracy_epochs: Epochs that a trial trains for its accuracy; by default the fewer the more train seeds.
         store: Where measurements are kept and looked up: a path or an SQLAlchemy URL; `out`/profiles.sqlite by default.

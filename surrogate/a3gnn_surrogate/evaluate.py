@@ -48,7 +48,7 @@ def evaluate(measurements: Sequence[Measurement], coverage: float = 0.9, seed: i
     rows = [row for row in measurements if row.metrics is not None]
     if len(rows) < 2:
         raise UsageError(f"a model card needs at least 2 measurements with metrics, got {len(rows)}; profile some")
-    names = {row.graph.fingerprint: row.graph.name for row in rows}
+    names = {row.setting.graph.fingerprint: row.setting.graph.name for row in rows}
     notes = ["The accuracy of the default configuration is taken as known: every tuning measures it first."]
     if len(names) == 1:
         notes.append("One graph only: nothing is known of unseen graphs, and their intervals are guesses.")
@@ -68,9 +68,9 @@ def _scores(contender: str, split: str, rows: list[Measurement], surrogate: Surr
     for held in _folds(rows, split, surrogate.seed):
         surrogate.fit([rows[i] for i in np.flatnonzero(~held)])
         for key, group in _by_setting(rows[i] for i in np.flatnonzero(held)).items():
-            first, configs = group[0], [row.config for row in group]
-            known = references[task_graph_key(first.task, first.graph)]
-            predicted.append(surrogate.predict(configs, first.task, first.graph, first.hardware, known))
+            setting, configs = group[0].setting, [row.config for row in group]
+            known = references[task_graph_key(setting.task, setting.graph)]
+            predicted.append(surrogate.predict(configs, setting, known))
             measured.append([[getattr(row.metrics, name) for name in METRICS] for row in group])
             settings += [key] * len(group)
     joined = Prediction(*(np.concatenate([getattr(p, name) for p in predicted]) for name in ("mean", "low", "high")))
@@ -85,7 +85,7 @@ def _scores(contender: str, split: str, rows: list[Measurement], surrogate: Surr
 def _folds(rows: list[Measurement], split: str, seed: int) -> list[NDArray[np.bool_]]:
     if split == SPLITS[0]:
         return row_folds(len(rows), _ROW_FOLDS, seed)
-    folds = graph_folds(np.array([row.graph.fingerprint for row in rows]), seed)
+    folds = graph_folds(np.array([row.setting.graph.fingerprint for row in rows]), seed)
     if split == SPLITS[1]:
         return folds
     default = np.array([row.config == TrainConfig() for row in rows])
@@ -95,7 +95,7 @@ def _folds(rows: list[Measurement], split: str, seed: int) -> list[NDArray[np.bo
 def _by_setting(rows: Iterable[Measurement]) -> dict[str, list[Measurement]]:
     groups: dict[str, list[Measurement]] = {}
     for row in rows:
-        groups.setdefault(setting_key(row.task, row.graph, row.hardware), []).append(row)
+        groups.setdefault(setting_key(row.setting), []).append(row)
     return groups
 
 

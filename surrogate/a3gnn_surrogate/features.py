@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import KNOBS, MODELS, Task
 from a3gnn.hardware import Hardware, MachineProfile
+from a3gnn.setting import Setting
 from a3gnn_surrogate.columns import KNOB_NAMES, Array, Columns, cached_share, knob_values
 
 #: Predictions of the analytic model that are shares or differences; the others enter as logarithms.
@@ -58,12 +59,12 @@ PLAIN_FEATURES: tuple[str, ...] = (
 FEATURE_NAMES: tuple[str, ...] = (*PLAIN_FEATURES, *(f"analytic_{name}" for name in _ANALYTIC_NAMES))
 
 
-def feature_matrix(
-    columns: Columns, task: Task, graph: GraphCharacteristics, hardware: Hardware, analytic: Mapping[str, Array]
-) -> NDArray[np.float32]:
+def feature_matrix(columns: Columns, setting: Setting, analytic: Mapping[str, Array]) -> NDArray[np.float32]:
     """Returns the columns `FEATURE_NAMES` of canonical `columns`, float32, shape (n_configs, n_features)."""
-    knobs = knob_features(columns, graph)
-    constant = np.array([*_graph_values(graph), *_hardware_values(hardware), *_task_values(task)])
+    knobs = knob_features(columns, setting.graph)
+    constant = np.array(
+        [*_graph_values(setting.graph), *_hardware_values(setting.hardware), *_task_values(setting.task)]
+    )
     predicted = [
         analytic[name] if name in _PLAIN_ANALYTIC else np.log(np.maximum(analytic[name], 1e-12))
         for name in _ANALYTIC_NAMES

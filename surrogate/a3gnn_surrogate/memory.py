@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
-from a3gnn.hardware import Hardware
+from a3gnn.setting import Setting
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.model_cost import ModelCost
 from a3gnn_surrogate.stage_seconds import topology_bytes
@@ -19,15 +19,14 @@ _WEIGHT_COPIES = 4
 _FORWARD_AND_BACKWARD = 2.0
 
 
-def peak_host_bytes(
-    columns: Columns, volume: BatchVolume, cost: ModelCost, graph: GraphCharacteristics, hardware: Hardware
-) -> Array:
+def peak_host_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting) -> Array:
     """Returns the peak of anonymous memory, float64, shape (n_configs,).
 
     M = idle + features in RAM + cache + adjacency copy + mini-batches in flight + model + evaluation (A3GNN, Eqs. 3
     and 5). Memory-mapped topology and features on disk are reclaimable and do not count; of a partitioned graph one
     part's features at a time are in RAM.
     """
+    graph, hardware = setting.graph, setting.hardware
     in_ram = columns["feature_tier"] == "ram"
     partitioned = columns["num_partitions"] > 1
     index = np.where(partitioned, float(CACHE_INDEX_BYTES * graph.num_nodes), 0.0)
@@ -43,10 +42,9 @@ def peak_host_bytes(
     return np.asarray(hardware.profile.idle_host_bytes + resident + compute + _EVALUATION_BYTES)
 
 
-def peak_device_bytes(
-    columns: Columns, volume: BatchVolume, cost: ModelCost, graph: GraphCharacteristics, hardware: Hardware
-) -> Array:
+def peak_device_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting) -> Array:
     """Returns the peak of device memory, context included, float64, shape (n_configs,); 0 without a device."""
+    graph, hardware = setting.graph, setting.hardware
     if not hardware.has_device:
         return np.zeros_like(volume.seeds)
     batch = cost.input_bytes + topology_bytes(volume)

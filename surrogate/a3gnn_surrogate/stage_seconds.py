@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import DYNAMIC_POLICIES
 from a3gnn.hardware import Hardware
+from a3gnn.setting import Setting
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.model_cost import ModelCost, served_row_bytes
 from a3gnn_surrogate.volume import BatchVolume
@@ -51,10 +51,9 @@ def topology_bytes(volume: BatchVolume) -> Array:
     return 4.0 * (2 * volume.input_nodes + volume.sampled_edges)
 
 
-def stage_seconds(
-    columns: Columns, volume: BatchVolume, cost: ModelCost, graph: GraphCharacteristics, hardware: Hardware
-) -> PredictedStageSeconds:
+def stage_seconds(columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting) -> PredictedStageSeconds:
     """Returns the seconds of work in each stage (HyScale-GNN's Eqs. 7, 8, 11 and 12 with the probe's constants)."""
+    graph, hardware = setting.graph, setting.hardware
     limits = hardware.profile
     reads = (volume.sampled_edges + volume.input_nodes) * np.where(columns["bias_rate"] > 1, _BIASED_DRAW, 1.0)
     on_device = columns["sampling_device"] == "cuda"
@@ -123,12 +122,12 @@ def batch_seconds(columns: Columns, work: PredictedStageSeconds, hardware: Hardw
     return np.where(columns["parallel_mode"] == "sequential", workers + caller, overlapped)
 
 
-def epoch_overhead(columns: Columns, graph: GraphCharacteristics, hardware: Hardware) -> Array:
+def epoch_overhead(columns: Columns, setting: Setting) -> Array:
     """Returns the seconds per epoch outside its mini-batches, float64, shape (n_configs,).
 
     That is shuffling the seeds, and where parts in RAM are trained in turn, reading every row once.
     """
-    limits = hardware.profile
+    graph, limits = setting.graph, setting.hardware.profile
     shuffle = graph.num_train / limits.random_reads_per_s
     reads_parts = (columns["num_partitions"] > 1) & (columns["feature_tier"] == "ram")
     return shuffle + np.where(reads_parts, graph.feature_bytes / limits.disk_read_bytes_per_s, 0.0)

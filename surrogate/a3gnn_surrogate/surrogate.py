@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.hardware import Hardware
 from a3gnn.measurement import METRICS, Measurement, distinct
 from a3gnn.prediction import Prediction
+from a3gnn.setting import Setting
 from a3gnn_surrogate import storage
 from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.columns import Array, Columns, as_columns
@@ -107,9 +106,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
     def predict(
         self,
         configs: Sequence[TrainConfig] | Columns,
-        task: Task,
-        graph: GraphCharacteristics,
-        hardware: Hardware,
+        setting: Setting,
         reference_accuracy: float | None = None,
     ) -> Prediction:
         """Returns the predicted metrics of `configs`, in their order.
@@ -118,9 +115,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
 
         Args:
             configs: Configurations, or their columns as `SearchSpace.columns` gives them.
-            task: What is trained.
-            graph: On which graph.
-            hardware: On which machine.
+            setting: What is trained, on which graph and machine.
             reference_accuracy: Test accuracy of the default configuration. None takes the measured one; where
                 there is none, the mean is a guess and the interval is [0, 1].
 
@@ -130,25 +125,25 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         """
         self._check_fitted()
         columns = as_columns(configs)
-        reference = self.reference_accuracies_.get(task_graph_key(task, graph), reference_accuracy)
+        reference = self.reference_accuracies_.get(task_graph_key(setting.task, setting.graph), reference_accuracy)
         if reference_accuracy is not None:
             reference = reference_accuracy
-        widths = self.setting_corrections_.half_widths(setting_key(task, graph, hardware), self.residual_models_)
+        widths = self.setting_corrections_.half_widths(setting_key(setting), self.residual_models_)
         centre = np.empty((len(columns["batch_size"]), len(OUTPUTS)))
         for start in range(0, len(centre), _CHUNK):
             part = {name: values[start : start + _CHUNK] for name, values in columns.items()}
-            centre[start : start + _CHUNK] = self._centre(part, task, graph, hardware)
-        return _prediction(centre, widths, reference, graph, hardware)
+            centre[start : start + _CHUNK] = self._centre(part, setting)
+        return _prediction(centre, widths, reference, setting)
 
-    def _centre(self, columns: Columns, task: Task, graph: GraphCharacteristics, hardware: Hardware) -> Array:
+    def _centre(self, columns: Columns, setting: Setting) -> Array:
         """Returns the centres of the intervals of canonical `columns`, float64, shape (n_configs, n_outputs)."""
-        analytic = analytic_metrics(columns, task, graph, hardware)
-        features = self._visible(feature_matrix(columns, task, graph, hardware, analytic))
+        analytic = analytic_metrics(columns, setting)
+        features = self._visible(feature_matrix(columns, setting, analytic))
         centre = analytic_outputs(analytic) if self.physics else np.zeros((len(features), len(OUTPUTS)))
         for output, model in enumerate(self.residual_models_):
             centre[:, output] += model.predict(features)
-        key = setting_key(task, graph, hardware)
-        return centre + self.setting_corrections_.correction(key, knob_points(columns, graph))
+        key = setting_key(setting)
+        return centre + self.setting_corrections_.correction(key, knob_points(columns, setting.graph))
 
     def save(self, folder: str | Path) -> Path:
         """Writes the fitted surrogate into `folder` (boosters as UBJ, the rest as JSON) and returns it.
@@ -189,12 +184,11 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
             raise NotFittedError("this Surrogate is not fitted; call fit(measurements); fit([]) is the analytic model")
 
 
-def _prediction(
-    centre: Array, widths: Array, reference: float | None, graph: GraphCharacteristics, hardware: Hardware
-) -> Prediction:
+def _prediction(centre: Array, widths: Array, reference: float | None, setting: Setting) -> Prediction:
+    graph = setting.graph
     bounds = [centre, centre - widths, centre + widths]
     mean, low, high = (np.exp(bound) for bound in bounds)
-    if not hardware.has_device:
+    if not setting.hardware.has_device:
         for bound in (mean, low, high):
             bound[:, METRICS.index("peak_device_bytes")] = 0.0
     accuracy = METRICS.index("test_accuracy")

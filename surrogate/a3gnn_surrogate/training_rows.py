@@ -14,6 +14,7 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import Task
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import METRICS, Measurement, Metrics
+from a3gnn.setting import Setting
 from a3gnn_surrogate.accuracy import is_reference
 from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.columns import Array, as_columns
@@ -73,9 +74,9 @@ class ReferenceKey(NamedTuple):
     accuracy_budget: int
 
 
-def setting_key(task: Task, graph: GraphCharacteristics, hardware: Hardware) -> str:
+def setting_key(setting: Setting) -> str:
     """Returns the key of a setting: task, graph and machine."""
-    return f"{task_graph_key(task, graph)}|{hardware.fingerprint}"
+    return f"{task_graph_key(setting.task, setting.graph)}|{setting.hardware.fingerprint}"
 
 
 def task_graph_key(task: Task, graph: GraphCharacteristics) -> str:
@@ -102,9 +103,9 @@ def reference_accuracies(measurements: Iterable[Measurement]) -> dict[ReferenceK
     for row in measurements:
         if row.metrics is None or not np.isfinite(row.metrics.test_accuracy):
             continue
-        key = ReferenceKey(task_graph_key(row.task, row.graph), row.accuracy_budget)
+        key = ReferenceKey(task_graph_key(row.setting.task, row.setting.graph), row.accuracy_budget)
         every.setdefault(key, []).append(row.metrics.test_accuracy)
-        if is_reference(as_columns([row.config]), row.graph)[0]:
+        if is_reference(as_columns([row.config]), row.setting.graph)[0]:
             default.setdefault(key, []).append(row.metrics.test_accuracy)
     return {key: float(np.mean(default[key])) if key in default else float(np.median(every[key])) for key in every}
 
@@ -115,7 +116,7 @@ def training_rows(measurements: Sequence[Measurement]) -> TrainingRows:
     references = reference_accuracies(done)
     settings: dict[tuple[str, Hardware], list[Measurement]] = {}
     for row in done:
-        settings.setdefault((setting_key(row.task, row.graph, row.hardware), row.hardware), []).append(row)
+        settings.setdefault((setting_key(row.setting), row.setting.hardware), []).append(row)
     parts = [_setting_rows(group, references) for group in settings.values()]
     if not parts:
         return _no_rows()
@@ -123,23 +124,23 @@ def training_rows(measurements: Sequence[Measurement]) -> TrainingRows:
 
 
 def _setting_rows(group: list[Measurement], references: dict[ReferenceKey, float]) -> TrainingRows:
-    task, graph, hardware = group[0].task, group[0].graph, group[0].hardware
+    setting = group[0].setting
     columns = as_columns([row.config for row in group])
-    analytic = analytic_metrics(columns, task, graph, hardware)
-    compared = task_graph_key(task, graph)
+    analytic = analytic_metrics(columns, setting)
+    compared = task_graph_key(setting.task, setting.graph)
     measured = [
         _measured(row.metrics, references.get(ReferenceKey(compared, row.accuracy_budget), np.nan))
         for row in group
         if row.metrics is not None
     ]
     return TrainingRows(
-        features=feature_matrix(columns, task, graph, hardware, analytic),
-        points=knob_points(columns, graph),
+        features=feature_matrix(columns, setting, analytic),
+        points=knob_points(columns, setting.graph),
         analytic=analytic_outputs(analytic),
         measured=np.array(measured),
-        graphs=np.full(len(group), graph.fingerprint),
-        settings=np.full(len(group), setting_key(task, graph, hardware)),
-        reference=is_reference(columns, graph),
+        graphs=np.full(len(group), setting.graph.fingerprint),
+        settings=np.full(len(group), setting_key(setting)),
+        reference=is_reference(columns, setting.graph),
     )
 
 

@@ -16,6 +16,7 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.measurement import Metrics, StageSeconds
 from a3gnn.objectives import Limits
+from a3gnn.setting import Setting
 from a3gnn.training.tuned import TunedConfig
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
@@ -29,7 +30,7 @@ def tuned(tiny_graph, tmp_path) -> Path:
     task = Task(hidden_channels=16, fanouts=(5, 5))
     config = TrainConfig(batch_size=32)
     path = tmp_path / "tuned.json"
-    TunedConfig(config, task, graph, SPEC, HARDWARE, Limits(), {}, METRICS).write(path)
+    TunedConfig(config, Setting(task, graph, HARDWARE), SPEC, Limits(), {}, METRICS).write(path)
     return path
 
 

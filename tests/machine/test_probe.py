@@ -109,9 +109,8 @@ def test_idle_memory_is_never_above_a_measured_peak(
     measurement: Callable[..., Measurement], metrics: Metrics, this_machine: Hardware, hardware: Hardware
 ) -> None:
     small = measurement(TrainConfig(), dataclasses.replace(metrics, peak_host_bytes=120 * MIB))
-    elsewhere = dataclasses.replace(
-        measurement(TrainConfig(), dataclasses.replace(metrics, peak_host_bytes=90 * MIB)), hardware=hardware
-    )
+    smaller = measurement(TrainConfig(), dataclasses.replace(metrics, peak_host_bytes=90 * MIB))
+    elsewhere = dataclasses.replace(smaller, setting=dataclasses.replace(smaller.setting, hardware=hardware))
     lines: list[str] = []
     assert this_machine.profile.idle_host_bytes == 150 * MIB
     found = within_peaks(this_machine, [measurement(TrainConfig()), elsewhere, small], lines.append)

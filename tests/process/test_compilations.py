@@ -15,6 +15,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.process.worker import Worker
 from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
+from a3gnn.setting import Setting
 
 MIB = 1 << 20
 PIPES = {"stdout": subprocess.PIPE, "text": True}
@@ -79,9 +80,9 @@ def test_trials_take_no_more_where_every_kernel_was_cold(
     # The server loads what most trials need; the others' kernels are met in a trial.
     plan = TrialPlan(accuracy_epochs=1, warmup_batches=1, timed_seconds=0.0)
     task = Task(hidden_channels=16, fanouts=(5, 5))
-    graph, folder = tiny_folder_graph.characteristics(), str(tiny_folder_graph.folder)
+    setting = Setting(task, tiny_folder_graph.characteristics(), this_machine)
     asked = [
-        TrialRequest(config.canonical(), task, graph, folder, this_machine, plan).to_dict()
+        TrialRequest(config.canonical(), setting, str(tiny_folder_graph.folder), plan).to_dict()
         for config in (TrainConfig(), TrainConfig(seed_order="proximity", cache_bytes=4000, bias_rate=4.0))
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.profiling.design import space_filling
+from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 
 
 @pytest.fixture
 def space(small_graph: Graph, this_machine: Hardware) -> SearchSpace:
-    return SearchSpace.for_machine(small_graph.characteristics(), this_machine)
+    return SearchSpace.of(Setting(Task(), small_graph.characteristics(), this_machine))
 
 
 def test_configurations_differ_and_leave_out_the_default(space: SearchSpace) -> None:

@@ -20,6 +20,7 @@ from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.process.memory import process_tree
 from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
 from a3gnn.profiling.trial.request import Accuracy, TrialPlan, TrialRequest
+from a3gnn.setting import Setting
 
 MIB = 1 << 20
 PLAN = TrialPlan(accuracy_epochs=2, warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
@@ -33,10 +34,8 @@ def ask(tiny_folder_graph: Graph, this_machine: Hardware) -> Ask:
     def make(config: TrainConfig | None = None, known: Accuracy | None = None, **plan: object) -> TrialRequest:
         return TrialRequest(
             config=(config or TrainConfig(batch_size=64)).canonical(),
-            task=TASK,
-            graph=tiny_folder_graph.characteristics(),
+            setting=Setting(TASK, tiny_folder_graph.characteristics(), this_machine),
             graph_folder=str(tiny_folder_graph.folder),
-            hardware=this_machine,
             plan=dataclasses.replace(PLAN, **plan),  # type: ignore[arg-type]
             known_accuracy=known,
         )

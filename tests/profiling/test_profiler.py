@@ -19,6 +19,7 @@ from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.replay import Replay
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
+from a3gnn.setting import Setting
 
 PLAN = TrialPlan(accuracy_epochs=2, warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
 TASK = Task(hidden_channels=16, fanouts=(5, 5))
@@ -53,8 +54,9 @@ def store(tmp_path: Path) -> Iterator[ProfileStore]:
 @pytest.fixture
 def profiler(store: ProfileStore, tiny_graph: Graph, this_machine: Hardware) -> Callable[..., Profiler]:
     def make(executor: object, **plan: object) -> Profiler:
+        setting = Setting(TASK, tiny_graph.characteristics(), this_machine)
         settings = dataclasses.replace(PLAN, **plan)  # type: ignore[arg-type]
-        return Profiler(store, tiny_graph, TASK, this_machine, settings, executor)  # type: ignore[arg-type]
+        return Profiler(store, tiny_graph, setting, settings, executor)  # type: ignore[arg-type]
 
     return make
 
@@ -75,7 +77,7 @@ def test_a_rerun_serves_what_is_stored(
         assert again.measure(CONFIG.replace(num_workers=4)) == found
     replayed = Replay(store.rows())
     with profiler(replayed) as third:
-        request = TrialRequest(CONFIG, TASK, third.characteristics, "", third.hardware, PLAN)
+        request = TrialRequest(CONFIG, third.setting, "", PLAN)
     assert replayed.run(request) == found.outcome
 
 
@@ -217,6 +219,7 @@ def test_an_interrupt_leaves_the_store_intact(
 
 def test_replay_says_what_it_has(measurement: Make, tiny_graph: Graph, this_machine: Hardware) -> None:
     rows = [measurement(TrainConfig(batch_size=64)), measurement(TrainConfig(), task=Task(model="gin"))]
-    request = TrialRequest(TrainConfig(), Task(), tiny_graph.characteristics(), "", this_machine, PLAN)
+    setting = Setting(Task(), tiny_graph.characteristics(), this_machine)
+    request = TrialRequest(TrainConfig(), setting, "", PLAN)
     with pytest.raises(StoreError, match="2 rows are stored, 1 of them for this task"):
         Replay(rows).run(request)

@@ -23,19 +23,10 @@ from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.profiling.store.jsonl import read_measurements, write_measurements
 from a3gnn.profiling.store.shipped import shipped_measurements, shipped_profiles
 from a3gnn.profiling.store.store import ProfileStore
+from tests.vocabulary.random_configs import configs
 
 Make = Callable[..., Measurement]
 
-configs = st.builds(
-    TrainConfig,
-    batch_size=st.integers(1, 4096),
-    num_partitions=st.integers(1, 8),
-    bias_rate=st.floats(1, 64),
-    num_workers=st.integers(1, 8),
-    cache_bytes=st.integers(0, 2**40),
-    parallel_mode=st.sampled_from(("sequential", "mode1", "mode2")),
-    feature_tier=st.sampled_from(("ram", "disk")),
-)
 failures = st.builds(
     Failure,
     kind=st.sampled_from(FailureKind),
@@ -65,7 +56,7 @@ def test_what_goes_in_comes_out(
     outcome = dataclasses.replace(metrics, throughput_epochs_per_s=throughput) if succeeded else failure
     row = measurement(config, outcome)
     store.add(row)
-    assert store.get(config, row.task, row.graph.fingerprint, row.hardware.fingerprint, row.accuracy_budget) == row
+    assert store.get(config, row.setting, row.accuracy_budget) == row
 
 
 def test_rows_are_found_by_what_they_depend_on(store: ProfileStore, measurement: Make) -> None:
@@ -76,15 +67,16 @@ def test_rows_are_found_by_what_they_depend_on(store: ProfileStore, measurement:
         store.add(row)
     assert store.rows() == [first, other_task, other_budget]
     assert store.rows(task=Task(model="gcn")) == [other_task]
-    assert store.rows(accuracy_budget=9, graph=first.graph.fingerprint) == [other_budget]
+    assert store.rows(accuracy_budget=9, graph=first.setting.graph.fingerprint) == [other_budget]
     assert store.rows(graph="elsewhere") == []
-    assert store.get(TrainConfig(), Task(), first.graph.fingerprint, "elsewhere", 3) is None
+    elsewhere = dataclasses.replace(first.setting.hardware, cpu="elsewhere")
+    assert store.get(TrainConfig(), dataclasses.replace(first.setting, hardware=elsewhere), 3) is None
 
 
 def test_rows_of_other_versions_are_readable_but_not_found(store: ProfileStore, measurement: Make) -> None:
     old = dataclasses.replace(measurement(TrainConfig()), version=0)
     store.add(old)
-    assert store.get(TrainConfig(), old.task, old.graph.fingerprint, old.hardware.fingerprint, 3) is None
+    assert store.get(TrainConfig(), old.setting, 3) is None
     assert store.rows() == []
     assert store.rows(version=None) == [old]
 

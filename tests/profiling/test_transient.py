@@ -20,6 +20,7 @@ from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.setting import Setting
 
 PLAN = TrialPlan(accuracy_epochs=1, warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
 TASK = Task(hidden_channels=16, fanouts=(5, 5))
@@ -37,8 +38,9 @@ def profiler(
 ) -> Iterator[Callable[[], Profiler]]:
     """Makes profilers of one store, one for each run."""
     executor.worker.run("a3gnn.machine.probe:idle_memory", {})  # the server is up, and this process' tree holds it
+    setting = Setting(TASK, tiny_graph.characteristics(), this_machine)
     with ProfileStore.open(tmp_path / "profiles.db") as store:
-        yield lambda: Profiler(store, tiny_graph, TASK, this_machine, PLAN, executor, lines.append)
+        yield lambda: Profiler(store, tiny_graph, setting, PLAN, executor, lines.append)
 
 
 def kill_trials(times: int, instead: int = 0) -> threading.Thread:

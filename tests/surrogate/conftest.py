@@ -13,6 +13,7 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.measurement import Measurement, Metrics, StageSeconds, default_accuracy_epochs
 from a3gnn.seeding import generator
+from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 
 Simulate = Callable[[str, Sequence[TrainConfig]], list[Measurement]]
@@ -179,9 +180,7 @@ def simulate(graphs: dict[str, GraphCharacteristics], laptop: Hardware, accelera
         return [
             Measurement(
                 config=config.canonical(),
-                task=Task(),
-                graph=graph,
-                hardware=machine,
+                setting=Setting(Task(), graph, machine),
                 outcome=_truth(config.canonical(), graph, machine, noise),
                 accuracy_budget=5,
                 seconds=3.0,
@@ -202,7 +201,7 @@ def draw(
 
     def configurations(name: str, count: int, seed: int) -> list[TrainConfig]:
         machine = accelerated if name.endswith("@device") else laptop
-        space = SearchSpace.for_machine(graphs[name.removesuffix("@device")], machine)
+        space = SearchSpace.of(Setting(Task(), graphs[name.removesuffix("@device")], machine))
         return [TrainConfig(), *(space.decode(row) for row in space.sample(count - 1, seed))]
 
     return configurations

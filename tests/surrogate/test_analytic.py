@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from a3gnn.config import MODELS, Task, TrainConfig
+from a3gnn.setting import Setting
 from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.stage_seconds import effective_workers
@@ -17,7 +18,7 @@ from a3gnn_surrogate.volume import batch_volume
 @pytest.fixture
 def expect(graphs, laptop):
     def metrics(*configs, task=Task(), graph="dense", hardware=laptop):  # noqa: B008
-        return analytic_metrics(as_columns(configs), task, graphs[graph], hardware)
+        return analytic_metrics(as_columns(configs), Setting(task, graphs[graph], hardware))
 
     return metrics
 

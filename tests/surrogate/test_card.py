@@ -16,7 +16,7 @@ from a3gnn_surrogate.evaluate import CONTENDERS, SPLITS, evaluate
 def card(corpus):
     names = {}
     for row in corpus:
-        names.setdefault(row.graph.name, []).append(row)
+        names.setdefault(row.setting.graph.name, []).append(row)
     return evaluate([row for name in ("dense", "road", "words") for row in names[name][:16]])
 
 

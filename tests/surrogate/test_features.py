@@ -7,6 +7,7 @@ import pytest
 
 from a3gnn.config import KNOBS, MODELS, Task, TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.setting import Setting
 from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
@@ -14,8 +15,8 @@ from a3gnn_surrogate.local import LocalCorrection, VarianceComponents, knob_poin
 
 
 def features(config, task, graph, hardware):
-    columns = as_columns([config])
-    row = feature_matrix(columns, task, graph, hardware, analytic_metrics(columns, task, graph, hardware))[0]
+    columns, setting = as_columns([config]), Setting(task, graph, hardware)
+    row = feature_matrix(columns, setting, analytic_metrics(columns, setting))[0]
     return dict(zip(FEATURE_NAMES, row.tolist(), strict=True))
 
 

@@ -15,7 +15,7 @@ from a3gnn_surrogate.surrogate import Surrogate
 
 @pytest.fixture(scope="module")
 def fitted(corpus):
-    return Surrogate(seed=5).fit(corpus[:120], target=corpus[0].graph.fingerprint)
+    return Surrogate(seed=5).fit(corpus[:120], target=corpus[0].setting.graph.fingerprint)
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def saved(fitted, tmp_path):
 
 
 def answers(surrogate, row):
-    p = surrogate.predict([TrainConfig(), row.config], row.task, row.graph, row.hardware)
+    p = surrogate.predict([TrainConfig(), row.config], row.setting)
     return np.stack([p.mean, p.low, p.high])
 
 

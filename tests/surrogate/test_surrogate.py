@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS, Failure, FailureKind, Measurement
+from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -27,7 +28,7 @@ def unseen(simulate, draw):
 @pytest.fixture(scope="module")
 def default_known(corpus, unseen):
     """A surrogate fitted to the corpus and the unseen graph's default configuration."""
-    return Surrogate().fit([*corpus, unseen[0]], target=unseen[0].graph.fingerprint)
+    return Surrogate().fit([*corpus, unseen[0]], target=unseen[0].setting.graph.fingerprint)
 
 
 def truth(rows):
@@ -35,7 +36,7 @@ def truth(rows):
 
 
 def predict(surrogate, rows, **known):
-    return surrogate.predict([row.config for row in rows], rows[0].task, rows[0].graph, rows[0].hardware, **known)
+    return surrogate.predict([row.config for row in rows], rows[0].setting, **known)
 
 
 def spread(prediction):
@@ -49,8 +50,9 @@ def log_error(surrogate, rows, metric):
 def test_metrics_keep_their_ranges_by_construction(default_known, graphs, laptop, accelerated):
     for graph in graphs.values():
         for hardware in (laptop, accelerated):
-            space = SearchSpace.for_machine(graph, hardware)
-            p = default_known.predict(space.columns(space.sample(300, 0)), Task(), graph, hardware)
+            setting = Setting(Task(), graph, hardware)
+            space = SearchSpace.of(setting)
+            p = default_known.predict(space.columns(space.sample(300, 0)), setting)
             assert p.mean.shape == p.low.shape == p.high.shape == (300, len(METRICS))
             assert (p.low <= p.mean).all()
             assert (p.mean <= p.high).all()
@@ -70,19 +72,23 @@ def test_one_measured_default_sets_the_level(default_known, unseen):
 @pytest.fixture(scope="module")
 def unseen_graphs(corpus, unseen):
     """Returns, by contender, errors and intervals' hits of every graph predicted from the others and its default."""
-    rows = [row for row in [*corpus, *unseen[:40]] if not row.hardware.has_device]
+    rows = [row for row in [*corpus, *unseen[:40]] if not row.setting.hardware.has_device]
     contenders = {"residual": {}, "physics": {"learner": "none"}, "trees": {"physics": False}}
     errors, inside = {}, {}
     for contender, parameters in contenders.items():
-        found = [_held_out(Surrogate(**parameters), rows, name) for name in {row.graph.name: None for row in rows}]
+        found = [
+            _held_out(Surrogate(**parameters), rows, name) for name in {row.setting.graph.name: None for row in rows}
+        ]
         errors[contender] = np.concatenate([error for error, _ in found])
         inside[contender] = np.concatenate([hits for _, hits in found])
     return errors, inside
 
 
 def _held_out(surrogate, rows, name):
-    own = [row for row in rows if row.graph.name == name]
-    surrogate.fit([row for row in rows if row.graph.name != name] + own[:1], target=own[0].graph.fingerprint)
+    own = [row for row in rows if row.setting.graph.name == name]
+    surrogate.fit(
+        [row for row in rows if row.setting.graph.name != name] + own[:1], target=own[0].setting.graph.fingerprint
+    )
     p, measured = predict(surrogate, own[1:]), truth(own[1:])
     metrics = [THROUGHPUT, HOST, ACCURACY]
     errors = np.abs(np.log(p.mean[:, metrics] / measured[:, metrics]))
@@ -106,7 +112,7 @@ def test_intervals_cover_unseen_graphs(unseen_graphs):
 
 def test_rows_of_the_target_narrow_its_intervals_and_its_errors(default_known, corpus, unseen):
     known, rest = unseen[:30], unseen[30:]
-    tuned = Surrogate().fit([*corpus, *known], target=known[0].graph.fingerprint)
+    tuned = Surrogate().fit([*corpus, *known], target=known[0].setting.graph.fingerprint)
     wide, narrow = predict(default_known, rest), predict(tuned, rest)
     assert spread(narrow) < spread(wide)
     assert log_error(tuned, rest, THROUGHPUT) < log_error(default_known, rest, THROUGHPUT)
@@ -133,16 +139,16 @@ def test_a_given_reference_sets_the_accuracy(unseen):
 
 def test_configurations_that_run_identically_are_predicted_identically(default_known, unseen):
     configs = [TrainConfig(), TrainConfig(num_workers=4), TrainConfig(bias_rate=8.0)]
-    p = default_known.predict(configs, Task(), unseen[0].graph, unseen[0].hardware)
+    p = default_known.predict(configs, unseen[0].setting)
     assert (p.mean == p.mean[0]).all()
 
 
 def test_columns_and_configurations_agree_and_chunks_do_not_show(default_known, unseen):
-    graph, hardware = unseen[0].graph, unseen[0].hardware
-    space = SearchSpace.for_machine(graph, hardware)
+    setting = unseen[0].setting
+    space = SearchSpace.of(setting)
     rows = np.tile(space.sample(500, 1), (70, 1))
-    whole = default_known.predict(space.columns(rows), Task(), graph, hardware)
-    few = default_known.predict([space.decode(row) for row in rows[:500]], Task(), graph, hardware)
+    whole = default_known.predict(space.columns(rows), setting)
+    few = default_known.predict([space.decode(row) for row in rows[:500]], setting)
     np.testing.assert_allclose(whole.mean[-500:], few.mean, rtol=1e-9)
 
 
@@ -197,4 +203,4 @@ def test_parameters_out_of_range_are_refused(parameters, message):
 
 def test_missing_columns_are_named(graphs, laptop):
     with pytest.raises(UsageError, match="num_workers"):
-        Surrogate().fit([]).predict({"batch_size": np.array([64])}, Task(), graphs["road"], laptop)
+        Surrogate().fit([]).predict({"batch_size": np.array([64])}, Setting(Task(), graphs["road"], laptop))

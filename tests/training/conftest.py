@@ -14,6 +14,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Limits
+from a3gnn.setting import Setting
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.request import this_machine
 from a3gnn.training.tuned import TunedConfig
@@ -67,10 +68,8 @@ def write_tuned(
     def write(**changes: Any) -> Path:
         tuned = TunedConfig(
             config=TrainConfig(batch_size=256),
-            task=task,
-            graph=small_folder_graph.characteristics(),
+            setting=Setting(task, small_folder_graph.characteristics(), this_machine(hardware.profile)),
             spec=str(small_folder_graph.folder),
-            hardware=this_machine(hardware.profile),
             limits=Limits(host_bytes=4 * 2**30),
             predicted={"throughput_epochs_per_s": {"mean": 20.0, "low": 10.0, "high": 30.0}},
             measured=make_metrics(throughput=25.0, host=300 * 2**20, accuracy=0.6),

@@ -212,7 +212,8 @@ def test_what_auto_chose_is_said_once(small_folder_graph, task, tmp_path):
 
 def test_another_graph_or_machine_is_said_and_runs(write_tuned, tiny_graph, tmp_path):
     tuned = TunedConfig.read(write_tuned())
-    path = write_tuned(hardware=dataclasses.replace(tuned.hardware, cpu="Another CPU", num_cores=64))
+    other = dataclasses.replace(tuned.setting.hardware, cpu="Another CPU", num_cores=64)
+    path = write_tuned(setting=dataclasses.replace(tuned.setting, hardware=other))
     said: list[str] = []
     result = train(path, tiny_graph, epochs=1, out=tmp_path / "run", notify=said.append)
     assert result.epochs == 1

@@ -23,6 +23,7 @@ def test_write_and_read_are_a_round_trip(write_tuned):
 def test_the_file_has_the_keys_that_people_rely_on(write_tuned):
     fields = json.loads(write_tuned().read_text())
     assert {"schema_version", "config", "task", "graph", "hardware", "limits", "predicted", "measured"} <= set(fields)
+    assert list(fields)[:6] == ["schema_version", "config", "task", "graph", "hardware", "limits"]
     assert fields["graph"]["spec"]
     assert fields["hardware"]["fingerprint"]
     assert fields["default"] is None

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.executor import PARTITIONING
 from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.setting import Setting
 from a3gnn.tuning.context import context_features
 from a3gnn.tuning.folder import read_request
 from a3gnn.tuning.pretrain import shipped_policy
@@ -37,10 +38,10 @@ def test_a_choice_that_breaks_a_limit_when_measured_again_hands_over_to_the_next
     executor = formulas(swollen(lambda request, before: request.config.parallel_mode != "sequential" and before > 0))
     fix = SMALL_SPACE | {"feature_tier": "ram", "num_partitions": 1}
     found = quick_tune(executor=executor, fix=fix, memory_limit=350 * MiB, notify=lines.append)
-    refused = [line for line in lines if "refused" in line]
-    assert refused
-    assert "out of memory: passed the limit" in refused[0]
-    assert "the next best is verified instead" in refused[0]
+    rejected = [line for line in lines if "rejected" in line]
+    assert rejected
+    assert "out of memory: passed the limit" in rejected[0]
+    assert "the next best is verified instead" in rejected[0]
     assert found.tuned.config.parallel_mode == "sequential"
     assert found.tuned.measured.peak_host_bytes <= 350 * MiB
     assert executor.ran[-1].config == found.tuned.config
@@ -54,8 +55,8 @@ def test_a_refusal_for_accuracy_says_by_how_much(quick_tune, formulas) -> None:
 
     lines: list[str] = []
     quick_tune(executor=formulas(forgets), fix=TIERS, budget=2, notify=lines.append)
-    refused = next(line for line in lines if "refused" in line)
-    assert "accuracy 4 points under the least allowed, 89.00%" in refused
+    rejected = next(line for line in lines if "rejected" in line)
+    assert "accuracy 4 points under the least allowed, 89.00%" in rejected
 
 
 def test_where_every_second_trial_breaks_the_limit_the_smallest_that_would_lies_above_it(quick_tune, formulas) -> None:
@@ -89,10 +90,11 @@ def test_a_binding_accuracy_limit_is_kept(quick_tune) -> None:
 def test_ppo_starts_from_the_shipped_policy(quick_tune, small_graph, hardware, tmp_path) -> None:
     options = {"engine": "ppo", "fix": {}, "max_accuracy_drop": 2.5, "budget": 2}
     found = quick_tune(small_graph, **options)
-    space = read_request(found.folder).space(small_graph.characteristics(), hardware)
+    setting = Setting(Task(), small_graph.characteristics(), hardware)
+    space = read_request(found.folder).space(setting)
     policy = shipped_policy()
     assert policy is not None
-    assert policy.matches(space, context_features(small_graph.characteristics(), hardware))
+    assert policy.matches(space, context_features(setting))
     assert found.search.engine == "ppo"
     assert found.search.evaluations >= 3000
     assert found.tuned.measured.test_accuracy >= found.tuned.limits.least_accuracy

@@ -35,11 +35,12 @@ def history(tiny_graph: Graph, hardware: Hardware) -> History:
 @pytest.fixture
 def make_trial(tiny_graph: Graph, hardware: Hardware) -> Callable[..., Trial]:
     def make(config: TrainConfig, outcome: Metrics | Failure) -> Trial:
-        graph, created = tiny_graph.characteristics(), "2026-01-01T00:00:00+00:00"
+        setting = Setting(Task(), tiny_graph.characteristics(), hardware)
+        created = "2026-01-01T00:00:00+00:00"
         return Trial(
             "front",
             {},
-            Measurement(config.canonical(), Task(), graph, hardware, outcome, 1, 1.0, MEASUREMENT_VERSION, created),
+            Measurement(config.canonical(), setting, outcome, 1, 1.0, MEASUREMENT_VERSION, created),
         )
 
     return make

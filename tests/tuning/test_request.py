@@ -9,6 +9,7 @@ import pytest
 from a3gnn.config import Task
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.objectives import Priority
+from a3gnn.setting import Setting
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.folder import open_folder
 from a3gnn.tuning.request import TuneRequest
@@ -52,11 +53,12 @@ def test_the_accuracy_may_drop_below_the_reference_by_points(make_request, hardw
 
 def test_fixed_knobs_and_ranges_shape_the_space(make_request, hardware, tiny_graph) -> None:
     request = make_request(fixed=(("feature_tier", "disk"),), ranges=(("batch_size", 64, 256),))
-    space = request.space(tiny_graph.characteristics(), hardware)
+    setting = Setting(request.task, tiny_graph.characteristics(), hardware)
+    space = request.space(setting)
     assert space.knob("feature_tier").values == ("disk",)
     assert space.knob("batch_size").values == (64, 128, 256)
     with pytest.raises(ConfigError, match="must be one of"):
-        make_request(fixed=(("feature_tier", "tape"),)).space(tiny_graph.characteristics(), hardware)
+        make_request(fixed=(("feature_tier", "tape"),)).space(setting)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def test_what_can_not_run_is_refused(
     big = dataclasses.replace(hardware, num_cores=64, device="a GPU", num_devices=1)
     asked = make_request(fixed=tuple(fixed.items()), ranges=ranges, engine=engine)
     with pytest.raises(UsageError, match=words):
-        asked.space(found.characteristics(), big if graph == "endless" else hardware)
+        asked.space(Setting(asked.task, found.characteristics(), big if graph == "endless" else hardware))
 
 
 def test_a_budget_of_trials() -> None:

@@ -74,7 +74,7 @@ def test_an_infeasible_limit_says_what_would_do_after_one_trial(tmp_path: Path) 
 
 
 def test_where_nothing_fits_the_smallest_limit_is_said(tmp_path: Path, result: TuneResult) -> None:
-    idle = result.tuned.hardware.profile.idle_host_bytes
+    idle = result.tuned.setting.hardware.profile.idle_host_bytes
     with pytest.raises(InfeasibleError, match="the smallest limit that would") as caught:
         tune(SPEC, memory_limit=idle + 2**20, budget=1, out=tmp_path / "run", **OPTIONS)
     assert caught.value.smallest_limit_bytes > idle + 2**20

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
-from a3gnn.errors import UsageError
+from a3gnn.errors import ConfigError, UsageError
 
 
 def test_what_is_taken_comes_back_as_pythons_own() -> None:
@@ -19,6 +19,12 @@ def test_what_is_taken_comes_back_as_pythons_own() -> None:
 def test_other_numbers_are_refused(value: object) -> None:
     with pytest.raises(UsageError, match=re.escape(f"n must be an integer >= 0, got {value!r}; say so")):
         whole_number("n", value, 0, "say so")
+
+
+def test_what_goes_to_json_must_be_pythons_own() -> None:
+    assert whole_number("n", 3, 0, kind=int, error=ConfigError) == 3
+    with pytest.raises(ConfigError, match="n must be an integer >= 0, got"):
+        whole_number("n", np.int64(3), 0, kind=int, error=ConfigError)
 
 
 @pytest.mark.parametrize("value", [0, 1, None, "yes"])

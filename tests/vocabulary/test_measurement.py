@@ -14,6 +14,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics, distinct
 from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.setting import Setting
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def row(graph: GraphCharacteristics, hardware: Hardware, make_metrics: Callable[
     """A row as they were made before they had ids."""
     when = "2025-01-02T03:04:05+00:00"
     metrics = make_metrics(2.5, 1 << 28, 0.75)
-    return Measurement(TrainConfig(), Task(), graph, hardware, metrics, 3, 4.5, MEASUREMENT_VERSION, when)
+    return Measurement(TrainConfig(), Setting(Task(), graph, hardware), metrics, 3, 4.5, MEASUREMENT_VERSION, when)
 
 
 def stored(row: Measurement, without: tuple[str, ...] = ()) -> Measurement:
@@ -44,7 +45,7 @@ def test_copies_have_one_id_whether_or_not_it_was_stored(row: Measurement) -> No
 def test_other_rows_have_other_ids(row: Measurement, make_metrics: Callable[..., Metrics]) -> None:
     others = [
         {"config": TrainConfig(batch_size=64)},
-        {"task": Task(model="gin")},
+        {"setting": dataclasses.replace(row.setting, task=Task(model="gin"))},
         {"outcome": make_metrics(2.6, 1 << 28, 0.75)},
         {"outcome": Failure(FailureKind.TIMEOUT, "slow", 5, 60.0)},
         {"outcome": Failure(FailureKind.TIMEOUT, "slow", 5, 70.0)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -18,41 +18,20 @@ from a3gnn.features.rows.kernels import locate
 from a3gnn.features.rows.stored import DenseRows
 from a3gnn.features.rows.table import RowTable, row_like
 from a3gnn.features.stores.host import HostStore
-from a3gnn.features.stores.resident import ResidentPart
 from a3gnn.features.stores.store import ReadResult
 from a3gnn.sampling.subgraph import Block
 from a3gnn.storage.read_ahead import ReadAhead
 
 
-class DenseHostStore(HostStore[DenseTier, DenseRowCache]):
+class DenseHostStore(HostStore[DenseRows, DenseTier, DenseRowCache]):
     """A `FeatureStore` of dense rows on the host, each read by its address in the fastest memory that holds it.
 
-    Args:
-        base: All rows.
-        num_nodes: Nodes of the graph.
-        num_features: Columns.
-        cache: Rows in faster memory than `base`; None for no cache.
-        parts: Each node's part, int32, shape (num_nodes,), to keep the current part's rows in RAM; None keeps none.
-        owns_base: Whether `base` is anonymous memory.
+    The arguments are those of `HostStore`.
     """
 
     is_sparse = False
     can_aggregate = True
-
-    def __init__(
-        self,
-        base: DenseRows,
-        num_nodes: int,
-        num_features: int,
-        *,
-        cache: DenseRowCache | None = None,
-        parts: NDArray[np.int32] | None = None,
-        owns_base: bool = False,
-    ) -> None:
-        resident = ResidentPart(parts, partial(DenseTier.of, base, num_nodes=num_nodes))
-        super().__init__(num_nodes, num_features, resident, cache, base.nbytes if owns_base else 0)
-        self._base = base
-        self._read_ahead = ReadAhead(base.array)
+    tier = DenseTier
 
     def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:
         """Returns the rows of `ids` (`FeatureStore.read`).
@@ -79,6 +58,11 @@ class DenseHostStore(HostStore[DenseTier, DenseRowCache]):
         with self._reading(ids) as (table, hits):
             aggregate(aggregator, table, block.indptr, block.indices, x.numpy())
         return ReadResult(x, hits)
+
+    @cached_property
+    def _read_ahead(self) -> ReadAhead:
+        # Threads that read first may each make one; they learn alike, and the last one stays.
+        return ReadAhead(self._base.array)
 
     @contextmanager
     def _reading(self, ids: NDArray[np.int32]) -> Iterator[tuple[RowTable, int]]:

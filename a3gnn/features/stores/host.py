@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -11,40 +12,48 @@ from a3gnn.errors import UsageError
 from a3gnn.features.caches.cache import RowCache
 from a3gnn.features.caches.stats import NO_CACHE, CacheStats
 from a3gnn.features.caches.tier import Tier
+from a3gnn.features.rows.stored import DenseRows, SparseRows
 from a3gnn.features.stores.resident import ResidentPart
 
+AnyRows = TypeVar("AnyRows", DenseRows, SparseRows)
 AnyTier = TypeVar("AnyTier", bound=Tier[Any])
 AnyCache = TypeVar("AnyCache", bound=RowCache)
 
 _NO_NODES = np.empty(0, dtype=np.int32)
 
 
-class HostStore(Generic[AnyTier, AnyCache]):
+class HostStore(Generic[AnyRows, AnyTier, AnyCache]):
     """Rows in host memory or on disk, behind an optional cache and an optional resident part.
 
     Args:
+        base: All rows.
         num_nodes: Nodes of the graph.
         num_features: Columns.
-        resident: The current part's rows.
-        cache: Rows in faster memory; None for no cache.
-        owned_bytes: Bytes of anonymous memory that all rows take: 0 where they are memory-mapped.
+        cache: Rows in faster memory than `base`; None for no cache.
+        parts: Each node's part, int32, shape (num_nodes,), to keep the current part's rows in RAM; None keeps none.
+        owns_base: Whether `base` is anonymous memory.
     """
 
     device = "cpu"
+    #: What a part's rows are copied to.
+    tier: type[AnyTier]
 
     def __init__(
         self,
+        base: AnyRows,
         num_nodes: int,
         num_features: int,
-        resident: ResidentPart[AnyTier],
-        cache: AnyCache | None,
-        owned_bytes: int,
+        *,
+        cache: AnyCache | None = None,
+        parts: NDArray[np.int32] | None = None,
+        owns_base: bool = False,
     ) -> None:
         self.num_features = num_features
+        self._base: AnyRows = base
         self._num_nodes = num_nodes
-        self._resident = resident
+        self._resident: ResidentPart[AnyTier] = ResidentPart(parts, partial(self.tier.of, base, num_nodes=num_nodes))
         self._cache = cache
-        self._owned_bytes = owned_bytes
+        self._owned_bytes = base.nbytes if owns_base else 0
 
     @property
     def cached(self) -> NDArray[np.int32]:

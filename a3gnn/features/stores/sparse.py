@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.features.rows.csr import csr
 from a3gnn.features.rows.stored import CsrArrays, SparseRows, widened
 from a3gnn.features.stores.host import HostStore
-from a3gnn.features.stores.resident import ResidentPart
 from a3gnn.features.stores.store import ReadResult
 from a3gnn.sampling.subgraph import Block
 
@@ -29,34 +27,15 @@ class _Source(NamedTuple):
     where: NDArray[np.int32]
 
 
-class SparseHostStore(HostStore[SparseTier, SparseStaticCache]):
+class SparseHostStore(HostStore[SparseRows, SparseTier, SparseStaticCache]):
     """A `FeatureStore` of sparse rows on the host, which it copies to one CSR matrix per read.
 
-    Args:
-        base: All rows.
-        num_nodes: Nodes of the graph.
-        num_features: Columns.
-        cache: Rows in faster memory than `base`; None for no cache.
-        parts: Each node's part, int32, shape (num_nodes,), to keep the current part's rows in RAM; None keeps none.
-        owns_base: Whether `base` is anonymous memory.
+    The arguments are those of `HostStore`.
     """
 
     is_sparse = True
     can_aggregate = False
-
-    def __init__(
-        self,
-        base: SparseRows,
-        num_nodes: int,
-        num_features: int,
-        *,
-        cache: SparseStaticCache | None = None,
-        parts: NDArray[np.int32] | None = None,
-        owns_base: bool = False,
-    ) -> None:
-        resident = ResidentPart(parts, partial(SparseTier.of, base, num_nodes=num_nodes))
-        super().__init__(num_nodes, num_features, resident, cache, base.nbytes if owns_base else 0)
-        self._base = base
+    tier = SparseTier
 
     def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:
         """Returns the rows of `ids` as torch's sparse CSR (`FeatureStore.read`); `out` is ignored.

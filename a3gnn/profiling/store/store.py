@@ -16,6 +16,7 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.measurement import MEASUREMENT_VERSION, Measurement
 from a3gnn.profiling.store.database import ROWS, open_database, store_error, writing
 from a3gnn.profiling.store.jsonl import read_measurements, write_measurements
+from a3gnn.setting import Setting
 
 _KEY = ("config", "task", "graph", "hardware", "accuracy_budget", "version")
 
@@ -63,20 +64,15 @@ class ProfileStore:
         """
         self._write([measurement], replace=True)
 
-    def get(
-        self, config: TrainConfig, task: Task, graph: str, hardware: str, accuracy_budget: int
-    ) -> Measurement | None:
+    def get(self, config: TrainConfig, setting: Setting, accuracy_budget: int) -> Measurement | None:
         """Returns the measurement of `config` (its canonical form) by this version, or None.
 
         Args:
             config: The configuration.
-            task: The task.
-            graph: The graph's fingerprint.
-            hardware: The hardware's fingerprint.
+            setting: The task, the graph and the machine.
             accuracy_budget: Epochs that the trial was asked to train.
         """
-        key = (config.key(), task.key(), graph, hardware, accuracy_budget, MEASUREMENT_VERSION)
-        found = self._select(_same(dict(zip(_KEY, key, strict=True))))
+        found = self._select(_same(_key_of(config, setting, accuracy_budget, MEASUREMENT_VERSION)))
         return found[0] if found else None
 
     def rows(
@@ -144,15 +140,13 @@ class ProfileStore:
 
 
 def _row(measurement: Measurement) -> dict[str, Any]:
-    return {
-        "config": measurement.config.key(),
-        "task": measurement.task.key(),
-        "graph": measurement.graph.fingerprint,
-        "hardware": measurement.hardware.fingerprint,
-        "accuracy_budget": measurement.accuracy_budget,
-        "version": measurement.version,
-        "payload": json.dumps(measurement.to_dict()),
-    }
+    key = _key_of(measurement.config, measurement.setting, measurement.accuracy_budget, measurement.version)
+    return key | {"payload": json.dumps(measurement.to_dict())}
+
+
+def _key_of(config: TrainConfig, setting: Setting, accuracy_budget: int, version: int) -> dict[str, Any]:
+    """Returns the columns of a row that tell it from others, by `_KEY`."""
+    return dict(zip(_KEY, (config.key(), *setting.key(), accuracy_budget, version), strict=True))
 
 
 def _same(row: Mapping[str, Any]) -> sa.ColumnElement[bool]:

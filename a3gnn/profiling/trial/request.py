@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from a3gnn._fields import from_fields
-from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import LearningCurve
+from a3gnn.setting import Setting
 
 
 class Hurdle(NamedTuple):
@@ -117,20 +116,16 @@ class TrialRequest:
 
     Attributes:
         config: The canonical configuration.
-        task: What to train.
-        graph: The graph's characteristics.
+        setting: What to train, on which graph and machine.
         graph_folder: Where the converted graph lies.
-        hardware: The machine.
         plan: How to measure.
         known_curve: The curve of a training that is bit-identical, as far as it is known; None where nothing is.
         curve_state: Where the state lies that extends that curve, and is kept at this one's end; "" keeps none.
     """
 
     config: TrainConfig
-    task: Task
-    graph: GraphCharacteristics
+    setting: Setting
     graph_folder: str
-    hardware: Hardware
     plan: TrialPlan
     known_curve: LearningCurve | None = None
     curve_state: str = ""
@@ -139,10 +134,8 @@ class TrialRequest:
         """Returns the request as one JSON object."""
         return {
             "config": self.config.to_dict(),
-            "task": self.task.to_dict(),
-            "graph": self.graph.to_dict(),
+            **self.setting.to_dict(),
             "graph_folder": self.graph_folder,
-            "hardware": self.hardware.to_dict(),
             "plan": dataclasses.asdict(self.plan),
             "known_curve": self.known_curve.to_dict() if self.known_curve else None,
             "curve_state": self.curve_state,
@@ -154,10 +147,8 @@ class TrialRequest:
         known = fields["known_curve"]
         return cls(
             config=TrainConfig.from_dict(fields["config"]),
-            task=Task.from_dict(fields["task"]),
-            graph=GraphCharacteristics.from_dict(fields["graph"]),
+            setting=Setting.from_dict(fields),
             graph_folder=fields["graph_folder"],
-            hardware=Hardware.from_dict(fields["hardware"]),
             plan=TrialPlan.from_dict(fields["plan"]),
             known_curve=LearningCurve.from_dict(known) if known else None,
             curve_state=fields["curve_state"],

@@ -70,8 +70,8 @@ def _trainer(graph: Graph, request: TrialRequest, scratch: str) -> Trainer:
     return Trainer(
         graph,
         request.config,
-        request.task,
-        device="cuda" if request.hardware.has_device else "cpu",
+        request.setting.task,
+        device="cuda" if request.setting.hardware.has_device else "cpu",
         scratch=scratch,
     )
 
@@ -119,20 +119,21 @@ def _metrics(
 
 def _limit_device(request: TrialRequest) -> None:
     """Holds torch's allocator to the device limit less the context, so that passing it raises out of memory."""
-    limit = request.plan.device_limit_bytes
-    if not request.hardware.has_device or limit is None:
+    hardware, limit = request.setting.hardware, request.plan.device_limit_bytes
+    if not hardware.has_device or limit is None:
         return
-    room = limit - request.hardware.profile.idle_device_bytes
+    room = limit - hardware.profile.idle_device_bytes
     if room <= 0:
         raise DeviceError(
-            f"the device limit must exceed what an idle context takes, {request.hardware.profile.idle_device_bytes} "
+            f"the device limit must exceed what an idle context takes, {hardware.profile.idle_device_bytes} "
             f"bytes, got {limit}; raise --memory-limit"
         )
-    torch.cuda.set_per_process_memory_fraction(min(1.0, room / request.hardware.device_memory_bytes))
+    torch.cuda.set_per_process_memory_fraction(min(1.0, room / hardware.device_memory_bytes))
 
 
 def _peak_device_bytes(request: TrialRequest) -> int:
     """Returns the most that torch's allocator reserved on the device, and the context; 0 without a device."""
-    if not request.hardware.has_device:
+    hardware = request.setting.hardware
+    if not hardware.has_device:
         return 0
-    return int(torch.cuda.max_memory_reserved()) + request.hardware.profile.idle_device_bytes
+    return int(torch.cuda.max_memory_reserved()) + hardware.profile.idle_device_bytes

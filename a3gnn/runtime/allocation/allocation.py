@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from a3gnn.checks import whole_number
 from a3gnn.config import ParallelMode
-from a3gnn.errors import UsageError
 from a3gnn.runtime.allocation.stage_model import STAGES, Stage
 
 
@@ -41,9 +41,7 @@ class Allocation:
 
     def __post_init__(self) -> None:
         for stage in STAGES:
-            threads = getattr(self, stage)
-            if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-                raise UsageError(f"{stage} must be an integer >= 1, got {threads!r}; each stage needs a thread")
+            whole_number(stage, getattr(self, stage), 1, "each stage needs a thread", kind=int)
 
     def groups(self, mode: ParallelMode) -> tuple[tuple[tuple[Stage, ...], int], ...]:
         """Returns the stages that share cores, training's first, and how many cores each group has."""
