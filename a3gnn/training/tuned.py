@@ -33,6 +33,9 @@ class TunedConfig:
         seeds: The seeds used, by what they decide.
         versions: Versions of the packages that decide results.
         wait_policy: OpenMP's wait policy in trials, as `a3gnn.threads.wait_policy` names it; None in older files.
+        target_accuracy: The validation accuracy that seconds are counted to, in [0, 1]; None in older files.
+        seconds_to_accuracy: Median, low and high of the seconds of training, set-up included and evaluation left out,
+            until validation reaches the target; None where it was not reached, and in older files.
     """
 
     config: TrainConfig
@@ -45,6 +48,8 @@ class TunedConfig:
     seeds: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     wait_policy: str | None = None
+    target_accuracy: float | None = None
+    seconds_to_accuracy: Mapping[str, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of tuned.json."""
@@ -61,6 +66,8 @@ class TunedConfig:
             "seeds": dict(self.seeds),
             "versions": dict(self.versions),
             "wait_policy": self.wait_policy,
+            "target_accuracy": self.target_accuracy,
+            "seconds_to_accuracy": None if self.seconds_to_accuracy is None else dict(self.seconds_to_accuracy),
         }
 
     @classmethod
@@ -84,6 +91,8 @@ class TunedConfig:
             seeds=fields.get("seeds", {}),
             versions=fields.get("versions", {}),
             wait_policy=fields.get("wait_policy"),
+            target_accuracy=fields.get("target_accuracy"),
+            seconds_to_accuracy=fields.get("seconds_to_accuracy"),
         )
 
     def write(self, path: str | Path) -> None:
