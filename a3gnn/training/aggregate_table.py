@@ -1,4 +1,4 @@
-"""`aggregate_table`: what a model's input layer makes of every node's whole in-neighbourhood, computed once a graph."""
+"""`aggregate_table`: what a model's input layer makes of each whole in-neighbourhood, once per graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from a3gnn.training.layers.aggregation import factors
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.neighbourhoods import Neighbourhoods
 
-#: Bytes an edge at the peak: its row's address and its place, its weight, and what computing that takes.
+#: Bytes per edge at the peak: its row's address and its place, its weight, and what computing that takes.
 _EDGE_BYTES = 64
 #: Why a folder takes no files, other than for want of room.
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)

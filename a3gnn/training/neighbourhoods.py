@@ -37,7 +37,7 @@ class Neighbourhoods:
         self._degrees: Tensor | None = None
 
     def chunks(self, ids: NDArray[np.int32], row_bytes: int, edge_bytes: int) -> Iterator[NDArray[np.int32]]:
-        """Yields `ids` in order, in pieces that keep the budget at so many bytes a node and an in-edge of it."""
+        """Yields `ids` in order, in pieces that keep the budget at so many bytes per node and per in-edge of it."""
         for some in chunks(ids, self._graph.indptr, row_bytes, edge_bytes, self._chunk_bytes):
             self._on_chunk()
             yield some

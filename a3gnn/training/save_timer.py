@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
-#: Seconds between two writings, and the least multiple of what a writing takes.
+#: Seconds between writings at least, and how many times the seconds of one at least. Guesses.
 _PERIOD_S, _PERIOD_WRITES = 30.0, 20
 
 
