@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Graph", "Loader", "TrainConfig", "train", "tune"]
 
-_HOMES = {
+_MODULE_OF = {
     "Graph": "a3gnn.graphs.graph",
     "Loader": "a3gnn.runtime.loader",
     "TrainConfig": "a3gnn.config",
@@ -29,9 +29,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'a3gnn' has no attribute {name!r}; it has {', '.join(__all__)}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to and from JSON objects, for the types that are handed over."""
+"""Dataclasses from JSON objects."""
 
 from __future__ import annotations
 

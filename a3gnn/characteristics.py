@@ -11,10 +11,11 @@ import numpy as np
 
 from a3gnn._fields import from_fields
 
-#: Shares of the nodes, hottest first, at which the share of neighbour entries is known.
+#: Shares of the nodes at which `GraphCharacteristics.cached_edge_mass` is known; hottest nodes first, which are those
+#: that are in-neighbours most often. Guess.
 CACHE_FRACTIONS: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.4, 0.8)
 
-#: Bytes a node of the map from ids to cached rows, which `cache_bytes` counts.
+#: Bytes per node of the map from node ids to cached rows, which is part of `cache_bytes`.
 CACHE_INDEX_BYTES = 4
 
 
@@ -40,11 +41,11 @@ class GraphCharacteristics:
         num_train: Train seeds.
         num_val: Validation nodes.
         num_test: Test nodes.
-        label_rate: Train seeds a node.
+        label_rate: Train seeds per node.
         homophily: Share of edges, both ends labelled, that join equal labels.
         num_components: Weakly connected components.
         largest_component: Share of the nodes in the largest one.
-        cached_edge_mass: Share of neighbour entries that the hottest nodes take, at `CACHE_FRACTIONS`.
+        cached_edge_mass: Share of the edges whose source is one of the hottest nodes, at `CACHE_FRACTIONS`.
     """
 
     name: str
@@ -71,9 +72,9 @@ class GraphCharacteristics:
     cached_edge_mass: tuple[float, ...]
 
     def cached_mass(self, cache_bytes: np.ndarray | float) -> np.ndarray:
-        """Returns the share of neighbour entries that a static cache of `cache_bytes` holds, float64, in [0, 1].
+        """Returns the share of the edges whose source a static cache of `cache_bytes` holds, float64, in [0, 1].
 
-        Interpolated between the sizes that were counted; rows are ranked by in-neighbour entries (PaGraph's degree).
+        Interpolated between `CACHE_FRACTIONS`. Nodes are ranked by how often they are in-neighbours (PaGraph's degree).
         """
         for_rows = np.asarray(cache_bytes, dtype=np.float64) - CACHE_INDEX_BYTES * self.num_nodes
         fraction = np.clip(for_rows / max(self.row_bytes * self.num_nodes, 1.0), 0.0, 1.0)

@@ -43,10 +43,10 @@ SCHEMA_VERSION = 1
 class TrainConfig:
     """One point of the design space (A3GNN, Table I; BGL, section 3); the defaults are what a PyG user has untuned.
 
-    Each knob is declared by its row, and by nothing else. Sequential mode has no workers and no stages that compete;
-    without a cache there is nothing to bias towards, nor is there in one that changes while mini-batches are sampled;
-    one part needs no partitioner. Modes, workers, tiers and resources change when and whence a mini-batch comes, never
-    what is in it.
+    The row of a field declares its knob; `a3gnn.knobs.Knob` says what each argument means. A knob is idle where it has
+    no effect: sequential mode has no workers and no stages that compete; `bias_rate` needs a cache that is static; one
+    part needs no partitioner. Modes, workers, tiers and resources change when a mini-batch is ready and where its rows
+    are read, never what is in it.
 
     Raises:
         ConfigError: A value is out of range.
@@ -81,7 +81,7 @@ class TrainConfig:
         help="sequential; mode1 (workers sample and gather); mode2 (workers only sample).",
         show=Phrase(1, "{}", ALWAYS))
     feature_tier: FeatureTier = knob(
-        "ram", OneOf(FEATURE_TIERS), "Where uncached features live: ram or disk.", later=False,
+        "ram", OneOf(FEATURE_TIERS), "Where uncached features are kept: ram or disk.", later=False,
         show=Phrase(2, "features {}", ALWAYS, names=("in ram", "on disk")))
     cache_policy: CachePolicy = knob(
         "degree", OneOf(CACHE_POLICIES),
@@ -92,7 +92,7 @@ class TrainConfig:
         idle=where(cache_bytes=0), learns=~where(bias_rate=1), show=Phrase(3, " by {}"))
     seed_order: SeedOrder = knob(
         "random", OneOf(SEED_ORDERS),
-        help="random, or proximity: seeds that lie close in the graph come in mini-batches that lie close.",
+        help="random, or proximity: seeds that are close in the graph come in the same or in nearby mini-batches.",
         at=at.only_where(at.is_quickly_ordered, otherwise=("random",)), learns=ALWAYS, show=Phrase(6, "seeds by {}"))
     partitioner: Partitioner = knob(
         "metis", OneOf(PARTITIONERS), "metis, random, or blocks (BGL's, for graphs that METIS can't hold).",

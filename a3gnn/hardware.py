@@ -20,16 +20,16 @@ class MachineProfile:
 
     Attributes:
         random_reads_per_s: Independent 4-byte reads per second, one thread, out of cache.
-        copy_bytes_per_s: Bytes a second of copying rows into a warm buffer, one thread.
-        disk_read_bytes_per_s: Bytes a second of gathering rows from a memory-mapped file, one thread.
-        gemm_flops_per_s: float32 multiply and add a second, all cores, at the sizes of a mini-batch.
-        spmm_bytes_per_s: Bytes a second of gathered rows in a CSR aggregation, all cores.
+        copy_bytes_per_s: Bytes per second of copying rows into a warm buffer, one thread.
+        disk_read_bytes_per_s: Bytes per second of gathering rows from a memory-mapped file, one thread.
+        gemm_flops_per_s: float32 multiplications and additions per second, all cores, at the sizes of a mini-batch.
+        spmm_bytes_per_s: Bytes per second of gathered rows in a CSR aggregation, all cores.
         thread_efficiency: Throughput of two threads of sampling over twice that of one, in (0, 1].
-        batch_overhead_s: Seconds of a forward, backward and optimiser step that do no work to speak of.
+        batch_overhead_s: Seconds of a training step on eight nodes: the fixed cost of a mini-batch.
         idle_host_bytes: Memory that cannot be reclaimed of a trial's process before it opens a graph.
         host_to_device_bytes_per_s: Pinned copy to the device; 0 without one.
         device_gemm_flops_per_s: As `gemm_flops_per_s`, on the device; 0 without one.
-        idle_device_bytes: Device memory of a context that holds nothing; 0 without one.
+        idle_device_bytes: Device memory of an empty CUDA context; 0 without a device.
     """
 
     random_reads_per_s: float
@@ -66,9 +66,9 @@ class Hardware:
         num_devices: Accelerators.
         device_memory_bytes: Memory of the first one.
         profile: What the probe measured.
-        instruction_sets: Those that decide which kernels run, as Linux names them; none in what was stored before
-            they were noted.
-        cache_bytes: The first core's L1 data, L2 and L3 cache; none in what was stored before they were noted.
+        instruction_sets: Those that decide which kernels run, as Linux names them; empty in rows that were stored
+            before this field existed.
+        cache_bytes: The first core's L1 data, L2 and L3 cache; empty in rows that were stored before it existed.
     """
 
     cpu: str
@@ -90,13 +90,13 @@ class Hardware:
     def fingerprint(self) -> str:
         """Hash of what the machine is; what the probe measured, which varies from run to run, is left out.
 
-        What was stored without instruction sets and caches keeps the fingerprint that it had.
+        Rows that were stored without instruction sets and caches keep the fingerprint that they had.
         """
         text = "|".join(filter(None, (self._outline, self._processor)))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def may_be(self, other: Hardware) -> bool:
-        """Whether both may be one machine: all that both of them tell is equal."""
+        """Whether both may be one machine: every field that both of them know is equal."""
         same = self._outline == other._outline
         return same and (self._processor == other._processor or not (self._processor and other._processor))
 
@@ -108,11 +108,11 @@ class Hardware:
 
     @property
     def _processor(self) -> str:
-        told = self.instruction_sets or self.cache_bytes
-        return f"{','.join(self.instruction_sets)}|{','.join(map(str, self.cache_bytes))}" if told else ""
+        known = self.instruction_sets or self.cache_bytes
+        return f"{','.join(self.instruction_sets)}|{','.join(map(str, self.cache_bytes))}" if known else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types, with the fingerprint; the profile is called limits, as it always was."""
+        """Returns the fields as JSON types, with the fingerprint; `profile` is stored by its first name, `limits`."""
         fields = dataclasses.asdict(self)
         return {_STORED.get(name, name): value for name, value in fields.items()} | {"fingerprint": self.fingerprint}
 

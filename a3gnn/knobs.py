@@ -1,4 +1,4 @@
-"""A knob, declared once: all that is told of a field of `TrainConfig` beside its name and type.
+"""A knob, declared once: everything about a field of `TrainConfig` but its name and type.
 
 Checks, canonical forms, keys, the search space, the command line, text and the surrogate's columns derive from it.
 """
@@ -26,10 +26,10 @@ class Phrase:
     """How a knob is shown in a line of text.
 
     Attributes:
-        place: Phrases come in this order.
-        words: With {} for the value; such as start with a space go on with the phrase before.
+        place: Its position in the line; phrases are sorted by it.
+        words: A format string with {} for the value; one that starts with a space continues the phrase before it.
         when: Where it is shown; None: where the value is not the default.
-        names: What the choices are called, in their order; none if that is what they are.
+        names: What text calls the choices, in their order; empty if it calls them by their values.
     """
 
     place: int
@@ -44,12 +44,12 @@ class Knob:
 
     Attributes:
         name: The field.
-        default: What a PyG user has untuned.
+        default: What a PyG user has without tuning.
         domain: All values that the field may have.
-        help: What it is, in a sentence or some.
+        help: What it is, in one or a few sentences.
         values: What a search tries, in order; in `TrainConfig`, where no graph and machine are known.
         at: The values on a graph and a machine; None: the same.
-        scale: How numbers are spaced, or choice.
+        scale: How numbers are spaced, or `choice` for names.
         idle: Where all of its values run identically, so that the default stands for them.
         learns: Where its value changes the content of mini-batches, and so what is learnt.
         later: Whether it came later than the first stored profiles: keys leave it out at its default, so that those
@@ -117,7 +117,7 @@ def knob(
     learns: Where = NEVER,
     later: bool = True,
 ) -> T:
-    """Returns a dataclass field that carries a `Knob`; a search tries all choices of a name unless told otherwise."""
+    """Returns a dataclass field that carries a `Knob`. Without `search`, all choices are tried, or only the default."""
     choices = domain.choices if isinstance(domain, OneOf) else None
     values = search if search is not None else choices or (default,)
     spaced: Scale = "choice" if choices else scale

@@ -24,21 +24,21 @@ METRICS: tuple[str, ...] = (
 #: Raised when a change of the engine or of the protocol makes older measurements incomparable.
 MEASUREMENT_VERSION = 3
 
-#: Seeds that a trial trains on for its accuracy, about, and the most epochs that it takes for them.
+#: About how many seeds a trial trains on for its accuracy, and the most epochs that it may take for them. Guesses.
 _ACCURACY_SEEDS = 50_000
-_MOST_ACCURACY_EPOCHS = 20
-#: How the ids of rows begin that were stored without one.
-_BY_CONTENT = "content:"
+_MAX_ACCURACY_EPOCHS = 20
+#: Prefix of the ids that are hashes of a row's content, for rows that were stored without an id.
+_CONTENT_PREFIX = "content:"
 
 
 def default_accuracy_epochs(graph: GraphCharacteristics) -> int:
     """Returns the epochs that trials on `graph` train for their accuracy: fewer where there are more train seeds."""
-    return min(_MOST_ACCURACY_EPOCHS, max(1, round(_ACCURACY_SEEDS / max(graph.num_train, 1))))
+    return min(_MAX_ACCURACY_EPOCHS, max(1, round(_ACCURACY_SEEDS / max(graph.num_train, 1))))
 
 
 @dataclass(frozen=True, slots=True)
 class StageSeconds:
-    """Mean seconds of work a mini-batch in each stage; with overlap their sum exceeds the time per batch takes."""
+    """Mean seconds of work per mini-batch in each stage; where stages overlap, their sum exceeds its duration."""
 
     sample: float
     gather: float
@@ -70,7 +70,7 @@ class Metrics:
         timed_batches: Whole mini-batches that were timed after warm-up.
         batches_per_epoch: Mini-batches of an epoch.
         epoch_overhead_s: Seconds of an epoch outside its mini-batches.
-        stage_seconds: Work a mini-batch in each stage.
+        stage_seconds: Mean seconds of work per mini-batch in each stage.
         cache_hit_rate: Share of input rows that the cache served.
         cache_bytes: What the cache really took.
         input_nodes_per_batch: Mean distinct input nodes per mini-batch.
@@ -113,7 +113,7 @@ class Metrics:
 
     @property
     def extrapolated(self) -> bool:
-        """Whether the throughput stands on less than an epoch of timed mini-batches."""
+        """Whether the throughput comes from less than an epoch of timed mini-batches."""
         return self.timed_batches < self.batches_per_epoch
 
     def to_dict(self) -> dict[str, Any]:
@@ -201,7 +201,7 @@ class Measurement:
     id: str = ""
 
     def __post_init__(self) -> None:
-        if not self.id or self.id.startswith(_BY_CONTENT):  # the hash is always of what this object holds
+        if not self.id or self.id.startswith(_CONTENT_PREFIX):  # the hash is always of what this object holds
             object.__setattr__(self, "id", self._content_id())
 
     @property
@@ -240,7 +240,7 @@ class Measurement:
         return from_fields(cls, rest)
 
     def _content_id(self) -> str:
-        """Returns a hash of what tells rows apart that were stored without an id."""
+        """Returns a hash of what distinguishes rows that were stored without an id."""
         asked = (self.accuracy_budget, self.version, self.created, self.seconds)
         if isinstance(self.outcome, Metrics):
             found: tuple[object, ...] = (
@@ -251,7 +251,7 @@ class Measurement:
         else:
             found = (str(self.outcome.kind), self.outcome.detail, self.outcome.peak_host_bytes, self.outcome.limit)
         text = json.dumps([self.config.key(), *self.setting.key(), *asked, *found])
-        return _BY_CONTENT + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        return _CONTENT_PREFIX + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:

@@ -14,6 +14,7 @@ from a3gnn.errors import UsageError, nearest
 from a3gnn.figures import Figures
 from a3gnn.prediction import Prediction
 
+#: Weights of throughput, memory and accuracy. Guesses.
 _PRESETS = {
     "time": (0.9, 0.05, 0.05),
     "throughput": (0.9, 0.05, 0.05),
@@ -21,7 +22,7 @@ _PRESETS = {
     "accuracy": (0.05, 0.05, 0.9),
     "balanced": (1 / 3, 1 / 3, 1 / 3),
 }
-#: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights.
+#: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights. Guess.
 _POINTS_PER_DOUBLING = 2.0
 #: What a unit of each cost weighs in doublings: the first two are logarithms to base 2, accuracy is a share of 1.
 _DOUBLINGS = np.array([1.0, 1.0, 100 / _POINTS_PER_DOUBLING])

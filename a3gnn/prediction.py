@@ -1,4 +1,4 @@
-"""What the surrogate answers."""
+"""What the surrogate predicts, with intervals."""
 
 from __future__ import annotations
 

@@ -14,13 +14,13 @@ Values = tuple[Any, ...]
 #: The values that are tried of a knob on a graph and a machine, from those that its declaration lists.
 SearchValues = Callable[[Values, GraphCharacteristics, Hardware], Values]
 
-#: Shares of the feature rows that the cache may hold, beside none.
+#: Shares of the feature rows that the cache may hold, beside none. Guess.
 CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)
 #: Stages that can each have cores of their own: with fewer cores there is nothing to isolate.
 _ISOLATED_STAGES = 3
-#: Ordering seeds by proximity traverses every edge before each trial: above so many, which take seconds, it is left
-#: to those who ask for it.
-_ORDERED_EDGES = 100_000_000
+#: Ordering seeds by proximity traverses every edge before each trial: above so many edges, which take seconds, a search
+#: tries it only if it is fixed (`--fix seed_order=proximity`). Guess.
+_MAX_ORDERED_EDGES = 100_000_000
 
 
 def only_where(condition: Callable[[GraphCharacteristics, Hardware], bool], otherwise: Values) -> SearchValues:
@@ -38,7 +38,7 @@ def below_train_seeds(values: Values, graph: GraphCharacteristics, hardware: Har
 
 
 def up_to_the_cores(values: Values, graph: GraphCharacteristics, hardware: Hardware) -> Values:
-    """Returns four numbers of threads, from 1 to 4 or to the cores where there are more."""
+    """Returns up to four numbers of workers, from 1 to 4 or to the cores where there are more."""
     return tuple(int(n) for n in np.geomspace(1, max(4, hardware.num_cores), 4).round())
 
 
@@ -60,7 +60,7 @@ def has_dense_rows(graph: GraphCharacteristics, hardware: Hardware) -> bool:
 
 def is_quickly_ordered(graph: GraphCharacteristics, hardware: Hardware) -> bool:
     """Returns whether ordering the seeds by proximity takes seconds at most."""
-    return graph.num_edges <= _ORDERED_EDGES
+    return graph.num_edges <= _MAX_ORDERED_EDGES
 
 
 def has_cores_to_isolate(graph: GraphCharacteristics, hardware: Hardware) -> bool:

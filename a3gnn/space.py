@@ -19,8 +19,9 @@ from a3gnn.seeding import generator
 from a3gnn.setting import Setting
 from a3gnn.where import NEVER
 
-#: A range that a person asks for is cut into at most this many values.
-_MOST_VALUES = 8
+#: `--range` of a knob on a logarithmic scale gives at most this many values, and on a linear one, where the space has
+#: none between its ends, this many. Guesses.
+_MAX_VALUES, _LINEAR_VALUES = 8, 5
 
 
 @dataclass(frozen=True)
@@ -93,17 +94,17 @@ class SearchSpace:
     def decode(self, row: NDArray[np.int64]) -> TrainConfig:
         """Returns the configuration of `row`; indices outside the space are refused."""
         if row.shape != (len(self.knobs),) or (row < 0).any() or (row >= self.nvec).any():
-            raise ConfigError(f"a row must hold an index below {self.nvec.tolist()} a knob, got {row.tolist()}")
+            raise ConfigError(f"a row must hold an index below {self.nvec.tolist()} per knob, got {row.tolist()}")
         return TrainConfig(**{knob.name: knob.values[i] for knob, i in zip(self.knobs, row, strict=True)})
 
     def columns(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Returns the knobs' values of `rows` (n_configs, n_knobs), one array of shape (n_configs,) a knob."""
+        """Returns the knobs' values of `rows` (n_configs, n_knobs), one array of shape (n_configs,) per knob."""
         return {k.name: np.array(k.values)[rows[:, j]] for j, k in enumerate(self.knobs)}
 
     def canonical(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the rows that represent `rows`: idle knobs at their first value, only partitions that can be made.
 
-        `encode(decode(row).canonical())` is the same, whatever knobs are fixed or cut.
+        `encode(decode(row).canonical())` is the same, whatever knobs are fixed or restricted.
         """
         rows = self._made(rows)
         columns = self.columns(rows)
@@ -144,7 +145,7 @@ class SearchSpace:
         return self._with(dataclasses.replace(knob, values=(knob.parse(value),)))
 
     def restrict(self, name: str, low: Any, high: Any) -> Self:
-        """Returns the space with the knob `name` cut into values between `low` and `high`, both included.
+        """Returns the space with the knob `name` restricted to values between `low` and `high`, both included.
 
         Raises:
             ConfigError: The knob is a choice, or `low` exceeds `high`.
@@ -156,10 +157,10 @@ class SearchSpace:
         if low > high:
             raise ConfigError(f"{name}'s range must be LOW:HIGH with LOW <= HIGH, got {low}:{high}")
         if knob.scale == "log2" and low > 0:
-            numbers = np.geomspace(low, high, min(_MOST_VALUES, max(2, int(math.log2(high / low)) + 1)))
+            numbers = np.geomspace(low, high, min(_MAX_VALUES, max(2, int(math.log2(high / low)) + 1)))
         else:
             inside = [v for v in knob.values if low < v < high]
-            numbers = np.array([low, *inside, high]) if inside else np.linspace(low, high, 5)
+            numbers = np.array([low, *inside, high]) if inside else np.linspace(low, high, _LINEAR_VALUES)
         values = tuple(dict.fromkeys(knob.rounded(value) for value in numbers))
         return self._with(dataclasses.replace(knob, values=values))
 

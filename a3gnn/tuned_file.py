@@ -1,4 +1,4 @@
-"""`tuned.json` as a file: its place, and what every kind of it has in common."""
+"""Reads `tuned.json`: finds the file, and checks its schema version."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tuned_config(path: Any) -> TrainConfig:
 
     Raises:
         UsageError: `path` is no path.
-        ConfigError: The file is missing, broken or foreign.
+        ConfigError: The file is missing, broken, or not a tuned.json of this version.
     """
     file, fields = read_tuned(path)
     try:

@@ -1,4 +1,4 @@
-"""A condition on knobs, as data: it holds of one configuration or of columns of them, by the same code."""
+"""A condition on knobs, as data: the same code evaluates it for one configuration or for columns of them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.isolation [--graph SPEC] [--modes mode1,mode2] [--workers 1,2,4] [--rounds 5] [--json FILE]
 
-Four ways to train the same mini-batches, in turn, in one process:
+Four variants train the same mini-batches, alternating, in one process:
 
 * naive: every stage of every worker uses all cores at once, the paper's baseline.
 * free: the default: `OverlapPolicy` measures whether stages overlap or alternate.
@@ -38,7 +38,7 @@ from a3gnn.training.trainer import Trainer
 from benchmarks.report import median_and_range, write_report
 
 SPEC = "synthetic:nodes=100000,degree=20,features=100,classes=47"
-WAYS = ("naive", "free", "isolated", "auto")
+VARIANTS = ("naive", "free", "isolated", "auto")
 # More mini-batches than `OverlapPolicy` needs to decide, and those that fill a pipeline: neither are counted.
 SETTLE, FILL = 48, 6
 SOLVED = (2, 4, 16, 64, 128)
@@ -46,18 +46,18 @@ SOLVED = (2, 4, 16, 64, 128)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One way in one mode: milliseconds per mini-batch of each round, and the allocation."""
+    """One variant in one mode: milliseconds per mini-batch of each round, and the allocation."""
 
     mode: str
     workers: int
-    way: str
+    variant: str
     ms: list[float]
     gains: list[float]
     allocation: Allocation | None
 
 
 class Contestant:
-    """A trainer; each of its turns is the start of an epoch, so that it holds no cores between turns."""
+    """A trainer; each of its measurements begins an epoch, so that it holds no cores between them."""
 
     def __init__(self, graph: Graph, config: TrainConfig, stack: ExitStack) -> None:
         self._trainer = stack.enter_context(Trainer(graph, config, Task()))
@@ -83,9 +83,9 @@ class Contestant:
 
 
 def compete(graph: Graph, config: TrainConfig, rounds: int, batches: int) -> tuple[list[Row], Isolation]:
-    """Returns a row per way, and the profile of the stages."""
+    """Returns a row per variant, and the profile of the stages."""
     with ExitStack() as stack:
-        found = {way: Contestant(graph, config, stack) for way in WAYS[:-1]}
+        found = {variant: Contestant(graph, config, stack) for variant in VARIANTS[:-1]}
         found["auto"] = Contestant(graph, config.replace(resources="auto"), stack)
         auto = found["auto"].isolation
         assert auto is not None
@@ -98,19 +98,19 @@ def compete(graph: Graph, config: TrainConfig, rounds: int, batches: int) -> tup
         for contestant in found.values():
             for _ in range(-(-SETTLE // batches)):
                 contestant.train(batches)
-        times: dict[str, list[float]] = {way: [] for way in WAYS}
-        for turn in range(rounds):
-            for way in (*WAYS[turn % len(WAYS) :], *WAYS[: turn % len(WAYS)]):
-                times[way].append(found[way].train(batches))
-        rows = [row_of(config, way, times, found[way].isolation) for way in WAYS]
+        times: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+        for number in range(rounds):
+            for variant in (*VARIANTS[number % len(VARIANTS) :], *VARIANTS[: number % len(VARIANTS)]):
+                times[variant].append(found[variant].train(batches))
+        rows = [row_of(config, variant, times, found[variant].isolation) for variant in VARIANTS]
     return rows, auto
 
 
-def row_of(config: TrainConfig, way: str, times: dict[str, list[float]], isolation: Isolation | None) -> Row:
-    """Returns the row of `way`."""
-    gains = [free / mine for free, mine in zip(times["free"], times[way], strict=True)]
+def row_of(config: TrainConfig, variant: str, times: dict[str, list[float]], isolation: Isolation | None) -> Row:
+    """Returns the row of `variant`."""
+    gains = [free / mine for free, mine in zip(times["free"], times[variant], strict=True)]
     allocation = None if isolation is None else isolation.allocation
-    return Row(config.parallel_mode, config.num_workers, way, times[way], gains, allocation)
+    return Row(config.parallel_mode, config.num_workers, variant, times[variant], gains, allocation)
 
 
 def solver_ms(cores: int) -> float:
@@ -128,7 +128,7 @@ def solver_ms(cores: int) -> float:
 def table(rows: list[Row]) -> str:
     """Returns the rows as a Markdown table."""
     lines = [
-        "| mode | workers | way | ms per mini-batch | of free's speed | sampling, gather, training |",
+        "| mode | workers | variant | ms per mini-batch | of free's speed | sampling, gather, training |",
         "|---|---:|---|---:|---:|---|",
     ]
     for row in rows:
@@ -137,7 +137,7 @@ def table(rows: list[Row]) -> str:
         if had is not None and had.isolated:
             shares = f"{had.sampling}, {had.gather}, {had.training}" + (" (pooled)" if had.pooled else "")
         lines.append(
-            f"| {row.mode} | {row.workers} | {row.way} | {median_and_range(row.ms, 1)} "
+            f"| {row.mode} | {row.workers} | {row.variant} | {median_and_range(row.ms, 1)} "
             f"| {median_and_range(row.gains)} | {shares} |"
         )
     return "\n".join(lines)
@@ -160,7 +160,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--workers", default="1,2,4")
     made.add_argument("--batch-size", type=int, default=1024)
     made.add_argument("--rounds", type=int, default=5)
-    made.add_argument("--batches", type=int, default=24, help="mini-batches per turn")
+    made.add_argument("--batches", type=int, default=24, help="mini-batches of each variant per round")
     made.add_argument("--json", type=Path, help="write the result to this file, such as in benchmarks/results")
     return made
 

@@ -3,7 +3,7 @@
     python -m benchmarks.search_engines [--fine] [--evaluations 300 1000 3000] [--seeds 5]
 
 The toy is invented (see toy_problem.py): the figures compare engines on it and say nothing about any graph. Engines
-with a cap (a3gnn.search.searcher.MOST_EVALUATIONS) show the evaluations that they took.
+with a cap (a3gnn.search.searcher.MAX_EVALUATIONS) show the evaluations that they took.
 """
 
 from __future__ import annotations

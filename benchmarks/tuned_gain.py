@@ -50,16 +50,16 @@ def measured(tuned: TunedConfig, rounds: int) -> Found:
     """
     graph = Graph.load(tuned.spec).on_disk()
     plan = TrialPlan(accuracy_epochs=default_accuracy_epochs(tuned.setting.graph))
-    turns = list(compared(tuned).items())
-    found: Found = {name: [] for name, _ in turns}
+    configurations = list(compared(tuned).items())
+    found: Found = {name: [] for name, _ in configurations}
     setting = Setting(tuned.setting.task, graph.characteristics(), probe_hardware())
     with (
         ProfileStore.open(":memory:") as store,
         Profiler(store, graph, setting, plan) as profiler,
     ):
         for first in range(rounds):
-            for turn in range(len(turns)):
-                name, config = turns[(first + turn) % len(turns)]
+            for offset in range(len(configurations)):
+                name, config = configurations[(first + offset) % len(configurations)]
                 outcome = profiler.repeat(config).outcome
                 if not isinstance(outcome, Metrics):
                     raise RuntimeError(f"the {name} failed on {tuned.setting.graph.name}: {outcome.detail}")

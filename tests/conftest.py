@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,12 +20,15 @@ from a3gnn.process.worker import Worker
 from a3gnn.setting import Setting
 from tests.curves import rising_curve
 
+# A shell that starts the tests in the background has them ignore Ctrl-C, which several of them send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where converted graphs go while tests run, in this process and in those it starts.
 
-    They take turns by a lock of their own: what else runs on this machine keeps no test waiting.
+    They share a lock file of their own: what else runs on this machine keeps no test waiting.
     """
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:

@@ -36,6 +36,7 @@ VOCABULARY = {
     "seeding",
     "setting",
     "space",
+    "spread",
     "tuned_file",
     "units",
     "version",

@@ -47,7 +47,7 @@ def info(as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def clean(older_than: float | None, downloads: bool, dry_run: bool, as_json: bool) -> None:
-    """Remove what a3gnn put into the cache folder; what is removed is made anew when it is needed.
+    """Remove what a3gnn put into the cache folder; what is removed is made again when it is needed.
 
     Graphs that a process has open are kept, as is everything that a3gnn did not make. Downloads may hold files that
     were put there by hand, so they go only with --downloads.

@@ -34,7 +34,7 @@ def graph() -> None:
     type=SIZE,
     default="1GiB",
     show_default=True,
-    help="Memory for edges on their way; about 50 bytes per node and 0.3 GiB come on top.",
+    help="Memory for buffered edges; about 50 bytes per node and 0.3 GiB come on top.",
 )
 def convert(spec: str, folder: Path, memory_budget: int) -> None:
     """Write the graph SPEC to FOLDER as plain .npy files, which open in milliseconds and stay on disk.
@@ -71,7 +71,7 @@ def info(spec: str, as_json: bool) -> None:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def verify(folder: Path, as_json: bool) -> None:
-    """Read every file of the converted graph in FOLDER anew, and say what is sound and what is not.
+    """Read every file of the converted graph in FOLDER again, and say what is sound and what is not.
 
     Opening a folder verifies it once, and again what has changed. Exits with 1 where a file is damaged.
     """
@@ -90,7 +90,7 @@ def verify(folder: Path, as_json: bool) -> None:
 
 
 def _rows(described: Graph) -> list[tuple[str, str]]:
-    """Returns what `info` prints: a name and a value a line."""
+    """Returns what `info` prints: a name and a value per line."""
     c = described.characteristics()
     storage = f"in CSR rows, {c.feature_density:.2%} stored" if c.sparse_features else "dense"
     return [
@@ -101,7 +101,7 @@ def _rows(described: Graph) -> list[tuple[str, str]]:
         ("in-degree", f"mean {c.mean_degree:.2f}, 95 % {c.p95_degree:.0f}, max {c.max_degree:,}"),
         ("in-degree Gini", f"{c.degree_gini:.3f}"),
         ("features", f"{c.num_features:,} {storage}"),
-        ("feature bytes", f"{format_size(c.feature_bytes)}, {c.row_bytes:.0f} B a row"),
+        ("feature bytes", f"{format_size(c.feature_bytes)}, {c.row_bytes:.0f} B per row"),
         ("classes", f"{c.num_classes}"),
         ("train / val / test", f"{c.num_train:,} / {c.num_val:,} / {c.num_test:,}"),
         ("label rate", f"{c.label_rate:.4f}"),

@@ -43,7 +43,7 @@ DEFAULT_STORE = Path("runs") / "profiles.db"
     "--accuracy-epochs", type=click.IntRange(1), help="Epochs that the default configuration trains, at most."
 )
 @click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True, help="Seconds a trial."
+    "--timeout", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True, help="Seconds per trial."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(

@@ -25,12 +25,12 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.seeding import derive
 
 # Mini-batches that are replayed, at least, and how many of them are read and timed. Guesses.
-_LEAST_BATCHES, _TIMED = 24, 6
+_MIN_BATCHES, _TIMED = 24, 6
 # Rows that they need together, per row of the cache: with fewer, LFU's counts do not go stale as they do in training,
 # and it looks better than it is (docs/caching.md). The number is a guess.
 _ROWS_PER_SLOT = 32
 # Rows that they need together, at most, so that seven replays take seconds. Guess.
-_MOST_ROWS = 20_000_000
+_MAX_ROWS = 20_000_000
 # The gain over degree below which degree is kept, as a share of the time that reading takes without a cache. Guess.
 _WORTHWHILE = 0.02
 
@@ -108,7 +108,7 @@ def replay_batches(
         for ids in presampled(graph, fanouts, batch_size, derive(seed, "auto", epoch), seeds=seeds):
             batches.append(ids)
             needed += len(ids)
-            if len(batches) >= _LEAST_BATCHES and needed >= min(_ROWS_PER_SLOT * slots, _MOST_ROWS):
+            if len(batches) >= _MIN_BATCHES and needed >= min(_ROWS_PER_SLOT * slots, _MAX_ROWS):
                 return batches
         if needed == before:
             break

@@ -12,7 +12,7 @@ from a3gnn.graphs.kernels import component_roots, equal_label_edges
 
 
 def describe(graph: GraphArrays) -> GraphCharacteristics:
-    """Returns the characteristics, computed in a few passes over the edges and with a few arrays by the node."""
+    """Returns the characteristics, computed in a few passes over the edges, in memory linear in the nodes."""
     degrees = np.diff(graph.indptr)
     p95, most, unevenness = float(np.percentile(degrees, 95)), int(degrees.max()), gini(degrees)
     del degrees

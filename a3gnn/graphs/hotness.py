@@ -1,4 +1,4 @@
-"""How often a node is somebody's in-neighbour: what caches are ranked by."""
+"""How often a node is an in-neighbour (its out-degree), by which nodes are ranked for caches."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def search(mass: NDArray[np.float64], guide: NDArray[np.int32], point: float) ->
 def draw_pairs(
     mass: NDArray[np.float64],
     guide: NDArray[np.int32],
-    loyalty: NDArray[np.float64],
+    inside_share: NDArray[np.float64],
     class_of: NDArray[np.int16],
     bounds: NDArray[np.float64],
     uniform: NDArray[np.float64],
@@ -189,10 +189,11 @@ def draw_pairs(
     Args:
         mass: Cumulative expected degrees, nodes grouped by class, shape (num_nodes,).
         guide: `guide_of(mass, ...)`.
-        loyalty: Probability that the second end is drawn from the class of the first, shape (num_nodes,).
+        inside_share: Probability that the second end is drawn from the class of the first, shape (num_nodes,).
         class_of: Class at each position, shape (num_nodes,).
         bounds: Cumulative mass at the start of each class and at the end, shape (classes + 1,).
-        uniform: Random numbers in [0, 1), shape (3, n): for the first end, for loyalty, for the second end.
+        uniform: Random numbers in [0, 1), shape (3, n): for the first end, for whether the second is in its class,
+            and for the second end.
     """
     total = mass[-1]
     count = uniform.shape[1]
@@ -201,7 +202,7 @@ def draw_pairs(
     for e in range(count):
         a = search(mass, guide, uniform[0, e] * total)
         start, end = bounds[class_of[a]], bounds[class_of[a] + 1]
-        if uniform[1, e] < loyalty[a]:
+        if uniform[1, e] < inside_share[a]:
             point = start + uniform[2, e] * (end - start)
         else:
             point = end + uniform[2, e] * (total - (end - start))

@@ -40,7 +40,7 @@ def load_arrays(spec: str | Path) -> GraphArrays:
         return _SCHEMES[scheme](rest)
     try:
         return _at(Path(spec).expanduser(), spec)
-    except (OSError, RuntimeError) as error:  # a path that can't be looked at, or the home of nobody
+    except (OSError, RuntimeError) as error:  # a path that can't be looked at, or the home folder of an unknown user
         raise GraphError(f"{spec} can't be opened ({error}); {FORMS}") from error
 
 

@@ -19,6 +19,7 @@ from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.metis import metis_parts
 from a3gnn.graphs.partitioning.random_parts import random_parts
 
+# Edges that are compared at a time, so that a graph of any size costs tens of MiB. Guess.
 _EDGES_PER_PIECE = 1 << 23
 _MAKERS: dict[Partitioner, Callable[[GraphArrays, int, int], NDArray[np.int32]]] = {
     "metis": metis_parts,
@@ -30,8 +31,8 @@ _MAKERS: dict[Partitioner, Callable[[GraphArrays, int, int], NDArray[np.int32]]]
 def partition(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitioner = "metis") -> NDArray[np.int32]:
     """Returns the part of each node, int32 in [0, num_parts), shape (num_nodes,).
 
-    METIS cuts fewest edges, in memory for several copies of the adjacency. Blocks are BGL's, in memory by the node,
-    with even train nodes. Random parts are the most even. A graph on disk keeps the result beside its files.
+    METIS cuts fewest edges, in memory for several copies of the adjacency. Blocks are BGL's, in memory linear in the
+    nodes, with even train nodes. Random parts are the most even. A graph on disk keeps the result beside its files.
 
     Args:
         graph: Any graph.

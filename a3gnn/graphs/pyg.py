@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch_geometric.data import Data
 
+# Train, validation and test shares of a `Data` without masks. Guess: no source prescribes them.
 _SPLIT = (0.6, 0.2, 0.2)
 
 
@@ -103,8 +104,8 @@ def _labels(y: Tensor, nan_is_unlabelled: bool) -> NDArray[Any]:
 
     if y.ndim == 2 and y.shape[1] > 1:
         raise GraphError(
-            f"y must hold one class a node, got shape {tuple(y.shape)}; of one-hot rows, "
-            "data.y = data.y.argmax(dim=1); several labels or tasks a node are not supported"
+            f"y must hold one class per node, got shape {tuple(y.shape)}; of one-hot rows, "
+            "data.y = data.y.argmax(dim=1); several labels or tasks per node are not supported"
         )
     flat = y.reshape(-1) if y.ndim == 2 else y
     if nan_is_unlabelled and flat.is_floating_point():

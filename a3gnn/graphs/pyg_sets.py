@@ -22,8 +22,8 @@ from a3gnn.graphs.pyg import from_data
 from a3gnn.graphs.pyg_names import PYG_NAMES
 from a3gnn.storage.cache import cache_root, source_of
 
-# Of what a foreign library says.
-_MOST_CHARACTERS = 300
+# Characters of another library's message that an error repeats. Guess.
+_MAX_CHARACTERS = 300
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NETWORK = (urllib.error.URLError, ConnectionError, TimeoutError, ssl.SSLError)
 _NETWORK_PACKAGES = {"aiohttp", "requests", "urllib3", "socket"}
@@ -122,7 +122,7 @@ def pyg_classes() -> AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _fetching(spec: str, folder: Path) -> Iterator[None]:
-    """Turns whatever a foreign downloader raises into one error, and keeps its chatter off stdout."""
+    """Turns whatever a foreign downloader raises into one error, and keeps what it prints off stdout."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
@@ -136,7 +136,7 @@ def _fetching(spec: str, folder: Path) -> Iterator[None]:
         raise GraphError(f"{spec}: the download to {folder} was declined") from stop
     except Exception as error:  # data set classes raise what they like
         what = "downloaded" if _of_network(error) else "loaded"
-        said = " ".join(_COLOURS.sub("", str(error)).split())[:_MOST_CHARACTERS]
+        said = " ".join(_COLOURS.sub("", str(error)).split())[:_MAX_CHARACTERS]
         raise GraphError(
             f"{spec} can't be {what} ({type(error).__name__}: {said}); {_remedy(error, folder)}"
         ) from error

@@ -12,9 +12,11 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 
-# Entries that are looked at together: they stay in the processor's cache, and a memory map of any size costs some MiB.
+# Entries that are checked together: they stay in the processor's cache, and a memory map of any size costs some MiB.
+# Guess.
 _PIECE = 1 << 18
-_MOST_NODES = 2**31 - 1
+# Ids are int32.
+_MAX_NODES = 2**31 - 1
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 _INTEGERS = {
     "indptr": np.int64,
@@ -83,9 +85,9 @@ def size_violations(graph: GraphArrays) -> Iterator[Violation]:
     yield from wrong_types
     if wrong_types:
         return
-    if not 0 < graph.num_nodes <= _MOST_NODES:
+    if not 0 < graph.num_nodes <= _MAX_NODES:
         yield Violation(
-            "indptr", f"a graph must have 1 to {_MOST_NODES:,} nodes, got {graph.num_nodes:,}; ids are 32-bit"
+            "indptr", f"a graph must have 1 to {_MAX_NODES:,} nodes, got {graph.num_nodes:,}; ids are 32-bit"
         )
         return
     yield from _wrong_ends("indptr", graph.indptr, len(graph.indices))
@@ -138,7 +140,7 @@ def _wrong_ends(name: str, indptr: NDArray[np.int64], num_entries: int) -> Itera
 
 def _wrong_csr_sizes(features: SparseFeatures) -> Iterator[Violation]:
     rows, columns = features.shape
-    if not 0 < columns <= _MOST_NODES:
+    if not 0 < columns <= _MAX_NODES:
         yield Violation("x_shape", f"x_shape must be two positive sizes below 2**31, got {features.shape}")
     if len(features.indptr) != rows + 1:
         yield Violation("x_indptr", f"x_indptr must have {rows + 1} values, got {len(features.indptr)}")

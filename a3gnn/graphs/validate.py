@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from a3gnn.errors import GraphError
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 
-_MOST_NODES = 2**31 - 1
-# Rows are checked in pieces, so that a memory map of any size costs tens of MiB.
+# Ids are int32.
+_MAX_NODES = 2**31 - 1
+# Entries that are checked together, so that a memory map of any size costs tens of MiB. Guess.
 _PIECE = 1 << 23
 
 
@@ -21,8 +22,8 @@ def check_edges(edge_index: NDArray[Any], num_nodes: int) -> None:
     _check_array("edge_index", edge_index, "iu", 2, "give sources and targets as two rows of int64")
     if edge_index.shape[0] != 2:
         raise GraphError(f"edge_index must have shape (2, E), got {edge_index.shape}; row 0 sources, row 1 targets")
-    if not 0 < num_nodes <= _MOST_NODES:
-        raise GraphError(f"a graph must have 1 to {_MOST_NODES:,} nodes, got {num_nodes:,}; ids are 32-bit")
+    if not 0 < num_nodes <= _MAX_NODES:
+        raise GraphError(f"a graph must have 1 to {_MAX_NODES:,} nodes, got {num_nodes:,}; ids are 32-bit")
     if edge_index.shape[1] == 0:
         raise GraphError("a graph must have an edge, got none; without edges a GNN has nothing to aggregate")
     low, high = int(edge_index.min()), int(edge_index.max())
@@ -47,9 +48,9 @@ def check_features(features: DenseFeatures | SparseFeatures) -> None:
 
 def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
     """Checks that `labels` are integers in [-1, num_nodes), one per node, not all -1."""
-    _check_array("y", labels, "iu", 1, "give one class a node; multi-label targets are not supported")
+    _check_array("y", labels, "iu", 1, "give one class per node; multi-label targets are not supported")
     if len(labels) != num_nodes:
-        raise GraphError(f"y must have one label a node, got {len(labels)} for {num_nodes} nodes; -1 is unlabelled")
+        raise GraphError(f"y must have one label per node, got {len(labels)} for {num_nodes} nodes; -1 is unlabelled")
     low, high = int(labels.min()), int(labels.max())
     if low < -1 or high >= max(num_nodes, 1):
         raise GraphError(
@@ -60,11 +61,11 @@ def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
 
 
 def check_masks(masks: Mapping[str, NDArray[Any]], labels: NDArray[Any]) -> None:
-    """Checks that the masks are bool, one value a node, not empty, disjoint, and only on labelled nodes."""
+    """Checks that the masks are bool, one value per node, not empty, disjoint, and only on labelled nodes."""
     for name, mask in masks.items():
-        _check_array(name, mask, "b", 1, "give one bool a node")
+        _check_array(name, mask, "b", 1, "give one bool per node")
         if len(mask) != len(labels):
-            raise GraphError(f"{name} must have one value a node, got {len(mask)} for {len(labels)} nodes")
+            raise GraphError(f"{name} must have one value per node, got {len(mask)} for {len(labels)} nodes")
         if not mask.any():
             raise GraphError(f"{name} must select a node, it selects none; every graph needs train, val and test nodes")
         unlabelled = int(np.count_nonzero(mask & (labels < 0)))
@@ -89,7 +90,7 @@ def _check_csr(features: SparseFeatures) -> None:
     _check_array("x_data", data, "f", 1, "give the stored values as float32 or float16")
     _check_array("x_indices", indices, "iu", 1, "give each stored value's column as int32")
     _check_array("x_indptr", indptr, "iu", 1, "give each row's first position as int64")
-    if rows < 0 or not 0 <= columns <= _MOST_NODES:
+    if rows < 0 or not 0 <= columns <= _MAX_NODES:
         raise GraphError(f"x_shape must be two non-negative sizes below 2**31, got {features.shape}")
     if len(indptr) != rows + 1 or indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
         raise GraphError(

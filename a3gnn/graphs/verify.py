@@ -39,7 +39,7 @@ def verify(path: Path) -> list[Finding]:
     """Reads all files of the converted graph in the folder `path`, derived ones too, and returns what was found.
 
     The graph's content is compared with the fingerprint of what was written, whatever was verified before. Memory is
-    needed for a byte a node and some MiB.
+    needed for one byte per node and some MiB.
 
     Raises:
         GraphError: The folder is not a converted graph, or one of the graph's own files is missing or truncated.

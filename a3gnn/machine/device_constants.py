@@ -9,6 +9,7 @@ import torch
 
 from a3gnn.machine.host_constants import fastest, gemm
 
+#: Large enough that the copy's start-up time does not matter. Guess.
 _COPY_BYTES = 1 << 26
 
 

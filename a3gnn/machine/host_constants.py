@@ -19,13 +19,15 @@ from a3gnn.machine.other_work import OtherWork
 
 #: The sizes of a mini-batch of the default configuration, about: input rows, features, hidden units, in-neighbours.
 _ROWS, _FEATURES, _HIDDEN, _FANOUT = 10_000, 128, 256, 10
-#: Larger than most last-level caches; rows of 400 bytes.
+#: Larger than most last-level caches; rows of 400 bytes. Guess.
 _TABLE_BYTES, _ROW_FLOATS = 1 << 27, 100
+#: Some tenths of a second of random reads. Guess.
 _READS = 4_000_000
-#: Reads and seconds of each constant that is checked: calls are short, so that some fall between other work's turns.
+#: Reads and seconds of each constant that is checked: calls are short, so that some run undisturbed. Guesses.
 _CHECKED_READS, _CHECK_SECONDS = 1 << 18, 0.06
 #: Repetitions, of which the fastest counts (other work on the machine only ever slows one down), and their seconds.
-_LEAST_REPEATS, _MOST_REPEATS, _SECONDS = 3, 50, 0.25
+#: Guesses.
+_MIN_REPEATS, _MAX_REPEATS, _SECONDS = 3, 50, 0.25
 
 
 def measure_host(argument: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +76,7 @@ def fastest(function: Callable[[], object], seconds: float = _SECONDS) -> float:
     """Returns the seconds of the fastest of several calls, after one that is not timed, in about `seconds`."""
     function()
     best, total, calls = float("inf"), 0.0, 0
-    while calls < _LEAST_REPEATS or (total < seconds and calls < _MOST_REPEATS):
+    while calls < _MIN_REPEATS or (total < seconds and calls < _MAX_REPEATS):
         begun = time.perf_counter()
         function()
         taken = time.perf_counter() - begun
@@ -169,7 +171,7 @@ def _batch_overhead() -> float:
 
 
 def _block(rows: int, fanout: int) -> torch.Tensor:
-    """Returns a square CSR matrix of ones with `fanout` entries a row at random columns, float32."""
+    """Returns a square CSR matrix of ones with `fanout` entries per row at random columns, float32."""
     columns = np.random.default_rng(0).integers(0, rows, size=(rows, fanout))
     columns.sort(axis=1)
     indptr = torch.arange(0, rows * fanout + 1, fanout)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from a3gnn.hardware import MachineProfile
 
-#: A constant that differs by this factor from what is kept has moved; repetitions differ by less.
+#: A constant that differs by this factor from what is kept has moved; repetitions differ by less. Guess.
 _FACTOR = 1.5
 #: Measured at every start, and so never moved; and the one constant of which less is faster.
 _NOT_KEPT = "idle_host_bytes"
@@ -25,15 +25,15 @@ def moved(kept: MachineProfile, found: Mapping[str, float], only_faster: bool = 
     Returns:
         By name, for people: the name and by what factor it differs.
     """
-    told = {}
+    changes = {}
     for name, now in found.items():
         before = getattr(kept, name)
         if name == _NOT_KEPT or before <= 0 or now <= 0:
             continue
         faster = (now < before) == (name == _LESS_IS_FASTER)
         if max(now / before, before / now) > _FACTOR and (faster or not only_faster):
-            told[name] = f"{name} is {now / before:.2g} times what it was ({before:.3g}, now {now:.3g})"
-    return told
+            changes[name] = f"{name} is {now / before:.2g} times what it was ({before:.3g}, now {now:.3g})"
+    return changes
 
 
 def newer(kept: MachineProfile, again: MachineProfile, changed: Collection[str]) -> MachineProfile:

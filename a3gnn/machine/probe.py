@@ -26,7 +26,7 @@ from a3gnn.units import format_size
 PROBE_VERSION = 2
 _NO_PROFILE = MachineProfile(0, 0, 0, 0, 0, 1, 0, 0)
 _TIMEOUT_SECONDS = 120.0
-#: Cores of other work from which on a check that finds the machine slower says nothing of the machine.
+#: Cores of other work from which on a check that finds the machine slower says nothing of the machine. Guess.
 _BUSY_CORES = 0.25
 _MOVED = "what the hardware probe found "
 
@@ -74,7 +74,7 @@ def kept_at(machine: Hardware, cache: str | Path | None = None) -> Path:
 
 
 def within_peaks(hardware: Hardware, measured: Iterable[Measurement], notify: Callable[[str], None]) -> Hardware:
-    """Returns `hardware` with no more idle memory than any trial in `measured` took on it; `notify` is told of less."""
+    """Returns `hardware` with no more idle memory than any trial in `measured` took on it; notifies of a change."""
     idle = hardware.profile.idle_host_bytes
     rows = (row for row in measured if row.setting.hardware.fingerprint == hardware.fingerprint)
     least = min((row.metrics.peak_host_bytes for row in rows if row.metrics is not None), default=idle)

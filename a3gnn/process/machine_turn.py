@@ -1,4 +1,4 @@
-"""One trial at a time on a machine: two at once would slow each other down, and be believed."""
+"""One trial at a time on a machine: two at once would slow each other down, and their times would be wrong."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-#: Names the file by whose lock processes take turns; by default one in /tmp.
+#: Environment variable with the path of the lock file; by default one in /tmp.
 LOCK_VARIABLE = "A3GNN_MACHINE_LOCK"
 _DEFAULT_LOCK = Path("/tmp/a3gnn-machine.lock")
-#: Bytes that are kept, and shown, of who holds the lock.
-_MOST_TOLD = 300
-#: A password in a database's URL, which is nobody else's business.
+#: Bytes that are written, and shown, of who holds the lock. Guess.
+_MAX_HOLDER_BYTES = 300
+#: A password in a database's URL, which other users must not see.
 _PASSWORD = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
 
 
-class _Turn:
-    """What this process holds: its threads take turns too, and one that has the turn may take it again."""
+class _Held:
+    """This process's hold on the machine's lock: one thread has it at a time, which may take it again."""
 
     def __init__(self) -> None:
         self.mine = threading.RLock()
@@ -33,33 +33,33 @@ class _Turn:
         self.waited_s = 0.0
 
 
-_turn = _Turn()
+_held = _Held()
 
 
 @contextmanager
 def machine_turn(notify: Callable[[str], None]) -> Iterator[None]:
-    """Holds the machine meanwhile; waits for whoever holds it, of this user or another one, and says so.
+    """Holds the machine's lock meanwhile; waits for the process that has it, of any user, and says so.
 
-    The kernel gives the turn back when its process ends, however that ends. Where the lock's file can't be used
+    The kernel releases the lock when its process ends, however that ends. Where the lock's file can't be used
     everything goes on without, and `notify` is told.
     """
     begun = time.monotonic()
-    with _turn.mine:
-        if _turn.depth == 0:
-            _turn.lock = _take(notify)
-        _turn.depth += 1
-        _turn.waited_s += time.monotonic() - begun
+    with _held.mine:
+        if _held.depth == 0:
+            _held.lock = _take(notify)
+        _held.depth += 1
+        _held.waited_s += time.monotonic() - begun
         try:
             yield
         finally:
-            _turn.depth -= 1
-            if _turn.depth == 0:
-                _give_back(_turn.lock)
+            _held.depth -= 1
+            if _held.depth == 0:
+                _give_back(_held.lock)
 
 
 def seconds_waited() -> float:
-    """Returns how long this process has waited for its turns so far."""
-    return _turn.waited_s
+    """Returns the seconds that this process has waited for the lock so far."""
+    return _held.waited_s
 
 
 def _take(notify: Callable[[str], None]) -> int:
@@ -69,7 +69,7 @@ def _take(notify: Callable[[str], None]) -> int:
         file = _open(path)
     except OSError as error:
         notify(
-            f"trials of other processes on this machine may disturb these: {path}, by which they would take turns, "
+            f"trials of other processes on this machine may disturb these: {path}, whose lock lets one run at a time, "
             f"can't be used ({error.strerror}); remove it, or set {LOCK_VARIABLE} to another file"
         )
         return -1
@@ -80,7 +80,7 @@ def _take(notify: Callable[[str], None]) -> int:
         raise
     with suppress(OSError):  # a file of another user, who lets nobody write it: then nobody is told who holds it
         os.ftruncate(file, 0)
-        os.pwrite(file, _this_process().encode()[:_MOST_TOLD], 0)
+        os.pwrite(file, _this_process().encode()[:_MAX_HOLDER_BYTES], 0)
     return file
 
 
@@ -112,7 +112,7 @@ def _open(path: Path) -> int:
         os.close(file)
         raise OSError(0, "it is not a plain file")
     if status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) != 0o666:
-        os.fchmod(file, 0o666)  # whatever this user's umask: others take turns by it too
+        os.fchmod(file, 0o666)  # whatever this user's umask: other users lock it too
     return file
 
 
@@ -126,7 +126,7 @@ def _lock(file: int, notify: Callable[[str], None]) -> None:
 
 def _holder(file: int) -> str:
     """Returns who holds the lock, as it says itself: another user may have written anything."""
-    text = os.pread(file, _MOST_TOLD, 0).decode("utf-8", "replace")
+    text = os.pread(file, _MAX_HOLDER_BYTES, 0).decode("utf-8", "replace")
     return "".join(filter(str.isprintable, text)) or "a process that does not say which"
 
 
@@ -136,11 +136,11 @@ def _this_process() -> str:
 
 
 def _forget() -> None:
-    # A forked child has not got its parent's turn, and must not keep it when its parent gives it back.
-    global _turn
-    if _turn.depth and _turn.lock >= 0:
-        os.close(_turn.lock)
-    _turn = _Turn()
+    # A forked child does not hold its parent's lock, and must not keep it when its parent releases it.
+    global _held
+    if _held.depth and _held.lock >= 0:
+        os.close(_held.lock)
+    _held = _Held()
 
 
 os.register_at_fork(after_in_child=_forget)

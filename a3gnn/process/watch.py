@@ -12,7 +12,7 @@ from typing import Self
 
 from a3gnn.process.memory import MemoryUse, process_memory, process_tree
 
-#: Seconds between two looks at the memory of known processes, and between two looks for new processes.
+#: Seconds between two looks at the memory of known processes, and between two looks for new processes. Guesses.
 POLL_SECONDS = 0.005
 TREE_SECONDS = 0.1
 

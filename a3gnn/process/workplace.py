@@ -16,7 +16,7 @@ from a3gnn.storage.lock import try_lock
 _PREFIX = "a3gnn-work-"
 #: Locked by the folder's process as long as that runs: the kernel gives the lock back however it ends.
 _LOCK = "lock"
-#: Seconds after which a folder without a lock was left behind in the making.
+#: Seconds after which a folder without a lock must have been left behind by a process that died as it made it. Guess.
 _ABANDONED_SECONDS = 3600.0
 
 

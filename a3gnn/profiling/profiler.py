@@ -12,6 +12,7 @@ from typing import Self
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.learning_curve import NO_CURVE
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
 from a3gnn.process.machine_turn import seconds_waited
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
@@ -129,24 +130,28 @@ class Profiler:
                 progress(measurement, stored is not None)
         return found
 
-    def repeat(self, config: TrainConfig, plan: TrialPlan | None = None) -> Measurement:
+    def repeat(self, config: TrainConfig, plan: TrialPlan | None = None, task_seed: int | None = None) -> Measurement:
         """Returns a new measurement of `config`, whatever is stored; it is not stored itself.
 
         Args:
             config: What to measure.
             plan: How, and under which limits, if not as this profiler's plan says.
+            task_seed: The seed of weights and mini-batches, if not the task's; of its curve nothing is known or kept.
         """
-        return self._trial(config.canonical(), plan or self.plan)
+        return self._trial(config.canonical(), plan or self.plan, task_seed)
 
-    def _trial(self, config: TrainConfig, plan: TrialPlan) -> Measurement:
-        known = self.curves.of(config)
+    def _trial(self, config: TrainConfig, plan: TrialPlan, task_seed: int | None = None) -> Measurement:
+        known, state, setting = self.curves.of(config), str(self.curves.state(config)), self.setting
+        if task_seed is not None and task_seed != setting.task.seed:
+            known, state = NO_CURVE, ""
+            setting = dataclasses.replace(setting, task=dataclasses.replace(setting.task, seed=task_seed))
         request = TrialRequest(
             config=config,
-            setting=self.setting,
+            setting=setting,
             graph_folder=self._folder(),
             plan=plan,
             known_curve=known if known.batches else None,
-            curve_state=str(self.curves.state(config)),
+            curve_state=state,
         )
         created = datetime.now(UTC).isoformat(timespec="seconds")
         started, waited = time.monotonic(), seconds_waited()
@@ -154,7 +159,7 @@ class Profiler:
         waited = seconds_waited() - waited
         measurement = Measurement(
             config=config,
-            setting=self.setting,
+            setting=setting,
             outcome=outcome,
             accuracy_budget=_NO_ACCURACY_BUDGET,
             seconds=time.monotonic() - started - waited,

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: A limit beyond so many times the largest measured memory is not drawn to scale.
-_NEAR = 1.4
-#: Of rows that break limits.
+#: A limit beyond so many times the largest measured memory is not drawn to scale. Guess.
+_MAX_LIMIT_RATIO = 1.4
+#: Markers of rows that break limits, one per set of limits.
 _BROKEN_MARKS = ("o", "v", "s")
+#: Marker and size, by label.
 _MARKS = {"chosen": ("*", 320), "default": ("D", 70)}
 
 
@@ -107,9 +108,9 @@ def _draw_front(axes: Axes, front: Front) -> None:
 
 
 def _draw_limit(axes: Axes, front: Front, limit_mib: float) -> None:
-    """Draws the limit as a line; one that is far off as an arrow at the edge, so that the points keep their room."""
+    """Draws the limit as a line; one that is far off as an arrow at the edge, so that the points stay apart."""
     most = max((_memory_mib(front, row) for row in front.rows), default=limit_mib)
-    if limit_mib <= _NEAR * most:
+    if limit_mib <= _MAX_LIMIT_RATIO * most:
         axes.axvline(limit_mib, color="tab:red", linestyle="--", label="memory limit")
         return
     axes.plot([], [], color="tab:red", linestyle="--", label="memory limit")

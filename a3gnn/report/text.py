@@ -39,7 +39,7 @@ def _phrase(knob: Knob, value: Any) -> str:
 
 
 def _continues(knob: Knob) -> bool:
-    """Whether the knob's words go on with the phrase before them."""
+    """Whether the knob's words continue the phrase before them."""
     return knob.show.words.startswith(" ")
 
 

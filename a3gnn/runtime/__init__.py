@@ -1,1 +1,1 @@
-"""One mini-batch's way: sample, gather, transfer; one after the other or side by side."""
+"""The pipeline of a mini-batch (sample, gather, transfer): its stages one after the other, or overlapped."""

@@ -1,4 +1,4 @@
-"""`MiniBatch`: the one thing that flows through sampling, gathering, transfer and training."""
+"""`MiniBatch`: what sampling, gathering, transfer and training pass on."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from collections import deque
 
 import torch
 
+# Rows of a buffer over those of the longest mini-batch so far. Guess.
 _SLACK = 1.1
 
 

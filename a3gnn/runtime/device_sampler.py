@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 from a3gnn.runtime.device_random import below, fold, uniform
 from a3gnn.sampling.adjacency import Adjacency
-from a3gnn.sampling.kernels import MOST_EDGES
+from a3gnn.sampling.kernels import MAX_EDGES
 from a3gnn.sampling.random import hop_key
 from a3gnn.sampling.sampler import check_arguments, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph
@@ -54,7 +54,7 @@ class DeviceSampler:
             UsageError: Seeds are none, out of range or repeated, or the neighbourhood passes 2**31 - 1 edges.
         """
         known = self._checked(seeds)
-        sizes, degrees, edges, room = [0, len(known)], [], [], MOST_EDGES
+        sizes, degrees, edges, room = [0, len(known)], [], [], MAX_EDGES
         for hop, fanout in enumerate(self.fanouts):
             key = int(np.uint64(hop_key(self._seed, np.uint64(epoch), np.uint64(batch), np.uint64(hop))).view(np.int64))
             taken, ids = self._hop(known[sizes[-2] :], fanout, key, room)

@@ -13,7 +13,7 @@ def sum_label_distances(labels: NDArray[np.int32], batch_size: int, num_classes:
 
     Args:
         labels: Of the seeds in order, int32 in [0, num_classes), shape (n,).
-        batch_size: Seeds a mini-batch; the last may hold fewer.
+        batch_size: Seeds per mini-batch; the last may hold fewer.
         num_classes: Labels there are.
     """
     share = np.zeros(num_classes, dtype=np.float64)

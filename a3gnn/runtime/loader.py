@@ -1,4 +1,4 @@
-"""`Loader`: mini-batches for people who bring their own training loop, as PyG's `NeighborLoader` gives them."""
+"""`Loader`: mini-batches for a training loop of your own, as PyG's `NeighborLoader` gives them."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Loader:
 
     Args:
         data: A PyG `Data` with x and edge_index, a graph, or what `Graph.load` takes.
-        num_neighbors: In-neighbours taken a node, the seeds' hop first; -1 takes all.
+        num_neighbors: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
         input_nodes: Seeds: node ids, distinct, or a bool mask over the nodes; None takes all nodes.
-        batch_size: Seeds a mini-batch; by default `config`'s, 1,024 without one.
+        batch_size: Seeds per mini-batch; by default `config`'s, 1,024 without one.
         shuffle: Whether seeds are shuffled, anew for every epoch.
         drop_last: Whether a last mini-batch of fewer seeds is left out; needs one partition.
         num_workers: Threads that load ahead: 0 loads when asked, more is `config`'s mode or, if it is sequential,

@@ -47,13 +47,13 @@ class Pipeline:
     * mode1: `num_workers` threads sample and gather; as many mini-batches wait or are under way.
     * mode2: the threads only sample; the caller's thread gathers, so that one mini-batch's features are held.
 
-    All give bit-identical mini-batches. Whether workers and training use the cores at once or in turn is found by
-    measurement (`OverlapPolicy`). Parts are trained one after the other, without overlap from one to the next.
+    All give bit-identical mini-batches. Whether workers and training use the cores at once or alternately is found
+    by measurement (`OverlapPolicy`). Parts are trained one after the other, without overlap from one to the next.
 
     Args:
         graph: The graph.
         config: Every knob matters.
-        fanouts: In-neighbours taken a node, the seeds' hop first; -1 takes all.
+        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
         seed: Decides order and neighbours.
         device: Where mini-batches are trained: cpu or cuda.
         reuse_buffers: Whether a mini-batch's `x` is overwritten after the next one has been asked for; if not, after no

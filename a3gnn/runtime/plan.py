@@ -36,7 +36,7 @@ def epoch_plan(
 
     Args:
         train_ids: Seeds, int32.
-        batch_size: Seeds a mini-batch.
+        batch_size: Seeds per mini-batch.
         seed: Of the run.
         epoch: From 0.
         parts: Each node's part, int32, shape (num_nodes,): parts come one after the other, in an order of the epoch's

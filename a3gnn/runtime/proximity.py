@@ -16,28 +16,30 @@ from a3gnn.runtime.shuffling import shuffling_error
 from a3gnn.sampling.views import readonly
 from a3gnn.seeding import generator
 
-_MOST_SEQUENCES = 128
-_MOST_TIMES_RANDOM = 2
-#: Epochs over which shuffling errors are averaged.
+#: Sequences at most. Guess.
+_MAX_SEQUENCES = 128
+#: Shuffling error at most, over that of random orders: what random mini-batches of a quarter of the size have. Guess.
+_MAX_ERROR_RATIO = 2
+#: Epochs over which shuffling errors are averaged. Guess.
 _EPOCHS = 4
 
 
 class ProximityOrder:
     """Seeds in an order that keeps neighbours close and yet mixes labels; a pure function of its arguments.
 
-    A breadth-first traversal from random roots is cut into sequences of equal length. An epoch cuts it, and begins each
-    sequence, at random places of its own, and takes seeds from the sequences in turn. Consecutive mini-batches then
-    visit the same neighbourhoods: nodes repeat within a mini-batch and from one to the next.
+    A breadth-first traversal from random roots is cut into sequences of equal length. The cuts, and where each
+    sequence starts, are drawn for each epoch; mini-batches take seeds from the sequences round-robin. Consecutive
+    mini-batches then visit the same neighbourhoods: nodes repeat within a mini-batch and from one to the next.
 
     There are as many sequences as labels need: the fewest whose `shuffling_error` is at most `error_bound`, or else
-    min(128, batch_size), where labels still follow the graph. The bound of BGL, sqrt(b M) / n for b seeds a mini-batch,
-    M workers and n seeds, is not used: random orders miss it by far, as a sample of b seeds is off by the order of
-    sqrt(classes / b) (docs/seed_order.md). The bound here lets the order add as much as sampling alone does. The number
-    is searched for by doubling and halving.
+    min(128, batch_size), where labels still follow the graph. The bound of BGL, sqrt(b M) / n for b seeds per
+    mini-batch, M workers and n seeds, is not used: random orders exceed it by far, as a sample of b seeds is off by the
+    order of sqrt(classes / b) (docs/seed_order.md). Here the bound is twice the error of random orders. The number is
+    searched for by doubling and halving.
 
-    BGL's sequences are traversals of the whole graph each. Seeds that one has given must then be passed over in the
-    others, whose rests coincide: the last mini-batches of an epoch hold a few places of the graph alone, and what was
-    learnt elsewhere is forgotten. Sequences without a seed in common end together.
+    Each of BGL's sequences is a traversal of the whole graph. Seeds that one has given must then be skipped in the
+    others, and what remains of all sequences is the same few regions of the graph: an epoch's last mini-batches come
+    from there alone, and the model forgets the others. Sequences without a seed in common end together.
 
     Args:
         indptr: In-neighbours that mini-batches are sampled from, as CSR, int64, shape (num_nodes + 1,).
@@ -45,7 +47,7 @@ class ProximityOrder:
         labels: int64, shape (num_nodes,); -1 is unlabelled, and counts as one more class.
         num_classes: Every label is below it.
         seeds: Distinct nodes, int32.
-        batch_size: Seeds a mini-batch.
+        batch_size: Seeds per mini-batch.
         seed: Decides where traversals and epochs begin.
         parts: Each node's part, int32, shape (num_nodes,): seeds of a part are ordered among themselves. None is one.
         num_sequences: Breadth-first sequences; None chooses.
@@ -57,8 +59,8 @@ class ProximityOrder:
         num_sequences: Breadth-first sequences.
         shuffling_error: Mean over mini-batches of the total variation distance between a mini-batch's labels and those
             of all seeds of its part.
-        random_error: The same of random orders: what sampling alone does.
-        error_bound: What the first was to keep to: twice the second.
+        random_error: The same of random orders.
+        error_bound: What `shuffling_error` was to keep to: twice `random_error`.
     """
 
     def __init__(
@@ -77,19 +79,21 @@ class ProximityOrder:
         if num_sequences is not None and num_sequences < 1:
             raise UsageError(f"num_sequences must be >= 1, got {num_sequences}; None chooses by the labels")
         grouped = _GroupedSeeds.of(seeds, parts)
-        judge = _Judge.of(labels, num_classes, grouped, batch_size)
+        label_errors = _LabelErrors.of(labels, num_classes, grouped, batch_size)
         traversal = breadth_first_order(
             readonly(indptr), readonly(indices), grouped.ids, generator(seed, "breadth_first")
         )
         self._traversal, self._seeds, self._seed = grouped.regroup(traversal), grouped, seed
 
         def error_with(count: int) -> float:
-            return judge.error(lambda epoch: self._places(count, epoch))
+            return label_errors.error(lambda epoch: self._places(count, epoch))
 
-        self.random_error = judge.error(lambda epoch: grouped.shuffled(generator(seed, "shuffling_error", epoch)))
-        self.error_bound = _MOST_TIMES_RANDOM * self.random_error
-        most = min(_MOST_SEQUENCES, batch_size)
-        self.num_sequences = num_sequences or _fewest(lambda count: error_with(count) <= self.error_bound, most)
+        self.random_error = label_errors.error(
+            lambda epoch: grouped.shuffled(generator(seed, "shuffling_error", epoch))
+        )
+        self.error_bound = _MAX_ERROR_RATIO * self.random_error
+        most = min(_MAX_SEQUENCES, batch_size)
+        self.num_sequences = num_sequences or _smallest(lambda count: error_with(count) <= self.error_bound, most)
         self.shuffling_error = error_with(self.num_sequences)
 
     def permutation(self, epoch: int) -> NDArray[np.int32]:
@@ -99,7 +103,7 @@ class ProximityOrder:
 
     def _places(self, count: int, epoch: int) -> NDArray[np.int32]:
         draw = generator(self._seed, "proximity", epoch)
-        parts = [_deal(self._traversal[a:b], min(count, b - a), draw) for a, b in pairwise(self._seeds.bounds)]
+        parts = [_interleaved(self._traversal[a:b], min(count, b - a), draw) for a, b in pairwise(self._seeds.bounds)]
         return np.concatenate([*parts, np.empty(0, dtype=np.int32)])
 
 
@@ -130,8 +134,8 @@ class _GroupedSeeds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Judge:
-    """Measures orders by their labels."""
+class _LabelErrors:
+    """Computes the shuffling error of orders of the seeds."""
 
     labels: NDArray[np.int32]
     num_classes: int
@@ -139,7 +143,7 @@ class _Judge:
     batch_size: int
 
     @classmethod
-    def of(cls, labels: NDArray[np.int64], num_classes: int, seeds: _GroupedSeeds, batch_size: int) -> _Judge:
+    def of(cls, labels: NDArray[np.int64], num_classes: int, seeds: _GroupedSeeds, batch_size: int) -> _LabelErrors:
         known = labels[seeds.ids]
         with_unlabelled = np.where(known < 0, num_classes, known).astype(np.int32)
         return cls(with_unlabelled, num_classes + 1, seeds.bounds, batch_size)
@@ -152,22 +156,22 @@ class _Judge:
         )
 
 
-def _deal(circle: NDArray[np.int32], count: int, draw: np.random.Generator) -> NDArray[np.int32]:
-    """Returns `circle`, cut at random into `count` arcs, of which each gives an entry in turn, from a random one on.
+def _interleaved(circle: NDArray[np.int32], count: int, draw: np.random.Generator) -> NDArray[np.int32]:
+    """Returns `circle`, cut at random into `count` arcs, taken round-robin, each from a random entry on.
 
-    Arcs differ by one entry at most, the longer ones first, so all are empty when a turn finds one that is.
+    Arcs differ by one entry at most, the longer ones first, so all end in the same round.
     """
     length = len(circle)
     ends = np.arange(1, count + 1) * (length // count) + np.minimum(np.arange(1, count + 1), length % count)
     starts = np.concatenate([[0], ends[:-1]])
     shifts = draw.integers(0, ends - starts)
-    turn, arc = np.divmod(np.arange(length), count)
-    within = (turn + shifts[arc]) % (ends - starts)[arc]
-    dealt: NDArray[np.int32] = circle[(draw.integers(length) + starts[arc] + within) % length]
-    return dealt
+    step, arc = np.divmod(np.arange(length), count)
+    within = (step + shifts[arc]) % (ends - starts)[arc]
+    order: NDArray[np.int32] = circle[(draw.integers(length) + starts[arc] + within) % length]
+    return order
 
 
-def _fewest(is_enough: Callable[[int], bool], most: int) -> int:
+def _smallest(is_enough: Callable[[int], bool], most: int) -> int:
     """Returns the least number from 1 to `most` that is enough, or else `most`; those above one that is, are too."""
     low, high = 0, 1
     while high < most and not is_enough(high):

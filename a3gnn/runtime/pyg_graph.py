@@ -25,8 +25,8 @@ def graph_of(data: Data) -> Graph:
     unlabelled, and none is for training.
 
     Raises:
-        GraphError: `data` has no dense `x` of float32 or float16 or no `edge_index`, has attributes of edges, or breaks
-            a law of graphs.
+        GraphError: `data` has no dense `x` of float32 or float16 or no `edge_index`, has attributes of edges, or is not
+            a valid graph.
     """
     for name in ("x", "edge_index"):
         if data.get(name) is None:

@@ -18,7 +18,7 @@ def shuffling_error(
 
     Args:
         labels: Of the seeds in their order, int32 in [0, num_classes), shape (num_seeds,).
-        batch_size: Seeds a mini-batch; the last one may hold fewer.
+        batch_size: Seeds per mini-batch; the last one may hold fewer.
         num_classes: Labels there are.
         bounds: Where parts begin and end, from 0 to num_seeds: no mini-batch passes a bound, and each is compared with
             its own part. None is one part.

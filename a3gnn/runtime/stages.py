@@ -45,7 +45,7 @@ class Stages:
         store: Serves features.
         labels: Of the whole graph, int64.
         device: Where mini-batches are trained.
-        buffers: Memory for dense features that are trained on the host; None takes fresh memory a mini-batch.
+        buffers: Memory for dense features that are trained on the host; None allocates for each mini-batch.
         lends: Whether a mini-batch keeps its buffer as long as its features are in use, and not just until `release`.
         aggregator: What to make of the features for the input layer; None leaves them as they are.
     """
@@ -126,5 +126,5 @@ class Stages:
             return self._buffers.lend(rows) if self._lends else self._buffers.take(rows)
         if self._upload is None or self._store.is_sparse or self._store.device != "cpu":
             return None
-        # torch keeps page-locked memory and hands it out again once the copies out of it have ended: that is the ring.
+        # torch keeps page-locked memory and reuses it once the copies out of it have ended, so it needs no pool.
         return torch.empty((rows, input_width(self._aggregator, self._store.num_features)), pin_memory=True)

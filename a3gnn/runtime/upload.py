@@ -37,7 +37,7 @@ class Arrival(NamedTuple):
 
 
 class Upload:
-    """One stream a thread, so that copies wait neither for kernels that train nor for each other.
+    """One stream per thread, so that copies wait neither for kernels that train nor for each other.
 
     Args:
         device: A CUDA device.

@@ -18,11 +18,11 @@ from a3gnn.sampling.rejection import max_proposals, pick_by_rejection
 from a3gnn.sampling.relabelling import forget, relabel
 
 #: Edges per mini-batch, at most: positions in its arrays are int32.
-MOST_EDGES = 2**31 - 1
+MAX_EDGES = 2**31 - 1
 
 # Rows between a prefetch and the read that it is for. Guess.
 _AHEAD = 16
-# Rows per chunk: measured on a prototype, on a graph of 2.4 million nodes.
+# Rows per chunk: the fastest in a prototype, on a graph of 2.4 million nodes.
 _CHUNK = 32
 
 
@@ -189,7 +189,7 @@ def sample_hops(
     Returns:
         n_id, indptr, indices and the nodes known after each hop. Two cases stop early and leave the sizes of later hops
         0: repeated seeds, where the first size is the number of distinct ones, and a hop whose edges would pass
-        `MOST_EDGES`.
+        `MAX_EDGES`.
     """
     n_id, sizes = np.empty(len(seeds) + 1, dtype=np.int32), np.zeros(len(fanouts) + 1, dtype=np.int64)
     pointers, edges, first = np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32), 0
@@ -202,7 +202,7 @@ def sample_hops(
         begin, degree = np.empty(len(nodes), dtype=np.int64), np.empty(len(nodes), dtype=np.int32)
         bounds = RowBounds(begin, degree, np.empty(len(nodes), dtype=np.int32))
         total = row_bounds(indptr, num_cached, nodes, fanouts[hop], bounds)
-        if before + total > MOST_EDGES:
+        if before + total > MAX_EDGES:
             return n_id, pointers, edges, sizes
         pointers, edges = _grown(pointers, rows + 1 + len(nodes)), _grown(edges, before + total)
         n_id, first = _grown(n_id[:count], min(count + total, len(position)) + 1), count

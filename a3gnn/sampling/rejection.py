@@ -21,7 +21,7 @@ from a3gnn.sampling.pick_kernels import pick_two_bucket
 from a3gnn.sampling.prefetch import prefetch
 from a3gnn.sampling.random import below_and_rest, fold
 
-# Rows of at most so many times the fanout are read whole, which is cheaper than random reads: measured on a prototype,
+# Rows of at most so many times the fanout are read whole, which is cheaper than random reads: measured in a prototype,
 # on a graph of 2.4 million nodes.
 _SCANNED_FANOUTS = 2
 # Folded with a row's stream, the stream for what follows its proposals: beyond any counter of theirs.

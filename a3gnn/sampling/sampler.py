@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.sampling.adjacency import Adjacency
-from a3gnn.sampling.kernels import MOST_EDGES, sample_hops
+from a3gnn.sampling.kernels import MAX_EDGES, sample_hops
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.sampling.views import cached_mask, readonly
 
@@ -144,7 +144,7 @@ def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None
 
 
 def too_many_edges() -> UsageError:
-    """Returns the error of a mini-batch with more than `MOST_EDGES` edges."""
+    """Returns the error of a mini-batch with more than `MAX_EDGES` edges."""
     return UsageError(
-        f"a mini-batch must have at most {MOST_EDGES} edges, got more; lower the batch size or the fanouts"
+        f"a mini-batch must have at most {MAX_EDGES} edges, got more; lower the batch size or the fanouts"
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from a3gnn.search.problem import Problem
 from a3gnn.seeding import derive, generator
 
-#: Rounds of drawing at random before the rows that are left are listed. Guess.
+#: Rounds of drawing at random before all rows are enumerated to find the new ones. Guess.
 _ROUNDS = 4
 
 

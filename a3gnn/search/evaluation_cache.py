@@ -1,4 +1,4 @@
-"""The cache: what a search has evaluated, in order, each configuration once."""
+"""The configurations that a search has evaluated, in order, each once."""
 
 from __future__ import annotations
 

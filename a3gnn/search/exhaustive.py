@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.prediction import Prediction
-from a3gnn.search.grid import refuse_endless
+from a3gnn.search.grid import check_enumerable
 from a3gnn.search.problem import Problem
 
 
@@ -18,7 +18,7 @@ class ExhaustiveSearcher:
     """
 
     def __init__(self, problem: Problem, seed: int) -> None:
-        refuse_endless(problem.space)
+        check_enumerable(problem.space)
         self._rows = problem.space.enumerate()
         self._next = 0
 

@@ -26,7 +26,7 @@ class Grid:
     """
 
     def __init__(self, problem: Problem) -> None:
-        refuse_endless(problem.space)
+        check_enumerable(problem.space)
         self.rows = problem.space.enumerate()
         self.prediction = problem.predict(self.rows)
         self._problem = problem
@@ -47,7 +47,7 @@ class Grid:
         return costs[non_dominated(costs)]
 
 
-def refuse_endless(space: SearchSpace) -> None:
+def check_enumerable(space: SearchSpace) -> None:
     """Raises a `UsageError` if `space` is too large to enumerate."""
     if space.size > ENUMERABLE:
         raise UsageError(

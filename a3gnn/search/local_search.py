@@ -18,16 +18,17 @@ from a3gnn.seeding import generator
 POPULATION = 64
 #: NSGA-II has stalled when fewer than this share of a generation enters the archive. Guess.
 _STALLED = 0.15
-#: Children bred for one that is wanted, as most repeat what was asked before. Guess.
+#: Children bred per row that is requested, as most repeat rows that were asked for before. Guess.
 _OFFSPRING_PER_REQUEST = 3
 
 
 class LocalSearch:
-    """Improves the front of all that it is told, and asks for what might improve it further."""
+    """Improves the front of all rows that it was told: asks for rows bred from it or next to it."""
 
     def __init__(self, problem: Problem, candidates: CandidatePool, seed: int) -> None:
         self._problem = problem
         self._candidates = candidates
+        # The name "finisher" decides the random numbers, so it stays.
         self._evolution = Evolution(problem.space.nvec, generator(seed, "finisher"))
         self._archive = Archive(len(problem.space.nvec))
         self._gain = 1.0
@@ -64,7 +65,7 @@ class LocalSearch:
 
 
 class Archive:
-    """Non-dominated feasible rows; until there are any, those of the least violation, from which the way leads there.
+    """Non-dominated feasible rows; until there are any, those of the least violation, to start from.
 
     Attributes:
         rows: int64, shape (n, n_knobs).

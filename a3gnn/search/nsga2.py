@@ -21,7 +21,7 @@ class Nsga2Searcher(OptunaSearcher):
 
 
 class _KnownSpaceSampler(optuna.samplers.NSGAIISampler):
-    """Spares what takes half of Optuna's time: finding out at each trial which parameters all trials share."""
+    """Knows the search space, which Optuna derives at each trial from all earlier ones: half of its time."""
 
     known: dict[str, BaseDistribution]
 

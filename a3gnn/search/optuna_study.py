@@ -1,4 +1,4 @@
-"""What the Optuna engines share: a study that is asked and told in batches, in memory and in silence."""
+"""What the Optuna engines share: a study that is asked and told in batches, in memory and without log lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
 class OptunaSearcher:
     """Asks an Optuna sampler for three costs under the constraint `violation <= 0`.
 
-    Optuna may suggest what it knows already: such a trial is told the known answer and asks for nothing.
+    Optuna may suggest a row again: its trial is told the known costs at once, and `ask` leaves it out.
     """
 
     def __init__(self, problem: Problem, seed: int, sampler: optuna.samplers.BaseSampler) -> None:
@@ -37,7 +37,7 @@ class OptunaSearcher:
         self._candidates = CandidatePool(problem, seed)
         self._distributions = distributions(problem.space)
         verbosity = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.WARNING)  # creating a study is not news
+        optuna.logging.set_verbosity(optuna.logging.WARNING)  # hides the line that announces the new study
         self._study = optuna.create_study(directions=["minimize"] * 3, sampler=sampler)
         optuna.logging.set_verbosity(verbosity)
         self._waiting: dict[int, list[optuna.Trial]] = {}

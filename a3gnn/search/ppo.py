@@ -1,4 +1,4 @@
-"""The product's engine: a PPO policy proposes, local search improves (A3GNN, III-C, and local search)."""
+"""The default engine: a PPO policy proposes, local search improves (A3GNN, III-C, and local search)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from a3gnn_envs.pretraining import MIN_EVALUATIONS, train_policy
 
 #: Samples drawn from the policy. Guess.
 PROPOSALS = 64
-#: Predictions, repeated ones included, that training afresh may ask for per distinct evaluation that it may spend.
-#: Guess.
+#: Predictions, repeated ones included, that training a policy from scratch may ask for, per distinct evaluation that it
+#: may spend. Guess.
 _STEPS_PER_EVALUATION = 8
-#: The part of the budget that training afresh may take is one over this. Guess.
+#: Training a policy from scratch may take one over this of the budget. Guess.
 _TRAINING_DIVISOR = 3
-#: A policy reads its context from a survey, which must not take more than one over this of the budget. Guess.
-_LEAST_SURVEYS = 2
+#: A policy needs `SCALE_SAMPLE_SIZE` predictions to observe its context, which may take one over this of the budget.
+#: Guess.
+_SCALE_SAMPLE_DIVISOR = 2
 
 
 class PpoSearcher:
@@ -55,7 +56,7 @@ class PpoSearcher:
 
     def _propose(self, policy: Policy | None, evaluations: int) -> NDArray[np.int64]:
         """Returns the first rows to ask for; what it evaluates for them is told to local search."""
-        if evaluations < _LEAST_SURVEYS * SCALE_SAMPLE_SIZE or evaluations >= self._problem.space.size:
+        if evaluations < _SCALE_SAMPLE_DIVISOR * SCALE_SAMPLE_SIZE or evaluations >= self._problem.space.size:
             return self._candidates.draw(PROPOSALS)
         cache = EvaluationCache(self._problem)
         context = dataclasses.replace(self._problem.episode_context, predict=cache)

@@ -13,7 +13,7 @@ from a3gnn.prediction import Predict
 from a3gnn.space import SearchSpace
 from a3gnn_envs.context import Context
 
-#: Spaces of up to so many rows are predicted whole, once, and have an exhaustive front to compare with. Guess.
+#: Spaces of up to this many rows are predicted whole, once, and have an exhaustive front to compare with. Guess.
 ENUMERABLE = 200_000
 
 
@@ -24,8 +24,8 @@ class Problem:
     Attributes:
         space: The configurations.
         predict: Answers encoded rows with a `Prediction`.
-        objectives: The limits and what is wanted. Searchers look for the whole front, which holds every priority's
-            best.
+        objectives: The limits and the priority. Searchers look for the whole front, which has the best configuration
+            of every priority.
         context: Graph and hardware in numbers, float32, shape (n_features,), as the policy was or will be trained on.
     """
 

@@ -1,4 +1,4 @@
-"""Random search: the bar that every other engine must pass."""
+"""Random search: the baseline of every other engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search hands over."""
+"""What a search returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs one search and says what it is worth."""
+"""Runs one search and compares it with the exhaustive front and with random search."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 from a3gnn.pareto import non_dominated
 from a3gnn.search.evaluation_cache import EvaluationCache
-from a3gnn.search.grid import Grid, refuse_endless
+from a3gnn.search.grid import Grid, check_enumerable
 from a3gnn.search.normalised_hypervolume import NormalisedHypervolume
 from a3gnn.search.problem import Problem
 from a3gnn.search.result import SearchResult
-from a3gnn.search.searcher import MOST_EVALUATIONS, Searcher, make_searcher
+from a3gnn.search.searcher import MAX_EVALUATIONS, Searcher, make_searcher
 from a3gnn_envs.policy import Policy
 
 #: Rows asked for at a time. Guess.
 BATCH = 64
-#: How many least violating rows stand for the front where nothing is feasible. Guess.
-_LEAST_VIOLATING = 16
+#: How many least violating rows are returned where nothing is feasible. Guess.
+_NUM_LEAST_VIOLATING = 16
 
 
 def run_search(
@@ -29,12 +29,13 @@ def run_search(
 ) -> SearchResult:
     """Returns what `engine` finds on `problem` with up to `evaluations` distinct configurations.
 
-    Beside it stand the exhaustive front, if the space can be enumerated, and random search at as many evaluations.
+    It is compared with the exhaustive front, if the space can be enumerated, and with random search at as many
+    evaluations.
 
     Args:
         engine: ppo, nsga2, tpe, random or exhaustive; the last takes the whole space whatever `evaluations` says.
         problem: What is searched.
-        evaluations: The budget, cut to `MOST_EVALUATIONS` of the engine. Training a policy is paid from it.
+        evaluations: The budget, at most `MAX_EVALUATIONS` of the engine; training a policy counts.
         seed: Decides everything random.
         policy: Where ppo starts, if it fits the problem; otherwise ppo trains one within the budget.
 
@@ -44,9 +45,9 @@ def run_search(
     if evaluations < 1:
         raise UsageError(f"evaluations must be >= 1, got {evaluations}; 3,000 suit ppo")
     if engine == "exhaustive":
-        refuse_endless(problem.space)
+        check_enumerable(problem.space)
         evaluations = problem.space.size
-    evaluations = min(evaluations, MOST_EVALUATIONS.get(engine, evaluations))
+    evaluations = min(evaluations, MAX_EVALUATIONS.get(engine, evaluations))
     grid = Grid(problem) if problem.enumerable else None
     problem = problem if grid is None else dataclasses.replace(problem, predict=grid)
     options = {"policy": policy, "evaluations": evaluations} if engine == "ppo" else {}
@@ -56,9 +57,9 @@ def run_search(
     play(make_searcher(engine, dataclasses.replace(problem, predict=cache), seed, **options), cache, evaluations)
     seconds = time.perf_counter() - start
     everything = grid is not None and len(cache) == len(grid.rows)
-    bar = cache if everything else EvaluationCache(problem)
-    play(make_searcher("random", problem, seed), bar, len(cache))
-    return _result(engine, seed, problem, cache, bar, grid, seconds)
+    baseline = cache if everything else EvaluationCache(problem)
+    play(make_searcher("random", problem, seed), baseline, len(cache))
+    return _result(engine, seed, problem, cache, baseline, grid, seconds)
 
 
 def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
@@ -75,19 +76,19 @@ def _result(
     seed: int,
     problem: Problem,
     cache: EvaluationCache,
-    bar: EvaluationCache,
+    baseline: EvaluationCache,
     grid: Grid | None,
     seconds: float,
 ) -> SearchResult:
     objectives, limits = problem.objectives, problem.objectives.limits
     costs, violation = objectives.costs(cache.prediction), limits.violation(cache.prediction)
     feasible = bool((violation == 0).any())
-    best = _front(costs, violation) if feasible else objectives.order(cache.prediction)[:_LEAST_VIOLATING]
+    best = _front(costs, violation) if feasible else objectives.order(cache.prediction)[:_NUM_LEAST_VIOLATING]
     front = costs[best] if feasible else costs[:0]
-    bar_costs, bar_violation = objectives.costs(bar.prediction), limits.violation(bar.prediction)
-    bar_front = bar_costs[bar_violation == 0]
+    random_violation = limits.violation(baseline.prediction)
+    random_front = objectives.costs(baseline.prediction)[random_violation == 0]
     true_front = grid.front_costs if grid is not None else costs[:0]
-    measured = _hypervolumes(front, bar_front, true_front)
+    measured = _hypervolumes(front, random_front, true_front)
     return SearchResult(
         engine=engine,
         seed=seed,
@@ -113,11 +114,11 @@ def _front(costs: NDArray[np.float64], violation: NDArray[np.float64]) -> NDArra
 
 
 def _hypervolumes(
-    front: NDArray[np.float64], bar: NDArray[np.float64], true_front: NDArray[np.float64]
+    front: NDArray[np.float64], random_front: NDArray[np.float64], true_front: NDArray[np.float64]
 ) -> tuple[float, float, float]:
     """Returns the hypervolumes of the three, on the scale of the last, or of the union if that is empty."""
-    scale = true_front if len(true_front) else np.concatenate([front, bar])
+    scale = true_front if len(true_front) else np.concatenate([front, random_front])
     if not len(scale):
         return 0.0, 0.0, 0.0
     volume = NormalisedHypervolume.fit(scale[non_dominated(scale)])
-    return volume.measure(front), volume.measure(bar), volume.measure(true_front)
+    return volume.measure(front), volume.measure(random_front), volume.measure(true_front)

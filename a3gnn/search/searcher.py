@@ -28,7 +28,7 @@ class Searcher(Protocol):
         ...
 
 
-#: Engines and where they live; each is imported when it is used.
+#: Engines and their classes; each is imported when it is used.
 ENGINES = {
     "ppo": "a3gnn.search.ppo:PpoSearcher",
     "nsga2": "a3gnn.search.nsga2:Nsga2Searcher",
@@ -37,9 +37,9 @@ ENGINES = {
     "exhaustive": "a3gnn.search.exhaustive:ExhaustiveSearcher",
 }
 
-#: Budgets beyond which an engine takes longer (ten seconds and more) than what it still finds is worth: Optuna's time
-#: per trial grows with the trials it has. Measured by `python -m benchmarks.search_engines`.
-MOST_EVALUATIONS = {"nsga2": 1000, "tpe": 300}
+#: Evaluations beyond which an engine takes ten seconds and more, as Optuna's time per trial grows with the number of
+#: trials. Measured by `python -m benchmarks.search_engines`.
+MAX_EVALUATIONS = {"nsga2": 1000, "tpe": 300}
 
 
 def make_searcher(engine: str, problem: Problem, seed: int, **options: Any) -> Searcher:

@@ -10,7 +10,7 @@ from a3gnn.seeding import derive
 
 
 class TpeSearcher(OptunaSearcher):
-    """Optuna's TPE: good with few evaluations, and slow with many, as its models grow with all it was told."""
+    """Optuna's TPE: good with few evaluations, and slow with many, as its models grow with the evaluations."""
 
     def __init__(self, problem: Problem, seed: int) -> None:
         # One joint model is built three times as fast as one per knob, which is the default for several objectives.

@@ -1,7 +1,7 @@
 """Memory maps of a graph's files: which one an array lies in, and how to have it lie in large pages.
 
-A map of 4 KiB pages costs a sampler a look-up in the page tables for nearly every in-neighbour. Linux spares it that on
-file systems that keep files in pages of 2 MiB (ext4, XFS, Btrfs); elsewhere nothing here does harm.
+In a map of 4 KiB pages nearly every in-neighbour that a sampler reads costs a look-up in the page tables. Linux avoids
+that on file systems that keep files in pages of 2 MiB (ext4, XFS, Btrfs); elsewhere nothing here does harm.
 """
 
 from __future__ import annotations

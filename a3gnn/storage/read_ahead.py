@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from a3gnn.storage.mapping import mapping_of
 
 _BLOCK_BYTES = 512  # the unit of ru_inblock
-# A gather that reads less than one row in a hundred from the disk is not worth a system call a row.
+# A gather that reads less than one row in a hundred from the disk is not worth a system call per row. Guess.
 _COLD_SHARE = 0.01
 
 

@@ -37,7 +37,7 @@ _held: dict[int, _Before] = {}
 
 @contextmanager
 def held(threads: int, cores: frozenset[int] = frozenset()) -> Iterator[None]:
-    """Gives the calling thread `threads` threads of torch and of the team meanwhile, and keeps it to `cores`.
+    """Gives the calling thread `threads` threads of torch and of `pool` meanwhile, and keeps it to `cores`.
 
     Holds of one thread may end in any order, and in another thread, as generators do: what the last begun one says
     counts, and the thread has again what it had before the first when all have ended. OpenMP's threads run where the

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 
-# Mini-batches of a trial: those that fill or empty the pipeline are not counted.
-_SETTLE, _COUNTED = 2, 4
-_TRIALS = 3
-# After so many mini-batches the choice is made anew: other work on the machine comes and goes.
-_TERM = 500
+# Mini-batches of a test of one mode: first those that fill or empty the pipeline, which are not timed. Guesses.
+_SETTLING, _TIMED = 2, 4
+# Tests of each mode. Guess.
+_TESTS = 3
+# Mini-batches after which the modes are compared again, as other work on the machine comes and goes. Guess.
+_KEPT = 500
 
 
 class OverlapPolicy:
@@ -17,32 +18,32 @@ class OverlapPolicy:
     Overlapped, each worker runs on one thread during the training. Alternating, a mini-batch begins when it is asked
     for, and its worker has all threads while the caller waits. On cores that training fills, overlap only slows it
     down; where a GPU trains, or cores are idle, overlap gains. Both are tried for a few mini-batches, the faster is
-    kept, and the comparison is repeated every 500 mini-batches. Mini-batches are bit-identical either way.
+    kept, and the comparison is repeated every 500 mini-batches. Mini-batches are bit-identical in both modes.
 
     Args:
-        workers: Mini-batches that may be under way when one way ends: they are not counted for the other.
+        workers: Mini-batches that may be under way when the mode changes: they are not timed.
 
     Attributes:
-        overlapped: How it goes at the moment.
+        overlapped: Whether workers and training overlap now.
     """
 
     def __init__(self, workers: int = 1) -> None:
         self.overlapped = True
         self._seconds: dict[bool, list[float]] = {True: [], False: []}
-        self._trial = max(_SETTLE, workers) + _COUNTED
-        self._left = self._trial
+        self._test = max(_SETTLING, workers) + _TIMED
+        self._left = self._test
 
     def count(self, seconds: float) -> None:
-        """Takes note of the seconds from one mini-batch to the next, and goes over to the other way when it is time."""
-        if self._left <= _COUNTED:
+        """Takes note of the seconds from one mini-batch to the next, and changes the mode when it is time."""
+        if self._left <= _TIMED:
             self._seconds[self.overlapped].append(seconds)
         self._left -= 1
         if self._left > 0:
             return
-        if all(len(times) >= _TRIALS * _COUNTED for times in self._seconds.values()):
+        if all(len(times) >= _TESTS * _TIMED for times in self._seconds.values()):
             self.overlapped = statistics.median(self._seconds[True]) <= statistics.median(self._seconds[False])
             self._seconds = {True: [], False: []}
-            self._left = _TERM
+            self._left = _KEPT
         else:
             self.overlapped = not self.overlapped
-            self._left = self._trial
+            self._left = self._test

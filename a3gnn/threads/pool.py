@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from a3gnn.threads import affinity
 from a3gnn.threads.affinity import available_cores
 
-# More chunks than threads: a thread that starts late, or whose core is busy, takes fewer of them.
+# More chunks than threads: a thread that starts late, or whose core is busy, takes fewer of them. Guess.
 _CHUNKS_PER_THREAD = 4
-# Bytes that are too few to be worth a second thread: some 100 microseconds of work.
+# Bytes that are too few to be worth a second thread: some 100 microseconds of work. Guess.
 _GRAIN_BYTES = 1 << 19
 
 _cores = functools.cache(available_cores)
@@ -84,7 +84,7 @@ def in_chunks(function: Callable[[int, int], object], count: int, grain: int) ->
     """Calls `function(low, high)` for ranges that cover [0, count), and returns when all have ended.
 
     `function` must release the GIL where it works, and its ranges must not depend on each other. The calling thread
-    works too, and waits for no helper that has not begun: it never deadlocks, however many teams there are.
+    works too, and waits for no helper that has not begun: it never deadlocks, however many threads call this at once.
 
     Args:
         function: Works on a range.
@@ -131,7 +131,7 @@ def _executor() -> ThreadPoolExecutor:
     with _lock:
         if _helpers is None:
             _helpers = ThreadPoolExecutor(
-                max(1, _cores() - 1), thread_name_prefix="a3gnn-team", initializer=limit, initargs=(1,)
+                max(1, _cores() - 1), thread_name_prefix="a3gnn-pool", initializer=limit, initargs=(1,)
             )
         return _helpers
 

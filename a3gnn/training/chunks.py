@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from a3gnn.graphs.graph import Graph
 
-#: What `in_edges` takes for an edge at its peak.
+#: Bytes per edge that `in_edges` takes at its peak.
 EDGE_BYTES = 32
+# Nodes whose sizes are summed at once. Guess.
 _SLAB = 1 << 17
 
 
@@ -22,9 +23,9 @@ def chunks(
     Args:
         ids: Nodes.
         indptr: The graph's, int64, shape (num_nodes + 1,).
-        row_bytes: Bytes a node.
-        edge_bytes: Bytes an in-edge of it.
-        budget: Bytes a piece.
+        row_bytes: Bytes per node.
+        edge_bytes: Bytes per in-edge of a node.
+        budget: Bytes per piece.
     """
     for start in range(0, len(ids), _SLAB):
         slab = ids[start : start + _SLAB]

@@ -22,6 +22,7 @@ from a3gnn.training.model import Model
 from a3gnn.training.neighbourhoods import Neighbourhoods, slice_or_ids
 from a3gnn.training.scratch import Scratch
 
+#: Bytes of a chunk's temporaries. Guess.
 CHUNK_BYTES = 32 * 2**20
 #: Evaluations after which a table must have paid: those of a learning curve, at least.
 _EVALUATIONS = LEAST_POINTS

@@ -11,6 +11,7 @@ from a3gnn.errors import MemoryLimitError
 from a3gnn.process.memory import ANONYMOUS
 from a3gnn.units import format_size
 
+# Seconds between samples: a mini-batch takes tens of milliseconds. Guess.
 _PERIOD_S = 0.02
 
 
@@ -25,7 +26,7 @@ def host_bytes() -> int:
 
 
 class MemoryGuard:
-    """Samples this process's memory fifty times a second, so that what a mini-batch takes and gives back is seen.
+    """Samples this process's memory fifty times per second, so that what a mini-batch takes and gives back is seen.
 
     Args:
         limit: What `host_bytes` may reach; None for no limit.

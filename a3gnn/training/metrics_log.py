@@ -1,4 +1,4 @@
-"""`metrics.jsonl`: one JSON object a finished epoch."""
+"""`metrics.jsonl`: one JSON object per finished epoch."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Model(nn.Module):
         Args:
             x: Input nodes' features, float32, shape (num_src of the first block, num_features), dense or sparse CSR;
                 or what the input layer's `aggregator` made of them, shape (num_dst of the first block, input_width).
-            blocks: One a layer, input layer first; each one's destinations are the next one's sources.
+            blocks: One per layer, input layer first; each one's destinations are the next one's sources.
             aggregated: Which of the two `x` is.
             seed: Decides what is dropped in training; None draws a seed from torch's generator.
         """

@@ -15,7 +15,7 @@ from a3gnn.training.metrics_log import MetricsLog
 from a3gnn.training.progress import EpochResult, Progress
 from a3gnn.training.trainer import Trainer
 
-#: Seconds of training between checkpoints, and the least multiple of what writing one takes.
+#: Seconds of training between checkpoints at least, and how many times the seconds of writing one at least. Guesses.
 _PERIOD_S, _PERIOD_WRITES = 30.0, 20
 
 

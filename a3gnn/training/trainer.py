@@ -137,7 +137,7 @@ class Trainer:
     def trying_batches(self) -> int:
         """Mini-batches that are yet to be trained before `resources: auto` has given the stages what it finds."""
         isolation = self._pipeline.isolation
-        return 0 if isolation is None else isolation.trials_left
+        return 0 if isolation is None else isolation.batches_left_to_profile
 
     @property
     def choices(self) -> list[str]:

@@ -1,1 +1,1 @@
-"""The whole story: measure, predict, search, verify, choose."""
+"""Tuning: measure, predict, search, verify, choose."""

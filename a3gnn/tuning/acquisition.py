@@ -1,4 +1,4 @@
-"""Which configurations to measure next: where decisions are made."""
+"""Which configurations to measure next."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Candidate(NamedTuple):
 def choose_trials(problem: Problem, rows: Rows, prediction: Prediction, count: int) -> list[Candidate]:
     """Returns up to `count` of `rows` to measure, each with the reason.
 
-    Of those that are predicted to keep the limits: the best by the priority, then the most uncertain one (where four
-    or more are asked for), then the predicted front spread max-min, which of the rules that were compared measured the
-    most hypervolume. Where none is: those that break the limits least.
+    Of those that are predicted to keep the limits: the best by the priority, then the one of the most uncertain
+    throughput (where four or more are asked for), then a max-min spread over the predicted front. Where none is: those
+    that break the limits least. The order and the four are guesses.
 
     Args:
         problem: What is searched, and for what.

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from a3gnn.setting import Setting
 
-#: Each feature as (log10 of the value - centre) / scale. Guesses, and fixed, so that
-#: a policy can be used where it was not trained.
+#: Centre and scale of each feature: (log10 of the value - centre) / scale. Guesses, and fixed, so that a policy can be
+#: used on graphs and machines that it was not trained on.
 _LOG_FEATURES: dict[str, tuple[float, float]] = {
     "num_nodes": (4.5, 1.0),
     "mean_degree": (1.0, 0.5),

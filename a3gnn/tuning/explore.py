@@ -1,4 +1,4 @@
-"""The trials of a tune: references first, then what the search proposes, until the budget or the gain runs out."""
+"""The trials of a tune: references, then what the search proposes, until the budget ends or the front stops growing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from a3gnn.config import TrainConfig
 from a3gnn.search.result import SearchResult
-from a3gnn.tuning.expectations import expected_least_s, expected_trial_s, fit_surrogate, smallest_memory
+from a3gnn.tuning.expectations import expected_required_s, expected_trial_s, fit_surrogate, smallest_memory
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.propose import propose
@@ -16,7 +16,7 @@ from a3gnn.units import count, format_duration
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: A round that adds less than this share to the measured hypervolume has stalled; two in a row end the tune. Guesses.
-_LEAST_GAIN = 0.01
+_MIN_GAIN = 0.01
 _STALLS = 2
 
 
@@ -35,28 +35,30 @@ class Round(NamedTuple):
     ended: str
 
 
-def warn_of_short_budget(history: History, surrogate: Surrogate, runner: Runner) -> None:
-    """Says so where the least of a tune, the default's trial and a verification, is expected to pass the budget."""
-    least, left = expected_least_s(surrogate, history), runner.budget.left_s
-    if least > left:
+def warn_of_short_budget(history: History, runner: Runner) -> None:
+    """Says so where what every tune runs, the default's trial and a whole training, may exceed the budget."""
+    required_s, left_s = expected_required_s(history), runner.budget.left_s
+    if required_s > left_s:
         runner.notify(
-            f"the budget is short: {format_duration(max(left, 0))} of it are left, and "
-            f"{'a verification' if history.default else 'the trial of the default and a verification'}, "
-            f"the least of a tune, are expected to take {format_duration(least)}; they are made all the same"
+            f"the budget is short: {format_duration(max(left_s, 0))} of it are left, and "
+            f"what every tune runs ({'a' if history.default else 'the trial of the default and a'} whole training "
+            f"of the choice) may take {format_duration(required_s)}; the tune goes on"
         )
 
 
 def measure_references(history: History, surrogate: Surrogate, runner: Runner) -> History:
-    """Measures the default configuration, and where it does not fit, the one that learns the same from disk."""
+    """Measures the default configuration, and where it does not fit, the same with features on disk."""
     if history.default is None:
         history = runner.measure(Proposal("default", TrainConfig()), history, surrogate)
-    if history.reference_accuracy is None:
+    if not history.has_default_reference:
         from_disk = TrainConfig(feature_tier="disk")
         if all(trial.measurement.config != from_disk for trial in history.trials):
-            runner.notify("the default configuration does not fit; its twin that reads from disk is measured")
+            runner.notify("the default configuration does not fit; the same with features on disk is measured")
             history = runner.measure(Proposal("default", from_disk), history, surrogate)
-        if history.reference_accuracy is None:
-            runner.notify("that does not fit either: the best measured accuracy stands in for the default's")
+        if not history.has_default_reference:
+            runner.notify(
+                "that does not fit either: the best measured accuracy is the reference instead of the default's"
+            )
     return history
 
 
@@ -73,7 +75,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner) -> Explored:
         if not ended:
             surrogate = fit_surrogate(history)
             before, volume = volume, history.hypervolume()
-            stalls = stalls + 1 if volume > 0 and volume < before * (1 + _LEAST_GAIN) else 0
+            stalls = stalls + 1 if volume > 0 and volume < before * (1 + _MIN_GAIN) else 0
             ended = "the front has stopped growing" if stalls == _STALLS else ""
     runner.notify(f"exploring ends after {count(runner.budget.trials, 'trial')}: {ended}")
     return Explored(history, surrogate, tuple(searches))

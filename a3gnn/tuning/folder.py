@@ -1,4 +1,4 @@
-"""The folder of a tune: fresh, or the one of an interrupted run of the same request."""
+"""The folder of a tune: new, or the one of an interrupted run of the same request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.trial import Trial
 
 _REQUEST = "request.json"
-#: Options that may change when a tune is resumed: more budget goes on where the first ended.
+#: Options that may change when a tune is resumed: a larger budget continues a finished tune.
 _MAY_CHANGE = {"budget"}
 
 
@@ -52,7 +52,7 @@ def check_same(trials: Sequence[Trial], setting: Setting) -> None:
         if changes:
             raise UsageError(
                 f"--resume goes on with the graph and the machine of the first run: {'; '.join(changes)}; "
-                "start anew in another --out"
+                "start again in another --out"
             )
 
 
@@ -91,7 +91,7 @@ def _describe(graph: GraphCharacteristics) -> str:
 
 
 def _differences(before: Hardware, now: Hardware) -> str:
-    """Returns what tells the machines apart, as far as it is told in their fields."""
+    """Returns the fields in which the machines differ."""
     names = [field.name for field in dataclasses.fields(Hardware) if field.name != "profile"]
     pairs = [(name, getattr(before, name), getattr(now, name)) for name in names]
     return ", ".join(f"{name} was {old!r} and is {new!r}" for name, old, new in pairs if old != new)

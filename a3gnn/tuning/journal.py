@@ -12,7 +12,7 @@ from a3gnn.tuning.trial import Trial
 
 
 class Journal:
-    """The file `probes.jsonl` in the folder of a tune, one trial on each line.
+    """The file `probes.jsonl` in the folder of a tune, one trial per line; "probe" was once the word for a trial.
 
     Attributes:
         folder: The tune's.

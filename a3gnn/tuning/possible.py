@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES
 from a3gnn.errors import UsageError
-from a3gnn.search.grid import refuse_endless
+from a3gnn.search.grid import check_enumerable
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 
@@ -28,4 +28,4 @@ def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None
             f"num_partitions must be at most {graph.num_nodes:,}, the nodes of {graph.name}; got {least_parts:,}"
         )
     if engine == "exhaustive":
-        refuse_endless(space)
+        check_enumerable(space)

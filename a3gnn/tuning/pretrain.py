@@ -1,4 +1,4 @@
-"""The policy that ships with a3gnn: found here, and trained by `python -m a3gnn.tuning.pretrain FOLDER`."""
+"""The policy that ships with a3gnn: loaded here, and trained by `python -m a3gnn.tuning.pretrain FOLDER`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ from a3gnn_envs.policy import Policy
 from a3gnn_envs.pretraining import train_policy
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Machines imagined for each shipped graph, and limits for each of them. Guesses.
+#: Machines simulated per shipped graph, and limits per machine. Guesses.
 _MACHINES, _LIMITS = 6, 3
+#: A simulated machine's rates are the measured ones times or divided by up to this. Guess.
+_RATE_FACTOR = 3
 
 
 def shipped_policy() -> Policy | None:
@@ -45,14 +47,15 @@ def shipped_policy() -> Policy | None:
 def contexts(measurements: Sequence[Measurement], seed: int) -> Iterator[Context]:
     """Yields the contexts to train on: the graphs of `measurements`, on their machine and on faster and slower ones.
 
-    What the surrogate predicts stands for the truth; limits are drawn between the least and the most memory.
+    The surrogate's predictions are taken as the truth. Limits are drawn log-uniformly between the least and the most
+    memory, above the lowest 2 % of that range (guess).
     """
     surrogate = Surrogate(seed=seed).fit(measurements)
     seen = {m.setting.graph.fingerprint: m for m in measurements}
     random = generator(seed, "contexts")
     for measurement in seen.values():
         for _ in range(_MACHINES):
-            hardware = _imagine(measurement.setting.hardware, random)
+            hardware = _simulated(measurement.setting.hardware, random)
             setting = Setting(Task(), measurement.setting.graph, hardware)
             space = SearchSpace.of(setting)
             predict = _predictor(surrogate, setting, space)
@@ -73,10 +76,10 @@ def _predictor(surrogate: Surrogate, setting: Setting, space: SearchSpace) -> Pr
     return Grid(Problem(space, predict, anything, context_features(setting)))
 
 
-def _imagine(hardware: Hardware, random: np.random.Generator) -> Hardware:
-    """Returns a machine whose every limit is between a third and three times that of `hardware`."""
+def _simulated(hardware: Hardware, random: np.random.Generator) -> Hardware:
+    """Returns a machine like `hardware` whose measured rates are varied by up to `_RATE_FACTOR`, log-uniformly."""
     rates = {
-        name: getattr(hardware.profile, name) * 3 ** random.uniform(-1, 1)
+        name: getattr(hardware.profile, name) * _RATE_FACTOR ** random.uniform(-1, 1)
         for name in (
             "random_reads_per_s",
             "copy_bytes_per_s",

@@ -63,7 +63,7 @@ def open_study(
         started: When the tune started, by `time.monotonic`.
         executor: Where trials run, as in `tune`.
         hardware: The machine on which they do, as in `tune`.
-        notify: Takes each line for people.
+        notify: Takes each line of output.
 
     Raises:
         UsageError: Something that was asked for can't be, or `folder` holds a tune of something else.
@@ -83,7 +83,7 @@ def open_study(
             stored = profiles.rows() if profiles else []
             hardware = _machine(executor, [*stored, *(trial.measurement for trial in done)], notify)
         notify(_describe(hardware))
-        notify(_describe_graph(characteristics, request.trial_epochs(characteristics)))
+        notify(_describe_graph(characteristics))
         study = Study.of(request, Setting(request.task, characteristics, hardware))
         check_same(done, study.setting)
         journal = open_folder(folder, request, resume)
@@ -96,7 +96,7 @@ def open_study(
         budget = Budget(request.budget, started, spent_s)
         for trial in done:
             budget.record(trial.measurement.seconds, counts=trial.counts)
-        # What failed by chance in an earlier run is tried again, not believed.
+        # What failed by chance in an earlier run is tried again.
         history = History(study, tuple(trial for trial in done if not trial.measurement.failed_by_chance))
         runner = Runner(profiler, journal, budget, notify)
         runner.report_unmade_parts(history)
@@ -113,10 +113,10 @@ def _machine(executor: TrialExecutor, measured: Sequence[Measurement], notify: C
     return within_peaks(probe_hardware(worker=worker, notify=notify), measured, notify)
 
 
-def _describe_graph(graph: GraphCharacteristics, epochs: int) -> str:
+def _describe_graph(graph: GraphCharacteristics) -> str:
     return (
         f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features, "
-        f"{graph.num_train:,} train seeds; accuracy after {count(epochs, 'epoch')}"
+        f"{graph.num_train:,} train seeds"
     )
 
 

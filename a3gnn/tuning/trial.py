@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
+from a3gnn.figures import Figures
 from a3gnn.measurement import METRICS, Measurement, Metrics
 from a3gnn.prediction import Prediction
 
@@ -37,7 +38,7 @@ class Trial:
 
     @property
     def counts(self) -> bool:
-        """Whether a budget counts it: the default's trial and that of the smallest memory are made anyhow."""
+        """Whether a budget counts it: the default's trial and that of the smallest memory are not."""
         return self.reason not in ("default", "smallest")
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,8 +51,9 @@ class Trial:
         return cls(fields["reason"], fields["predicted"], Measurement.from_dict(fields["measurement"]))
 
 
-class MeasuredTrial(NamedTuple):
-    """A trial that succeeded, and its metrics."""
+class JudgedTrial(NamedTuple):
+    """A trial that succeeded, what it measured, and what that comes to at equal training time."""
 
     trial: Trial
     metrics: Metrics
+    figures: Figures

@@ -59,7 +59,7 @@ def _options() -> argparse.Namespace:
     keys = [row.key for row in ROWS]
     parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=list(GRAPHS), metavar="GRAPH")
     parser.add_argument("--rows", nargs="+", choices=keys, default=keys, metavar="ROW", help=", ".join(keys))
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each engine on a row (default 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each engine per row (default 5)")
     parser.add_argument("--peers-dir", type=Path, default=ROOT / ".peers", help="what `make peers` built")
     parser.add_argument("--cache", type=Path, default=cache_root(), help="folder for converted graphs")
     parser.add_argument("--json", type=Path, help="where the results go")

@@ -68,15 +68,15 @@ def first_batch(name: str, python: Path, folder: Path, work: Work, repeats: int)
     try:
         for repeat in range(repeats + 1):
             with Engine(name, python) as engine:
-                variants = [way for way in engine.ask("variants", work=work.to_dict()) if _alone(way)]
-                way = variants[repeat % len(variants)] if repeat else variants[0]
+                variants = [each for each in engine.ask("variants", work=work.to_dict()) if _alone(each)]
+                variant = variants[repeat % len(variants)] if repeat else variants[0]
                 engine.ask("open", folder=str(folder))
-                seconds = engine.ask("start", key="first", work=work.to_dict(), variant=way)
+                seconds = engine.ask("start", key="first", work=work.to_dict(), variant=variant)
             if repeat:
-                times.setdefault(way, []).append(seconds)
+                times.setdefault(variant, []).append(seconds)
     except Unavailable as reason:
         return FirstBatch(missing=str(reason))
-    best = min(times, key=lambda way: statistics.median(times[way]))
+    best = min(times, key=lambda variant: statistics.median(times[variant]))
     return FirstBatch(variant=best, seconds=times[best])
 
 
@@ -91,7 +91,7 @@ def training_memory(
             with _watched(engine) as seen:
                 engine.ask("start", key="memory", work=work.to_dict(), variant=variant)
                 if not epochs:
-                    engine.ask("turn", key="memory", count=batches, skip=0)
+                    engine.ask("measure", key="memory", count=batches, skip=0)
                 for _ in range(epochs):
                     engine.ask("epochs", key="memory", count=1)
                     by_epoch.append(engine.resident().anonymous)

@@ -37,7 +37,7 @@ class Engine:
         self._process = subprocess.Popen(
             [str(python), "-W", "ignore", "-m", f"benchmarks.engine.workers.{name}"],
             cwd=ROOT,
-            # An engine's idle threads must not spin during another engine's turn.
+            # An engine's idle threads must not spin while another engine is measured.
             env=os.environ | {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE")},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

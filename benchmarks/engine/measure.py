@@ -22,7 +22,7 @@ class Effort:
 
     Attributes:
         rounds: Measurements of each contestant.
-        batches: Mini-batches per turn.
+        batches: Mini-batches per round.
         screening: Mini-batches per variant, before the fastest is kept.
         starts: New processes per engine that are timed to their first mini-batch.
         memory: Mini-batches that are trained to measure memory.
@@ -45,7 +45,7 @@ class Outcome:
         missing: Why there is nothing, or "".
         variant: The fastest variant.
         screened: Median milliseconds of each variant that did not fail.
-        rounds: Columns of each turn: ms, nodes, edges, loss, and stages where they were timed.
+        rounds: Columns of each round: ms, nodes, edges, loss, and stages where they were timed.
         stages: Median milliseconds of sample, gather and model, run one after the other without workers.
     """
 
@@ -68,7 +68,7 @@ class Outcome:
 def measure(
     row: Row, batch_size: int, engines: Mapping[str, Engine | str], effort: Effort, say: Callable[[str], None]
 ) -> dict[Contestant, Outcome]:
-    """Returns each contestant's outcome; turns rotate, and nothing else computes during one.
+    """Returns each contestant's outcome; they are measured one at a time, in an order that rotates.
 
     Args:
         row: What is measured.
@@ -86,10 +86,10 @@ def measure(
         if not outcomes[label].missing:
             ready.append(label)
         say(f"  {row.label}: {label}: {outcomes[label].missing or outcomes[label].variant}")
-    for turn in range(effort.rounds):
-        first = turn % max(1, len(ready))
+    for number in range(effort.rounds):
+        first = number % max(1, len(ready))
         for label in ready[first:] + ready[:first]:
-            _take_turn(engines[CONTESTANTS[label][0]], label, outcomes[label], effort)
+            _add_round(engines[CONTESTANTS[label][0]], label, outcomes[label], effort)
     for label in ready:
         engine = engines[CONTESTANTS[label][0]]
         if isinstance(engine, Engine) and engine.alive:
@@ -98,13 +98,13 @@ def measure(
     return outcomes
 
 
-def _take_turn(engine: Engine | str, label: str, outcome: Outcome, effort: Effort) -> None:
+def _add_round(engine: Engine | str, label: str, outcome: Outcome, effort: Effort) -> None:
     """Adds a round to `outcome`; one that fails in a round is missing, since its rounds would not pair up."""
     if outcome.missing or isinstance(engine, str):
         return
     try:
         skip = _skip(outcome.variant)
-        outcome.rounds.append(engine.ask("turn", key=label, count=effort.batches, skip=skip))
+        outcome.rounds.append(engine.ask("measure", key=label, count=effort.batches, skip=skip))
         engine.settle()
     except Unavailable as reason:
         outcome.missing, outcome.rounds = str(reason), []
@@ -120,12 +120,12 @@ def _screened(engine: Engine, label: str, work: Work, effort: Effort) -> Outcome
     reasons = []
     for variant in variants:
         try:
-            turn = _tried(engine, work, variant, effort.screening)
+            found = _tried(engine, work, variant, effort.screening)
         except Unavailable as reason:
             reasons.append(f"{variant}: {reason}")
             continue
-        outcome.screened[variant] = statistics.median(turn["ms"])
-        outcome.stages = outcome.stages or stage_medians([turn])
+        outcome.screened[variant] = statistics.median(found["ms"])
+        outcome.stages = outcome.stages or stage_medians([found])
     if not outcome.screened:
         return Outcome(missing="; ".join(reasons))
     outcome.variant = min(outcome.screened, key=outcome.screened.__getitem__)
@@ -140,8 +140,8 @@ def _screened(engine: Engine, label: str, work: Work, effort: Effort) -> Outcome
 def _tried(engine: Engine, work: Work, variant: str, count: int) -> dict[str, list[Any]]:
     engine.ask("start", key="screening", work=work.to_dict(), variant=variant)
     try:
-        turn: dict[str, list[Any]] = engine.ask("turn", key="screening", count=count, skip=_skip(variant))
-        return turn
+        found: dict[str, list[Any]] = engine.ask("measure", key="screening", count=count, skip=_skip(variant))
+        return found
     finally:
         if engine.alive:
             engine.ask("stop", key="screening")
@@ -149,6 +149,6 @@ def _tried(engine: Engine, work: Work, variant: str, count: int) -> dict[str, li
 
 
 def _skip(variant: str) -> int:
-    """Returns the number of mini-batches to skip per turn: those prepared during others' turns, and warm-up."""
+    """Returns the number of mini-batches to skip per round: those prepared while others were measured, and warm-up."""
     workers = next((count for count in (1, 2) if f"{count} worker" in variant), 0)
     return _WARM_UP + _PREPARED_PER_WORKER * workers

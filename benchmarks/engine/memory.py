@@ -54,7 +54,7 @@ def busy_ticks(pid: int) -> int:
 
 
 def settle(pid: int, patience_s: float = 20.0, look_s: float = 0.1) -> bool:
-    """Waits until the process tree is idle, so that it does not disturb the next engine's turn.
+    """Waits until the process tree is idle, so that it does not disturb the next engine's measurement.
 
     Returns whether it did so within `patience_s`.
     """

@@ -1,4 +1,4 @@
-"""One run of the benchmark: graph by graph, row by row, engines in turn."""
+"""One run of the benchmark: graph by graph, row by row, engines alternating."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def interpreter(name: str, peers: Path) -> Path:
 
 
 def _measure(asked: Run, graph: BenchmarkGraph, folder: Path, row: Row, report: dict[str, Any]) -> None:
-    # Fresh processes a row: an engine that fails, or that keeps memory, spoils no other row.
+    # New processes for each row: an engine that fails, or keeps memory, affects no other row.
     with _opened(folder, asked.peers, report) as engines:
         outcomes = measure(row, graph.batch_size, engines, asked.effort, asked.say)
     found = {label: outcome.to_dict() for label, outcome in outcomes.items()}

@@ -30,10 +30,10 @@ class Traffic:
 
 
 class GraphServer:
-    """Samples hop by hop: a node's in-neighbours itself where the node is its own, else by a request to its server.
+    """Samples hop by hop: in-neighbours of its own nodes itself, those of other nodes by requests to their servers.
 
-    `serve` runs in a thread of its own for every other server, so that an answer that waits for its asker to read it
-    keeps nobody else's request waiting: each asker reads once all its requests are sent.
+    `serve` runs in one thread per other server: a server reads answers once all its requests are sent, and until then
+    its answers must not block the requests of others.
 
     Args:
         graph: The whole graph; the part's rows are copied from it.

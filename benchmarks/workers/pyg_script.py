@@ -3,7 +3,7 @@
     python pyg_script.py FOLDER [--loader Loader] [...]
 
 FOLDER holds the .npy files of a converted graph. It needs torch and torch_geometric, and a3gnn only with `--loader
-Loader`. Two ways to use it, each answering in JSON, a line per answer:
+Loader`. It has two modes, which answer with one line of JSON per answer:
 
 * `--epochs E --seeds 0 1 ...` trains E epochs with each seed and evaluates from all neighbours.
 * Without, each line `FORM COUNT` on stdin trains COUNT mini-batches, the model called in one of three forms:

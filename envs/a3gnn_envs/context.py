@@ -14,7 +14,7 @@ from a3gnn.prediction import Predict, Prediction
 from a3gnn.space import SearchSpace
 from a3gnn_envs.rewards import UtilityScale
 
-#: Random configurations whose predictions set the scale of a context's utilities. Guess.
+#: Random configurations whose predictions set the scale of a context's utilities (`a3gnn_envs.rewards`). Guess.
 SCALE_SAMPLE_SIZE = 128
 #: Observed features are clipped to this many standard deviations. Guess.
 FEATURE_BOUND = 10.0

@@ -25,7 +25,7 @@ from a3gnn_envs.episodes import PREFERENCE_CONCENTRATION
 
 #: Layers of the actor and of the critic. Guess.
 NET_ARCH = [192, 192]
-#: Goes up when saved policies of older versions can't be read any more.
+#: Increases when saved policies of older versions can't be read any more.
 POLICY_VERSION = 1
 
 

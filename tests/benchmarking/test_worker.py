@@ -16,7 +16,7 @@ from benchmarks.engine.measure import Effort, measure
 from benchmarks.engine.memory import resident, settle
 from benchmarks.engine.rows import ROWS
 from benchmarks.engine.workers.folder import GraphFolder
-from benchmarks.engine.workers.serve import Desk
+from benchmarks.engine.workers.serve import RequestHandler
 from benchmarks.engine.workers.work import Batch, Unavailable, Work
 
 
@@ -50,7 +50,7 @@ def test_what_goes_wrong_is_a_reason(engine: Engine) -> None:
     with pytest.raises(Unavailable, match="does not know"):
         engine.ask("extra", question="the weather", argument={})
     with pytest.raises(Unavailable, match="KeyError"):
-        engine.ask("turn", key="never started", count=1, skip=0)
+        engine.ask("measure", key="never started", count=1, skip=0)
     assert engine.alive
 
 
@@ -117,16 +117,16 @@ class Counting:
 
 
 def test_warm_up_and_small_batches_are_left_out() -> None:
-    desk = Desk(Counting())
+    handler = RequestHandler(Counting())
     work = Work("load", batch_size=8).to_dict()
-    assert desk.answer({"do": "variants", "work": work}) == {"unavailable": "no way to load"}
-    assert desk.answer({"do": "start", "key": "a", "work": work, "variant": ""})["ok"] >= 0
+    assert handler.answer({"do": "variants", "work": work}) == {"unavailable": "no way to load"}
+    assert handler.answer({"do": "start", "key": "a", "work": work, "variant": ""})["ok"] >= 0
     # Batch 0 was the start's; 1 and 2 are skipped, 9 is small, and the next epoch's first two are skipped again.
-    assert desk.answer({"do": "turn", "key": "a", "count": 8, "skip": 2})["ok"]["ms"] == [3, 4, 5, 6, 7, 8, 2, 3]
-    assert desk.answer({"do": "epochs", "key": "a", "count": 2}) == {"ok": 17}
-    assert "no more than 50" in desk.answer({"do": "turn", "key": "a", "count": 1, "skip": 50})["unavailable"]
-    desk.drop()
-    assert "KeyError" in desk.answer({"do": "turn", "key": "a", "count": 1, "skip": 0})["failed"]
+    assert handler.answer({"do": "measure", "key": "a", "count": 8, "skip": 2})["ok"]["ms"] == [3, 4, 5, 6, 7, 8, 2, 3]
+    assert handler.answer({"do": "epochs", "key": "a", "count": 2}) == {"ok": 17}
+    assert "no more than 50" in handler.answer({"do": "measure", "key": "a", "count": 1, "skip": 50})["unavailable"]
+    handler.drop()
+    assert "KeyError" in handler.answer({"do": "measure", "key": "a", "count": 1, "skip": 0})["failed"]
 
 
 def test_a_work_goes_through_json() -> None:

@@ -99,7 +99,7 @@ def test_pairs_are_drawn_as_the_recipe_says() -> None:
     order = np.argsort(degrees, kind="stable")
     rank = np.empty(700)
     rank[order] = np.cumsum(degrees[order]) / degrees.sum()
-    loyalty = 0.7 + 0.5 * (0.5 - rank)
+    inside_share = 0.7 + 0.5 * (0.5 - rank)
     by_class = np.argsort(labels, kind="stable")
     mass = np.cumsum(degrees[by_class])
     bounds = np.concatenate([[0.0], mass])[np.cumsum([0, *np.bincount(labels)])]
@@ -107,7 +107,7 @@ def test_pairs_are_drawn_as_the_recipe_says() -> None:
     count = 700 * 9 // 2
     first = np.searchsorted(mass, rng.random(count) * mass[-1], side="right")
     start, end = bounds[labels[by_class[first]]], bounds[labels[by_class[first]] + 1]
-    same = rng.random(count) < loyalty[by_class[first]]
+    same = rng.random(count) < inside_share[by_class[first]]
     width = np.where(same, end - start, mass[-1] - (end - start))
     second = np.searchsorted(mass, (np.where(same, start, end) + rng.random(count) * width) % mass[-1], side="right")
     second = np.minimum(second, 699)

@@ -15,7 +15,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.block_graph import BlockGraph
 from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.coarsen import coarsen
-from a3gnn.graphs.partitioning.kernels import grow_blocks, merge_in_turn, merge_into_large
+from a3gnn.graphs.partitioning.kernels import grow_blocks, merge_consecutive, merge_into_large
 
 
 def _graph(edges: list[tuple[int, int]], num_nodes: int, *, both_ways: bool = True) -> GraphArrays:
@@ -103,7 +103,7 @@ def test_equal_ties_go_to_the_lower_block() -> None:
 
 def test_the_rest_merges_in_turn_up_to_the_limit() -> None:
     into = _int32(0, -1, -1, -1, -1)
-    merge_in_turn(_int32(9, 2, 2, 3, 1), _int32(4, 2, 3, 1), 4, into)
+    merge_consecutive(_int32(9, 2, 2, 3, 1), _int32(4, 2, 3, 1), 4, into)
     np.testing.assert_array_equal(into, [0, 1, 4, 3, 4])
 
 

@@ -23,19 +23,10 @@ from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.profiling.store.jsonl import read_measurements, write_measurements
 from a3gnn.profiling.store.shipped import shipped_measurements, shipped_profiles
 from a3gnn.profiling.store.store import ProfileStore
+from tests.vocabulary.random_configs import configs
 
 Make = Callable[..., Measurement]
 
-configs = st.builds(
-    TrainConfig,
-    batch_size=st.integers(1, 4096),
-    num_partitions=st.integers(1, 8),
-    bias_rate=st.floats(1, 64),
-    num_workers=st.integers(1, 8),
-    cache_bytes=st.integers(0, 2**40),
-    parallel_mode=st.sampled_from(("sequential", "mode1", "mode2")),
-    feature_tier=st.sampled_from(("ram", "disk")),
-)
 failures = st.builds(
     Failure,
     kind=st.sampled_from(FailureKind),

@@ -29,7 +29,7 @@ def all_is_restored(every_core: None) -> Iterator[None]:
     before = (affinity.cores(), pool.size(), torch.get_num_threads(), threading.active_count())
     yield
     # The team's helpers stay.
-    helpers = sum(thread.name.startswith("a3gnn-team") for thread in threading.enumerate())
+    helpers = sum(thread.name.startswith("a3gnn-pool") for thread in threading.enumerate())
     assert (affinity.cores(), pool.size(), torch.get_num_threads()) == before[:3]
     assert threading.active_count() <= before[3] + helpers
 
@@ -173,14 +173,14 @@ def test_epochs_that_are_left_early_measure_on(small_graph: Graph) -> None:
     with pipeline_of(small_graph, "mode2", 1, "auto") as pipeline:
         isolation = pipeline.isolation
         assert isolation is not None
-        before = isolation.trials_left
+        before = isolation.batches_left_to_profile
         assert before > 6
         for epoch in range(before):
             for batch in pipeline.epoch(epoch):
                 if batch.index == 1:
                     break
             # Of the two mini-batches only the first was trained to its end.
-            assert isolation.trials_left == before - epoch - 1
+            assert isolation.batches_left_to_profile == before - epoch - 1
         next(pipeline.epoch(0))
         assert isolation.allocation is not None
 

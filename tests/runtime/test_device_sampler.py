@@ -51,8 +51,8 @@ def test_samples_what_the_kernels_sample(fanouts, bias, share, seed, tiny_graph:
 
 
 @pytest.mark.parametrize("fanout", [2, 5])
-def test_cached_picks_keep_the_law_without_bias(fanout: int) -> None:
-    # The bias is an epsilon above 1, so that the buckets are drawn and the law is still the hypergeometric one.
+def test_cached_picks_are_hypergeometric_without_bias(fanout: int) -> None:
+    # The bias is an epsilon above 1, so that the buckets are drawn while their distribution is still hypergeometric.
     degree, num_cached, repeats = 12, 4, 20_000
     indptr = np.concatenate([np.zeros(degree, dtype=np.int64), np.arange(repeats + 1) * degree])
     indices = np.tile(np.arange(degree, dtype=np.int32), repeats)
@@ -61,8 +61,8 @@ def test_cached_picks_keep_the_law_without_bias(fanout: int) -> None:
     subgraph = sampler.sample(np.arange(degree, degree + repeats, dtype=np.int32), 0, 0)
     picked = (subgraph.n_id[subgraph.indices] < num_cached).reshape(repeats, fanout).sum(axis=1)
     observed = np.bincount(picked, minlength=min(fanout, num_cached) + 1)
-    law = hypergeom(degree, num_cached, fanout).pmf(np.arange(len(observed)))
-    assert chisquare(observed, law / law.sum() * repeats).pvalue > 1e-3
+    expected = hypergeom(degree, num_cached, fanout).pmf(np.arange(len(observed)))
+    assert chisquare(observed, expected / expected.sum() * repeats).pvalue > 1e-3
 
 
 @pytest.mark.parametrize(("seeds", "message"), [([1, 1], "distinct"), ([300], r"\[0, 300\)"), ([], "at least one")])
@@ -84,9 +84,9 @@ def test_cuda_samples_what_the_kernels_sample(small_graph: Graph) -> None:
 @pytest.mark.parametrize("most", [4, 7])
 def test_more_edges_than_places_are_refused_as_on_the_host(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     indptr, indices = np.arange(0, 16, 3), np.tile(np.array([0, 1, 4], dtype=np.int32), 5)
-    monkeypatch.setattr("a3gnn.runtime.device_sampler.MOST_EDGES", most)
+    monkeypatch.setattr("a3gnn.runtime.device_sampler.MAX_EDGES", most)
     sampler = DeviceSampler(indptr, indices, (2, 2), seed=0)
     with pytest.raises(UsageError, match=r"a mini-batch must have at most .* edges, got more; lower the batch size"):
         sampler.sample(np.array([2, 3], dtype=np.int32), 0, 0)
-    monkeypatch.setattr("a3gnn.runtime.device_sampler.MOST_EDGES", 10)
+    monkeypatch.setattr("a3gnn.runtime.device_sampler.MAX_EDGES", 10)
     assert sampler.sample(np.array([2, 3], dtype=np.int32), 0, 0).num_edges <= 10

@@ -79,7 +79,7 @@ def test_helpers_run_where_their_caller_says_and_are_free_again() -> None:
 
         with pool.limited(2, cores):
             pool.in_chunks(look, 2, grain=1)
-        return {place for name, place in found.items() if name.startswith("a3gnn-team")}
+        return {place for name, place in found.items() if name.startswith("a3gnn-pool")}
 
     assert places(core) == {core}
     assert places(frozenset()) == {home}

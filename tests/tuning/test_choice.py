@@ -38,10 +38,10 @@ def test_a_choice_that_breaks_a_limit_when_measured_again_hands_over_to_the_next
     executor = formulas(swollen(lambda request, before: request.config.parallel_mode != "sequential" and before > 0))
     fix = SMALL_SPACE | {"feature_tier": "ram", "num_partitions": 1}
     found = quick_tune(executor=executor, fix=fix, memory_limit=350 * MiB, notify=lines.append)
-    refused = [line for line in lines if "refused" in line]
-    assert refused
-    assert "out of memory: passed the limit" in refused[0]
-    assert "the next best is verified instead" in refused[0]
+    rejected = [line for line in lines if "rejected" in line]
+    assert rejected
+    assert "out of memory: passed the limit" in rejected[0]
+    assert "the next best is verified instead" in rejected[0]
     assert found.tuned.config.parallel_mode == "sequential"
     assert found.tuned.measured.peak_host_bytes <= 350 * MiB
     assert executor.ran[-1].config == found.tuned.config
@@ -55,8 +55,8 @@ def test_a_refusal_for_accuracy_says_by_how_much(quick_tune, formulas) -> None:
 
     lines: list[str] = []
     quick_tune(executor=formulas(forgets), fix=TIERS, budget=2, notify=lines.append)
-    refused = next(line for line in lines if "refused" in line)
-    assert "accuracy 4 points under the least allowed, 89.00%" in refused
+    rejected = next(line for line in lines if "rejected" in line)
+    assert "accuracy 4 points under the least allowed, 89.00%" in rejected
 
 
 def test_where_every_second_trial_breaks_the_limit_the_smallest_that_would_lies_above_it(quick_tune, formulas) -> None:

@@ -194,7 +194,7 @@ def test_a_budget_that_is_short_is_said_before_anything_is_measured(quick_tune) 
     short = next(i for i, line in enumerate(lines) if "the budget is short" in line)
     default = next(i for i, line in enumerate(lines) if line.startswith("default "))
     assert short < default
-    assert "the trial of the default and a verification" in lines[short]
+    assert "the trial of the default and the verification" in lines[short]
     assert any("exploring ends after 0 trials: the budget is spent" in line for line in lines)
     assert not any(line.startswith("search ") for line in lines)
     assert found.tuned.config == TrainConfig()

@@ -1,40 +1,17 @@
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from a3gnn.config import (
-    CACHE_POLICIES,
-    DEVICES,
-    DYNAMIC_POLICIES,
-    FEATURE_TIERS,
-    KNOBS,
-    MODELS,
-    PARALLEL_MODES,
-    PARTITIONERS,
-    RESOURCES,
-    SEED_ORDERS,
-    Task,
-    TrainConfig,
-)
+from a3gnn.config import DYNAMIC_POLICIES, KNOBS, MODELS, Task, TrainConfig
+from a3gnn.domains import OneOf
 from a3gnn.errors import ConfigError, ExitCode
+from a3gnn.knobs import Knob
+from a3gnn.search_values import CACHE_SHARES, shares_of_the_rows
+from tests.vocabulary.random_configs import configs
 
-configs = st.builds(
-    TrainConfig,
-    batch_size=st.integers(1, 10**6),
-    num_partitions=st.integers(1, 64),
-    bias_rate=st.floats(1, 1e6),
-    sampling_device=st.sampled_from(DEVICES),
-    num_workers=st.integers(1, 64),
-    cache_bytes=st.integers(0, 2**40),
-    parallel_mode=st.sampled_from(PARALLEL_MODES),
-    feature_tier=st.sampled_from(FEATURE_TIERS),
-    cache_policy=st.sampled_from(CACHE_POLICIES),
-    seed_order=st.sampled_from(SEED_ORDERS),
-    partitioner=st.sampled_from(PARTITIONERS),
-    resources=st.sampled_from(RESOURCES),
-)
+README = Path(__file__).parents[2] / "README.md"
 
 
 @given(configs)
@@ -78,6 +55,26 @@ def test_the_docstring_tells_of_every_knob() -> None:
     assert all(f"{knob.name}: {knob.help}" in text for knob in KNOBS)
 
 
+def range_of(knob: Knob) -> str:
+    """Returns what the README's table must say of the values that a search tries, and of those that it doesn't."""
+    if not isinstance(knob.domain, OneOf):
+        return f"{min(knob.values):,g} to {max(knob.values):,g}"
+    others = [choice for choice in knob.domain.choices if choice not in knob.values]
+    return ", ".join(knob.values) + (f"; by `--fix` also {', '.join(others)}" if others else "")
+
+
+def test_the_readme_has_the_row_of_every_knob() -> None:
+    section = README.read_text(encoding="utf-8").partition("## What is tuned")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in section.splitlines() if line.startswith("| `")]
+    expected = {knob.name: range_of(knob) for knob in KNOBS}
+    expected["cache_bytes"] = f"0, {min(CACHE_SHARES):.0%} to {max(CACHE_SHARES):.0%} of the rows"
+    assert [knob.name for knob in KNOBS if knob.at is shares_of_the_rows] == ["cache_bytes"]
+    assert rows == [
+        [f"`{knob.name}`", knob.default if isinstance(knob.default, str) else f"{knob.default:,g}", expected[knob.name]]
+        for knob in KNOBS
+    ]
+
+
 def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
     one = TrainConfig(cache_bytes=5000, parallel_mode="mode1", num_workers=3, feature_tier="disk")
     assert one.learning_key() == TrainConfig().learning_key()
@@ -108,7 +105,7 @@ def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
         ({"schema_version": 99}, ["schema_version", "99", "tune again"]),
     ],
 )
-def test_laws_state_values_and_remedy(fields: dict, words: list[str]) -> None:
+def test_refusals_state_rule_value_and_remedy(fields: dict, words: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         TrainConfig(**fields)
     assert all(word in str(caught.value) for word in words)
@@ -140,6 +137,6 @@ def test_task_round_trip(model: str) -> None:
         ({"seed": -1}, "seed"),
     ],
 )
-def test_task_laws(fields: dict, words: str) -> None:
+def test_a_task_out_of_range_is_refused(fields: dict, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Task(**fields)

@@ -14,7 +14,7 @@ from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.seeding import derive, generator
 
 # Seeds of the mini-batches that are counted, at most: 100 mini-batches of the default size. Guess.
-_MOST_SEEDS = 100 * 1024
+_MAX_SEEDS = 100 * 1024
 
 
 def presampled(
@@ -36,7 +36,7 @@ def presampled(
         batch_size: Seeds per mini-batch.
         seed: Seed of the random streams.
         seeds: Seeds of each mini-batch, in training's order; by default the train nodes, shuffled.
-        most: Mini-batches, at most; 0 samples none, None all of them.
+        most: Mini-batches at most; 0 samples none, None all of them.
     """
     sampler = NeighbourSampler(graph.indptr, graph.indices, fanouts, seed=derive(seed, "presample", "neighbours"))
     if seeds is None:
@@ -60,7 +60,7 @@ def most_needed_first(
     proximity order is sampled from all of the graph. Ties, such as nodes that none needs, are ranked by degree.
     Arguments are those of `presampled`.
     """
-    most = max(1, _MOST_SEEDS // batch_size)
+    most = max(1, _MAX_SEEDS // batch_size)
     if seeds is not None:
         seeds = list(seeds)
         seeds = seeds[:: max(1, -(-len(seeds) // most))]

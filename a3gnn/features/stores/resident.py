@@ -39,7 +39,7 @@ class ResidentPart(Generic[AnyTier]):
         """Replaces the rows of the last part by those of `part`."""
         if self._parts is None or part == self._part:
             return
-        # The old part is freed first: both at once would be the very peak of memory that partitions are to lower.
+        # The old part is freed first: both at once would be the peak of memory that partitions are meant to lower.
         self.tier = None
         self.tier = self._copied(np.flatnonzero(self._parts == part).astype(np.int32))
         self._part = part

@@ -16,16 +16,17 @@ from a3gnn.storage.npy import NpyWriter
 
 #: Bytes of scratch and result that an edge takes on disk.
 EDGE_DISK_BYTES = 12
-#: Of a memory budget: the entries of the rows at hand take a half; counts and pieces on their way take the rest.
+#: Of a memory budget: the entries, int32, of the rows in RAM take half, counts and pieces of edges the rest. Guess.
 _BUDGET_BYTES_PER_ENTRY = 8
-_MOST_FILES = 256
+#: Scratch files that are open at once: below the usual limit of 1,024 open files per process. Guess.
+_MAX_FILES = 256
 
 #: Sources and targets, int32, of equal length.
 EdgePieces = Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]
 
 
 class EdgeCounts(NamedTuple):
-    """What was met on the way.
+    """What the edges held.
 
     Attributes:
         given: Edges, duplicates included.
@@ -45,7 +46,7 @@ def write_adjacency(
     folder: Path,
     scratch: Path,
     memory_bytes: int,
-    told: ConversionProgress,
+    progress: ConversionProgress,
 ) -> EdgeCounts:
     """Writes `indptr.npy` (int64) and `indices.npy` (int32, ascending and distinct in each row) to `folder`.
 
@@ -57,21 +58,21 @@ def write_adjacency(
         num_edges: How many there are, at most.
         num_nodes: Nodes.
         folder: Where the result goes.
-        scratch: Where pairs may lie meanwhile, 8 bytes an edge.
+        scratch: Where pairs may lie meanwhile, 8 bytes per edge.
         memory_bytes: For the rows in RAM; a single row may take more.
-        told: Told how far it is.
+        progress: Called with how far the conversion is.
 
     Raises:
         OSError: A file can't be written.
     """
     most = max(1, memory_bytes // _BUDGET_BYTES_PER_ENTRY)
     given = loops = kept = 0
-    with EdgeBuckets(scratch, num_nodes, min(-(-num_edges // most) or 1, _MOST_FILES)) as buckets:
+    with EdgeBuckets(scratch, num_nodes, min(-(-num_edges // most) or 1, _MAX_FILES)) as buckets:
         for sources, targets in pieces:
             buckets.add(sources, targets)
             given += len(sources)
             loops += int(np.count_nonzero(sources == targets))
-            told("reading edges", given, num_edges)
+            progress("reading edges", given, num_edges)
         with (
             NpyWriter(folder / "indptr.npy", np.int64) as indptr,
             NpyWriter(folder / "indices.npy", np.int32) as indices,
@@ -79,7 +80,7 @@ def write_adjacency(
             indptr.append(np.zeros(1, dtype=np.int64))
             for bucket in buckets.read():
                 kept = _write_rows(bucket, most, kept, indptr, indices)
-                told("sorting rows", bucket.last, num_nodes)
+                progress("sorting rows", bucket.last, num_nodes)
     return EdgeCounts(given, loops, kept)
 
 

@@ -1,4 +1,4 @@
-"""Edges on their way from any order to rows: files of pairs, one a range of targets."""
+"""Edges on their way from any order to rows: files of pairs, one per range of targets."""
 
 from __future__ import annotations
 

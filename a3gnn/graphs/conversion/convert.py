@@ -49,14 +49,14 @@ def convert(
         return Graph.load(spec).save(folder)
     target = Path(folder)
     held = held_fingerprint(target)
-    told = ConversionProgress(say)
+    progress = ConversionProgress(say)
     try:
         with replacing(target) as path:
             path.mkdir()
             with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-                draft = Draft(path, Path(scratch), memory_bytes, told)
+                draft = Draft(path, Path(scratch), memory_bytes, progress)
                 write(draft)
-            told("describing", 0, 1)
+            progress("describing", 0, 1)
             written = finish_folder(path, draft.name, draft.num_classes, draft.notes)
             refuse_another(target, held, written.fingerprint)
     except OSError as error:

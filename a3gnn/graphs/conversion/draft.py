@@ -20,7 +20,7 @@ class Draft:
         folder: Takes the graph's .npy files, by the names of `GraphArrays.arrays`.
         scratch: Takes what is needed meanwhile.
         memory_bytes: Budget for edges in RAM.
-        told: Told how far it is.
+        progress: Called with how far the conversion is.
         name: For people.
         num_classes: Classes.
         notes: What people should know of how it was read.
@@ -29,7 +29,7 @@ class Draft:
     folder: Path
     scratch: Path
     memory_bytes: int
-    told: ConversionProgress
+    progress: ConversionProgress
     name: str = ""
     num_classes: int = 0
     notes: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.storage.npy import NpyWriter
 
+# Values that are copied at a time, so that features of any size cost tens of MiB. Guess.
 _VALUES_PER_PIECE = 1 << 22
 
 FeaturePieces = Iterable[DenseFeatures | SparseFeatures]
@@ -42,7 +43,7 @@ def joined(pieces: FeaturePieces, num_nodes: int) -> DenseFeatures | SparseFeatu
     )
 
 
-def write_features(pieces: FeaturePieces, num_nodes: int, folder: Path, told: ConversionProgress) -> int:
+def write_features(pieces: FeaturePieces, num_nodes: int, folder: Path, progress: ConversionProgress) -> int:
     """Writes the rows of `pieces`, of which there are `num_nodes`, to `folder`, and returns how many values they store.
 
     Raises:
@@ -70,7 +71,7 @@ def write_features(pieces: FeaturePieces, num_nodes: int, folder: Path, told: Co
                 writer.append(arrays[name])
             stored += len(piece.data) if isinstance(piece, SparseFeatures) else piece.array.size
             done += piece.shape[0]
-            told("writing features", done, num_nodes)
+            progress("writing features", done, num_nodes)
     return stored
 
 

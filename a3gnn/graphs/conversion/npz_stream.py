@@ -20,6 +20,7 @@ from a3gnn.graphs.npz import features_in, needed_arrays, readable
 from a3gnn.storage.atomic import need_room
 from a3gnn.storage.npy import open_npy
 
+# What is read at a time, so that a file of any size costs tens of MiB. Guesses.
 _BYTES_PER_PIECE = 1 << 22
 _EDGES_PER_PIECE = 1 << 21
 
@@ -47,7 +48,9 @@ def write(path: Path, draft: Draft) -> None:
     for name, mask in masks.items():
         draft.save(name.replace("mask", "ids"), np.flatnonzero(mask).astype(np.int32))
     edges = _pieces(edge_index)
-    counts = write_adjacency(edges, num_edges, num_nodes, draft.folder, draft.scratch, draft.memory_bytes, draft.told)
+    counts = write_adjacency(
+        edges, num_edges, num_nodes, draft.folder, draft.scratch, draft.memory_bytes, draft.progress
+    )
     draft.notes = (*edge_notes(*counts), *_write_features(features, draft))
 
 
@@ -60,7 +63,7 @@ def _write_features(features: DenseFeatures | SparseFeatures, draft: Draft) -> t
     if _moves(features):
         os.replace(draft.scratch / "x.npy", draft.folder / "x.npy")
         return ()
-    stored = write_features(canonical_pieces(features), features.shape[0], draft.folder, draft.told)
+    stored = write_features(canonical_pieces(features), features.shape[0], draft.folder, draft.progress)
     return feature_notes(len(features.data) - stored) if isinstance(features, SparseFeatures) else ()
 
 
@@ -85,7 +88,7 @@ def _unpacked(path: Path, draft: Draft) -> dict[str, NDArray[Any]]:
                 for piece in _content(path, archive, members[name]):
                     file.write(piece)
                     done += len(piece)
-                    draft.told("unpacking", done, total)
+                    draft.progress("unpacking", done, total)
     with readable(path):
         return {name: open_npy(draft.scratch / f"{name}.npy") for name in needed}
 

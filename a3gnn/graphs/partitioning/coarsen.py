@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.partitioning.kernels import grow_blocks, merge_in_turn, merge_into_large
+from a3gnn.graphs.partitioning.kernels import grow_blocks, merge_consecutive, merge_into_large
 from a3gnn.seeding import generator
 
 #: Sources. Guess: the 111 M nodes of ogbn-papers100M then make blocks of BGL's 100,000 nodes.
@@ -95,5 +95,5 @@ def _merge(
     merge_into_large(graph.indptr, graph.indices, block, sizes, by_size[len(large) :], max_merged, into)
     rest = np.flatnonzero(into < 0).astype(np.int32)
     generator(seed, "block merges").shuffle(rest)
-    merge_in_turn(sizes, rest, max_nodes, into)
+    merge_consecutive(sizes, rest, max_nodes, into)
     return into

@@ -65,7 +65,7 @@ def by_block(block: NDArray[np.int32], sizes: NDArray[np.int32]) -> tuple[NDArra
 
 
 @numba.njit(nogil=True, cache=True)
-def _tally(
+def _count_by_target(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
     nodes: NDArray[np.int32],
@@ -119,7 +119,9 @@ def merge_into_large(
     counts = np.zeros(len(sizes), dtype=np.int64)
     touched = np.empty(len(sizes), dtype=np.int32)
     for small in order:
-        length = _tally(indptr, indices, nodes[starts[small] : starts[small + 1]], block, into, counts, touched)
+        length = _count_by_target(
+            indptr, indices, nodes[starts[small] : starts[small + 1]], block, into, counts, touched
+        )
         best = -1
         for i in range(length):
             large = touched[i]
@@ -134,7 +136,9 @@ def merge_into_large(
 
 
 @numba.njit(nogil=True, cache=True)
-def merge_in_turn(sizes: NDArray[np.int32], order: NDArray[np.int32], max_nodes: int, into: NDArray[np.int32]) -> None:
+def merge_consecutive(
+    sizes: NDArray[np.int32], order: NDArray[np.int32], max_nodes: int, into: NDArray[np.int32]
+) -> None:
     """Sets `into` of the blocks of `order`, merging consecutive ones as long as they have at most `max_nodes` nodes."""
     first, filled = np.int32(-1), 0
     for b in order:
@@ -156,7 +160,7 @@ def block_edges(
     ends = np.zeros(len(sizes) + 1, dtype=np.int64)
     neighbours, weights = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int64)
     for b in range(len(sizes)):
-        length = _tally(indptr, indices, nodes[starts[b] : starts[b + 1]], block, itself, counts, touched)
+        length = _count_by_target(indptr, indices, nodes[starts[b] : starts[b + 1]], block, itself, counts, touched)
         end = ends[b]
         if end + length > len(neighbours):
             neighbours = _longer(neighbours, end, 2 * (end + length))

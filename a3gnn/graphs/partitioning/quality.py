@@ -11,7 +11,7 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.partitioning.kernels import cut_edges
 from a3gnn.seeding import generator
 
-# Guesses: enough samples for two digits.
+# Train nodes sampled, and in-neighbours per node and hop. Guesses: enough samples for two digits.
 _SEEDS = 512
 _FANOUTS = (10, 10)
 

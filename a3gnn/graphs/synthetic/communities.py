@@ -11,12 +11,13 @@ from a3gnn.graphs.kernels import draw_pairs, guide_of
 from a3gnn.graphs.synthetic.recipe import Recipe
 from a3gnn.seeding import generator
 
-# The random numbers of a piece are drawn end by end, so its size decides which edges a recipe means.
+# Pairs per piece, 96 MiB of random numbers. The numbers of a piece are drawn array by array, so it decides which edges
+# a recipe gives. Guess, and can't be changed: the same recipe must give the same graph.
 _PAIRS_PER_PIECE = 1 << 22
 
 
 def pairs_of(recipe: Recipe) -> int:
-    """Returns how many pairs of nodes are drawn; those of a node with itself fall away."""
+    """Returns how many pairs of nodes are drawn; those of a node with itself are dropped."""
     return round(recipe.nodes * recipe.degree / 2)
 
 
@@ -32,7 +33,7 @@ def edge_pairs(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[tuple[NDAr
     degrees = _expected_degrees(recipe)
     by_class = np.argsort(labels, kind="stable").astype(np.int32)
     # Nodes of one class are one interval of `mass`, so that a draw within or outside it is one uniform number.
-    loyalty = _loyalty(recipe, degrees)[by_class]
+    inside_share = _inside_shares(recipe, degrees)[by_class]
     mass = degrees[by_class]
     del degrees
     np.cumsum(mass, out=mass)
@@ -47,7 +48,7 @@ def edge_pairs(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[tuple[NDAr
         count = min(remaining, _PAIRS_PER_PIECE)
         remaining -= count
         rng.random(out=uniform[: 3 * count])
-        first, second = draw_pairs(mass, guide, loyalty, class_of, bounds, uniform[: 3 * count].reshape(3, count))
+        first, second = draw_pairs(mass, guide, inside_share, class_of, bounds, uniform[: 3 * count].reshape(3, count))
         yield by_class[first], by_class[second]
 
 
@@ -61,11 +62,11 @@ def _expected_degrees(recipe: Recipe) -> NDArray[np.float64]:
     return generator(recipe.seed, "degrees").permutation(degrees)
 
 
-def _loyalty(recipe: Recipe, degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+def _inside_shares(recipe: Recipe, degrees: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns each node's probability of drawing within its community, whose mean over edges is the homophily."""
     order = np.argsort(degrees, kind="stable")
     rank = np.empty(len(degrees))
     rank[order] = np.cumsum(degrees[order]) / degrees.sum()
     spread = min(recipe.mixing, 2 * recipe.homophily, 2 * (1 - recipe.homophily))
-    loyalty: NDArray[np.float64] = recipe.homophily + spread * (0.5 - rank)
-    return loyalty
+    inside_share: NDArray[np.float64] = recipe.homophily + spread * (0.5 - rank)
+    return inside_share

@@ -12,6 +12,8 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.synthetic.recipe import Recipe
 from a3gnn.seeding import generator
 
+# Values per piece, tens of MiB. CSR rows draw several arrays per piece, so it decides which features a recipe gives.
+# Guess, and can't be changed: the same recipe must give the same graph.
 _VALUES_PER_PIECE = 1 << 22
 
 
@@ -26,7 +28,7 @@ def feature_pieces(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[DenseF
 
 
 def _dense(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[DenseFeatures]:
-    """Yields float32 rows: the class's unit-length mean plus Gaussian noise of `noise` a column."""
+    """Yields float32 rows: the class's unit-length mean plus Gaussian noise of `noise` per column."""
     rng = generator(recipe.seed, "features")
     means = rng.standard_normal((recipe.classes, recipe.features), dtype=np.float32)
     means /= np.linalg.norm(means, axis=1, keepdims=True)
@@ -40,7 +42,7 @@ def _dense(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[DenseFeatures]
 
 
 def _sparse(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[SparseFeatures]:
-    """Yields CSR rows of words: each class prefers its own, by a factor that falls with `noise`."""
+    """Yields CSR rows of words: each class prefers words of its own, by a factor that falls with `noise`."""
     rng = generator(recipe.seed, "features")
     words = max(1, round(recipe.density * recipe.features))
     favourites = rng.random((recipe.classes, recipe.features)) < 1 / recipe.classes

@@ -23,7 +23,7 @@ def generate(parameters: str = "") -> GraphArrays:
     Nodes belong to one of `classes` equally likely communities. Expected degrees follow a power law, capped at half the
     square root of the nodes times the mean. An edge's first end is drawn by expected degree, its second likewise, from
     the same community with a probability that falls with the first end's degree (hubs join communities) and is
-    `homophily` on average. Edges run both ways. Features are the community's mean plus noise.
+    `homophily` on average. Each edge is stored in both directions. Features are the community's mean plus noise.
 
     Args:
         parameters: `KEY=VALUE,...`, the fields of `Recipe`; what is left out has its default.
@@ -51,7 +51,7 @@ def generate(parameters: str = "") -> GraphArrays:
 
 
 def write(parameters: str, draft: Draft) -> None:
-    """Writes the graph that `generate` returns to `draft`, in memory by the node and not by the edge or feature.
+    """Writes the graph that `generate` returns to `draft`, in memory linear in the nodes alone.
 
     Raises:
         UsageError: A key is unknown or a value is out of range.
@@ -65,9 +65,11 @@ def write(parameters: str, draft: Draft) -> None:
     draft.save("labels", labels)
     for name, ids in zip(("train_ids", "val_ids", "test_ids"), _split(recipe), strict=True):
         draft.save(name, ids)
-    both_ways = _both_ways(recipe, labels)
-    write_adjacency(both_ways, num_edges, recipe.nodes, draft.folder, draft.scratch, draft.memory_bytes, draft.told)
-    write_features(feature_pieces(recipe, labels), recipe.nodes, draft.folder, draft.told)
+    both_directions = _both_directions(recipe, labels)
+    write_adjacency(
+        both_directions, num_edges, recipe.nodes, draft.folder, draft.scratch, draft.memory_bytes, draft.progress
+    )
+    write_features(feature_pieces(recipe, labels), recipe.nodes, draft.folder, draft.progress)
 
 
 # Labels, first positions of edges and of CSR features, and an id in one of the three sets.
@@ -82,7 +84,7 @@ def _labels(recipe: Recipe) -> NDArray[np.int64]:
     return generator(recipe.seed, "labels").integers(recipe.classes, size=recipe.nodes)
 
 
-def _both_ways(recipe: Recipe, labels: NDArray[np.int64]) -> EdgePieces:
+def _both_directions(recipe: Recipe, labels: NDArray[np.int64]) -> EdgePieces:
     for first, second in edge_pairs(recipe, labels):
         yield first, second
         yield second, first

@@ -16,12 +16,13 @@ class Recipe:
 
     Attributes:
         nodes: Nodes.
-        degree: Mean degree, before duplicate edges fall away (a tenth on the default graph).
-        classes: Classes, one a community.
+        degree: Mean degree, before duplicate edges are removed (a tenth on the default graph).
+        classes: Classes, one per community.
         features: Columns of the feature matrix.
         power: Exponent of the degrees' power law, above 2.
         homophily: Share of edges within a community.
-        mixing: How much less loyal to its community the hottest node is than the coldest.
+        mixing: How much smaller the share of edges within its community is for the node of highest degree than for
+            the one of lowest.
         noise: Standard deviation of a feature around its class's mean, whose vector has length 1.
         density: Share of stored features; below 1 they are CSR rows of words.
         train: Share of the nodes that are train seeds.

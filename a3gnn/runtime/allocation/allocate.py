@@ -14,8 +14,9 @@ from a3gnn.runtime.allocation.stage_model import Stage, StageModel
 
 Models = Mapping[Stage, StageModel]
 
-# Predictions err: isolation has to promise a tenth to be preferred to what `OverlapPolicy` finds by measuring.
-_MARGIN = 0.9
+# Predictions err: isolation is preferred to what `OverlapPolicy` finds by measuring only if predicted to take a tenth
+# less. Guess.
+_MAX_RELATIVE_SECONDS = 0.9
 
 
 def allocate(models: Models, mode: ParallelMode, workers: int, cores: int, floor: float = 0.0) -> Allocation:
@@ -40,8 +41,8 @@ def allocate(models: Models, mode: ParallelMode, workers: int, cores: int, floor
     assert best.seconds is not None
     serial = models["sampling"].seconds(1) + models["gather"].seconds(cores) + models["training"].seconds(cores)
     serial = max(floor, serial)
-    times = f"{best.seconds * 1e3:.3g} ms a mini-batch predicted, {serial * 1e3:.3g} with one stage after the other"
-    if best.seconds >= _MARGIN * serial:
+    times = f"{best.seconds * 1e3:.3g} ms per mini-batch predicted, {serial * 1e3:.3g} with one stage after the other"
+    if best.seconds >= _MAX_RELATIVE_SECONDS * serial:
         return competing(workers, cores, f"cores of their own don't pay for stages on {cores} cores: {times}", serial)
     return dataclasses.replace(best, why=f"{best.cores(mode)} of {cores} cores in isolation: {times}")
 
@@ -59,12 +60,12 @@ def isolate(models: Models, mode: ParallelMode, workers: int, cores: int, floor:
     Raises:
         UsageError: There are fewer than 2 cores.
     """
-    shares = _Shares(models, workers, cores, floor)
+    groupings = _Groupings(models, workers, cores, floor)
     if mode == "mode2":
-        return shares.sampling_apart()
+        return groupings.sampling_apart()
     if workers == 1 or cores < 3:
-        return shares.pooled()
-    return min(shares.pooled(), shares.all_apart(), key=lambda found: (found.seconds, found.cores(mode)))
+        return groupings.pooled()
+    return min(groupings.pooled(), groupings.all_apart(), key=lambda found: (found.seconds, found.cores(mode)))
 
 
 def competing(workers: int, cores: int, why: str, seconds: float | None = None) -> Allocation:
@@ -72,8 +73,8 @@ def competing(workers: int, cores: int, why: str, seconds: float | None = None) 
     return Allocation(workers, cores, cores, isolated=False, seconds=seconds, why=why)
 
 
-class _Shares:
-    """The fastest allocation by the models of each way to group the stages."""
+class _Groupings:
+    """The fastest allocation by the models for each grouping of the stages on cores."""
 
     def __init__(self, models: Models, workers: int, cores: int, floor: float) -> None:
         threads = np.arange(1, cores + 1)
@@ -83,8 +84,8 @@ class _Shares:
 
     def sampling_apart(self) -> Allocation:
         """Returns mode 2's: workers sample, and the caller gathers, then trains, on the same cores."""
-        lanes = (self._sampling[: self._workers], self._gather + self._training)
-        (sampling, rest), seconds = solve(lanes, self._cores, self._floor)
+        groups = (self._sampling[: self._workers], self._gather + self._training)
+        (sampling, rest), seconds = solve(groups, self._cores, self._floor)
         return Allocation(sampling, rest, rest, seconds=seconds)
 
     def all_apart(self) -> Allocation:

@@ -17,7 +17,7 @@ from a3gnn.threads.hold import held
 from a3gnn.threads.ordered_map import ordered_map
 
 
-class _Lane:
+class _CoreGroup:
     """Where workers do a stage: some at once, each with so many threads, all on the same cores."""
 
     def __init__(self, at_once: int, threads: int, cores: frozenset[int]) -> None:
@@ -27,14 +27,14 @@ class _Lane:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Keeps the calling worker to the lane, once there is room."""
+        """Keeps the calling worker to the cores, once fewer than `at_once` workers are on them."""
         with self._gate, pool.limited(self._threads, self._cores):
             affinity.pin(self._cores)
             yield
 
 
 class IsolatedRun:
-    """Runs the stages of a pipeline under an allocation. Epochs under way at once share the workers' lanes.
+    """Runs the stages of a pipeline under an allocation. Epochs under way at once share the workers' cores.
 
     Args:
         stages: Of the pipeline.
@@ -48,10 +48,10 @@ class IsolatedRun:
         self._mode, self._workers = config.parallel_mode, config.num_workers
         self._allocation = allocation
         self._places = allocation.places(self._mode, cores)
-        # Pooled workers gather what they sampled in the lane of sampling.
+        # Pooled workers gather what they sampled on the cores of sampling.
         threads = allocation.gather if allocation.pooled else 1
-        self._sampling = _Lane(allocation.sampling, threads, self._places["sampling"])
-        self._gather = _Lane(1, allocation.gather, self._places["gather"])
+        self._sampling = _CoreGroup(allocation.sampling, threads, self._places["sampling"])
+        self._gather = _CoreGroup(1, allocation.gather, self._places["gather"])
 
     def batches(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
         """Yields the mini-batches of `planned` in order; the caller trains each before it asks for the next."""

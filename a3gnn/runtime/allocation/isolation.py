@@ -63,7 +63,7 @@ class Isolation:
             self._settle(allocate({}, config.parallel_mode, config.num_workers, self._threads))
 
     @property
-    def trials_left(self) -> int:
+    def batches_left_to_profile(self) -> int:
         """Mini-batches that are yet to be trained one after the other before stages have what `auto` finds."""
         return 0 if self.allocation is not None else len(self._schedule)
 
@@ -77,12 +77,12 @@ class Isolation:
         """
         rest = iter(planned)
         if self.allocation is None:
-            with closing(self._trials(epoch, rest)) as batches:
+            with closing(self._profiling(epoch, rest)) as batches:
                 yield from batches
         with closing((self._isolated or compete)(epoch, rest)) as batches:
             yield from batches
 
-    def _trials(self, epoch: int, planned: Iterator[PlannedBatch]) -> MiniBatches:
+    def _profiling(self, epoch: int, planned: Iterator[PlannedBatch]) -> MiniBatches:
         """Yields mini-batches, and times their training, until enough is known or `planned` ends."""
         if not self.profile.input_nodes:
             ahead = list(islice(planned, PROFILED))
@@ -97,7 +97,7 @@ class Isolation:
                 seconds = perf_counter() - begin
             if counts:
                 self.profile.add("training", threads, seconds)
-            # Not before: a mini-batch that nobody trained to its end tells nothing.
+            # Only now: a mini-batch whose training was broken off is not counted.
             del self._schedule[:1]
         if not self._schedule:
             self._settle(self._best())

@@ -18,11 +18,13 @@ from a3gnn.runtime.plan import PlannedBatch
 from a3gnn.runtime.stages import Stages
 from a3gnn.threads import pool
 
-# Mini-batches that are sampled and gathered to be timed, steps that warm up, and times of each thread count.
+# Mini-batches that are sampled and gathered to be timed, steps that warm up, and repetitions of each number of threads.
+# Guesses.
 PROFILED, WARM_UP, REPEATS = 4, 2, 3
-# A step on one of many cores takes as long as an epoch may: training is not timed with fewer than an eighth of them.
-_FEWEST = 8
-# More than a processor's caches hold for one core.
+# A step on one of many cores may take as long as an epoch: training is not timed with fewer threads than an eighth of
+# the cores. Guess.
+_MAX_CORES_PER_THREAD = 8
+# More than the share of a processor's caches that one core has. Guess.
 _COPIED_BYTES = 1 << 25
 
 
@@ -71,11 +73,11 @@ class StageProfile:
 
     def training_schedule(self) -> list[tuple[int, bool]]:
         """Returns with how many threads to train each of the mini-batches to come, and whether to count its time."""
-        counts = [count for count in thread_counts(self._cores) if count * _FEWEST >= self._cores]
+        counts = [count for count in thread_counts(self._cores) if count * _MAX_CORES_PER_THREAD >= self._cores]
         return [(self._cores, False)] * WARM_UP + [(count, True) for count in counts] * REPEATS
 
     def time_loading(self, stages: Stages, epoch: int, planned: Sequence[PlannedBatch]) -> None:
-        """Times sampling and gather alone with 1, 2, 4, ... threads, in turn, on `planned`, which must not be empty."""
+        """Times sampling and gather alone with 1, 2, 4, ... threads, in rounds, on `planned`, never empty."""
         sampled = [stages.sample(epoch, batch) for batch in planned]
         self.input_nodes = statistics.median(batch.subgraph.num_nodes for batch in sampled)
         stages.release(stages.gather(sampled[0]))  # finds its buffer

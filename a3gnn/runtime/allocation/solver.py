@@ -23,7 +23,7 @@ def solve(seconds: Sequence[NDArray[np.float64]], cores: int, floor: float = 0.0
 
     The optimum is one of the stages' times or the floor. Each of those is tried: every stage gets the fewest cores that
     keep it, and the least one that fits is the answer, with the fewest cores of all that reach it. That is exhaustive,
-    also where times rise with cores, and costs `stages * cores` looks at a time, where trying all combinations of cores
+    also where times rise with cores, and looks up `stages * cores` times, where trying all combinations of cores
     costs `cores ** stages`.
 
     Args:
@@ -42,5 +42,5 @@ def solve(seconds: Sequence[NDArray[np.float64]], cores: int, floor: float = 0.0
     kept = [table[None, :] <= periods[:, None] for table in tables]
     fewest = np.stack([table.argmax(axis=1) + 1 for table in kept], axis=1)
     fits = np.stack([table.any(axis=1) for table in kept]).all(axis=0) & (fewest.sum(axis=1) <= cores)
-    best = int(fits.argmax())  # one fits: a core a stage keeps the slowest of their times
+    best = int(fits.argmax())  # one always fits: with one core per stage, the slowest stage's time
     return Solution(tuple(fewest[best].tolist()), float(periods[best]))

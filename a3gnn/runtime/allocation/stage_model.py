@@ -15,8 +15,8 @@ from a3gnn.errors import UsageError
 Stage = Literal["sampling", "gather", "training"]
 STAGES: tuple[Stage, ...] = ("sampling", "gather", "training")
 
-# Below this a time is the clock's own: a caller that trains nothing still has a stage that takes some time.
-_LEAST_SECONDS = 1e-9
+# Shorter times are below the clock's resolution: a caller that trains nothing still has a stage that takes some time.
+_MIN_SECONDS = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def fit(threads: Sequence[int], seconds: Sequence[float], *, fixed: bool) -> Sta
     if not len(threads) or len(threads) != len(seconds):
         raise UsageError(f"a fit needs a time for each thread count, got {len(threads)} counts, {len(seconds)} times")
     inverse = 1.0 / np.asarray(threads, dtype=np.float64)
-    times = np.maximum(np.asarray(seconds, dtype=np.float64), _LEAST_SECONDS)
+    times = np.maximum(np.asarray(seconds, dtype=np.float64), _MIN_SECONDS)
     terms = np.column_stack([inverse, np.ones_like(inverse)]) if fixed else inverse[:, None]
     weights, _ = nnls(terms / times[:, None], np.ones_like(times))
     predicted = terms @ weights

@@ -13,7 +13,7 @@ from a3gnn.threads import pool
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.kernels import gate, rectify
 
-# Entries too few to be worth a second thread: some 50 microseconds of work.
+# Entries too few to be worth a second thread: some 50 microseconds of work. Guess.
 _GRAIN = 1 << 16
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # Floating-point operations of a matrix product in the time of moving one byte: 2 cores multiply at 80 to 160 GFLOP/s
-# and aggregate rows at 8 to 10 GB/s. Machines differ by less than the two orders usually do.
+# and aggregate rows at 8 to 10 GB/s. Machines differ by less than the costs of the two orders usually do.
 _FLOPS_PER_BYTE = 14
 
 

@@ -20,8 +20,10 @@ from a3gnn.training.layers.cost import Work
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.layer import Layer, linear, work_of
 
+# Of LeakyReLU: Veličković et al., 2018, section 2.1.
 _NEGATIVE_SLOPE = 0.2
 # What torch takes for an edge's score, softmax and product in each head, forward and backward, in `Work`'s units.
+# Guess.
 _EDGE_COST = 3000
 # What of that the forward pass takes. Guess, from what evaluations of two graphs take on two cores.
 _FORWARD_SHARE = 0.1
@@ -120,7 +122,7 @@ class GATLayer(Layer):
 
 
 def _with_self_loops(block: LayerBlock) -> tuple[Tensor, Tensor]:
-    """Returns the block's `indptr` and `indices` with exactly one self loop a destination, which comes first."""
+    """Returns the block's `indptr` and `indices` with exactly one self loop per destination, which comes first."""
     indptr, indices, rows = block.indptr, block.indices, block.rows
     if bool(block.self_loops.any()):
         rows, indices = rows[~block.self_loops], indices[~block.self_loops]
@@ -136,8 +138,8 @@ def _with_self_loops(block: LayerBlock) -> tuple[Tensor, Tensor]:
 def _sumby_head_matrix(indptr: Tensor, indices: Tensor, attention: Tensor, by_head: Tensor) -> Tensor:
     """Returns the attention-weighted sums, float32, shape (num_dst, heads, width).
 
-    One product with a block matrix whose row h * num_dst + i is destination i under head h: a message an edge and
-    head is never stored.
+    One product with a block matrix whose row h * num_dst + i is destination i under head h: messages per edge and
+    head are never stored.
     """
     num_src, heads, width = by_head.shape
     num_dst = indptr.numel() - 1

@@ -66,9 +66,9 @@ def sampler_share(graph: Graph, fanouts: tuple[int, ...], batch_size: int, count
 
 
 def gather_share(graph: Graph, fanouts: tuple[int, ...], batch_size: int, count: int) -> dict[str, Any]:
-    """Returns how long a bare copy of the same rows takes beside the feature store's read, in turn on `count` batches.
+    """Returns how long a bare copy of the same rows takes beside the feature store's read, over `count` mini-batches.
 
-    Both write into warm buffers and may use two threads.
+    The two alternate, write into warm buffers and may use two threads.
 
     Raises:
         Unavailable: The features are sparse.

@@ -141,7 +141,7 @@ def _graphbolt_loader(graph: Any, folder: GraphFolder, work: Work, workers: int)
     # Fanouts come input layer first here.
     pipe = pipe.sample_neighbor(graph, [torch.tensor([fanout]) for fanout in reversed(work.fanouts)])
     # The loader puts all before this stage into worker processes; features are read after it, into the same buffer
-    # that the other ways use.
+    # that the other variants use.
     pipe = pipe.fetch_feature(gb.BasicFeatureStore({}))
     loader = gb.DataLoader(pipe, num_workers=workers)
 

@@ -50,7 +50,7 @@ def random_reads_per_s(num_entries: int) -> float:
 
 
 def copy_bytes_per_s(num_bytes: int = 1 << 28) -> float:
-    """Returns the bytes per second of one thread copying a long array into a warm one, one way counted."""
+    """Returns the bytes per second of one thread copying a long array into a warm one; each byte counts once."""
     source = np.ones(num_bytes, dtype=np.uint8)
     target = np.ones(num_bytes, dtype=np.uint8)
     return num_bytes / min(_seconds(lambda: np.copyto(target, source)) for _ in range(_REPEATS))

@@ -24,7 +24,7 @@ class Hops(NamedTuple):
     def of(cls, edge_index: Tensor, num_seeds: int, num_nodes: int, hops: int) -> Hops:
         """Returns the hops of edges (sources, destinations) in the order in which NeighborLoader found them.
 
-        Destinations rise, and so do a hop's first sources: torch-sparse's operator tells no counts, but they follow.
+        torch-sparse's operator returns no counts per hop; they are derived from destinations and sources, which ascend.
         """
         sources, destinations = edge_index
         known, done, nodes, edges = num_seeds, 0, [num_seeds], []

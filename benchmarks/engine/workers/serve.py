@@ -21,14 +21,14 @@ def serve(library: Library) -> None:
     """Answers requests until standard input ends; what the library prints goes to standard error."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    desk = Desk(library)
+    handler = RequestHandler(library)
     for line in sys.stdin:
-        answers.write(json.dumps(desk.answer(json.loads(line))) + "\n")
+        answers.write(json.dumps(handler.answer(json.loads(line))) + "\n")
         answers.flush()
-    desk.drop()
+    handler.drop()
 
 
-class Desk:
+class RequestHandler:
     """Answers one request at a time.
 
     Several sessions (a work in one variant) are open at once, so that engines and styles can alternate.
@@ -79,14 +79,14 @@ class Desk:
         self._sessions[key] = (asked, batches)
         return seconds
 
-    def _do_turn(self, key: str, count: int, skip: int) -> dict[str, list[Any]]:
+    def _do_measure(self, key: str, count: int, skip: int) -> dict[str, list[Any]]:
         """Returns `count` full mini-batches of session `key` by columns.
 
         Args:
             key: The session.
             count: Mini-batches that are answered.
             skip: Mini-batches that are left out first, here and where an epoch begins: those that were prepared
-                while nobody waited, and those whose way is being filled.
+                while nobody waited, and those that fill the pipeline.
         """
         work, batches = self._sessions[key]
         done: list[Batch] = []

@@ -61,7 +61,7 @@ def test_the_cache_is_a_function_of_its_seed(seed: int, small_graph: Graph) -> N
 
 
 def test_mini_batches_of_a_long_epoch_are_counted_far_apart(small_graph: Graph, monkeypatch) -> None:
-    monkeypatch.setattr(presample, "_MOST_SEEDS", 40)
+    monkeypatch.setattr(presample, "_MAX_SEEDS", 40)
     seeds = [small_graph.train_ids[start : start + 10] for start in range(0, 160, 10)]
     ranked = most_needed_first(small_graph, (1,), 10, 0, seeds=seeds)
     needed = {int(node) for ids in presampled(small_graph, (1,), 10, 0, seeds=seeds[::4]) for node in ids}

@@ -1,4 +1,4 @@
-"""Input rows summed by attention, once a head, before a layer's linear map."""
+"""Input rows summed by attention, once per head, before a layer's linear map."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from a3gnn.training.layers.attention import kernels
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
 
-# Destinations or sources of which a few dozen make a thread's piece: tens of edges each, on all heads.
+# Destinations or sources of which a few dozen make a thread's piece: tens of edges each, on all heads. Guess.
 _GRAIN = 64
 
 

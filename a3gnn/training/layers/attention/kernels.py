@@ -19,9 +19,11 @@ from a3gnn.training.layers.kernels import random_bits, softmax
 
 _Pair = tuple[NDArray[Any], NDArray[Any]]
 
+# Bytes of a cache line on x86-64 and most arm64 processors.
 _LINE = 64
-# Edges between the row that is read and the one that is asked for.
+# Edges between the row that is read and the one that is prefetched. Guess.
 _AHEAD = 4
+# LeakyReLU's negative slope: Veličković et al., 2018, section 2.1.
 _SLOPE = np.float32(0.2)
 _ZERO = np.float32(0)
 # The score of what gets no attention.

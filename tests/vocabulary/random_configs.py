@@ -1,0 +1,23 @@
+"""Random configurations, from the domains that the knobs declare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.domains import Domain, OneOf, Real, Whole
+
+
+def values_of(domain: Domain) -> st.SearchStrategy[Any]:
+    match domain:
+        case OneOf(choices):
+            return st.sampled_from(choices)
+        case Whole(least):
+            return st.integers(least)
+        case Real(least):
+            return st.floats(least, allow_nan=False, allow_infinity=False)
+
+
+configs = st.builds(TrainConfig, **{knob.name: values_of(knob.domain) for knob in KNOBS})
