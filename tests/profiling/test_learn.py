@@ -102,6 +102,13 @@ def test_what_is_known_and_suffices_is_evaluated_once_for_its_memory(run: Run) -
     assert unknown.curve == dataclasses.replace(NO_CURVE, ended=CurveEnd.LOST)
 
 
+def test_a_state_that_has_come_further_than_is_known_is_believed(run: Run) -> None:
+    once = run(LONG)
+    again = run(SHORT)
+    assert again.curve == once.curve
+    assert (again.trained, again.validated) == (0, 1)
+
+
 def test_a_target_ends_the_training(run: Run) -> None:
     known = run(LONG, state="").curve
     target = known.val_accuracy[3]

@@ -34,6 +34,8 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
         return {"curve": dataclasses.replace(known, ended=reached.ended).to_dict()}
     state = Path(request.curve_state) if request.curve_state and not whole else None
     found = train_curve(trainer, known, first=first, should_end=rules.end, state=state, whole=whole)
+    if not found.eval_seconds:  # the state had come further than was known
+        trainer.validate()
     return {
         "curve": found.curve.to_dict(),
         "curve_train_seconds": found.train_seconds,
