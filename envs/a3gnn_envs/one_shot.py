@@ -51,8 +51,8 @@ class OneShotEnv(SingleEnv):
     One index per knob: a row of the search space.
 
     ## Reward
-    With utilities `u_i = clip((g_i - q05_i) / (max_i - q05_i), -0.5, 1.6)` of g = (speed, -memory, accuracy), q05 and max
-    over 128 random configurations: `-max_i w_i (1.2 - u_i) - 0.05 sum_i w_i (1.2 - u_i)` if feasible, else
+    With utilities `u_i = clip((g_i - q05_i) / (max_i - q05_i), -0.5, 1.6)` of g = (speed, -memory, accuracy), q05 and
+    max over 128 random configurations: `-max_i w_i (1.2 - u_i) - 0.05 sum_i w_i (1.2 - u_i)` if feasible, else
     `-1 - min(violation, 1)`. Speed is epochs per second, or one over the seconds to accuracy.
 
     ## Start
