@@ -192,6 +192,15 @@ class Objectives:
         """Returns the priority's score of each configuration, float64, shape (n_configs,); larger is better."""
         return self.priority.score(self.costs(prediction))
 
+    def score_spread(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Returns the standard deviation of each score, float64, shape (n_configs,).
+
+        The score is linear in the costs, and the errors of the three are taken to be independent.
+        """
+        logs = [prediction.spread(metric) / np.log(2) for metric in (self.speed, self.memory)]
+        costs = np.stack([*logs, prediction.spread("val_accuracy")], axis=1)
+        return np.asarray(np.linalg.norm(costs * self.priority.weights * _DOUBLINGS, axis=1))
+
     def order(self, prediction: Prediction) -> NDArray[np.int64]:
         """Returns the positions best first, int64, shape (n_configs,): the least violation, then the best score."""
         return np.lexsort((-self.score(prediction), self.limits.violation(prediction)))

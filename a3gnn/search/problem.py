@@ -43,7 +43,8 @@ class Problem:
     def episode_context(self) -> Context:
         """The same as the environments see it."""
         features = np.asarray(self.context, dtype=np.float32)
-        return Context(self.space, self.predict, self.objectives.limits, self.objectives.has_device, features)
+        wanted = self.objectives
+        return Context(self.space, self.predict, wanted.limits, wanted.has_device, features, wanted.speed)
 
     def keys(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns a number for each canonical row, distinct for distinct ones, int64, shape (n_configs,)."""

@@ -18,10 +18,11 @@ class SearchResult:
         engine: Which searcher.
         seed: Its seed.
         feasible: Whether anything that it evaluated keeps the limits.
-        rows: The feasible front of all that it evaluated, int64, shape (n, n_knobs), fastest first. Where nothing is
-            feasible: the least violating rows, the least first, and among equals by the priority's score.
+        rows: The feasible front of all that it evaluated, int64, shape (n, n_knobs), fastest first; all is as
+            predicted. Where nothing is feasible: the least violating rows, the least first, and among equals by the
+            priority's score.
         prediction: Of `rows`.
-        costs: Of `rows`, float64, shape (n, 3), as `a3gnn.objectives.minimised` has them.
+        costs: Of `rows`, float64, shape (n, 3), as `Objectives.costs` has them.
         violation: Of `rows`, float64, shape (n,); 0 everywhere if feasible.
         evaluations: Distinct configurations that it evaluated, those of training a policy included.
         seconds: Wall clock of the search. Predicting an enumerable space, which is done once before, is not in it.

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.pareto import spread
+from a3gnn.objectives import Limits
+from a3gnn.pareto import non_dominated, spread
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
+from a3gnn.tuning.normal import expected_improvement, probability_at_most
 
 Rows = NDArray[np.int64]
+
+#: What is proposed keeps the limits with this probability, where anything does.
+LEAST_PROBABILITY = 0.8
+#: From this weight of accuracy on, trials for the priority's sake learn differently from each other. Guess.
+_MIN_ACCURACY_WEIGHT = 0.2
+#: Of so many trials and more, one goes to the most uncertain speed. Guess.
+_MIN_FOR_UNCERTAIN = 4
 
 
 class Candidate(NamedTuple):
@@ -21,52 +32,81 @@ class Candidate(NamedTuple):
     row: Rows
 
 
-def choose_trials(problem: Problem, rows: Rows, prediction: Prediction, count: int) -> list[Candidate]:
-    """Returns up to `count` of `rows` to measure, each with the reason.
+def choose_trials(
+    problem: Problem, rows: Rows, prediction: Prediction, count: int, best: float | None
+) -> list[Candidate]:
+    """Returns up to `count` of `rows` to measure, each with the reason; half of them, rounded up, for the priority.
 
-    Of those that are predicted to keep the limits: the best by the priority, then the one of the most uncertain
-    throughput (where four or more are asked for), then a max-min spread over the predicted front. Where none is: those
-    that break the limits least. The order and the four are guesses.
+    Of those that keep the limits with a probability of `LEAST_PROBABILITY`: the ones of the largest expected
+    improvement times that probability ("best"), no two of which learn the same where time or accuracy counts; then the
+    one whose speed is most uncertain (where four or more are asked for); then a max-min spread over the predicted
+    front of the rest. Where none is that probable: the most probable ones ("closest").
 
     Args:
         problem: What is searched, and for what.
-        rows: What a search found and is not measured yet, int64, shape (n, n_knobs).
-        prediction: Its prediction.
+        rows: Distinct candidates, int64, shape (n, n_knobs).
+        prediction: Of `rows`.
         count: How many to choose.
+        best: The score to be improved upon; None takes the lowest predicted one of `rows`.
     """
-    order = problem.objectives.order(prediction)
-    feasible = problem.objectives.limits.violation(prediction) == 0
-    if not feasible.any():
-        return [Candidate("closest", rows[i]) for i in order[:count]]
-    chosen = {int(order[0]): "best"}
-    if count >= 4 and feasible.sum() > 1:
-        width = np.log(prediction.column("throughput_epochs_per_s", "high"))
-        width -= np.log(prediction.column("throughput_epochs_per_s", "low"))
-        width[~feasible] = width[list(chosen)] = -np.inf
-        chosen.setdefault(int(width.argmax()), "uncertain")
-    rest = np.setdiff1d(np.flatnonzero(feasible), list(chosen))
+    probability = feasibility(prediction, problem.objectives.limits)
+    score = problem.objectives.score(prediction)
+    probable = np.flatnonzero(probability >= LEAST_PROBABILITY)
+    if not len(probable):
+        violation = problem.objectives.limits.violation(prediction)
+        return [Candidate("closest", rows[i]) for i in np.lexsort((-score, violation, -probability))[:count]]
+    least = float(score.min()) if best is None else best
+    value = expected_improvement(score, problem.objectives.score_spread(prediction), least) * probability
+    order = probable[np.lexsort((-score[probable], -value[probable]))]
+    chosen = dict.fromkeys(_for_the_priority(problem, rows, order, (count + 1) // 2), "best")
+    rest = np.setdiff1d(probable, list(chosen))
+    if count >= _MIN_FOR_UNCERTAIN and len(rest):
+        deviation = prediction.spread(problem.objectives.speed)[rest]
+        chosen[int(rest[deviation.argmax()])] = "uncertain"
+        rest = np.setdiff1d(probable, list(chosen))
     if len(chosen) < count and len(rest):
         costs = problem.objectives.costs(prediction.take(rest))
-        chosen |= dict.fromkeys(rest[spread(costs, count - len(chosen))].tolist(), "front")
-    return [Candidate(reason, rows[i]) for i, reason in list(chosen.items())[:count]]
+        front = np.flatnonzero(non_dominated(costs))
+        chosen |= dict.fromkeys(rest[front[spread(costs[front], count - len(chosen))]].tolist(), "front")
+    return [Candidate(reason, rows[i]) for i, reason in chosen.items()]
 
 
-def best_neighbours(problem: Problem, row: Rows, measured: set[bytes]) -> Rows:
-    """Returns the neighbours of `row` that are worth measuring, int64, shape (n, n_knobs).
+def feasibility(prediction: Prediction, limits: Limits) -> NDArray[np.float64]:
+    """Returns the probability that each configuration keeps all `limits`, float64, shape (n_configs,).
 
-    Those that are not measured and predicted to keep the limits, best score first. Where none is, all that are not
-    measured, those first that break the limits least: memory is judged by an upper bound, which they may well keep.
+    Accuracy and the logarithms of memory are taken to be normal, with independent errors.
     """
-    around = unmeasured(problem.space.neighbours(row), measured)
-    if not len(around):
-        return around
-    prediction = problem.predict(around)
-    order = problem.objectives.order(prediction)
-    feasible = order[problem.objectives.limits.violation(prediction)[order] == 0]
-    return around[feasible if len(feasible) else order]
+    probability = np.ones(len(prediction))
+    for metric, limit in (("peak_host_bytes", limits.host_bytes), ("peak_device_bytes", limits.device_bytes)):
+        if limit is not None:
+            logs = np.log(np.maximum(prediction.column(metric), 1.0))  # a device that is not there has no bytes
+            probability *= probability_at_most(float(np.log(limit)), logs, prediction.spread(metric))
+    if limits.least_accuracy is not None:
+        accuracy, deviation = prediction.column("val_accuracy"), prediction.spread("val_accuracy")
+        probability *= probability_at_most(-limits.least_accuracy, -accuracy, deviation)
+    return probability
 
 
 def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
     """Returns `rows` without those whose bytes are in `measured`."""
     keep = [row.tobytes() not in measured for row in rows]
     return rows[np.array(keep, dtype=np.bool_)]
+
+
+def _for_the_priority(problem: Problem, rows: Rows, order: NDArray[np.int64], count: int) -> list[int]:
+    """Returns the first `count` of `order`; where what is learnt counts, no two that learn the same if it can be."""
+    priority = problem.objectives.priority
+    if not (priority.time or priority.accuracy >= _MIN_ACCURACY_WEIGHT):
+        return [int(i) for i in order[:count]]
+    different = list(islice(_learning_differently(problem, rows, order), count))
+    return [*different, *(int(i) for i in order if i not in different)][:count]
+
+
+def _learning_differently(problem: Problem, rows: Rows, order: NDArray[np.int64]) -> Iterator[int]:
+    """Yields the positions of `order` whose learning key is none of those before."""
+    seen = set()
+    for i in order:
+        key = problem.space.decode(rows[i]).learning_key()
+        if key not in seen:
+            seen.add(key)
+            yield int(i)

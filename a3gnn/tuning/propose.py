@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from a3gnn.search.problem import Problem
 from a3gnn.search.result import SearchResult
 from a3gnn.search.run import run_search
 from a3gnn.seeding import derive
-from a3gnn.tuning.acquisition import Candidate, Rows, best_neighbours, choose_trials
+from a3gnn.tuning.acquisition import Rows, choose_trials, unmeasured
 from a3gnn.tuning.context import context_features
 from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
@@ -22,6 +23,9 @@ from a3gnn_surrogate.surrogate import Surrogate
 SEARCH_EVALUATIONS = 3_000
 #: Trials per search. Guess.
 ROUND_TRIALS = 4
+#: Rows of the space that are considered beside what the search finds, which is there to be dominated by none, not to be
+#: probable. Guess.
+_SAMPLE_SIZE = 2_000
 
 
 class Proposed(NamedTuple):
@@ -32,25 +36,41 @@ class Proposed(NamedTuple):
 
 
 def propose(history: History, surrogate: Surrogate) -> Proposed:
-    """Returns what to measure next; nothing when all of interest is measured.
+    """Returns what to measure next; nothing when all is measured.
 
-    That is what `choose_trials` takes of the front that a search finds on the predictions, and where this is too
-    little, neighbours of the best trial.
+    That is what `choose_trials` takes of what is not tried yet of the front that a search finds on the predictions, of
+    the best trial's neighbours, and of a sample of the space.
     """
-    study, seen = history.study, history.seen()
+    study = history.study
     problem = _problem(history, surrogate)
     seed = derive(study.request.seed, "search", len(history.trials))
     result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed, study.policy)
-    fresh = np.flatnonzero([row.tobytes() not in seen for row in result.rows])
-    chosen = choose_trials(problem, result.rows[fresh], result.prediction.take(fresh), ROUND_TRIALS)
-    best = history.best()
-    if len(chosen) < ROUND_TRIALS and best is not None:
-        row = history.row(best.trial.measurement.config)
-        assert row is not None, "the best is inside the space"
-        seen |= {candidate.row.tobytes() for candidate in chosen}
-        around = best_neighbours(problem, row, seen)
-        chosen += [Candidate("neighbour", other) for other in around[: ROUND_TRIALS - len(chosen)]]
+    rows = _candidates(history, result.rows)
+    chosen = choose_trials(problem, rows, problem.predict(rows), ROUND_TRIALS, _best_score(history))
     return Proposed(tuple(Proposal(one.reason, history.space.decode(one.row)) for one in chosen), result)
+
+
+def _candidates(history: History, found: Rows) -> Rows:
+    """Returns what may be proposed, distinct and untried, int64, shape (n, n_knobs).
+
+    That is what a search `found`, the neighbours of the best trial, and a sample of the space, in this order.
+    """
+    best = history.best()
+    row = None if best is None else history.row(best.trial.measurement.config)
+    around = found[:0] if row is None else history.space.neighbours(row)
+    seed = derive(history.study.request.seed, "candidates", len(history.trials))
+    everything = np.concatenate([found, around, history.space.sample(_SAMPLE_SIZE, seed)])
+    _, first = np.unique(everything, axis=0, return_index=True)
+    return unmeasured(everything[np.sort(first)], history.seen())
+
+
+def _best_score(history: History) -> float | None:
+    """Returns the priority's score of the best trial as measured; None before one is eligible, and has one."""
+    best, objectives = history.best(), history.objectives
+    if best is None:
+        return None
+    score = float(objectives.priority.score(objectives.measured_costs([best.figures]))[0])
+    return score if math.isfinite(score) else None  # the target may not be reached yet
 
 
 def _problem(history: History, surrogate: Surrogate) -> Problem:

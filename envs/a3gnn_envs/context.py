@@ -31,6 +31,8 @@ class Context:
         limits: What a feasible configuration keeps.
         has_device: Whether the memory objective is the device's.
         features: Graph and hardware as numbers, preferably z-scored over the contexts, float32, shape (n_features,).
+        speed: The metric of the speed objective: throughput_epochs_per_s or seconds_to_accuracy. It is not observed:
+            what is fast by one is mostly fast by the other.
     """
 
     space: SearchSpace
@@ -38,6 +40,7 @@ class Context:
     limits: Limits = NO_LIMITS
     has_device: bool = False
     features: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, dtype=np.float32))
+    speed: str = "throughput_epochs_per_s"
 
     @cached_property
     def scale_sample(self) -> Prediction:
@@ -47,7 +50,7 @@ class Context:
     @cached_property
     def scale(self) -> UtilityScale:
         """The scale of utilities, fitted to `scale_sample`."""
-        return UtilityScale.fit(self.scale_sample, self.has_device)
+        return UtilityScale.fit(self.scale_sample, self.has_device, self.speed)
 
     @cached_property
     def observation(self) -> NDArray[np.float32]:

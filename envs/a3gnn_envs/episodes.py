@@ -23,7 +23,7 @@ class Evaluation(NamedTuple):
     """Predicted performance of one configuration per episode.
 
     Attributes:
-        utilities: Utilities of throughput, memory and accuracy, float64, shape (num_envs, 3).
+        utilities: Utilities of speed, memory and accuracy, float64, shape (num_envs, 3).
         slack: Unused share of the tightest memory limit, float64, shape (num_envs,).
         score: `scalarise` of the utilities for the episode's weights and limits, float64, shape (num_envs,).
     """
@@ -39,7 +39,7 @@ class Episodes(ABC):
     Attributes:
         observation_space: The space of one episode's observation.
         action_space: The space of one episode's action.
-        weights: Weights of throughput, memory and accuracy, float64, shape (num_envs, 3).
+        weights: Weights of speed, memory and accuracy, float64, shape (num_envs, 3).
         np_random: The generator of contexts, weights and starts.
 
     Raises:

@@ -69,8 +69,8 @@ class MovesEnv(SingleEnv):
     | index      | meaning                                                      | range       | unit  |
     |------------|--------------------------------------------------------------|-------------|-------|
     | 0 .. K - 1 | the configuration: each knob's index over its largest index  | [0, 1]      |       |
-    | K .. K + 2 | utilities of predicted throughput, memory and accuracy       | [-0.5, 1.6] |       |
-    | K + 3 .. 5 | weights of throughput, memory and accuracy, which sum to 1    | [0, 1]      |       |
+    | K .. K + 2 | utilities of predicted speed, memory and accuracy            | [-0.5, 1.6] |       |
+    | K + 3 .. 5 | weights of speed, memory and accuracy, which sum to 1        | [0, 1]      |       |
     | K + 6      | slack: unused share of the tightest memory limit             | [-1, 1]     | share |
     | K + 7      | steps left                                                   | [0, 1]      | share |
 
@@ -89,7 +89,7 @@ class MovesEnv(SingleEnv):
     2018). Meant for a discount factor of 0.9.
 
     ## Arguments
-    `space, predict, limits, has_device` as in `a3gnn_envs.context.Context`; `weights`: three numbers or None.
+    `space, predict, limits, has_device, speed` as in `a3gnn_envs.context.Context`; `weights`: three numbers or None.
 
     ## Version
     v0: first.
@@ -102,7 +102,8 @@ class MovesEnv(SingleEnv):
         limits: Limits = NO_LIMITS,
         has_device: bool = False,
         weights: Sequence[float] | None = None,
+        speed: str = "throughput_epochs_per_s",
         render_mode: None = None,
     ) -> None:
-        context = Context(space, predict, limits, has_device)
+        context = Context(space, predict, limits, has_device, speed=speed)
         super().__init__(MovesEpisodes([context], num_envs=1, weights=weights), render_mode)

@@ -45,15 +45,15 @@ class OneShotEnv(SingleEnv):
     | 0 .. F - 1 | graph and hardware features, as given (z-scored)          | [-10, 10] |               |
     | F          | log10 of the memory limit; the largest memory if unset    | [-10, 10] | log10(GB)     |
     | F + 1      | smallest memory of 128 random configurations over limit   | [-10, 10] | share         |
-    | F + 2 .. 4 | weights of throughput, memory and accuracy, which sum to 1 | [0, 1]    |               |
+    | F + 2 .. 4 | weights of speed, memory and accuracy, which sum to 1     | [0, 1]    |               |
 
     ## Action: `MultiDiscrete(space.nvec)`
     One index per knob: a row of the search space.
 
     ## Reward
-    With utilities `u_i = clip((g_i - q05_i) / (max_i - q05_i), -0.5, 1.6)` of g = (throughput, -memory, accuracy), q05
-    and max over 128 random configurations: `-max_i w_i (1.2 - u_i) - 0.05 sum_i w_i (1.2 - u_i)` if feasible, else
-    `-1 - min(violation, 1)`.
+    With utilities `u_i = clip((g_i - q05_i) / (max_i - q05_i), -0.5, 1.6)` of g = (speed, -memory, accuracy), q05 and
+    max over 128 random configurations: `-max_i w_i (1.2 - u_i) - 0.05 sum_i w_i (1.2 - u_i)` if feasible, else
+    `-1 - min(violation, 1)`. Speed is epochs per second, or one over the seconds to accuracy.
 
     ## Start
     Weights are drawn from Dirichlet(0.7, 0.7, 0.7) unless `weights` fixes them.
@@ -62,7 +62,8 @@ class OneShotEnv(SingleEnv):
     Every episode terminates after its one step. None is truncated.
 
     ## Arguments
-    `space, predict, limits, has_device, features` as in `a3gnn_envs.context.Context`; `weights`: three numbers or None.
+    `space, predict, limits, has_device, features, speed` as in `a3gnn_envs.context.Context`; `weights`: three numbers
+    or None.
 
     ## Version
     v0: first.
@@ -76,7 +77,8 @@ class OneShotEnv(SingleEnv):
         has_device: bool = False,
         features: Sequence[float] | NDArray[np.float32] = (),
         weights: Sequence[float] | None = None,
+        speed: str = "throughput_epochs_per_s",
         render_mode: None = None,
     ) -> None:
-        context = Context(space, predict, limits, has_device, np.asarray(features, dtype=np.float32))
+        context = Context(space, predict, limits, has_device, np.asarray(features, dtype=np.float32), speed)
         super().__init__(OneShotEpisodes([context], num_envs=1, weights=weights), render_mode)

@@ -22,29 +22,33 @@ _AUGMENTATION = 0.05
 
 @dataclass(frozen=True, slots=True)
 class UtilityScale:
-    """Maps throughput, -memory and accuracy to utilities: comparable numbers around [0, 1], larger is better.
+    """Maps speed, -memory and accuracy to utilities: comparable numbers around [0, 1], larger is better.
+
+    Speed is epochs per second, or one over the seconds to accuracy.
 
     Attributes:
         low: What has utility 0, float64, shape (3,).
         span: The difference to what has utility 1, float64, shape (3,).
         has_device: Whether the memory objective is the device's.
+        speed: The metric of the speed objective: throughput_epochs_per_s or seconds_to_accuracy.
     """
 
     low: NDArray[np.float64]
     span: NDArray[np.float64]
     has_device: bool
+    speed: str
 
     @classmethod
-    def fit(cls, prediction: Prediction, has_device: bool) -> Self:
+    def fit(cls, prediction: Prediction, has_device: bool, speed: str = "throughput_epochs_per_s") -> Self:
         """Returns the scale from the 5 % quantile to the maximum of `prediction`, of random configurations."""
-        gains = _gains(prediction, has_device)
+        gains = _gains(prediction, has_device, speed)
         low = np.quantile(gains, 0.05, axis=0)
         span = gains.max(axis=0) - low
-        return cls(low, np.where(span > 0, span, 1.0), has_device)
+        return cls(low, np.where(span > 0, span, 1.0), has_device, speed)
 
     def utilities(self, prediction: Prediction) -> NDArray[np.float64]:
-        """Returns the utilities of throughput, memory and accuracy, clipped, float64, shape (n_configs, 3)."""
-        scaled = (_gains(prediction, self.has_device) - self.low) / self.span
+        """Returns the utilities of speed, memory and accuracy, clipped, float64, shape (n_configs, 3)."""
+        scaled = (_gains(prediction, self.has_device, self.speed) - self.low) / self.span
         return np.clip(scaled, MIN_UTILITY, MAX_UTILITY)
 
 
@@ -68,6 +72,7 @@ def scalarise(
     return np.where(violation > 0, -1 - np.minimum(violation, 1), feasible)
 
 
-def _gains(prediction: Prediction, has_device: bool) -> NDArray[np.float64]:
-    memory = prediction.column(memory_metric(has_device))
-    return np.stack([prediction.column("throughput_epochs_per_s"), -memory, prediction.column("val_accuracy")], axis=1)
+def _gains(prediction: Prediction, has_device: bool, speed: str) -> NDArray[np.float64]:
+    memory, found = prediction.column(memory_metric(has_device)), prediction.column(speed)
+    fast = 1 / found if speed == "seconds_to_accuracy" else found
+    return np.stack([fast, -memory, prediction.column("val_accuracy")], axis=1)

@@ -13,7 +13,8 @@ def prediction(throughput: list[float], host: list[float], device: list[float], 
         "throughput_epochs_per_s": throughput,
         "peak_host_bytes": host,
         "peak_device_bytes": device,
-        "test_accuracy": accuracy,
+        "val_accuracy": accuracy,
+        "seconds_to_accuracy": [1 / value if value else 1e3 for value in throughput],
     }
     mean = np.array([columns[name] for name in METRICS], dtype=np.float64).T
     return Prediction(mean, mean, mean)
@@ -36,6 +37,16 @@ def test_utilities_are_clipped() -> None:
 def test_a_metric_that_never_varies_has_finite_utilities() -> None:
     same = prediction([1, 1], [5, 5], [0, 0], [0.5, 0.5])
     np.testing.assert_allclose(UtilityScale.fit(same, has_device=False).utilities(same), 0)
+
+
+def test_speed_is_one_over_the_seconds_where_those_count() -> None:
+    sample = prediction([1, 2, 4], [1, 1, 1], [0, 0, 0], [0.5, 0.5, 0.5])
+    by_seconds = UtilityScale.fit(sample, has_device=False, speed="seconds_to_accuracy")
+    np.testing.assert_allclose(
+        by_seconds.utilities(sample), UtilityScale.fit(sample, has_device=False).utilities(sample)
+    )
+    slower = Prediction(*(np.where(np.arange(5) == 4, 2 * sample.mean, sample.mean) for _ in range(3)))
+    assert (by_seconds.utilities(slower)[:, 0] < by_seconds.utilities(sample)[:, 0]).all()
 
 
 def test_memory_is_the_devices_where_there_is_one() -> None:

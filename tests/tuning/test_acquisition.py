@@ -1,23 +1,35 @@
 import dataclasses
+import itertools
+import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.config import KNOBS
 from a3gnn.objectives import Limits, Objectives, Priority
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
 from a3gnn.space import SearchSpace
-from a3gnn.tuning.acquisition import best_neighbours, choose_trials, unmeasured
+from a3gnn.tuning.acquisition import LEAST_PROBABILITY, choose_trials, feasibility, unmeasured
+
+DEVIATIONS = 1.645
 
 
 def predict(rows: np.ndarray) -> Prediction:
-    """Throughput and memory both rise with the batch size; every value is distinct."""
+    """Throughput and memory both rise with the batch size; every value is distinct.
+
+    Deviations: 0.1 of log throughput (0.5 at the third batch size), log memory and log seconds, 0.01 of accuracy.
+    """
     throughput = 1.0 + rows[:, 0] + 0.01 * rows.sum(axis=1)
-    mean = np.stack([throughput, np.zeros(len(rows)), 1e8 * throughput**2, 0.9 - 0.01 * rows[:, 2]], axis=1)
-    width = np.ones_like(mean)
-    width[:, 0] += 0.5 * (rows[:, 0] == 2)
-    return Prediction(mean, mean / width, mean * width)
+    nothing = np.zeros(len(rows))
+    mean = np.stack([throughput, nothing, 1e8 * throughput**2, 0.9 - 0.01 * rows[:, 2], 10 / throughput], axis=1)
+    deviation = np.full(mean.shape, 0.1)
+    deviation[:, 0] += 0.4 * (rows[:, 0] == 2)
+    factor = np.exp(DEVIATIONS * deviation)
+    low, high = mean / factor, mean * factor
+    low[:, 3], high[:, 3] = mean[:, 3] - DEVIATIONS * 0.01, mean[:, 3] + DEVIATIONS * 0.01
+    return Prediction(mean, low, high)
 
 
 @pytest.fixture
@@ -32,67 +44,114 @@ def batches(problem: Problem) -> np.ndarray:
     return problem.space.canonical(np.array([[i, *[0] * (len(problem.space.knobs) - 1)] for i in range(5)]))
 
 
-def limited(problem: Problem, host_bytes: float) -> Problem:
-    tight = dataclasses.replace(problem.objectives, limits=Limits(host_bytes=int(host_bytes)))
-    return dataclasses.replace(problem, objectives=tight)
+def judged(problem: Problem, priority: str = "throughput", **limits: float) -> Problem:
+    objectives = Objectives(Limits(**limits), Priority.parse(priority), has_device=False)
+    return dataclasses.replace(problem, objectives=objectives)
 
 
-def test_the_best_the_uncertain_and_the_spread_are_chosen(problem: Problem, batches: np.ndarray) -> None:
-    chosen = choose_trials(problem, batches, predict(batches), count=4)
-    assert [reason for reason, _ in chosen] == ["best", "uncertain", "front", "front"]
-    assert chosen[0][1][0] == 4
-    assert chosen[1][1][0] == 2
+def test_the_best_the_uncertain_and_the_front_are_chosen(problem: Problem, batches: np.ndarray) -> None:
+    chosen = choose_trials(problem, batches, predict(batches), count=4, best=math.log2(4))
+    assert [reason for reason, _ in chosen] == ["best", "best", "uncertain", "front"]
+    assert [row[0] for _, row in chosen[:3]] == [4, 3, 2]
     assert len({row.tobytes() for _, row in chosen}) == 4
 
 
 def test_no_more_than_there_are(problem: Problem, batches: np.ndarray) -> None:
-    assert len(choose_trials(problem, batches[:2], predict(batches[:2]), count=4)) == 2
-    assert choose_trials(problem, batches[:0], predict(batches[:0]), count=4) == []
+    assert len(choose_trials(problem, batches[:2], predict(batches[:2]), count=4, best=None)) == 2
+    assert choose_trials(problem, batches[:0], predict(batches[:0]), count=4, best=None) == []
 
 
-def test_only_what_is_predicted_to_fit_is_chosen(problem: Problem, batches: np.ndarray) -> None:
-    chosen = choose_trials(limited(problem, 1e8 * 3.5**2), batches, predict(batches), count=4)
-    assert chosen[0][0] == "best"
-    assert [row[0] for _, row in chosen] == [2, 0, 1]
+def by_hand(problem: Problem, rows: np.ndarray, best: float) -> list[int]:
+    """The positions of probable rows by the expected improvement times the probability, from the definitions."""
+    limits, weights = problem.objectives.limits, problem.objectives.priority.weights
+    normal, value = NormalDist(), {}
+    for i, found in enumerate(predict(rows).mean):
+        throughput, _, host, accuracy, _ = found
+        keeps = normal.cdf(math.log(limits.host_bytes / host) / 0.1)
+        keeps *= normal.cdf((accuracy - limits.least_accuracy) / 0.01)
+        score = weights[0] * math.log2(throughput) - weights[1] * math.log2(host) + weights[2] * 50 * accuracy
+        log_deviation = 0.5 if rows[i, 0] == 2 else 0.1
+        deviation = math.hypot(
+            weights[0] * log_deviation / math.log(2), weights[1] * 0.1 / math.log(2), weights[2] * 50 * 0.01
+        )
+        z = (score - best) / deviation
+        if keeps >= 0.8:
+            value[i] = deviation * (z * normal.cdf(z) + normal.pdf(z)) * keeps
+    return sorted(value, key=lambda i: -value[i])
 
 
-def test_where_nothing_is_predicted_to_fit_the_least_violation_comes_first(
-    problem: Problem, batches: np.ndarray
-) -> None:
-    tight = limited(problem, 9e7)
-    twins = np.concatenate([batches, batches])  # equal violations: the score decides
-    chosen = choose_trials(tight, batches[::-1], predict(batches[::-1]), count=4)
+@pytest.mark.parametrize("best", [-2.0, -0.3, 0.5])
+@pytest.mark.parametrize("host_bytes", [3e8, 1e9, 2.2e9])
+def test_the_best_are_those_of_a_small_case_by_hand(problem: Problem, best: float, host_bytes: float) -> None:
+    rows = problem.space.canonical(
+        np.array([[i, 0, j, *[0] * (len(problem.space.knobs) - 3)] for i, j in itertools.product(range(5), range(3))])
+    )
+    tight = judged(problem, host_bytes=int(host_bytes), least_accuracy=0.88)
+    chosen = choose_trials(tight, rows, predict(rows), count=4, best=best)
+    expected = by_hand(tight, rows, best)
+    assert 0 < len(expected) < len(rows)
+    assert [row.tolist() for reason, row in chosen if reason == "best"] == [rows[i].tolist() for i in expected[:2]]
+
+
+def test_all_that_is_chosen_keeps_the_limits_with_the_least_probability(problem: Problem) -> None:
+    tight = judged(problem, host_bytes=int(1e9), least_accuracy=0.87)
+    rows = np.unique(problem.space.sample(500, seed=0), axis=0)
+    probability = feasibility(predict(rows), tight.objectives.limits)
+    assert 0 < (probability >= LEAST_PROBABILITY).sum() < len(rows)
+    for seed in range(5):
+        some = np.random.default_rng(seed).permutation(rows)[:100]
+        chosen = np.stack([row for _, row in choose_trials(tight, some, predict(some), count=4, best=None)])
+        assert len(chosen) == 4
+        assert (feasibility(predict(chosen), tight.objectives.limits) >= LEAST_PROBABILITY).all()
+
+
+def test_where_none_is_probable_the_most_probable_come_first(problem: Problem, batches: np.ndarray) -> None:
+    tight = judged(problem, host_bytes=int(9e7))
+    chosen = choose_trials(tight, batches[::-1], predict(batches[::-1]), count=4, best=None)
     assert [(reason, row[0]) for reason, row in chosen] == [("closest", i) for i in range(4)]
-    faster = predict(twins)
-    faster.mean[5:, 0] *= 2
-    assert [int(i) for i in tight.objectives.order(faster)[:4]] == [5, 0, 6, 1]
+    hopeless = judged(problem, host_bytes=1)  # no probability is above 0: the limits' violation decides
+    assert not feasibility(predict(batches), hopeless.objectives.limits).any()
+    chosen = choose_trials(hopeless, batches[::-1], predict(batches[::-1]), count=2, best=None)
+    assert [row[0] for _, row in chosen] == [0, 1]
 
 
-def test_neighbours_come_best_first_and_unmeasured(problem: Problem) -> None:
-    row = problem.space.encode(TrainConfig(batch_size=256))
-    around = best_neighbours(problem, row, measured={row.tobytes()})
-    assert row.tobytes() not in {r.tobytes() for r in around}
-    assert (np.diff(problem.objectives.score(predict(around))) <= 0).all()
-    everything = {r.tobytes() for r in problem.space.neighbours(row)}
-    assert not len(best_neighbours(problem, row, measured=everything))
+def test_feasibility_is_the_product_over_the_limits(problem: Problem, batches: np.ndarray) -> None:
+    found = predict(batches)
+    host, accuracy = Limits(host_bytes=int(1e9)), Limits(least_accuracy=0.895)
+    both = Limits(host_bytes=int(1e9), least_accuracy=0.895)
+    assert feasibility(found, both) == pytest.approx(feasibility(found, host) * feasibility(found, accuracy))
+    assert feasibility(found, Limits()).tolist() == [1.0] * 5
+    assert feasibility(found, Limits(device_bytes=1)).tolist() == [1.0] * 5  # there is no device
 
 
-def test_neighbours_keep_the_limits_where_any_do(problem: Problem) -> None:
-    row = problem.space.encode(TrainConfig(batch_size=256))
-    mine = float(predict(row[None]).column("peak_host_bytes")[0])
-    some = limited(problem, mine * 1.2)
-    around = best_neighbours(some, row, measured={row.tobytes()})
-    assert 0 < len(around) < len(best_neighbours(problem, row, measured={row.tobytes()}))
-    assert (some.objectives.limits.violation(predict(around)) == 0).all()
+def test_a_certain_accuracy_is_kept_or_not(problem: Problem, batches: np.ndarray) -> None:
+    found = predict(batches[:1])
+    exact = Prediction(found.mean, found.mean, found.mean)
+    assert feasibility(exact, Limits(least_accuracy=0.9)).tolist() == [1.0]
+    assert feasibility(exact, Limits(least_accuracy=0.9001)).tolist() == [0.0]
 
 
-def test_where_no_neighbour_fits_those_come_first_that_miss_by_least(problem: Problem) -> None:
-    row = problem.space.encode(TrainConfig(batch_size=256))
-    none = limited(problem, 9e7)
-    around = best_neighbours(none, row, measured={row.tobytes()})
-    violation = none.objectives.limits.violation(predict(around))
-    assert violation[0] > 0
-    assert (np.diff(violation) >= 0).all()
+@pytest.mark.parametrize(("priority", "differs"), [("time", True), ("accuracy", True), ("throughput", False)])
+def test_the_best_learn_differently_where_that_counts(problem: Problem, priority: str, differs: bool) -> None:
+    wanted = judged(problem, priority)
+    rows = np.unique(problem.space.sample(400, seed=1), axis=0)
+    keys = [problem.space.decode(row).learning_key() for row in rows]
+    score = wanted.objectives.score(predict(rows))
+    first = int(score.argmax())
+    twins = [i for i, key in enumerate(keys) if key == keys[first] and i != first]
+    near = rows[twins[:1]] if twins else problem.space.neighbours(rows[first])
+    same = [
+        row for row in near if problem.space.decode(row).learning_key() == keys[first] and (row != rows[first]).any()
+    ]
+    assert same
+    few = np.stack([rows[first], same[0], rows[int(score.argmin())]])
+    few_keys = [problem.space.decode(row).learning_key() for row in few]
+    assert few_keys[0] != few_keys[2]
+    chosen = [row for reason, row in choose_trials(wanted, few, predict(few), 4, None) if reason == "best"]
+    found = [problem.space.decode(row).learning_key() for row in chosen]
+    assert (found[0] != found[1]) == differs
+    alike = choose_trials(wanted, few[:2], predict(few[:2]), 4, None)
+    assert [reason for reason, _ in alike] == ["best", "best"]
 
 
 def test_unmeasured_keeps_order(problem: Problem) -> None:

@@ -2,12 +2,14 @@ import numpy as np
 import pytest
 
 from a3gnn.errors import UsageError
-from a3gnn.objectives import Limits, Priority, minimised
+from a3gnn.figures import Figures
+from a3gnn.objectives import Limits, Objectives, Priority
 from a3gnn.prediction import Prediction
 
 
 def prediction(throughput: list[float], host: list[float], accuracy: list[float], spread: float = 0.1) -> Prediction:
-    mean = np.stack([throughput, np.zeros(len(host)), host, accuracy], axis=1).astype(np.float64)
+    seconds = 12 / np.array(throughput)
+    mean = np.stack([throughput, np.zeros(len(host)), host, accuracy, seconds], axis=1).astype(np.float64)
     return Prediction(mean, mean * (1 - spread), mean * (1 + spread))
 
 
@@ -23,22 +25,49 @@ def test_accuracy_is_judged_by_its_mean() -> None:
 
 
 def test_costs_are_smaller_where_things_are_better() -> None:
-    cost = minimised(prediction([2, 4], [8, 4], [0.5, 0.6]), has_device=False)
-    assert cost.tolist() == [[-1, 3, -0.5], [-2, 2, -0.6]]
+    found = prediction([2, 4], [8, 4], [0.5, 0.6])
+    by_throughput = Objectives(Limits(), Priority.parse("throughput"), has_device=False)
+    assert by_throughput.costs(found).tolist() == [[-1, 3, -0.5], [-2, 2, -0.6]]
+    by_time = Objectives(Limits(), Priority.parse("time"), has_device=False)
+    assert by_time.costs(found) == pytest.approx(np.array([[np.log2(6), 3, -0.5], [np.log2(3), 2, -0.6]]))
 
 
-@pytest.mark.parametrize("name", ["throughput", "memory", "accuracy", "balanced", "2,1,1", "0,0,3"])
+def test_measured_costs_are_infinite_where_the_target_is_not_reached() -> None:
+    reached = Figures(2.0, 2.0, 2.0, 8, 0, val_accuracy=0.5, seconds_to_accuracy=4.0)
+    censored = Figures(4.0, 4.0, 4.0, 8, 0, val_accuracy=0.4)
+    by_time = Objectives(Limits(), Priority.parse("time"), has_device=False)
+    assert by_time.measured_costs([reached, censored]).tolist() == [[2, 3, -0.5], [np.inf, 3, -0.4]]
+    assert by_time.best_index([censored, reached]) == 1
+
+
+@pytest.mark.parametrize("name", ["throughput", "time", "balanced", "0,0,1"])
+def test_the_score_s_spread_is_that_of_draws(name: str) -> None:
+    objectives = Objectives(Limits(), Priority.parse(name), has_device=False)
+    mean = np.array([[2.0, 0.0, 3e8, 0.8, 6.0]])
+    deviation = np.array([0.2, 0.0, 0.1, 0.01, 0.3])
+    factor = np.exp(1.645 * deviation)
+    low, high = mean / factor, mean * factor
+    low[:, 3], high[:, 3] = mean[:, 3] - 1.645 * 0.01, mean[:, 3] + 1.645 * 0.01
+    found = Prediction(mean, low, high)
+    normal = np.random.default_rng(0).normal(size=(40_000, 5)) * deviation
+    drawn = mean * np.exp(normal)
+    drawn[:, 3] = mean[:, 3] + normal[:, 3]
+    sampled = objectives.score(Prediction(drawn, drawn, drawn))
+    assert objectives.score_spread(found)[0] == pytest.approx(sampled.std(), rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["time", "throughput", "memory", "accuracy", "balanced", "2,1,1", "0,0,3"])
 def test_score_is_monotone(name: str) -> None:
     priority = Priority.parse(name)
     assert sum(priority.weights) == pytest.approx(1)
-    base = priority.score(np.array([1.0]), np.array([8.0]), np.array([0.5]))
-    better = priority.score(np.array([2.0]), np.array([4.0]), np.array([0.6]))
+    base = priority.score(np.array([[0.0, 3.0, -0.5]]))
+    better = priority.score(np.array([[-1.0, 2.0, -0.6]]))
     assert better > base
 
 
 @pytest.mark.parametrize("text", ["speed", "1,2", "0,0,0", "1,-1,1", "nan,1,1", "inf,1,1"])
 def test_a_wrong_priority_names_the_choices(text: str) -> None:
-    with pytest.raises(UsageError, match="throughput, memory, accuracy, balanced"):
+    with pytest.raises(UsageError, match="time, throughput, memory, accuracy, balanced"):
         Priority.parse(text)
 
 
@@ -47,10 +76,10 @@ def test_limits_must_be_positive() -> None:
         Limits(host_bytes=0)
 
 
-def test_a_broken_limit_says_which_and_by_how_much(make_metrics) -> None:
+def test_a_broken_limit_says_which_and_by_how_much() -> None:
     limits = Limits(host_bytes=300 * 2**20, least_accuracy=0.72)
-    assert limits.broken_by(make_metrics(1.0, 300 * 2**20, 0.72)) == ()
-    both = limits.broken_by(make_metrics(1.0, 312 * 2**20, 0.712))
+    assert limits.broken_by(Figures(1.0, 1.0, 1.0, 300 * 2**20, 0, 0.72)) == ()
+    both = limits.broken_by(Figures(1.0, 1.0, 1.0, 312 * 2**20, 0, 0.712))
     assert [breach.describe() for breach in both] == [
         "host memory 12.0 MiB over the limit of 300 MiB",
         "accuracy 0.8 points under the least allowed, 72.00%",
