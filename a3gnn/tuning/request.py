@@ -16,6 +16,7 @@ from a3gnn.objectives import Limits, Priority
 from a3gnn.search.searcher import ENGINES
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.training.target import share_of_percent
 from a3gnn.tuning.possible import refuse_impossible
 
 
@@ -74,7 +75,7 @@ class TuneRequest:
         if self.accuracy_epochs is not None:
             checked["accuracy_epochs"] = whole_number("--accuracy-epochs", self.accuracy_epochs, 1)
         if self.target_accuracy is not None:
-            checked["target_accuracy"] = _percent("--target-accuracy", self.target_accuracy)
+            share_of_percent("--target-accuracy", self.target_accuracy)
         knobs = SearchSpace(KNOBS)
         checked["ranges"] = tuple((name, *map(knobs.knob(name).parse, ends)) for name, *ends in self.ranges)
         checked["fixed"] = tuple((name, knobs.knob(name).parse(value)) for name, value in self.fixed)
@@ -100,7 +101,7 @@ class TuneRequest:
     @property
     def target(self) -> float | None:
         """`target_accuracy` as a share of 1, or None."""
-        return None if self.target_accuracy is None else self.target_accuracy / 100
+        return None if self.target_accuracy is None else share_of_percent("--target-accuracy", self.target_accuracy)
 
     def limits(self, hardware: Hardware, least_accuracy: float | None) -> Limits:
         """Returns the limits on `hardware`, with `least_accuracy`, of validation and in [0, 1], or None."""
@@ -129,10 +130,3 @@ class TuneRequest:
         for name, value in self.fixed:
             space = space.fix(name, value)
         return space
-
-
-def _percent(name: str, value: object) -> float:
-    found = real_number(name, value, "percent")
-    if not 0 < found <= 100:
-        raise UsageError(f"{name} must be in (0, 100] percent, got {found:g}; 87.5 means 87.5 % right answers")
-    return found
