@@ -14,13 +14,13 @@ class Spread(NamedTuple):
         median: Their median.
         low: The least.
         high: The largest.
-        count: How many there are.
+        repeats: How many there are.
     """
 
     median: float
     low: float
     high: float
-    count: int
+    repeats: int
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Self | None:
@@ -31,7 +31,7 @@ class Spread(NamedTuple):
     def describe(self, form: str = ".2f") -> str:
         """Returns `1.48 (1.39 to 1.73)`, each number in `form`; a single measurement without a range."""
         median = format(self.median, form)
-        return median if self.count == 1 else f"{median} ({format(self.low, form)} to {format(self.high, form)})"
+        return median if self.repeats == 1 else f"{median} ({format(self.low, form)} to {format(self.high, form)})"
 
     def to_dict(self) -> dict[str, float | int]:
         """Returns the fields as JSON types."""

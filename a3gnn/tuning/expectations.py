@@ -15,6 +15,7 @@ from a3gnn.tuning.acquisition import unmeasured
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.trial_plan import trial_plan
+from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Seconds that a trial takes beside its training and timing: its process, the graph, the first mini-batches. Guess.
@@ -40,12 +41,15 @@ def predict(
         history: Says the accuracy and the seconds from which differences are predicted, and in which setting.
         configs: What to predict.
     """
+    return surrogate.predict(configs, history.study.setting, _known_default(history))
+
+
+def _known_default(history: History) -> KnownDefault | None:
     reference, trial = history.reference, history.reference_trial
-    if reference is None or trial is None:
-        return surrogate.predict(configs, history.study.setting)
-    figures = history.figures(trial)
-    seconds = figures.seconds_to_accuracy if figures else None
-    return surrogate.predict(configs, history.study.setting, reference.val_accuracy, seconds)
+    figures = None if trial is None else history.figures(trial)
+    if reference is None or figures is None:
+        return None
+    return KnownDefault(reference.val_accuracy, figures.seconds_to_accuracy)
 
 
 def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -138,10 +138,14 @@ class History:
     def ranked(self) -> list[JudgedTrial]:
         """Returns the eligible trials, that first which the priority prefers; of one configuration the last trial."""
         kept = list({one.trial.measurement.config.key(): one for one in self.eligible()}.values())
-        if not kept:
+        return self.by_score(kept)
+
+    def by_score(self, judged: Sequence[JudgedTrial]) -> list[JudgedTrial]:
+        """Returns `judged` in the order of the priority's score, the best first, whatever the limits."""
+        if not judged:
             return []
-        score = self.objectives.priority.score(self.objectives.measured_costs([one.figures for one in kept]))
-        return [kept[i] for i in np.argsort(-score, kind="stable")]
+        score = self.objectives.priority.score(self.objectives.measured_costs([one.figures for one in judged]))
+        return [judged[i] for i in np.argsort(-score, kind="stable")]
 
     def best(self) -> JudgedTrial | None:
         """Returns the eligible trial that the priority prefers."""

@@ -85,12 +85,10 @@ class _PlayOff:
             throughput = Spread.of(m.throughput_epochs_per_s for m in found[one.trial.measurement.config.key()])
             assert throughput is not None
             self._say(f"    {throughput.describe('.3g')} epochs/s  {describe_config(one.trial.measurement.config)}")
-        objectives = self._history.objectives
-        score = objectives.priority.score(objectives.measured_costs([one.figures for one in judged])) if judged else []
-        order = sorted(range(len(judged)), key=lambda i: -score[i])
-        for place in order[1:]:
-            self._notes.setdefault(judged[place].trial.measurement.config.key(), "measured slower in the play-off")
-        return [judged[i] for i in order]
+        judged = self._history.by_score(judged)
+        for one in judged[1:]:
+            self._notes.setdefault(one.trial.measurement.config.key(), "not the best when measured again")
+        return judged
 
     def _timed(self, configs: Sequence[TrainConfig], rounds: int) -> dict[str, list[Metrics]]:
         """Returns what timing `configs` in an order that rotates finds, by their keys; one that fails is refused."""

@@ -56,7 +56,7 @@ def test_time_ratios_count_the_set_up_and_are_per_alternation_and_seed(pair) -> 
     # 0.8 of 1.2 is reached with the second point.
     found = Comparison.of([timed], [same, later], 0.8, "peak_host_bytes", by_time=True)
     assert found.time is not None
-    assert (found.time.low, found.time.count) == (pytest.approx(2.0 / 2.5), 2)
+    assert (found.time.low, found.time.repeats) == (pytest.approx(2.0 / 2.5), 2)
     assert not found.differs
 
 
