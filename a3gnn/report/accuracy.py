@@ -25,13 +25,19 @@ class PredictionErrors:
 
 
 def prediction_errors(front: Front) -> dict[str, PredictionErrors]:
-    """Returns the errors of each metric of `METRICS` that was predicted and is not zero in every measurement."""
+    """Returns the errors of each metric of `METRICS` that was predicted and is not zero in every measurement.
+
+    Accuracies that are lower bounds, and targets that were not reached, have no error.
+    """
     found = {}
     for metric in METRICS:
         pairs = [
             (row.predicted[metric], float(getattr(row.measured, metric)))
             for row in front.rows
-            if row.predicted is not None and getattr(row.measured, metric)
+            if row.predicted is not None
+            and metric in row.predicted  # older files have other metrics
+            and getattr(row.measured, metric)
+            and (row.measured.complete or metric != "val_accuracy")
         ]
         if pairs:
             errors = [abs(predicted["mean"] - value) / abs(value) for predicted, value in pairs]

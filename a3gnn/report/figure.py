@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,38 +23,38 @@ _MARKS = {"chosen": ("*", 320), "default": ("D", 70)}
 
 
 def front_figure(front: Front, title: str = "") -> Figure:
-    """Returns throughput against peak memory, coloured by accuracy, with the limit as a line.
+    """Returns speed against peak memory, coloured by validation accuracy, with the limit as a line.
 
+    Speed is epochs per second, with bars over the range of its replicates, or seconds to accuracy, fewer further up.
     Feasible rows that are not on the front are small, rows that break a limit hollow; the legend says which limits they
-    break, and by how much at most.
+    break, and by how much at most, and how many rows have no place, for they do not reach the target.
     """
     optional("matplotlib", "plot", "A figure of the front")
+    from matplotlib import colormaps
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator
 
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
-    within = [row for row in front.rows if row.feasible]
+    placed = [row for row in front.rows if not math.isnan(_speed(front, row))]
+    within = [row for row in placed if row.feasible]
     colours = axes.scatter(
         [_memory_mib(front, row) for row in within],
-        [row.measured.throughput_epochs_per_s for row in within],
-        c=[row.measured.test_accuracy * 100 for row in within],
+        [_speed(front, row) for row in within],
+        c=[math.nan if (found := row.measured.val_accuracy) is None else found * 100 for row in within],
         s=[64 if row.on_front else 22 for row in within],
-        cmap="viridis",
+        cmap=colormaps["viridis"].with_extremes(bad="0.8"),
+        plotnonfinite=True,
         zorder=3,
     )
-    _draw_broken(axes, front)
-    figure.colorbar(colours, ax=axes, label="test accuracy (%)")
-    _draw_front(axes, front)
-    _mark(axes, front)
-    kind = "device" if front.memory == "peak_device_bytes" else "host"
-    axes.set(xlabel=f"peak {kind} memory (MiB)", ylabel="throughput (epochs/s)", title=title)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
-    axes.yaxis.set_major_formatter("{x:.3g}")
-    axes.yaxis.set_minor_formatter("")
-    axes.margins(x=0.08, y=0.12)
-    axes.grid(visible=True, which="major", alpha=0.3)
+    _draw_broken(axes, front, placed)
+    figure.colorbar(colours, ax=axes, label="validation accuracy (%)")
+    _draw_front(axes, front, placed)
+    _draw_ranges(axes, front)
+    _mark(axes, front, placed)
+    if len(placed) < len(front.rows):
+        axes.plot([], [], linestyle="none", label=f"target not reached, not drawn ({len(front.rows) - len(placed)})")
+    _scale(axes, front)
+    axes.set_title(title)
     figure.legend(loc="outside lower center", ncols=3, fontsize="small", markerscale=0.6)
     return figure
 
@@ -63,20 +64,51 @@ def save_front_figure(front: Front, path: Path, title: str = "") -> None:
     front_figure(front, title).savefig(path, dpi=130)
 
 
+def _scale(axes: Axes, front: Front) -> None:
+    """Names the axes; what is faster is further up on both kinds of speed."""
+    from matplotlib.ticker import LogLocator
+
+    kind = "device" if front.memory == "peak_device_bytes" else "host"
+    speed = f"{front.seconds_heading} (validation)" if front.by_seconds else "throughput (epochs/s)"
+    axes.set(xlabel=f"peak {kind} memory (MiB)", ylabel=speed)
+    axes.set_yscale("log")
+    if front.by_seconds:
+        axes.invert_yaxis()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
+    axes.yaxis.set_major_formatter("{x:.3g}")
+    axes.yaxis.set_minor_formatter("")
+    axes.margins(x=0.08, y=0.12)
+    axes.grid(visible=True, which="major", alpha=0.3)
+
+
 def _memory_mib(front: Front, row: FrontRow) -> float:
     return float(getattr(row.measured, front.memory)) / 2**20
 
 
-def _draw_broken(axes: Axes, front: Front) -> None:
+def _speed(front: Front, row: FrontRow) -> float:
+    """Returns what the speed axis shows of `row`; NaN where the target is not reached."""
+    found: float | None = getattr(row.measured, front.speed)
+    return math.nan if found is None else found
+
+
+def _draw_ranges(axes: Axes, front: Front) -> None:
+    """Draws the range of each throughput's replicates."""
+    for row in front.rows:
+        low, high = row.measured.throughput_low, row.measured.throughput_high
+        if low < high and not front.by_seconds:
+            axes.plot([_memory_mib(front, row)] * 2, [low, high], color="0.6", linewidth=0.8, zorder=1)
+
+
+def _draw_broken(axes: Axes, front: Front, placed: list[FrontRow]) -> None:
     """Draws the rows that break limits, one marker per set of limits."""
     kinds: dict[tuple[str, ...], list[FrontRow]] = {}
-    for row in front.rows:
+    for row in placed:
         if not row.feasible:
             kinds.setdefault(tuple(breach.limit for breach in row.broken), []).append(row)
     for marker, (kind, rows) in zip(cycle(_BROKEN_MARKS), sorted(kinds.items()), strict=False):
         axes.scatter(
             [_memory_mib(front, row) for row in rows],
-            [row.measured.throughput_epochs_per_s for row in rows],
+            [_speed(front, row) for row in rows],
             facecolors="none",
             edgecolors="0.4",
             marker=marker,
@@ -92,15 +124,14 @@ def _describe_broken(kind: tuple[str, ...], rows: list[FrontRow]) -> str:
     return f"breaks a limit{f': {said}' if said else ''} ({len(rows)})"
 
 
-def _draw_front(axes: Axes, front: Front) -> None:
-    """Draws the front's edge in the plane of memory and throughput, and the limit."""
-    points = sorted(
-        (_memory_mib(front, row), row.measured.throughput_epochs_per_s) for row in front.rows if row.on_front
-    )
+def _draw_front(axes: Axes, front: Front, placed: list[FrontRow]) -> None:
+    """Draws the front's edge in the plane of memory and speed, and the limit."""
+    sign = 1 if front.by_seconds else -1
+    points = sorted((_memory_mib(front, row), sign * _speed(front, row)) for row in placed if row.on_front)
     edge: list[tuple[float, float]] = []
-    for memory, throughput in points:
-        if not edge or throughput > edge[-1][1]:
-            edge.append((memory, throughput))
+    for memory, slowness in points:
+        if not edge or slowness < sign * edge[-1][1]:
+            edge.append((memory, sign * slowness))
     if edge:
         axes.step(*zip(*edge, strict=True), where="post", color="0.4", linewidth=1, label="front", zorder=2)
     if front.limit_bytes:
@@ -125,13 +156,13 @@ def _draw_limit(axes: Axes, front: Front, limit_mib: float) -> None:
     )
 
 
-def _mark(axes: Axes, front: Front) -> None:
+def _mark(axes: Axes, front: Front, placed: list[FrontRow]) -> None:
     for label, (marker, size) in _MARKS.items():
-        for row in front.rows:
+        for row in placed:
             if label in row.labels:
-                at = (_memory_mib(front, row), row.measured.throughput_epochs_per_s)
                 axes.scatter(
-                    *at,
+                    _memory_mib(front, row),
+                    _speed(front, row),
                     marker=marker,
                     s=size,
                     facecolors="none",

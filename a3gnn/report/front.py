@@ -6,29 +6,35 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from a3gnn._fields import from_fields
 from a3gnn.breach import Breach
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
+from a3gnn.figures import Figures
 from a3gnn.measurement import METRICS, Metrics
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.pareto import non_dominated
 
-PICKS = ("throughput", "memory", "accuracy", "balanced")
+#: Why a faster configuration is not chosen that keeps the limits.
+_OUTWEIGHED = "its memory or accuracy outweighs its speed"
+#: The priorities whose best configurations are named.
+PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
 
 
 class MeasuredConfig(NamedTuple):
-    """A configuration, what it reached, and what was predicted of it before, if anything was: by metric and bound."""
+    """A configuration with its figures, what was predicted of it before, by metric and bound, and why it lost."""
 
     config: TrainConfig
-    metrics: Metrics
+    figures: Figures
     predicted: dict[str, dict[str, float]] | None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +49,17 @@ class FrontRow:
         on_front: Whether no other feasible measured configuration dominates it.
         labels: What it is: `default`, `chosen`, or the best of a priority.
         broken: The limits that it breaks, each with by how much.
+        note: Why it was not chosen, where that is not by the limits; "" where nothing is to be said.
     """
 
     config: TrainConfig
-    measured: Metrics
+    measured: Figures
     predicted: dict[str, dict[str, float]] | None
     feasible: bool
     on_front: bool
     labels: tuple[str, ...]
     broken: tuple[Breach, ...] = ()
+    note: str = ""
 
     def describe_broken(self) -> str:
         """Returns the broken limits in a few words, "" where none is; files of older versions say no more than that."""
@@ -65,9 +73,26 @@ class FrontRow:
             "feasible": self.feasible,
             "broken": [dataclasses.asdict(breach) for breach in self.broken],
             "config": self.config.to_dict(),
-            "measured": self.measured.to_dict(),
+            "measured": dataclasses.asdict(self.measured),
             "predicted": self.predicted,
+            "note": self.note,
         }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the row of `to_dict`, or of an older version, which held `Metrics`."""
+        measured = fields["measured"]
+        old = "throughput_low" not in measured
+        return cls(
+            config=TrainConfig.from_dict(fields["config"]),
+            measured=Figures.of(Metrics.from_dict(measured), None, None) if old else from_fields(Figures, measured),
+            predicted=fields["predicted"],
+            feasible=fields["feasible"],
+            on_front=fields["on_front"],
+            labels=tuple(fields["labels"]),
+            broken=tuple(map(Breach.from_dict, fields.get("broken", ()))),
+            note=fields.get("note", ""),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,47 +100,73 @@ class Front:
     """Every measured configuration of a tune, best of each priority named.
 
     Attributes:
-        rows: In order of falling throughput.
+        rows: Fastest first, by `speed`; those that do not reach the target come last.
         memory: The metric that the memory axis shows.
         limit_bytes: The limit on it, or None.
+        speed: The metric that the speed axis shows: throughput_epochs_per_s or seconds_to_accuracy.
+        target: The validation accuracy that was to be reached, in [0, 1]; None where none was.
     """
 
     rows: tuple[FrontRow, ...]
     memory: str
     limit_bytes: int | None
+    speed: str = "throughput_epochs_per_s"
+    target: float | None = None
+
+    @property
+    def by_seconds(self) -> bool:
+        """Whether speed means seconds to accuracy."""
+        return self.speed == "seconds_to_accuracy"
+
+    @property
+    def times_accuracy(self) -> bool:
+        """Whether there is an accuracy whose seconds can be shown."""
+        return self.target is not None or any(row.measured.seconds_to_accuracy is not None for row in self.rows)
+
+    @property
+    def seconds_heading(self) -> str:
+        """What the seconds to accuracy are called: `seconds to 87.20%`."""
+        return "seconds to accuracy" if self.target is None else f"seconds to {self.target:.2%}"
 
     @classmethod
     def of(cls, measured: Sequence[MeasuredConfig], objectives: Objectives, chosen: TrainConfig | None = None) -> Self:
         """Returns the front of `measured` under the limits of `objectives`; it names the best of every priority."""
-        broken = [objectives.limits.broken_by(one.metrics) for one in measured]
+        broken = [objectives.limits.broken_by(one.figures) for one in measured]
         on_front = np.zeros(len(measured), dtype=np.bool_)
-        best: dict[int, list[str]] = {}
         kept = [i for i, breaches in enumerate(broken) if not breaches]
+        feasible = [measured[i].figures for i in kept]
+        best = {kept[i]: names for i, names in _picks(feasible, objectives).items()}
         if kept:
-            feasible = [measured[i].metrics for i in kept]
             on_front[kept] = non_dominated(objectives.measured_costs(feasible))
-            for pick in PICKS:
-                picked = dataclasses.replace(objectives, priority=Priority.parse(pick)).best_index(feasible)
-                best.setdefault(kept[picked], []).append(pick)
+        notes = _notes(measured, broken, objectives, chosen)
         rows = []
-        for i, (config, metrics, predicted) in enumerate(measured):
+        for i, (config, figures, predicted, _) in enumerate(measured):
             own = ["chosen"] if config == chosen else []
             own += ["default"] if config == TrainConfig().canonical() else []
             labels = (*own, *best.get(i, ()))
-            rows.append(FrontRow(config, metrics, predicted, not broken[i], bool(on_front[i]), labels, broken[i]))
-        rows.sort(key=lambda row: -row.measured.throughput_epochs_per_s)
-        return cls(tuple(rows), objectives.memory, objectives.memory_limit_bytes)
+            row = FrontRow(config, figures, predicted, not broken[i], bool(on_front[i]), labels, broken[i], notes[i])
+            rows.append(row)
+        order = np.argsort(objectives.measured_costs([row.measured for row in rows])[:, 0], kind="stable")
+        limits = objectives.limits
+        return cls(
+            rows=tuple(rows[i] for i in order),
+            memory=objectives.memory,
+            limit_bytes=objectives.memory_limit_bytes,
+            speed=objectives.speed,
+            target=limits.least_accuracy,
+        )
 
     def csv(self) -> str:
-        """Returns the rows as CSV, one column per knob and per metric, sizes in bytes."""
+        """Returns the rows as CSV, one column per knob and per figure, sizes in bytes; what is not reached is empty."""
         out = io.StringIO()
         knobs = [name for name in TrainConfig().to_dict() if name != "schema_version"]
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*knobs, *METRICS, *(f"predicted_{name}" for name in METRICS), *_FLAGS])
+        figures = [*METRICS, *_RANGES]
+        writer.writerow([*knobs, *figures, *(f"predicted_{name}" for name in METRICS), *_FLAGS])
         for row in self.rows:
             predicted = [(row.predicted or {}).get(name, {}).get("mean", "") for name in METRICS]
-            measured = [getattr(row.measured, name) for name in METRICS]
-            flags = [row.on_front, row.feasible, " ".join(row.labels), row.describe_broken()]
+            measured = [getattr(row.measured, name) for name in figures]
+            flags = [row.on_front, row.feasible, " ".join(row.labels), row.describe_broken(), row.note]
             writer.writerow([*(getattr(row.config, name) for name in knobs), *measured, *predicted, *flags])
         return out.getvalue()
 
@@ -124,6 +175,8 @@ class Front:
         return {
             "memory": self.memory,
             "limit_bytes": self.limit_bytes,
+            "speed": self.speed,
+            "target": self.target,
             "rows": [row.to_dict() for row in self.rows],
         }
 
@@ -137,19 +190,9 @@ class Front:
         path = Path(folder) / "front.json"
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
-            rows = tuple(
-                FrontRow(
-                    config=TrainConfig.from_dict(row["config"]),
-                    measured=Metrics.from_dict(row["measured"]),
-                    predicted=row["predicted"],
-                    feasible=row["feasible"],
-                    on_front=row["on_front"],
-                    labels=tuple(row["labels"]),
-                    broken=tuple(map(Breach.from_dict, row.get("broken", ()))),
-                )
-                for row in fields["rows"]
-            )
-            return cls(rows, fields["memory"], fields["limit_bytes"])
+            rows = tuple(map(FrontRow.from_dict, fields["rows"]))
+            speed = fields.get("speed", "throughput_epochs_per_s")
+            return cls(rows, fields["memory"], fields["limit_bytes"], speed, fields.get("target"))
         except FileNotFoundError:
             raise ConfigError(
                 f"{folder} must be the --out folder of a finished a3gnn tune, but it holds no front.json; "
@@ -161,4 +204,35 @@ class Front:
             ) from error
 
 
-_FLAGS = ("on_front", "feasible", "labels", "broken")
+_RANGES = ("throughput_low", "throughput_high", "complete")
+_FLAGS = ("on_front", "feasible", "labels", "broken", "note")
+
+
+def _picks(feasible: Sequence[Figures], objectives: Objectives) -> dict[int, list[str]]:
+    """Returns the priorities by the index of that of `feasible` which is best by them."""
+    best: dict[int, list[str]] = {}
+    reached = any(figures.seconds_to_accuracy is not None for figures in feasible)
+    for pick in PICKS if feasible else ():
+        priority = Priority.parse(pick)
+        if reached or not priority.time:
+            index = dataclasses.replace(objectives, priority=priority).best_index(feasible)
+            best.setdefault(index, []).append(pick)
+    return best
+
+
+def _notes(
+    measured: Sequence[MeasuredConfig],
+    broken: Sequence[tuple[Breach, ...]],
+    objectives: Objectives,
+    chosen: TrainConfig | None,
+) -> list[str]:
+    """Returns the notes of `measured`, and where a faster one than the `chosen` has none, that its score is lower."""
+    costs = objectives.measured_costs([one.figures for one in measured])
+    score = objectives.priority.score(costs)
+    at = next((i for i, one in enumerate(measured) if one.config == chosen), None)
+    return [
+        _OUTWEIGHED
+        if not (one.note or broken[i] or at is None) and costs[i, 0] < costs[at, 0] and score[i] < score[at]
+        else one.note
+        for i, one in enumerate(measured)
+    ]

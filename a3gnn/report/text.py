@@ -1,8 +1,8 @@
-"""Configurations, metrics and fronts as text for a terminal."""
+"""Configurations, figures and fronts as text for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich import box
@@ -12,8 +12,8 @@ from rich.table import Table
 from a3gnn.breach import Breach
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.domains import OneOf, Size
+from a3gnn.figures import Figures
 from a3gnn.knobs import Knob
-from a3gnn.measurement import Metrics
 from a3gnn.report.front import Front
 from a3gnn.units import format_size
 
@@ -43,12 +43,27 @@ def _continues(knob: Knob) -> bool:
     return knob.show.words.startswith(" ")
 
 
-def describe_metrics(metrics: Metrics, memory: str) -> str:
-    """Returns throughput, memory and accuracy of `metrics` in one line."""
-    return (
-        f"{metrics.throughput_epochs_per_s:.3g} epochs/s · {format_size(getattr(metrics, memory))}"
-        f" · {metrics.test_accuracy:.2%} accuracy"
-    )
+def describe_figures(figures: Figures, memory: str, speed: str, target: float | None = None) -> str:
+    """Returns speed, memory and validation accuracy of `figures` in one line.
+
+    Such as `3.7 s to 87.20% · 7.96 (7.8 to 8.2) epochs/s · 300 MiB · >= 87.20% validation accuracy`; the seconds come
+    first where they are the `speed`, and are left out where no target was to be reached.
+
+    Args:
+        figures: What is described.
+        memory: The metric that memory means.
+        speed: The metric that speed means.
+        target: The validation accuracy that was to be reached, in [0, 1], where it is known.
+    """
+    parts = [
+        f"{_throughput(figures)} epochs/s",
+        format_size(getattr(figures, memory)),
+        f"{_accuracy(figures)} validation accuracy",
+    ]
+    by_seconds = speed == "seconds_to_accuracy"
+    if by_seconds or target is not None or figures.seconds_to_accuracy is not None:
+        parts.insert(0 if by_seconds else 1, _seconds_to(figures, "accuracy" if target is None else f"{target:.2%}"))
+    return " · ".join(parts)
 
 
 def describe_breaches(breaches: Sequence[Breach]) -> str:
@@ -57,24 +72,56 @@ def describe_breaches(breaches: Sequence[Breach]) -> str:
 
 
 def front_table(front: Front, everything: bool = False) -> Table:
-    """Returns the front (with the default and the chosen row; with `everything`, all measured rows) as a table."""
+    """Returns the front as a table, with the default, the chosen row, and rows that say why they were not chosen.
+
+    With `everything`, all measured rows.
+    """
     table = Table(title=_title(front), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for heading in ("", "epochs/s", "memory", "accuracy"):
-        table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
-    table.add_column("configuration", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for heading, _ in _columns(front):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("configuration", "why not"):
+        table.add_column(heading, no_wrap=True)
     for row in front.rows:
-        if not (everything or row.on_front or row.labels):
-            continue
-        labels = ", ".join(filter(None, [*row.labels, row.describe_broken()]))
-        table.add_row(
-            labels,
-            f"{row.measured.throughput_epochs_per_s:.3g}",
-            format_size(getattr(row.measured, front.memory)),
-            f"{row.measured.test_accuracy:.2%}",
-            describe_config(row.config),
-            style=None if row.feasible else "dim",
-        )
+        if everything or row.on_front or row.labels or row.note:
+            cells = [show(row.measured) for _, show in _columns(front)]
+            why = ", ".join(filter(None, [row.describe_broken(), row.note]))
+            style = None if row.feasible else "dim"
+            table.add_row(", ".join(row.labels), *cells, describe_config(row.config), why, style=style)
     return table
+
+
+def _columns(front: Front) -> list[tuple[str, Callable[[Figures], str]]]:
+    """Returns the headings of the figures, the front's speed first, and how each is shown."""
+    columns: list[tuple[str, Callable[[Figures], str]]] = [
+        ("epochs/s", _throughput),
+        ("memory", lambda figures: format_size(getattr(figures, front.memory))),
+        ("validation accuracy", _accuracy),
+    ]
+    if front.times_accuracy:
+        columns.insert(0 if front.by_seconds else 1, (front.seconds_heading, _seconds))
+    return columns
+
+
+def _throughput(figures: Figures) -> str:
+    """Returns the median, and the range of what it is the median of: `7.96 (7.8 to 8.2)`."""
+    low, high = (f"{value:.3g}" for value in (figures.throughput_low, figures.throughput_high))
+    median = f"{figures.throughput_epochs_per_s:.3g}"
+    return median if low == high else f"{median} ({low} to {high})"
+
+
+def _seconds(figures: Figures) -> str:
+    return "not reached" if figures.seconds_to_accuracy is None else f"{figures.seconds_to_accuracy:.3g}"
+
+
+def _seconds_to(figures: Figures, target: str) -> str:
+    return f"{target} not reached" if figures.seconds_to_accuracy is None else f"{_seconds(figures)} s to {target}"
+
+
+def _accuracy(figures: Figures) -> str:
+    if figures.val_accuracy is None:
+        return "no"
+    return f"{'' if figures.complete else '>= '}{figures.val_accuracy:.2%}"
 
 
 def print_table(table: Table) -> None:

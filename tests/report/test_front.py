@@ -2,6 +2,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,30 +11,23 @@ from rich.console import Console
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.measurement import METRICS, Metrics
-from a3gnn.objectives import Limits, Objectives, Priority
 from a3gnn.report.front import Front, MeasuredConfig
-from a3gnn.report.text import describe_config, describe_metrics, front_table
-
-MiB = 2**20
-
-
-def objectives(**limits: float) -> Objectives:
-    return Objectives(Limits(**limits), Priority.parse("throughput"), has_device=False)
+from a3gnn.report.text import describe_config, describe_figures, front_table
+from tests.report.rows import MiB, figures, objectives
 
 
 @pytest.fixture
-def front(make_metrics: Callable[..., Metrics]) -> Front:
+def front() -> Front:
     predicted = {name: {"mean": 2.5, "low": 2.0, "high": 3.0} for name in METRICS}
+    from_disk = replace(
+        figures(throughput=0.8, host=300 * MiB, accuracy=0.90), throughput_low=0.75, throughput_high=0.9
+    )
     measured = [
-        MeasuredConfig(TrainConfig(), make_metrics(throughput=1.0, host=500 * MiB, accuracy=0.90), None),
-        MeasuredConfig(
-            TrainConfig(batch_size=512), make_metrics(throughput=2.0, host=600 * MiB, accuracy=0.89), predicted
-        ),
-        MeasuredConfig(
-            TrainConfig(feature_tier="disk"), make_metrics(throughput=0.8, host=300 * MiB, accuracy=0.90), None
-        ),
-        MeasuredConfig(TrainConfig(batch_size=64), make_metrics(throughput=0.5, host=550 * MiB, accuracy=0.80), None),
-        MeasuredConfig(TrainConfig(batch_size=128), make_metrics(throughput=9.0, host=900 * MiB, accuracy=0.95), None),
+        MeasuredConfig(TrainConfig(), figures(throughput=1.0, host=500 * MiB, accuracy=0.90), None),
+        MeasuredConfig(TrainConfig(batch_size=512), figures(throughput=2.0, host=600 * MiB, accuracy=0.89), predicted),
+        MeasuredConfig(TrainConfig(feature_tier="disk"), from_disk, None),
+        MeasuredConfig(TrainConfig(batch_size=64), figures(throughput=0.5, host=550 * MiB, accuracy=0.80), None),
+        MeasuredConfig(TrainConfig(batch_size=128), figures(throughput=9.0, host=900 * MiB, accuracy=0.95), None),
     ]
     return Front.of(measured, objectives(host_bytes=700 * MiB), chosen=TrainConfig(batch_size=512))
 
@@ -80,13 +74,13 @@ def test_csv_holds_every_row(front: Front) -> None:
 
 
 @pytest.fixture
-def broken(make_metrics: Callable[..., Metrics]) -> Front:
+def broken() -> Front:
     """Three rows that break the memory limit, the accuracy limit, and both."""
     measured = [
-        MeasuredConfig(TrainConfig(), make_metrics(throughput=1.0, host=400 * MiB, accuracy=0.90), None),
-        MeasuredConfig(TrainConfig(batch_size=512), make_metrics(throughput=2.0, host=612 * MiB, accuracy=0.90), None),
-        MeasuredConfig(TrainConfig(batch_size=256), make_metrics(throughput=3.0, host=400 * MiB, accuracy=0.872), None),
-        MeasuredConfig(TrainConfig(batch_size=128), make_metrics(throughput=4.0, host=700 * MiB, accuracy=0.80), None),
+        MeasuredConfig(TrainConfig(), figures(throughput=1.0, host=400 * MiB, accuracy=0.90), None),
+        MeasuredConfig(TrainConfig(batch_size=512), figures(throughput=2.0, host=612 * MiB, accuracy=0.90), None),
+        MeasuredConfig(TrainConfig(batch_size=256), figures(throughput=3.0, host=400 * MiB, accuracy=0.872), None),
+        MeasuredConfig(TrainConfig(batch_size=128), figures(throughput=4.0, host=700 * MiB, accuracy=0.80), None),
     ]
     return Front.of(measured, objectives(host_bytes=600 * MiB, least_accuracy=0.88))
 
@@ -99,7 +93,7 @@ def test_each_row_says_which_limits_it_breaks_and_by_how_much(broken: Front, tmp
         256: "accuracy -0.8 points",
         128: "host memory +100 MiB, accuracy -8 points",
     }
-    console = Console(width=200, record=True, file=io.StringIO())
+    console = Console(width=300, record=True, file=io.StringIO())
     console.print(front_table(broken, everything=True))
     shown = console.export_text()
     assert all(text in shown for text in said.values())
@@ -152,9 +146,45 @@ def test_a_configuration_in_one_line() -> None:
     )
 
 
-def test_metrics_in_one_line(make_metrics: Callable[..., Metrics]) -> None:
-    line = describe_metrics(make_metrics(throughput=1.234, host=300 * MiB, accuracy=0.876), "peak_host_bytes")
-    assert line == "1.23 epochs/s · 300 MiB · 87.60% accuracy"
+@pytest.mark.parametrize(
+    ("changes", "speed", "target", "line"),
+    [
+        ({}, "throughput_epochs_per_s", None, "1.23 epochs/s · 300 MiB · 87.60% validation accuracy"),
+        (
+            {"throughput_low": 1.2, "throughput_high": 1.31, "seconds_to_accuracy": 3.71},
+            *("seconds_to_accuracy", 0.872),
+            "3.71 s to 87.20% · 1.23 (1.2 to 1.31) epochs/s · 300 MiB · 87.60% validation accuracy",
+        ),
+        (
+            {"seconds_to_accuracy": 3.71, "complete": False},
+            *("throughput_epochs_per_s", None),
+            "1.23 epochs/s · 3.71 s to accuracy · 300 MiB · >= 87.60% validation accuracy",
+        ),
+        (
+            {},
+            *("seconds_to_accuracy", 0.9),
+            "90.00% not reached · 1.23 epochs/s · 300 MiB · 87.60% validation accuracy",
+        ),
+        ({"val_accuracy": None}, "throughput_epochs_per_s", None, "1.23 epochs/s · 300 MiB · no validation accuracy"),
+    ],
+)
+def test_figures_in_one_line(changes: dict[str, object], speed: str, target: float | None, line: str) -> None:
+    one = replace(figures(1.234, 300 * MiB, 0.876), **changes)
+    assert describe_figures(one, "peak_host_bytes", speed, target) == line
+
+
+def test_a_front_that_held_metrics_is_read(front: Front, make_metrics: Callable[..., Metrics], tmp_path: Path) -> None:
+    fields = front.to_dict()
+    del fields["speed"], fields["target"]
+    for row, new in zip(fields["rows"], front.rows, strict=True):
+        measured = make_metrics(new.measured.throughput_epochs_per_s, new.measured.peak_host_bytes, 0.7)
+        row["measured"] = measured.to_dict()
+        del row["note"]
+    (tmp_path / "front.json").write_text(json.dumps(fields), encoding="utf-8")
+    found = Front.read(tmp_path)
+    assert found.speed == "throughput_epochs_per_s"
+    assert [row.measured.throughput_epochs_per_s for row in found.rows] == [9.0, 2.0, 1.0, 0.8, 0.5]
+    assert {row.measured.val_accuracy for row in found.rows} == {0.7}
 
 
 def test_the_figure_shows_every_row_and_the_limit(front: Front, tmp_path: Path) -> None:
@@ -164,6 +194,7 @@ def test_the_figure_shows_every_row_and_the_limit(front: Front, tmp_path: Path) 
     axes = front_figure(front).axes[0]
     drawn = sum(len(c.get_offsets()) for c in axes.collections if c.get_label() not in ("chosen", "default"))
     assert drawn == 5
+    assert (0.75, 0.9) in {tuple(line.get_ydata()) for line in axes.lines}  # the range of its replicates
     legend = set(axes.get_legend_handles_labels()[1])
     assert {"memory limit", "chosen", "default"} <= legend
     assert "breaks a limit: host memory by up to 200 MiB (1)" in legend

@@ -1,0 +1,85 @@
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from a3gnn.config import TrainConfig
+from a3gnn.report.front import Front, MeasuredConfig
+from a3gnn.report.text import front_table
+from tests.report.rows import MiB, figures, objectives
+
+
+@pytest.fixture
+def timed() -> Front:
+    """A tune for seconds to accuracy: the chosen row, one that scores lower, one that was rejected, a censored one."""
+    limits = {"host_bytes": 900 * MiB, "least_accuracy": 0.87}
+    chosen = replace(figures(8.0, 300 * MiB, 0.88, 4.0), throughput_low=7.8, throughput_high=8.2)
+    incomplete = replace(figures(9.0, 800 * MiB, 0.871, 3.99), complete=False)
+    measured = [
+        MeasuredConfig(TrainConfig(), figures(2.0, 400 * MiB, 0.90, 20.0), None),
+        MeasuredConfig(TrainConfig(batch_size=512), chosen, None),
+        MeasuredConfig(TrainConfig(batch_size=256), incomplete, None),
+        MeasuredConfig(TrainConfig(batch_size=128), figures(9.5, 300 * MiB, 0.88, 3.0), None, "slower in the play-off"),
+        MeasuredConfig(TrainConfig(batch_size=64), figures(30.0, 200 * MiB, 0.60), None),
+    ]
+    return Front.of(measured, objectives("time", **limits), chosen=TrainConfig(batch_size=512))
+
+
+def test_a_tune_for_time_is_ordered_by_seconds(timed: Front) -> None:
+    assert [row.config.batch_size for row in timed.rows] == [128, 256, 512, 1024, 64]
+    assert (timed.speed, timed.target) == ("seconds_to_accuracy", 0.87)
+    assert "time" in timed.rows[0].labels
+    assert "throughput" in timed.rows[0].labels
+
+
+def test_a_faster_row_says_why_it_is_not_chosen(timed: Front) -> None:
+    said = {row.config.batch_size: row.note or row.describe_broken() for row in timed.rows}
+    assert said == {
+        128: "slower in the play-off",
+        256: "its memory or accuracy outweighs its speed",
+        512: "",
+        1024: "",
+        64: "accuracy -27 points",
+    }
+
+
+def test_the_table_of_a_tune_for_time(timed: Front) -> None:
+    console = Console(width=250, record=True, file=io.StringIO())
+    console.print(front_table(timed, everything=True))
+    heading, *rows = [line for line in console.export_text().splitlines() if "accuracy" in line or "batch" in line]
+    assert heading.index("seconds to 87.00%") < heading.index("epochs/s") < heading.index("validation accuracy")
+    assert [row.split("batch")[0].split()[-6:-4] for row in rows[-1:]] == [["not", "reached"]]
+    shown = "\n".join(rows)
+    assert "8 (7.8 to 8.2)" in shown
+    assert ">= 87.10%" in shown
+    assert "slower in the play-off" in shown
+
+
+def test_csv_has_medians_ranges_and_why(timed: Front) -> None:
+    rows = {row["batch_size"]: row for row in csv.DictReader(io.StringIO(timed.csv()))}
+    chosen = rows["512"]
+    assert (chosen["throughput_epochs_per_s"], chosen["throughput_low"], chosen["throughput_high"]) == (
+        *("8.0", "7.8", "8.2"),
+    )
+    assert (rows["256"]["val_accuracy"], rows["256"]["complete"], chosen["complete"]) == ("0.871", "False", "True")
+    assert (rows["64"]["seconds_to_accuracy"], rows["512"]["seconds_to_accuracy"]) == ("", "4.0")
+    assert rows["128"]["note"] == "slower in the play-off"
+
+
+def test_a_front_of_seconds_is_read_as_it_was_written(timed: Front, tmp_path: Path) -> None:
+    (tmp_path / "front.json").write_text(json.dumps(timed.to_dict()), encoding="utf-8")
+    assert Front.read(tmp_path) == timed
+
+
+def test_the_figure_of_a_tune_for_time(timed: Front) -> None:
+    pytest.importorskip("matplotlib")
+    from a3gnn.report.figure import front_figure
+
+    axes = front_figure(timed).axes[0]
+    assert axes.get_ylabel() == "seconds to 87.00% (validation)"
+    assert axes.yaxis_inverted()
+    assert "target not reached, not drawn (1)" in axes.get_legend_handles_labels()[1]
