@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,10 @@ from a3gnn.machine.host import host_with
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.process.worker import Worker
 from a3gnn.setting import Setting
+from tests.curves import rising_curve
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, which several of them send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -74,17 +79,20 @@ def data_folder() -> Path:
 
 @pytest.fixture
 def make_metrics() -> Callable[..., Metrics]:
-    """Makes `Metrics` of a throughput, a host memory and an accuracy; the rest is of no matter."""
+    """Makes `Metrics` of a throughput, a host memory and an accuracy, which its curve rises to; see `rising_curve`.
 
-    def make(throughput: float, host: int, accuracy: float) -> Metrics:
+    Ten mini-batches are an epoch, and ten lie between the curve's points.
+    """
+
+    def make(throughput: float, host: int, accuracy: float, points: int = 10) -> Metrics:
         return Metrics(
             throughput_epochs_per_s=throughput,
             peak_host_bytes=host,
             peak_device_bytes=0,
             resident_file_bytes=0,
-            test_accuracy=accuracy,
-            val_accuracy=accuracy,
-            accuracy_epochs=1,
+            test_accuracy=None,
+            val_accuracy=None,
+            accuracy_epochs=0,
             timed_batches=10,
             batches_per_epoch=10,
             epoch_overhead_s=0.0,
@@ -93,6 +101,8 @@ def make_metrics() -> Callable[..., Metrics]:
             cache_bytes=0,
             input_nodes_per_batch=100.0,
             sampled_edges_per_batch=100.0,
+            throughput_replicates=(0.95 * throughput, throughput, 1.05 * throughput),
+            curve=rising_curve(accuracy, points),
         )
 
     return make
@@ -145,9 +155,9 @@ def metrics() -> Metrics:
         peak_host_bytes=300 << 20,
         peak_device_bytes=0,
         resident_file_bytes=40 << 20,
-        test_accuracy=0.75,
-        val_accuracy=0.8,
-        accuracy_epochs=3,
+        test_accuracy=None,
+        val_accuracy=None,
+        accuracy_epochs=0,
         timed_batches=12,
         batches_per_epoch=4,
         epoch_overhead_s=0.001,
@@ -156,6 +166,12 @@ def metrics() -> Metrics:
         cache_bytes=1000,
         input_nodes_per_batch=120.0,
         sampled_edges_per_batch=800.5,
+        throughput_replicates=(2.4, 2.5, 2.75),
+        disturbed_windows=1,
+        setup_seconds=0.5,
+        curve=rising_curve(0.8),
+        curve_train_seconds=3.5,
+        curve_eval_seconds=0.25,
     )
 
 
@@ -164,7 +180,7 @@ def measurement(tiny_graph: Graph, this_machine: Hardware, metrics: Metrics) -> 
     """Makes a measurement of a configuration; outcome and budget can be given."""
 
     def make(
-        config: TrainConfig, outcome: Metrics | Failure = metrics, task: Task | None = None, budget: int = 3
+        config: TrainConfig, outcome: Metrics | Failure = metrics, task: Task | None = None, budget: int = 0
     ) -> Measurement:
         return Measurement(
             config=config.canonical(),

@@ -12,7 +12,7 @@ import click
 from a3gnn.cli.options import FANOUTS, MODEL, SIZE
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import InfeasibleError
-from a3gnn.measurement import Failure, FailureKind, Measurement, default_accuracy_epochs
+from a3gnn.measurement import Failure, FailureKind, Measurement
 from a3gnn.objectives import Limits
 
 if TYPE_CHECKING:
@@ -31,7 +31,17 @@ DEFAULT_STORE = Path("runs") / "profiles.db"
 @click.option("--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers.")
 @click.option("--store", default=str(DEFAULT_STORE), show_default=True, help="A path or a database URL.")
 @click.option("--memory-limit", type=SIZE, help="Of the GPU where there is one, of the host otherwise; such as 4GiB.")
-@click.option("--accuracy-epochs", type=click.IntRange(1), help="Epochs that a trial trains; by default by graph size.")
+@click.option(
+    "--train-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=120.0,
+    show_default=True,
+    help="Seconds that the default configuration trains, at most: it ends where its accuracy has stopped rising. Each "
+    "other one is given the time that it took.",
+)
+@click.option(
+    "--accuracy-epochs", type=click.IntRange(1), help="Epochs that the default configuration trains, at most."
+)
 @click.option(
     "--timeout", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True, help="Seconds per trial."
 )
@@ -50,6 +60,7 @@ def profile(
     hidden: int,
     store: str,
     memory_limit: int | None,
+    train_seconds: float,
     accuracy_epochs: int | None,
     timeout: float,
     seed: int,
@@ -58,6 +69,7 @@ def profile(
 ) -> None:
     """Measure the default configuration and others that cover the space, and store what they reach.
 
+    Each is trained as long as the default took until its accuracy stopped rising, set-up included.
     What is stored is not measured again: after an interruption the same command goes on where it stopped.
     """
     from rich.console import Console
@@ -69,7 +81,7 @@ def profile(
     from a3gnn.profiling.feasibility import why_infeasible
     from a3gnn.profiling.profiler import Profiler
     from a3gnn.profiling.store.store import ProfileStore
-    from a3gnn.profiling.trial.request import TrialPlan
+    from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
     from a3gnn.setting import Setting
     from a3gnn.space import SearchSpace
 
@@ -86,7 +98,7 @@ def profile(
         if reason := why_infeasible(limits, hardware):
             raise InfeasibleError(reason)
         plan = TrialPlan(
-            accuracy_epochs=accuracy_epochs or default_accuracy_epochs(described),
+            curve=CurvePlan(train_seconds, until_plateau=True, most_epochs=accuracy_epochs),
             timeout_s=timeout,
             host_limit_bytes=limits.host_bytes,
             device_limit_bytes=limits.device_bytes,
@@ -104,9 +116,13 @@ def profile(
 def _measure(
     profiler: Profiler, configs: list[TrainConfig], place: str, console: Console
 ) -> list[tuple[Measurement, bool]]:
-    """Returns the measurements, each with whether it was stored already; progress goes to `console`."""
+    """Returns the measurements, each with whether it was stored already; progress goes to `console`.
+
+    The first of `configs` is the default, which decides how long the others train.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from a3gnn.profiling.equal_time import equal_time
     from a3gnn.report.text import describe_config
 
     found: list[tuple[Measurement, bool]] = []
@@ -119,7 +135,10 @@ def _measure(
             bar.update(row, advance=1, description=describe_config(measurement.config))
 
         try:
-            profiler.measure_many(configs, note)
+            (default,) = profiler.measure_many(configs[:1], note)
+            plan, line = equal_time(profiler, default)
+            bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            profiler.measure_many(configs[1:], note, plan)
         except KeyboardInterrupt as interrupt:
             bar.stop()
             done = f"{len(found)} of {len(configs)} configurations are in {place}"

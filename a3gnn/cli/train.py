@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,8 @@ from a3gnn.cli.options import SIZE
 from a3gnn.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from a3gnn.measurement import Metrics
     from a3gnn.training.result import TrainResult
+    from a3gnn.training.tuned import TunedConfig
 
 
 @click.command()
@@ -36,6 +37,13 @@ if TYPE_CHECKING:
 )
 @click.option("--host-memory-limit", type=SIZE, help="Stop, with a checkpoint, beyond this; the tune's by default.")
 @click.option(
+    "--target-accuracy",
+    type=float,
+    metavar="PERCENT",
+    help="Say when validation accuracy reaches this; the tune's target by default.",
+)
+@click.option("--until-target", is_flag=True, help="End there.")
+@click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder; runs/train-GRAPH by default."
 )
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
@@ -47,14 +55,16 @@ def train(
     patience: int,
     seed: int | None,
     host_memory_limit: int | None,
+    target_accuracy: float | None,
+    until_target: bool,
     out: Path | None,
     resume: bool,
     as_json: bool,
 ) -> None:
     """Train with the configuration that tune chose.
 
-    Writes DIR/metrics.jsonl (a line per epoch), model.pt (the best epoch's weights), result.json and a checkpoint, from
-    which --resume goes on exactly where Ctrl-C or a memory limit stopped.
+    Writes DIR/metrics.jsonl (a line per epoch), model.pt (the best epoch's weights, or those that reached the target),
+    result.json and a checkpoint, from which --resume goes on exactly where Ctrl-C or a memory limit stopped.
     """
     import dataclasses
 
@@ -71,29 +81,54 @@ def train(
         out=out,
         resume=resume,
         host_memory_limit=host_memory_limit,
+        target_accuracy=target_accuracy,
+        until_target=until_target,
         progress=not as_json,
         notify=_say,
     )
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
-        click.echo(_summary(result, tuned.measured))
+        click.echo(_summary(result, tuned))
 
 
 def _say(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _summary(result: TrainResult, measured: Metrics) -> str:
+def _summary(result: TrainResult, promised: TunedConfig) -> str:
     """Returns what people want to know, beside what the tune measured."""
+    measured = promised.measured
     memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
     took, tuned = getattr(result, memory), getattr(measured, memory)
     speed, before = result.throughput_epochs_per_s, measured.throughput_epochs_per_s
     lines = [
-        f"{result.graph}: {result.test_accuracy:.2%} test accuracy at epoch {result.best_epoch} of {result.epochs} "
+        f"{result.graph}: {result.test_accuracy:.2%} test accuracy {_where(result)} "
         f"(validation {result.val_accuracy:.2%}), in {format_duration(result.seconds)}",
+        *([] if result.target_accuracy is None else [f"target      {_target(result, promised)}"]),
         f"throughput  {speed:.3g} epochs/s; the tune measured {before:.3g} ({speed / before:.2f} x)",
         f"memory      {format_size(took)}; the tune measured {format_size(tuned)} ({took / tuned:.2f} x)",
         f"weights     {result.folder}/model.pt",
     ]
     return "\n".join(lines)
+
+
+def _where(result: TrainResult) -> str:
+    if result.best_epoch is None:
+        return f"after {result.batches_to_accuracy} mini-batches"
+    return f"at epoch {result.best_epoch} of {result.epochs}"
+
+
+def _target(result: TrainResult, promised: TunedConfig) -> str:
+    """Returns when the target was reached, and when the tune said that it would be."""
+    accuracy = f"{result.target_accuracy:.2%} validation accuracy"
+    promise, target = promised.seconds_to_accuracy, promised.target_accuracy
+    said = ""
+    if promise is not None and target is not None and math.isclose(target, result.target_accuracy or 0.0):
+        median, low, high = (format_duration(promise[name]) for name in ("median", "low", "high"))
+        said = f"; the tune promised {median} ({low} to {high})"
+    if result.seconds_to_accuracy is None or result.eval_seconds_to_accuracy is None:
+        return f"{accuracy} not reached{said}"
+    whole = result.seconds_to_accuracy + result.eval_seconds_to_accuracy
+    took = f"{format_duration(result.seconds_to_accuracy)} of training, {format_duration(whole)} with evaluations"
+    return f"{accuracy} in {took}{said}"

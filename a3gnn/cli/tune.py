@@ -21,7 +21,7 @@ from a3gnn.units import parse_size
 @click.option("--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours per node, one per layer.")
 @click.option("--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers.")
 @click.option(
-    "--priority", default="throughput", show_default=True, help="throughput, memory, accuracy, balanced, T,M,A."
+    "--priority", default="throughput", show_default=True, help="time, throughput, memory, accuracy, balanced, T,M,A."
 )
 @click.option("--memory-limit", type=SIZE, help="Of the GPU where there is one, of the host otherwise; such as 4GiB.")
 @click.option("--host-memory-limit", type=SIZE, help="Of the host, beside a GPU.")
@@ -30,7 +30,10 @@ from a3gnn.units import parse_size
 @click.option("--engine", default="ppo", show_default=True, help="ppo, nsga2, tpe, random or exhaustive.")
 @click.option("--fix", "fixed", multiple=True, metavar="KNOB=VALUE", help="Fix a knob; may be repeated.")
 @click.option("--range", "ranges", multiple=True, metavar="KNOB=LOW:HIGH", help="Restrict a knob; may be repeated.")
-@click.option("--accuracy-epochs", type=click.IntRange(1), help="Epochs that a trial trains; by default by graph size.")
+@click.option("--target-accuracy", type=float, help="Validation accuracy in percent; by default the default's best.")
+@click.option(
+    "--accuracy-epochs", type=click.IntRange(1), help="Epochs of the default; by default until it stops rising."
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--store", help="Where measurements are kept: a path or a database URL; DIR/profiles.sqlite by default.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder; runs/GRAPH by default.")

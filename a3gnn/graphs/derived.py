@@ -1,14 +1,19 @@
-"""What is derived from a graph on disk and kept beside it: parts, and the rows that are left within parts."""
+"""What is derived from a graph on disk and kept beside it: parts, the rows that are left within parts, aggregates."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numba.core import event
 from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
@@ -21,6 +26,7 @@ from a3gnn.storage.stamp import forget, verify_once
 from a3gnn.units import format_size
 
 _PARTS = re.compile(r"parts-(\d+)-seed-\d+.*\.npy")
+_HASHED_ROWS = 1 << 14
 _REMEDY = "delete it, and it is made anew"
 
 #: indptr, int64, and indices, int32, ascending in each row.
@@ -81,6 +87,66 @@ def read_rows(graph: GraphArrays, folder: Path) -> Rows:
     return in_large_pages(indptr), in_large_pages(indices)
 
 
+@contextmanager
+def noting_seconds(graph: GraphArrays, path: Path) -> Iterator[None]:
+    """Notes beside the derived file or folder `path` how long the body took, which makes it.
+
+    Where numba compiled a kernel meanwhile nothing is noted: that is done once a machine, not once a graph.
+
+    Raises:
+        GraphError: The note can't be written.
+    """
+    with event.install_recorder("numba:compile") as compiled:
+        begin = time.perf_counter()
+        yield
+        seconds = time.perf_counter() - begin
+    if compiled.buffer:
+        return
+    text = f"{seconds:.6f}\n"
+    with _keeping(graph, _seconds_file(path), len(text)) as draft:
+        draft.write_text(text, encoding="ascii")
+
+
+def noted_seconds(path: Path) -> float | None:
+    """Returns how long making the derived file or folder `path` took, or None where that is not known."""
+    try:
+        return float(_seconds_file(path).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _seconds_file(path: Path) -> Path:
+    return path.with_name(f"seconds-{path.name.removesuffix('.npy')}.txt")
+
+
+def write_aggregates(graph: GraphArrays, folder: Path, columns: int, pieces: Iterable[NDArray[np.float32]]) -> None:
+    """Writes a matrix with a row per node to `folder`, whole or not at all, with a hash of it; rows come in `pieces`.
+
+    Raises:
+        GraphError: It can't be written.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    with _keeping(graph, folder, 4 * graph.num_nodes * columns) as draft:
+        draft.mkdir()
+        with NpyWriter(draft / "rows.npy", np.float32, columns) as writer:
+            for piece in pieces:
+                digest.update(piece.data)
+                writer.append(piece)
+        (draft / "meta.json").write_text(json.dumps({"hash": digest.hexdigest()}), encoding="utf-8")
+        settle(draft)
+
+
+def read_aggregates(graph: GraphArrays, folder: Path) -> NDArray[np.float32]:
+    """Returns the matrix in `folder` as a memory map, float32, shape (num_nodes, columns); its hash is verified once.
+
+    Raises:
+        GraphError: A file is damaged.
+    """
+    rows = _opened(folder / "rows.npy", np.dtype(np.float32), graph.num_nodes, graph.num_features)
+    verify_once(folder, partial(_check_hash, folder, rows))
+    return in_large_pages(rows)
+
+
 def examine(graph: GraphArrays) -> Iterator[tuple[Path, str]]:
     """Yields each derived file or folder, and what is wrong with it, or nothing; all are read anew."""
     assert graph.folder is not None
@@ -92,6 +158,9 @@ def examine(graph: GraphArrays) -> Iterator[tuple[Path, str]]:
             elif path.name.startswith("within-"):
                 forget(path)
                 read_rows(graph, path)
+            elif path.name.startswith("aggregates-"):
+                forget(path)
+                read_aggregates(graph, path)
             else:
                 continue
         except GraphError as error:
@@ -105,15 +174,30 @@ def _check_rows(folder: Path, indptr: NDArray[np.int64], indices: NDArray[np.int
         raise GraphError(f"{folder} is damaged: {violation.rule}; {_REMEDY}")
 
 
-def _opened(path: Path, dtype: np.dtype[np.signedinteger], length: int) -> NDArray[np.signedinteger]:
-    """Returns the vector at `path` as a memory map, which must be of `dtype` and `length`."""
+def _check_hash(folder: Path, rows: NDArray[np.float32], _changed: bool) -> None:
+    digest = hashlib.blake2b(digest_size=16)
+    for start in range(0, len(rows), _HASHED_ROWS):
+        digest.update(np.ascontiguousarray(rows[start : start + _HASHED_ROWS]).data)
+    try:
+        written = json.loads((folder / "meta.json").read_text(encoding="utf-8"))["hash"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise GraphError(f"{folder / 'meta.json'} is missing or damaged ({error}); {_REMEDY}") from error
+    if digest.hexdigest() != written:
+        raise GraphError(
+            f"{folder} is damaged: its rows must have the hash {written}, got {digest.hexdigest()}; {_REMEDY}"
+        )
+
+
+def _opened(path: Path, dtype: np.dtype[Any], *shape: int) -> NDArray[Any]:
+    """Returns the array at `path` as a memory map, which must be of `dtype` and `shape`."""
     try:
         array = open_npy(path)
     except (OSError, ValueError, EOFError) as error:
         raise GraphError(f"{path} is missing or truncated ({error}); {_REMEDY}") from error
-    if array.dtype != dtype or array.shape != (length,):
+    if array.dtype != dtype or array.shape != shape:
         raise GraphError(
-            f"{path} must hold {length} values of {dtype}, got {array.dtype} of shape {array.shape}; {_REMEDY}"
+            f"{path} must hold {' x '.join(map(str, shape))} values of {dtype}, got {array.dtype} of shape "
+            f"{array.shape}; {_REMEDY}"
         )
     return array
 
@@ -127,6 +211,6 @@ def _keeping(graph: GraphArrays, path: Path, needed: int) -> Iterator[Path]:
             yield draft
     except OSError as error:
         raise GraphError(
-            f"partitions are kept beside the graph, but {path} can't be written ({error}); it takes "
+            f"what is derived from a graph is kept beside it, but {path} can't be written ({error}); it takes "
             f"{format_size(needed)}: free some space, or copy the graph: a3gnn graph convert {graph.folder} FOLDER"
         ) from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from a3gnn.config import PARTITIONERS, Partitioner
 from a3gnn.errors import GraphError, unknown_name
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.derived import read_parts, read_rows, write_parts, write_rows
+from a3gnn.graphs.derived import noted_seconds, noting_seconds, read_parts, read_rows, write_parts, write_rows
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.metis import metis_parts
@@ -52,14 +54,11 @@ def partition(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitio
         )
     if num_parts == 1:
         return np.zeros(graph.num_nodes, dtype=np.int32)
-    make = _MAKERS[partitioner]
     if graph.folder is None:
-        return make(graph, num_parts, seed)
-    # METIS's are named as they were before there was a choice.
-    suffix = "" if partitioner == "metis" else f"-{partitioner}"
-    kept = graph.derived(f"parts-{num_parts}-seed-{seed}{suffix}.npy")
+        return _MAKERS[partitioner](graph, num_parts, seed)
+    kept = _parts_file(graph, num_parts, seed, partitioner)
     if not kept.exists():
-        write_parts(graph, kept, make(graph, num_parts, seed))
+        _make_parts(graph, num_parts, seed, partitioner)
     return read_parts(graph, kept, num_parts)
 
 
@@ -80,10 +79,62 @@ def restrict_to_parts(graph: Graph, parts: NDArray[np.int32]) -> tuple[NDArray[n
     """
     if graph.folder is None:
         return _restricted_indptr(graph, parts), np.concatenate(list(_kept_pieces(graph, parts)))
-    folder = graph.derived(f"within-{hashlib.blake2b(np.ascontiguousarray(parts).data, digest_size=8).hexdigest()}")
+    folder = _rows_folder(graph, parts)
     if not folder.exists():
-        write_rows(graph, folder, _restricted_indptr(graph, parts), _kept_pieces(graph, parts))
+        _make_rows(graph, parts)
     return read_rows(graph, folder)
+
+
+def partition_seconds(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitioner = "metis") -> float:
+    """Returns the seconds that parts and the adjacency within them take to make, which are then beside the graph.
+
+    What lies there already counts what it took then; where that was not noted it is made once more.
+
+    Args:
+        graph: A graph on disk.
+        num_parts: As `partition` takes it, and at least 2.
+        seed: Likewise.
+        partitioner: Likewise.
+
+    Raises:
+        GraphError: As in `partition` and `restrict_to_parts`.
+        MemoryLimitError: There is too little memory for METIS.
+        UsageError: There is no such partitioner.
+    """
+    parts = partition(graph, num_parts, seed, partitioner)
+    restrict_to_parts(graph, parts)
+    made = (
+        (_parts_file(graph, num_parts, seed, partitioner), partial(_make_parts, graph, num_parts, seed, partitioner)),
+        (_rows_folder(graph, parts), partial(_make_rows, graph, parts)),
+    )
+    total = 0.0
+    for path, make in made:
+        while (seconds := noted_seconds(path)) is None:
+            make()
+        total += seconds
+    return total
+
+
+def _make_parts(graph: Graph, num_parts: int, seed: int, partitioner: Partitioner) -> None:
+    kept = _parts_file(graph, num_parts, seed, partitioner)
+    with noting_seconds(graph, kept):
+        write_parts(graph, kept, _MAKERS[partitioner](graph, num_parts, seed))
+
+
+def _make_rows(graph: Graph, parts: NDArray[np.int32]) -> None:
+    folder = _rows_folder(graph, parts)
+    with noting_seconds(graph, folder):
+        write_rows(graph, folder, _restricted_indptr(graph, parts), _kept_pieces(graph, parts))
+
+
+def _parts_file(graph: Graph, num_parts: int, seed: int, partitioner: Partitioner) -> Path:
+    # METIS's are named as they were before there was a choice.
+    suffix = "" if partitioner == "metis" else f"-{partitioner}"
+    return graph.derived(f"parts-{num_parts}-seed-{seed}{suffix}.npy")
+
+
+def _rows_folder(graph: Graph, parts: NDArray[np.int32]) -> Path:
+    return graph.derived(f"within-{hashlib.blake2b(np.ascontiguousarray(parts).data, digest_size=8).hexdigest()}")
 
 
 def _spans(graph: GraphArrays) -> Iterator[tuple[int, int]]:

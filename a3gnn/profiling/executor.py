@@ -70,14 +70,18 @@ class LocalExecutor:
         self.worker.close()
 
     def _run_alone(self, request: TrialRequest) -> Metrics | Failure:
+        partition_s = 0.0
         if request.config.num_partitions > 1:
             argument = {"graph_folder": request.graph_folder, "config": request.config.to_dict()}
             ended = self._run("prepare", argument, request)
             if isinstance(ended, Failure):
                 what = f"{PARTITIONING} by {request.config.partitioner} into {request.config.num_partitions} parts"
                 return dataclasses.replace(ended, detail=f"{what}: {ended.detail}")
+            assert ended.result is not None
+            partition_s = ended.result["seconds"]
         with tempfile.TemporaryDirectory(dir=self.worker.folder, ignore_cleanup_errors=True) as scratch:
-            ended = self._run("run_trial", {"request": request.to_dict(), "scratch": scratch}, request)
+            trial = {"request": request.to_dict(), "scratch": scratch, "partition_seconds": partition_s}
+            ended = self._run("run_trial", trial, request)
         if isinstance(ended, Failure):
             return ended
         assert ended.result is not None

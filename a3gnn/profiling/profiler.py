@@ -12,13 +12,20 @@ from typing import Self
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.learning_curve import NO_CURVE
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
 from a3gnn.process.machine_turn import seconds_waited
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
+from a3gnn.profiling.known_curves import KnownCurves
 from a3gnn.profiling.partition_failures import PartitionFailures
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import Accuracy, TrialPlan, TrialRequest
+from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
 from a3gnn.setting import Setting
+from a3gnn.storage.cache import cache_root
+from a3gnn.storage.curve_states import drop_oldest
+
+#: Rows of this version have a learning curve in place of an accuracy after so many epochs.
+_NO_ACCURACY_BUDGET = 0
 
 
 class Profiler:
@@ -26,17 +33,20 @@ class Profiler:
 
     What is stored is not measured again, failures included; but one that came of a limit counts only under limits that
     are as tight, and a transient one only in the run that met it, which tried twice. Partitions that could not be made
-    are not tried for another configuration, which fails alike. The accuracy of a configuration that trains
-    bit-identically to a measured one is taken over. An exception, such as KeyboardInterrupt, ends the running trial and
-    leaves the store as it was.
+    are not tried for another configuration, which fails alike. Learning curves are known by learning key: a trial
+    extends what is known, whichever configuration trained it, and a stored row serves where what is known suffices. An
+    exception, such as KeyboardInterrupt, ends the running trial and leaves the store as it was.
 
     Args:
         store: Where measurements are kept; it stays open.
         graph: The graph; one in RAM is written to the cache folder, from which trials open it.
         setting: What is trained, the graph's characteristics, and the machine, from `probe_hardware`.
-        plan: How trials are measured, and their limits.
+        plan: How trials are measured, and their limits, where none is given.
         executor: Where trials run; by default in processes of this machine. One that is given stays open.
         notify: Takes each line for people.
+
+    Attributes:
+        curves: What is known of learning curves, from stored rows and from what was measured since.
     """
 
     def __init__(
@@ -52,13 +62,12 @@ class Profiler:
         self._own = executor is None
         self._executor = executor if executor is not None else LocalExecutor(notify)
         self._notify = notify
-        self._accuracies: dict[tuple[object, ...], Accuracy] = {}
+        self.curves = KnownCurves(setting)
         self._own_ids: set[str] = set()
         self._unmade = PartitionFailures()
         for row in store.rows(graph=setting.graph.fingerprint, hardware=setting.hardware.fingerprint):
             self._unmade.learn(row)
-            if (row.setting.task, row.accuracy_budget) == (setting.task, plan.accuracy_epochs):
-                self._learn(row)
+            self.curves.learn(row)
 
     def __enter__(self) -> Self:
         return self
@@ -73,53 +82,76 @@ class Profiler:
         if self._own:
             self._executor.close()
 
-    def stored(self, config: TrainConfig) -> Measurement | None:
-        """Returns the stored measurement that stands for a trial of `config` under the plan's limits, or None."""
-        found = self.store.get(config, self.setting, self.plan.accuracy_epochs)
-        return found if found is not None and self._still_holds(found, self.plan) else None
+    def stored(self, config: TrainConfig, plan: TrialPlan | None = None) -> Measurement | None:
+        """Returns the stored measurement that stands for a trial of `config`, or None.
 
-    def measure(self, config: TrainConfig) -> Measurement:
-        """Returns the measurement of `config`: the stored one, or a new one, which is stored.
+        One with metrics does where its learning curve is known as far as the trial would train it, by this
+        configuration or by others; the row's own curve may be shorter. No stored row stands for a whole training.
+
+        Args:
+            config: What would be measured.
+            plan: How, and under which limits, if not as this profiler's plan says.
+        """
+        plan = plan or self.plan
+        found = self.store.get(config, self.setting, _NO_ACCURACY_BUDGET)
+        return found if found is not None and self._still_holds(found, plan) else None
+
+    def measure(self, config: TrainConfig, plan: TrialPlan | None = None) -> Measurement:
+        """Returns the measurement of `config`: the stored one, or a new one, which is stored in its place.
+
+        Args:
+            config: What to measure.
+            plan: How, and under which limits, if not as this profiler's plan says.
 
         Raises:
             StoreError: It can't be stored.
         """
-        return self.stored(config) or self._run(config)
+        return self.stored(config, plan) or self._run(config, plan or self.plan)
 
     def measure_many(
-        self, configs: Iterable[TrainConfig], progress: Callable[[Measurement, bool], None] | None = None
+        self,
+        configs: Iterable[TrainConfig],
+        progress: Callable[[Measurement, bool], None] | None = None,
+        plan: TrialPlan | None = None,
     ) -> list[Measurement]:
         """Returns the measurements of `configs`, in their order.
 
         Args:
             configs: What to measure.
             progress: Called after each with the measurement, and whether it was stored already.
+            plan: How, and under which limits, if not as this profiler's plan says.
         """
         found = []
         for config in configs:
-            stored = self.stored(config)
-            measurement = stored or self._run(config)
+            stored = self.stored(config, plan)
+            measurement = stored or self._run(config, plan or self.plan)
             found.append(measurement)
             if progress is not None:
                 progress(measurement, stored is not None)
         return found
 
-    def repeat(self, config: TrainConfig, plan: TrialPlan | None = None) -> Measurement:
-        """Returns a new measurement of `config`, whatever is stored; it trains for its accuracy and is not stored.
+    def repeat(self, config: TrainConfig, plan: TrialPlan | None = None, task_seed: int | None = None) -> Measurement:
+        """Returns a new measurement of `config`, whatever is stored; it is not stored itself.
 
         Args:
             config: What to measure.
             plan: How, and under which limits, if not as this profiler's plan says.
+            task_seed: The seed of weights and mini-batches, if not the task's; of its curve nothing is known or kept.
         """
-        return self._trial(config.canonical(), plan or self.plan, known_accuracy=None)
+        return self._trial(config.canonical(), plan or self.plan, task_seed)
 
-    def _trial(self, config: TrainConfig, plan: TrialPlan, known_accuracy: Accuracy | None) -> Measurement:
+    def _trial(self, config: TrainConfig, plan: TrialPlan, task_seed: int | None = None) -> Measurement:
+        known, state, setting = self.curves.of(config), str(self.curves.state(config)), self.setting
+        if task_seed is not None and task_seed != setting.task.seed:
+            known, state = NO_CURVE, ""
+            setting = dataclasses.replace(setting, task=dataclasses.replace(setting.task, seed=task_seed))
         request = TrialRequest(
             config=config,
-            setting=self.setting,
+            setting=setting,
             graph_folder=self._folder(),
             plan=plan,
-            known_accuracy=known_accuracy,
+            known_curve=known if known.batches else None,
+            curve_state=state,
         )
         created = datetime.now(UTC).isoformat(timespec="seconds")
         started, waited = time.monotonic(), seconds_waited()
@@ -127,9 +159,9 @@ class Profiler:
         waited = seconds_waited() - waited
         measurement = Measurement(
             config=config,
-            setting=self.setting,
+            setting=setting,
             outcome=outcome,
-            accuracy_budget=plan.accuracy_epochs,
+            accuracy_budget=_NO_ACCURACY_BUDGET,
             seconds=time.monotonic() - started - waited,
             version=MEASUREMENT_VERSION,
             created=created,
@@ -137,6 +169,8 @@ class Profiler:
         )
         self._own_ids.add(measurement.id)
         self._unmade.learn(measurement)
+        self.curves.learn(measurement)
+        drop_oldest(cache_root())
         return measurement
 
     def _outcome(self, request: TrialRequest) -> Metrics | Failure:
@@ -149,11 +183,9 @@ class Profiler:
         again = self._executor.run(request)
         return dataclasses.replace(again, tries=outcome.tries + 1) if isinstance(again, Failure) else again
 
-    def _run(self, config: TrainConfig) -> Measurement:
-        config = config.canonical()
-        measurement = self._trial(config, self.plan, self._accuracies.get(config.learning_key()))
+    def _run(self, config: TrainConfig, plan: TrialPlan) -> Measurement:
+        measurement = self._trial(config.canonical(), plan)
         self.store.add(measurement)
-        self._learn(measurement)
         return measurement
 
     def _folder(self) -> str:
@@ -161,17 +193,12 @@ class Profiler:
         self.graph = self.graph.on_disk()
         return str(self.graph.folder)
 
-    def _learn(self, measurement: Measurement) -> None:
-        found = measurement.outcome
-        if isinstance(found, Metrics):
-            accuracy = Accuracy(test=found.test_accuracy, val=found.val_accuracy, epochs=found.accuracy_epochs)
-            self._accuracies.setdefault(measurement.config.learning_key(), accuracy)
-
     def _still_holds(self, known: Measurement, plan: TrialPlan) -> bool:
-        """Whether a known outcome is what a trial under the limits of `plan` would find."""
+        """Whether a known outcome is what a trial as `plan` says, under its limits, would find."""
         outcome = known.outcome
         if isinstance(outcome, Metrics):
-            return True
+            curve = plan.curve
+            return curve is None or (not curve.whole and self.curves.cut(known.config, outcome, curve) is not None)
         if known.failed_by_chance:
             return known.id in self._own_ids
         if outcome.kind is FailureKind.OUT_OF_MEMORY:

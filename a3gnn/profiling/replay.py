@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 from a3gnn.errors import StoreError
+from a3gnn.learning_curve import NO_CURVE
 from a3gnn.measurement import Failure, Measurement, Metrics
+from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.request import TrialRequest
 
 
@@ -20,7 +23,10 @@ class Replay:
         self._outcomes = {(m.config.key(), *m.setting.key()): m.outcome for m in measurements}
 
     def run(self, request: TrialRequest) -> Metrics | Failure:
-        """Returns the stored outcome.
+        """Returns the stored outcome, with the learning curve that the request's plan would have trained.
+
+        Where the row's curve does not go as far, all of it comes back. Rows of measurement version 2, which have none,
+        come back as they are.
 
         Raises:
             StoreError: It is not stored.
@@ -33,7 +39,25 @@ class Replay:
                 f"a replay has only what was measured: {len(self._outcomes)} rows are stored, {same} of them for this "
                 f"task on graph {graph!r} and this hardware, and none of {request.config}; measure it"
             )
-        return self._outcomes[key]
+        outcome = self._outcomes[key]
+        return as_asked(outcome, request) if isinstance(outcome, Metrics) else outcome
 
     def close(self) -> None:
         """There is nothing to give back."""
+
+
+def as_asked(metrics: Metrics, request: TrialRequest) -> Metrics:
+    """Returns stored `metrics` as a trial of `request` would have found them."""
+    if metrics.curve is None:
+        return metrics
+    plan = request.plan.curve
+    if plan is None:
+        return dataclasses.replace(
+            metrics, curve=None, test_accuracy=None, curve_train_seconds=0.0, curve_eval_seconds=0.0
+        )
+    known = NO_CURVE if plan.whole else request.known_curve or NO_CURVE
+    longest = max(metrics.curve, known, key=lambda curve: curve.trained)
+    first = longest.batches[0] if longest.batches else 1
+    trained = CurveRules.of(plan, metrics).cut(longest, first) or longest
+    curve = trained if trained.trained > known.trained else dataclasses.replace(known, ended=trained.ended)
+    return dataclasses.replace(metrics, curve=curve, test_accuracy=metrics.test_accuracy if plan.whole else None)

@@ -31,6 +31,7 @@ from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.runtime.stages import Sampled, Sampler, Stages
 from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool
 from a3gnn.threads.ordered_map import ordered_map
 from a3gnn.threads.overlap_policy import OverlapPolicy
@@ -145,6 +146,10 @@ class Pipeline:
             shuffle=self._shuffle,
             order=self._order,
         )
+
+    def first_samples(self, count: int) -> list[Subgraph]:
+        """Returns the sampled ids of the first `count` mini-batches of the first epoch, or of all that it has."""
+        return [self._stages.sample(0, planned).subgraph for planned in self.plan(0)[:count]]
 
     def close(self) -> None:
         """Ends every epoch that is under way, and its threads."""

@@ -18,13 +18,14 @@ from a3gnn.storage.lock import try_lock
 from a3gnn.storage.stamp import STAMP
 
 #: graph: a converted graph. probe: what was measured of a machine. download: a data set's own files. source: which
-#: graph a file holds. stamp: that a folder elsewhere was verified. draft: what a process that ended left behind.
-Kind = Literal["graph", "probe", "download", "source", "stamp", "draft"]
+#: graph a file holds. stamp: that a folder elsewhere was verified. curve: what a learning curve is extended from.
+#: draft: what a process that ended left behind.
+Kind = Literal["graph", "probe", "download", "source", "stamp", "curve", "draft"]
 
 _DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")
 _GRAPH_FILES = re.compile(
-    r"(\w+\.npy|meta\.json|" + re.escape(STAMP) + r"|derived/(parts-[\w-]+\.npy|within-\w+/(\w+\.npy|"
-    rf"{re.escape(STAMP)})))"
+    r"(\w+\.npy|meta\.json|" + re.escape(STAMP) + r"|derived/(parts-[\w-]+\.npy|seconds-[\w-]+\.txt|"
+    rf"(within|aggregates)-\w+/(\w+\.npy|meta\.json|{re.escape(STAMP)})))"
 )
 
 
@@ -82,6 +83,10 @@ def entries(root: Path) -> list[Entry]:
         ]
     found += [_source(path) for path in _children(root / "sources", FINGERPRINT)]
     found += [_stamp(path) for path in _children(root / "verified", re.compile(r"[0-9a-f]{32}\.json"))]
+    found += [
+        Entry("curve", path.stem, path, *_size_and_change(path))
+        for path in _children(root / "curves", re.compile(r"[0-9a-f]{32}\.pt"))
+    ]
     return [*found, *_drafts(root)]
 
 
@@ -144,7 +149,7 @@ def _stamp(path: Path) -> Entry:
 def _drafts(root: Path) -> Iterator[Entry]:
     """Yields what processes were writing, or removing, when they were killed."""
     graphs = ["graphs", "graphs/*", "graphs/*/derived", "graphs/*/derived/*"]
-    places = [*graphs, "benchmarks", "hardware", "sources", "verified"]
+    places = [*graphs, "benchmarks", "hardware", "sources", "verified", "curves"]
     for path in sorted(path for place in places for path in root.glob(f"{place}/.*")):
         if _DRAFT.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
             keep = "" if _is_abandoned(path) else "being written"

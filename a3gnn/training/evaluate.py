@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from a3gnn.config import Task
 from a3gnn.errors import GraphError
+from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.graph import Graph
+from a3gnn.seeding import generator
 from a3gnn.training.inference import CHUNK_BYTES, Inference
 from a3gnn.training.model import Model
 from a3gnn.training.scratch import Scratch
 
-
-@dataclass(frozen=True, slots=True)
-class Accuracies:
-    """Shares of right answers, in [0, 1].
-
-    Attributes:
-        val: On the validation nodes.
-        test: On the test nodes.
-    """
-
-    val: float
-    test: float
+#: Validation nodes that are evaluated, at most: the standard error of an accuracy is then half a point or less.
+MOST_VALIDATED = 10_000
 
 
 class Evaluator:
-    """Evaluates models of one depth on one graph.
+    """Evaluates a task's models on one graph.
+
+    Validation takes all labelled validation nodes or, of more than 10,000, as many that the task's seed chooses.
 
     Args:
         graph: The whole graph, whatever parts training sees.
-        num_layers: Layers of the models to come.
+        task: What the models to come are trained for.
+        aggregator: Of their input layer, which then reads a table (`Inference`); None takes none.
         scratch: Where hidden layers' outputs go.
         device: Where the models are.
         chunk_bytes: What a chunk's temporaries may take.
@@ -47,32 +43,64 @@ class Evaluator:
     def __init__(
         self,
         graph: Graph,
-        num_layers: int,
+        task: Task,
         *,
+        aggregator: Aggregator | None = None,
         scratch: Scratch,
         device: torch.device | str = "cpu",
         chunk_bytes: int = CHUNK_BYTES,
         on_chunk: Callable[[], None] = lambda: None,
     ) -> None:
         self._graph = graph
-        self._val = _labelled(graph, graph.val_ids, "validation")
         self._test = _labelled(graph, graph.test_ids, "test")
-        ids = np.union1d(self._val, self._test)
-        self._inference = Inference(
-            graph, ids, num_layers, scratch=scratch, device=device, chunk_bytes=chunk_bytes, on_chunk=on_chunk
+        self._inference = partial(
+            Inference,
+            graph,
+            num_layers=task.num_layers,
+            aggregator=aggregator,
+            scratch=scratch,
+            device=device,
+            chunk_bytes=chunk_bytes,
+            on_chunk=on_chunk,
         )
+        self._of_val = self._inference(validated(graph, task))
 
-    def evaluate(self, model: Model) -> Accuracies:
-        """Returns the model's accuracies; it is in evaluation mode meanwhile."""
-        right = np.zeros(self._graph.num_nodes, dtype=bool)
+    def validate(self, model: Model) -> float:
+        """Returns the model's accuracy on validation nodes, in [0, 1]; it is in evaluation mode meanwhile."""
+        return self._accuracy(model, self._of_val)
+
+    def test(self, model: Model) -> float:
+        """Returns the model's accuracy on all test nodes, likewise."""
+        return self._accuracy(model, self._inference(self._test))
+
+    def cost(self, model: Model) -> float:
+        """Returns the cost of `validate` in bytes moved (`Inference.cost`): by the graph and the task alone."""
+        return self._of_val.cost(model)
+
+    def _accuracy(self, model: Model, inference: Inference) -> float:
+        right, count = 0, 0
         was_training = model.training
         model.eval()
         try:
-            for ids, logits in self._inference.logits(model):
-                right[ids] = logits.argmax(dim=1).cpu().numpy() == self._graph.labels[ids]
+            for ids, logits in inference.logits(model):
+                right += int((logits.argmax(dim=1).cpu().numpy() == self._graph.labels[ids]).sum())
+                count += len(ids)
         finally:
             model.train(was_training)
-        return Accuracies(float(right[self._val].mean()), float(right[self._test].mean()))
+        return right / count
+
+
+def validated(graph: Graph, task: Task) -> NDArray[np.int32]:
+    """Returns the nodes that validation takes, int32, ascending: the same wherever the task trains on the graph.
+
+    Raises:
+        GraphError: No validation node has a label.
+    """
+    ids = _labelled(graph, graph.val_ids, "validation")
+    if len(ids) <= MOST_VALIDATED:
+        return ids
+    chosen: NDArray[np.int32] = generator(task.seed, "validated").choice(ids, MOST_VALIDATED, replace=False)
+    return np.sort(chosen)
 
 
 def _labelled(graph: Graph, ids: NDArray[np.int32], name: str) -> NDArray[np.int32]:

@@ -1,4 +1,4 @@
-"""Whole epochs, each with its evaluation, until enough are done or none gets better."""
+"""Whole epochs, each with its evaluation, until enough are done, none gets better, or a target is reached."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable
 from contextlib import closing
 from time import perf_counter
 
+from a3gnn.learning_curve import next_point
 from a3gnn.training.progress import EpochResult, Progress
+from a3gnn.training.target import Point, Target
 from a3gnn.training.trainer import Step, Trainer
 
 
@@ -16,8 +18,10 @@ def fit(
     *,
     epochs: int,
     patience: int | None,
+    target: Target | None = None,
     on_step: Callable[[Step], None] = lambda step: None,
     on_epoch: Callable[[EpochResult], None] = lambda result: None,
+    on_point: Callable[[Point], None] = lambda point: None,
 ) -> None:
     """Trains `trainer` from `progress` on, which is kept up to date: whenever this is left, both can be saved.
 
@@ -26,18 +30,33 @@ def fit(
         progress: How far it has come.
         epochs: Epochs in all.
         patience: Epochs without a better validation accuracy after which training ends; None for never.
+        target: Until it is reached, validation is evaluated at the points of the learning curve too.
         on_step: Called after each mini-batch, when it counts in `progress`.
         on_epoch: Called after each epoch, likewise.
+        on_point: Called after each point, likewise.
     """
     while not progress.is_over(epochs, patience):
-        _train_rest(trainer, progress, on_step)
+        if _train_rest(trainer, progress, target, on_step, on_point):
+            return
         begin = perf_counter()
-        accuracies = trainer.evaluate()
-        on_epoch(progress.finish_epoch(accuracies, perf_counter() - begin))
+        last = progress.points[-1] if progress.points else None
+        if last is not None and last.batches == _trained(trainer, progress):
+            on_epoch(progress.finish_epoch(last.val_accuracy, 0.0))
+        else:
+            accuracy = trainer.validate()
+            on_epoch(progress.finish_epoch(accuracy, perf_counter() - begin))
 
 
-def _train_rest(trainer: Trainer, progress: Progress, on_step: Callable[[Step], None]) -> None:
-    """Trains what is left of the epoch under way."""
+def _train_rest(
+    trainer: Trainer,
+    progress: Progress,
+    target: Target | None,
+    on_step: Callable[[Step], None],
+    on_point: Callable[[Point], None],
+) -> bool:
+    """Trains what is left of the epoch under way, and returns whether training is to end before the epoch does."""
+    if _is_at_end(trainer, progress, target, on_point):  # a point may be due that was interrupted
+        return True
     totals = progress.under_way
     last = perf_counter()
     with closing(trainer.steps(len(progress.epochs), totals.batches)) as steps:
@@ -45,5 +64,29 @@ def _train_rest(trainer: Trainer, progress: Progress, on_step: Callable[[Step], 
             now = perf_counter()
             totals.add(step, now - last)
             on_step(step)
+            if _is_at_end(trainer, progress, target, on_point):
+                return True
             last = perf_counter()
     totals.seconds += perf_counter() - last
+    return False
+
+
+def _is_at_end(trainer: Trainer, progress: Progress, target: Target | None, on_point: Callable[[Point], None]) -> bool:
+    """Returns whether training ends here, for its target is reached; evaluates validation where a point is due."""
+    if target is None:
+        return False
+    if progress.reached(target.accuracy) is None:
+        batches = _trained(trainer, progress)
+        due = next_point(progress.points[-1].batches if progress.points else 0, target.first)
+        while due < batches:
+            due = next_point(due, target.first)
+        if due == batches:
+            begin = perf_counter()
+            accuracy = trainer.validate()
+            on_point(progress.add_point(batches, accuracy, perf_counter() - begin))
+    return target.ends and progress.reached(target.accuracy) is not None
+
+
+def _trained(trainer: Trainer, progress: Progress) -> int:
+    """Returns the mini-batches trained on so far."""
+    return len(progress.epochs) * trainer.batches_per_epoch + progress.under_way.batches

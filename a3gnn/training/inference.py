@@ -10,34 +10,48 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.graph import Graph
-from a3gnn.training.chunks import EDGE_BYTES, chunks, in_edges
+from a3gnn.learning_curve import LEAST_POINTS
+from a3gnn.training.aggregate_table import aggregate_table
+from a3gnn.training.chunks import EDGE_BYTES
 from a3gnn.training.feature_rows import FeatureRows
-from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.cost import Work
 from a3gnn.training.layers.layer import Layer
 from a3gnn.training.model import Model
+from a3gnn.training.neighbourhoods import Neighbourhoods, slice_or_ids
 from a3gnn.training.scratch import Scratch
 
 #: Bytes of a chunk's temporaries. Guess.
 CHUNK_BYTES = 32 * 2**20
+#: Evaluations after which a table must have paid: those of a learning curve, at least.
+_EVALUATIONS = LEAST_POINTS
+
+#: Nodes in order, in chunks, and a layer's output for each.
+Outputs = Iterator[tuple[NDArray[np.int32], Tensor]]
 
 
 class Inference:
     """Computes the logits of some nodes from all their in-neighbours, each layer once for each node that needs it.
 
-    Hidden layers' outputs lie in memory-mapped scratch files; nodes are taken in chunks whose temporaries keep a
-    budget. On an accelerator a chunk's sources are gathered and sent; on the CPU layers read the files in place.
+    Where the input layer begins with an aggregation that nothing learnt goes into, and ten evaluations would aggregate
+    as many edges as the graph has, it reads a table of that aggregation (`a3gnn.training.aggregate_table`). What later
+    layers read lies in memory-mapped scratch files; nodes are taken in chunks whose temporaries keep a budget. On an
+    accelerator a chunk's sources are gathered and sent; on the CPU layers read the files in place.
 
     Args:
         graph: The whole graph, whatever parts training sees.
         ids: Nodes to answer for, distinct and ascending.
         num_layers: Layers of the models to come.
+        aggregator: Of their input layer; None takes no table.
         scratch: Where hidden layers' outputs go.
         device: Where the models are.
         chunk_bytes: What a chunk's temporaries may take.
         in_place: Whether layers read whole matrices in place; by default on the CPU.
         on_chunk: Called before each chunk; what it raises ends the work there.
+
+    Raises:
+        GraphError: The table is damaged, or can't be written.
     """
 
     def __init__(
@@ -46,6 +60,7 @@ class Inference:
         ids: NDArray[np.int32],
         num_layers: int,
         *,
+        aggregator: Aggregator | None = None,
         scratch: Scratch,
         device: torch.device | str = "cpu",
         chunk_bytes: int = CHUNK_BYTES,
@@ -55,106 +70,118 @@ class Inference:
         self._graph = graph
         self._device = torch.device(device)
         self._scratch = scratch
-        self._chunk_bytes = chunk_bytes
         self._in_place = self._device.type == "cpu" if in_place is None else in_place
-        self._on_chunk = on_chunk
+        self._around = Neighbourhoods(graph, self._device, chunk_bytes, in_place=self._in_place, on_chunk=on_chunk)
+        self._kept: dict[tuple[int, str], Tensor] = {}
         self._needed = [ids]
-        for _ in range(num_layers):
-            self._needed.insert(0, self._with_neighbours(self._needed[0]))
-        self._degrees: Tensor | None = None
+        for _ in range(num_layers - 1):
+            self._needed.insert(0, self._around.closed(self._needed[0]))
+        pays = _EVALUATIONS * self._around.count(self._needed[0]) >= graph.num_edges
+        self._aggregator = aggregator if pays and not graph.features.is_sparse else None
+        table = None if self._aggregator is None else aggregate_table(graph, self._aggregator, self._around)
+        self._table = None if table is None else FeatureRows(torch.from_numpy(table))
+        self._inputs = self._needed[0] if self._table is not None else self._around.closed(self._needed[0])
 
     @torch.inference_mode()
-    def logits(self, model: Model) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
+    def logits(self, model: Model) -> Outputs:
         """Yields the nodes in order, in chunks of (ids, logits float32 of shape (n, num_classes) on the device)."""
-        layers = model.layers
-        rows = FeatureRows(self._graph.features)
-        for i, layer in enumerate(layers[:-1]):
-            hidden = self._scratch.matrix(self._graph.num_nodes, layer.out_channels)
-            for ids, out in self._layer(layer, rows, self._needed[i], self._needed[i + 1]):
-                _put(hidden, ids, functional.relu(out))
-            rows = FeatureRows(hidden)
-        yield from self._layer(layers[-1], rows, self._needed[-2], self._needed[-1])
+        first, *others = model.layers
+        outputs = self._of_features(first) if self._table is None else self._of_table(first, self._table)
+        for i, layer in enumerate(others, 1):
+            outputs = self._of_hidden(i, layer, outputs)
+        yield from outputs
 
-    def _layer(
-        self, layer: Layer, rows: FeatureRows, inputs: NDArray[np.int32], outputs: NDArray[np.int32]
-    ) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
-        mean_degree = self._graph.num_edges / self._graph.num_nodes
-        work = Work(len(inputs), len(outputs), round(mean_degree * len(outputs)), sparse=rows.is_sparse)
-        mapped = layer.maps_first(work)
-        sources = rows if not mapped and rows.whole is not None else self._mapped(layer, rows, inputs, mapped)
+    def cost(self, model: Model) -> float:
+        """Returns the cost of `logits` in bytes moved, as `Work` counts it: by the graph and the model's shape alone.
+
+        A table counts where it would pay, whether or not it can be kept.
+        """
+        first, *others = model.layers
+        if self._aggregator is not None:
+            rows = len(self._needed[0])
+            cost = Work(rows, rows, 0).aggregate_first(first.in_channels, first.out_channels)
+        else:
+            cost = first.cost(self._work(self._inputs, self._needed[0], sparse=self._graph.features.is_sparse))
+        return cost + sum(layer.cost(self._work(*self._needed[i : i + 2])) for i, layer in enumerate(others))
+
+    def _of_table(self, layer: Layer, table: FeatureRows) -> Outputs:
+        """Yields what the input layer makes of the table's rows."""
+        features = FeatureRows(self._graph.features) if layer.aggregator == "mean" else None
+        for ids in self._around.chunks(self._needed[0], 4 * (4 * layer.in_channels + 2 * layer.out_channels), 0):
+            rows = table.read(ids, self._device)
+            if features is not None:
+                rows = torch.cat([rows, features.read(ids, self._device)], dim=1)
+            yield ids, layer.combine(rows)
+
+    def _of_features(self, layer: Layer) -> Outputs:
+        """Yields what the input layer makes of the features."""
+        rows = sources = FeatureRows(self._graph.features)
+        mapped = layer.maps_first(self._work(self._inputs, self._needed[0], sparse=rows.is_sparse))
+        if mapped or rows.whole is None:
+            row_bytes = 4 * (2 * layer.in_channels + 2 * layer.out_channels)
+            for ids in self._around.chunks(self._inputs, row_bytes, 0):
+                part = layer.sources(rows.read(ids, self._device), mapped)
+                _put(self._matrix(0, "sources", self._graph.num_nodes, part.shape[1]), ids, part)
+            sources = FeatureRows(self._kept[0, "sources"])
+        yield from self._updated(layer, sources, lambda ids, _: rows.read(ids, self._device), self._needed[0], mapped)
+
+    def _of_hidden(self, i: int, layer: Layer, before: Outputs) -> Outputs:
+        """Yields what layer `i` makes of what the layer before it yields.
+
+        Where the linear map comes first it is applied while a chunk is at hand, and of the chunk itself only the rows
+        of the nodes that layer `i` is to answer for are kept.
+        """
+        inputs, outputs = self._needed[i - 1 : i + 1]
+        mapped = layer.maps_first(self._work(inputs, outputs))
+        is_output = np.zeros(self._graph.num_nodes, dtype=bool)
+        is_output[outputs] = True
+        own, done = self._matrix(i, "own", len(outputs) if mapped else 0, layer.in_channels), 0
+        for ids, rows in before:
+            hidden = functional.relu_(rows)
+            part = layer.sources(hidden, mapped)
+            _put(self._matrix(i, "sources", self._graph.num_nodes, part.shape[1]), ids, part)
+            if mapped:
+                chosen = hidden[torch.from_numpy(is_output[ids]).to(self._device)]
+                own[done : done + len(chosen)] = chosen.cpu()
+                done += len(chosen)
+        sources = FeatureRows(self._kept[i, "sources"])
+
+        def own_rows(ids: NDArray[np.int32], place: int) -> Tensor:
+            return own[place : place + len(ids)].to(self._device) if mapped else sources.read(ids, self._device)
+
+        yield from self._updated(layer, sources, own_rows, outputs, mapped)
+
+    def _updated(
+        self,
+        layer: Layer,
+        sources: FeatureRows,
+        own: Callable[[NDArray[np.int32], int], Tensor],
+        outputs: NDArray[np.int32],
+        mapped: bool,
+    ) -> Outputs:
+        """Yields the layer's outputs from `sources` and from its `own` input rows, by their ids and their place."""
         row_bytes = 4 * (2 * layer.in_channels + 4 * layer.out_channels)
         edge_bytes = EDGE_BYTES + layer.edge_bytes + (0 if self._in_place else 4 * sources.columns)
-        for ids in self._chunks(outputs, row_bytes, edge_bytes):
-            block, aggregated = self._block(layer, sources, ids)
-            yield ids, layer.update(block, aggregated, rows.read(ids, self._device), mapped)
+        place = 0
+        for ids in self._around.chunks(outputs, row_bytes, edge_bytes):
+            block, aggregated = self._around.block(sources, ids, with_degrees=layer.needs_degrees)
+            yield ids, layer.update(block, aggregated, own(ids, place), mapped)
+            place += len(ids)
 
-    def _mapped(self, layer: Layer, rows: FeatureRows, ids: NDArray[np.int32], mapped: bool) -> FeatureRows:
-        """Returns what the layer aggregates of each of `ids`, written to scratch once."""
-        row_bytes = 4 * (2 * layer.in_channels + 2 * layer.out_channels)
-        out: Tensor | None = None
-        for some in self._chunks(ids, row_bytes, 0):
-            part = layer.sources(rows.read(some, self._device), mapped)
-            out = self._scratch.matrix(self._graph.num_nodes, part.shape[1]) if out is None else out
-            _put(out, some, part)
-        assert out is not None
-        return FeatureRows(out)
+    def _work(self, inputs: NDArray[np.int32], outputs: NDArray[np.int32], *, sparse: bool = False) -> Work:
+        return Work(len(inputs), len(outputs), self._around.count(outputs), sparse=sparse)
 
-    def _block(self, layer: Layer, sources: FeatureRows, ids: NDArray[np.int32]) -> tuple[LayerBlock, Tensor]:
-        """Returns the full in-neighbourhood of `ids` and the sources' rows that it points into."""
-        indptr, indices = in_edges(self._graph, ids)
-        degrees = self._in_degrees() if layer.needs_degrees else None
-        places: NDArray[np.integer] = ids
-        count = self._graph.num_nodes
-        matrix = sources.whole
-        if not self._in_place or matrix is None:
-            nodes, places = np.unique(np.concatenate([ids, indices]), return_inverse=True)
-            places, indices = places[: len(ids)], places[len(ids) :].astype(np.int32)
-            matrix, count = sources.read(nodes, self._device), len(nodes)
-            degrees = degrees[torch.from_numpy(nodes)].to(self._device) if degrees is not None else None
-        dst = _slice_or_ids(places, self._device)
-        return LayerBlock(_on(indptr, self._device), _on(indices, self._device), count, dst, degrees), matrix
-
-    def _chunks(self, ids: NDArray[np.int32], row_bytes: int, edge_bytes: int) -> Iterator[NDArray[np.int32]]:
-        for some in chunks(ids, self._graph.indptr, row_bytes, edge_bytes, self._chunk_bytes):
-            self._on_chunk()
-            yield some
-
-    def _with_neighbours(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
-        reached = np.zeros(self._graph.num_nodes, dtype=bool)
-        reached[ids] = True
-        for some in self._chunks(ids, 16, EDGE_BYTES):
-            reached[in_edges(self._graph, some)[1]] = True
-        return np.flatnonzero(reached).astype(np.int32)
-
-    def _in_degrees(self) -> Tensor:
-        """Returns each node's in-neighbours other than itself, float32, shape (num_nodes,)."""
-        if self._degrees is None:
-            degrees = torch.empty(self._graph.num_nodes)
-            every = np.arange(self._graph.num_nodes, dtype=np.int32)
-            for ids in self._chunks(every, 32, EDGE_BYTES):
-                indptr, indices = in_edges(self._graph, ids)
-                counts = np.diff(indptr)
-                loops = np.repeat(ids, counts) == indices
-                own = np.bincount(np.repeat(np.arange(len(ids)), counts)[loops], minlength=len(ids))
-                degrees[torch.from_numpy(ids)] = torch.from_numpy((counts - own).astype(np.float32))
-            self._degrees = degrees
-        return self._degrees
-
-
-def _slice_or_ids(places: NDArray[np.integer], device: torch.device) -> slice | Tensor:
-    first, last = int(places[0]), int(places[-1])
-    if last - first + 1 == len(places) and (np.diff(places) == 1).all():
-        return slice(first, last + 1)
-    return torch.from_numpy(places.astype(np.int64)).to(device)
+    def _matrix(self, layer: int, name: str, rows: int, columns: int) -> Tensor:
+        """Returns the scratch matrix of a layer under `name`, float32, (rows, columns), which evaluations share."""
+        kept = self._kept.get((layer, name))
+        if kept is None or kept.shape != (rows, columns):
+            kept = self._kept[layer, name] = self._scratch.matrix(rows, columns)
+        return kept
 
 
 def _put(matrix: Tensor, ids: NDArray[np.int32], rows: Tensor) -> None:
-    where = _slice_or_ids(ids, torch.device("cpu"))
+    where = slice_or_ids(ids)
     if isinstance(where, slice):
         matrix[where] = rows.cpu()
     else:
         matrix.index_copy_(0, where, rows.cpu())
-
-
-def _on(array: NDArray[np.int32], device: torch.device) -> Tensor:
-    return torch.from_numpy(array).to(device)

@@ -10,8 +10,11 @@ from typing import Any, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.measurement import StageSeconds
-from a3gnn.training.evaluate import Accuracies
+from a3gnn.training.target import Point
 from a3gnn.training.trainer import Step
+
+#: What epochs of former versions have besides.
+_FORMER_FIELDS = {"test_accuracy"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +25,9 @@ class EpochResult:
         epoch: Number, from 1.
         loss: Mean cross-entropy of the seeds.
         val_accuracy: In [0, 1], after the epoch.
-        test_accuracy: In [0, 1], after the epoch.
         epochs_per_s: Of training alone.
         train_s: Seconds of training.
-        eval_s: Seconds of evaluation.
+        eval_s: Seconds of evaluation after it; 0 where a point of the learning curve had evaluated it.
         cache_hit_rate: Share of input rows that the cache served.
         stage_seconds: Mean work of a mini-batch in each stage.
     """
@@ -33,7 +35,6 @@ class EpochResult:
     epoch: int
     loss: float
     val_accuracy: float
-    test_accuracy: float
     epochs_per_s: float
     train_s: float
     eval_s: float
@@ -46,8 +47,9 @@ class EpochResult:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the result of `to_dict`."""
-        return from_fields(cls, dict(fields) | {"stage_seconds": StageSeconds.from_dict(fields["stage_seconds"])})
+        """Returns the result of `to_dict`, also as former versions wrote it."""
+        known = {name: value for name, value in fields.items() if name not in _FORMER_FIELDS}
+        return from_fields(cls, known | {"stage_seconds": StageSeconds.from_dict(fields["stage_seconds"])})
 
 
 @dataclass(slots=True)
@@ -91,49 +93,86 @@ class Progress:
     Attributes:
         epochs: Finished ones.
         under_way: Of the next one.
+        points: Where validation was evaluated for a target, until that was reached.
+        setup_s: Seconds before the first mini-batch: partitions, orders, caches and tables.
+        eval_s: Seconds of all evaluations.
     """
 
     epochs: list[EpochResult] = field(default_factory=list)
     under_way: EpochTotals = field(default_factory=EpochTotals)
+    points: list[Point] = field(default_factory=list)
+    setup_s: float = 0.0
+    eval_s: float = 0.0
+
+    @property
+    def train_s(self) -> float:
+        """Seconds of training so far, set-up included, evaluations left out."""
+        return self.setup_s + sum(result.train_s for result in self.epochs) + self.under_way.seconds
+
+    def reached(self, accuracy: float) -> Point | None:
+        """Returns the first point of at least `accuracy`, or None."""
+        return next((point for point in self.points if point.val_accuracy >= accuracy), None)
+
+    def add_point(self, batches: int, val_accuracy: float, eval_s: float) -> Point:
+        """Adds a point that was evaluated in `eval_s` after `batches` mini-batches, and returns it."""
+        self.eval_s += eval_s
+        self.points.append(Point(batches, val_accuracy, self.train_s, self.eval_s))
+        return self.points[-1]
 
     @property
     def best(self) -> EpochResult | None:
         """The first epoch of the highest validation accuracy; None before one is finished."""
         return max(self.epochs, key=lambda result: result.val_accuracy, default=None)
 
-    @property
-    def epochs_per_s(self) -> float:
-        """One over the median training time of an epoch: the first one's compilation does not count."""
+    def epochs_per_s(self, batches_per_epoch: int) -> float:
+        """Returns one over the median training time of finished epochs: the first one's compilation does not count.
+
+        Before an epoch is finished it is estimated from the mini-batches of the one under way.
+        """
+        if not self.epochs:
+            return self.under_way.batches / batches_per_epoch / self.under_way.seconds
         return 1 / median(result.train_s for result in self.epochs)
+
+    @property
+    def cache_hit_rate(self) -> float:
+        """Share of input rows that the cache served in the last finished epoch, or in the first one under way."""
+        return self.epochs[-1].cache_hit_rate if self.epochs else self.under_way.hits / self.under_way.input_nodes
 
     def is_over(self, epochs: int, patience: int | None) -> bool:
         """Returns whether `epochs` are done, or the last `patience` of them brought nothing better."""
         done = len(self.epochs)
         return done >= epochs or (patience is not None and self.best is not None and done - self.best.epoch >= patience)
 
-    def finish_epoch(self, accuracies: Accuracies, eval_s: float) -> EpochResult:
+    def finish_epoch(self, val_accuracy: float, eval_s: float) -> EpochResult:
         """Adds the epoch under way to the finished ones and returns it."""
         total = self.under_way
         result = EpochResult(
             epoch=len(self.epochs) + 1,
             loss=total.loss / total.seeds,
-            val_accuracy=accuracies.val,
-            test_accuracy=accuracies.test,
+            val_accuracy=val_accuracy,
             epochs_per_s=1 / total.seconds,
             train_s=total.seconds,
             eval_s=eval_s,
             cache_hit_rate=total.hits / total.input_nodes,
             stage_seconds=StageSeconds(*(seconds / total.batches for seconds in total.stages)),
         )
+        self.eval_s += eval_s
         self.epochs.append(result)
         self.under_way = EpochTotals()
         return result
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
-        return {"epochs": [result.to_dict() for result in self.epochs], "under_way": dataclasses.asdict(self.under_way)}
+        return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the progress of `to_dict`."""
-        return cls([EpochResult.from_dict(result) for result in fields["epochs"]], EpochTotals(**fields["under_way"]))
+        """Returns the progress of `to_dict`, also as former versions wrote it: without points and their seconds."""
+        epochs = [EpochResult.from_dict(result) for result in fields["epochs"]]
+        return cls(
+            epochs,
+            EpochTotals(**fields["under_way"]),
+            [Point(**point) for point in fields.get("points", ())],
+            fields.get("setup_s", 0.0),
+            fields.get("eval_s", sum(result.eval_s for result in epochs)),
+        )

@@ -38,6 +38,12 @@ class TrainRequest:
     task: Task
     tuned: TunedConfig | None
 
+    @property
+    def target(self) -> float | None:
+        """The validation accuracy that the tune counted seconds to, in [0, 1], if it was on this graph."""
+        here = self.tuned is not None and self.tuned.setting.graph.fingerprint == self.graph.fingerprint
+        return self.tuned.target_accuracy if self.tuned is not None and here else None
+
     @classmethod
     def of(
         cls,

@@ -14,11 +14,17 @@ class TrainResult:
     """What `train` found; `docs/measurement.md` defines each figure.
 
     Attributes:
-        test_accuracy: At the best validation epoch, in [0, 1].
-        val_accuracy: At that epoch, in [0, 1].
-        best_epoch: That epoch, from 1.
-        epochs: Epochs trained.
+        test_accuracy: With the weights in model.pt, in [0, 1]; evaluated once, at the end.
+        val_accuracy: With the same weights, in [0, 1].
+        best_epoch: The epoch that these weights are of, from 1; None where training ended at the target.
+        epochs: Epochs trained to their end.
         throughput_epochs_per_s: One over the median training time of an epoch; evaluation is left out.
+        target_accuracy: The validation accuracy that was to be reached, in [0, 1]; None without a target.
+        seconds_to_accuracy: Seconds of training, set-up included and evaluation left out, until validation reached the
+            target; None where it did not.
+        batches_to_accuracy: Mini-batches until then; None likewise.
+        eval_seconds_to_accuracy: Seconds of evaluation until then; None likewise.
+        eval_seconds: Seconds of all evaluations of validation.
         peak_host_bytes: Peak of anonymous and shared-anonymous memory, evaluation included.
         peak_device_bytes: Peak that torch's allocator reserved on the device; 0 without one.
         cache_hit_rate: Share of input rows that the cache served in the last epoch.
@@ -32,9 +38,14 @@ class TrainResult:
 
     test_accuracy: float
     val_accuracy: float
-    best_epoch: int
+    best_epoch: int | None
     epochs: int
     throughput_epochs_per_s: float
+    target_accuracy: float | None
+    seconds_to_accuracy: float | None
+    batches_to_accuracy: int | None
+    eval_seconds_to_accuracy: float | None
+    eval_seconds: float
     peak_host_bytes: int
     peak_device_bytes: int
     cache_hit_rate: float

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from time import perf_counter
 from typing import Any
+
+import torch
 
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.storage.atomic import replacing
 from a3gnn.training.checkpoint import restore_checkpoint, save, save_checkpoint
 from a3gnn.training.metrics_log import MetricsLog
 from a3gnn.training.progress import EpochResult, Progress
+from a3gnn.training.save_timer import SaveTimer
 from a3gnn.training.trainer import Trainer
-
-#: Seconds of training between checkpoints at least, and how many times the seconds of writing one at least. Guesses.
-_PERIOD_S, _PERIOD_WRITES = 30.0, 20
 
 
 class RunFolder:
@@ -39,7 +38,7 @@ class RunFolder:
         self._checkpoint = path / "checkpoint.pt"
         self._resume = resume
         self._saved_best: int | None = None
-        self._next_save = 0.0
+        self._timer = SaveTimer()
         if resume and not self._checkpoint.is_file():
             raise UsageError(f"--resume needs a run in {path}, which has no checkpoint.pt; leave it out to start one")
         if not resume and path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -68,15 +67,14 @@ class RunFolder:
 
     def save(self) -> None:
         """Writes a checkpoint."""
-        begin = perf_counter()
-        save_checkpoint(self._checkpoint, self._trainer, self._progress, self._known)
+        with self._timer.writing():
+            save_checkpoint(self._checkpoint, self._trainer, self._progress, self._known)
         self._saved_best = self._best_epoch()
         self._drop_best_but(self._saved_best)
-        self._next_save = perf_counter() + max(_PERIOD_S, _PERIOD_WRITES * (perf_counter() - begin))
 
     def save_if_due(self) -> None:
         """Writes a checkpoint if the last one is old."""
-        if perf_counter() >= self._next_save:
+        if self._timer.is_due:
             self.save()
 
     def finish_epoch(self, result: EpochResult) -> None:
@@ -86,13 +84,25 @@ class RunFolder:
             self._drop_best_but(result.epoch, self._saved_best)
         self._log.append(result)
 
-    def finish(self, result: dict[str, Any]) -> None:
-        """Writes a last checkpoint, the best epoch's weights as model.pt, and `result` as result.json."""
+    def keep_model(self, *, best: bool) -> None:
+        """Writes a last checkpoint and model.pt, whose weights the trainer then has.
+
+        Args:
+            best: Whether these are the best epoch's; if not, they are those that the trainer has now.
+        """
         self.save()
-        best = self._best_epoch()
-        assert best is not None
-        with replacing(self.path / "model.pt") as draft:
-            shutil.copyfile(self._best_path(best), draft)
+        model = self.path / "model.pt"
+        if not best:
+            save(model, self._trainer.model.state_dict())
+            return
+        epoch = self._best_epoch()
+        assert epoch is not None
+        with replacing(model) as draft:
+            shutil.copyfile(self._best_path(epoch), draft)
+        self._trainer.model.load_state_dict(torch.load(model, map_location="cpu", weights_only=True))
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Writes `result` as result.json."""
         with replacing(self.path / "result.json") as draft:
             draft.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 

@@ -11,15 +11,17 @@ import torch
 
 from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
 from a3gnn.config import Task, TrainConfig
-from a3gnn.errors import MemoryLimitError, UsageError
+from a3gnn.errors import UsageError
 from a3gnn.training.checkpoint import identity
-from a3gnn.training.fit import fit
+from a3gnn.training.curve_points import first_point
 from a3gnn.training.interrupt import Interrupt
-from a3gnn.training.progress import EpochResult, Progress
+from a3gnn.training.progress import Progress
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult
+from a3gnn.training.run import ended_at, run
 from a3gnn.training.run_folder import RunFolder, default_folder
-from a3gnn.training.trainer import Step, Trainer
+from a3gnn.training.target import Target, share_of_percent
+from a3gnn.training.trainer import Trainer
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
@@ -35,13 +37,16 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     host_memory_limit: str | int | None = None,
+    target_accuracy: float | None = None,
+    until_target: bool = False,
     progress: bool = False,
     notify: Callable[[str], None] = lambda line: None,
 ) -> TrainResult:
     """Trains with `config` and returns what it reached.
 
-    The folder `out` gets metrics.jsonl as epochs end, model.pt (the weights of the best validation epoch, which PyG's
-    model of the same shape loads) and result.json. Ctrl-C and a passed memory limit leave a checkpoint, from which
+    The folder `out` gets metrics.jsonl as epochs end, model.pt (the weights of the best validation epoch, or of where
+    training ended at a target, which PyG's model of the same shape loads) and result.json. Test accuracy is evaluated
+    once, at the end, with these weights. Ctrl-C and a passed memory limit leave a checkpoint, from which
     `resume` goes on bit-identically.
 
     Args:
@@ -55,6 +60,10 @@ def train(
         resume: Whether to go on with the run in `out`.
         host_memory_limit: Of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for the limit of the
             tuned.json, if any.
+        target_accuracy: Validation accuracy in per cent, such as 88. Until it is reached, validation is evaluated at
+            the points of the learning curve too, as a tune does, and the result says when that was. None for the target
+            of a tuned.json that was tuned for this graph, if it has one.
+        until_target: Whether training ends where the target is reached.
         progress: Whether to draw a progress bar on stderr.
         notify: Called with lines for people: warnings, and each epoch's figures.
 
@@ -69,106 +78,101 @@ def train(
     begin = perf_counter()
     _check(epochs, patience, out, resume, progress, task, notify)
     limit = size_or_none("host_memory_limit", host_memory_limit)
+    accuracy = None if target_accuracy is None else share_of_percent("target_accuracy", target_accuracy)
     if isinstance(config, Mapping):
         config = TrainConfig.from_dict(config)
     request = TrainRequest.of(config, dataset, task, notify)
-    graph, config, task = request.graph, request.config, request.task
+    accuracy = request.target if accuracy is None else accuracy
+    if flag("until_target", until_target) and accuracy is None:
+        raise UsageError("--until-target needs a target: give --target-accuracy, or a tuned.json that has one")
     if limit is None and request.tuned is not None:
         limit = request.tuned.limits.host_bytes
+    graph = request.graph
     folder = RunFolder(default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     interrupt = Interrupt()
+    before = perf_counter()
     with Trainer(
         graph,
-        config,
-        task,
+        request.config,
+        request.task,
         device=device,
         scratch=folder.path,
         host_memory_limit=limit,
         on_chunk=interrupt.check,
     ) as trainer:
-        done = folder.begin(trainer, identity(graph, config, task))
-        _run(trainer, folder, done, interrupt, epochs=epochs, patience=patience, progress=progress, notify=notify)
-        result = _result(trainer, done, request, folder.path, perf_counter() - begin)
+        setup_s = perf_counter() - before
+        done = folder.begin(trainer, identity(graph, request.config, request.task))
+        done.setup_s = done.setup_s if resume else setup_s
+        target = None if accuracy is None else _target(trainer, done, accuracy, ends=until_target)
+        test = run(
+            trainer,
+            folder,
+            done,
+            interrupt,
+            epochs=epochs,
+            patience=patience,
+            target=target,
+            progress=progress,
+            notify=notify,
+        )
+        result = _result(trainer, done, request, folder.path, perf_counter() - begin, target, test)
         folder.finish(result.to_dict())
     return result
 
 
-def _run(
-    trainer: Trainer,
-    folder: RunFolder,
-    done: Progress,
-    interrupt: Interrupt,
-    *,
-    epochs: int,
-    patience: int | None,
-    progress: bool,
-    notify: Callable[[str], None],
-) -> None:
-    """Trains to the end; what stops it after a mini-batch, or between chunks of evaluation, leaves a checkpoint.
+def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) -> Target:
+    """Returns the target; what it takes to find its points counts as evaluation.
 
-    The error says how to go on.
+    Raises:
+        UsageError: Training is to end there, and went beyond before a resume.
     """
-    from a3gnn.training.progress_bar import ProgressBar
-
-    told: set[str] = set()
-
-    with interrupt, ProgressBar(trainer.batches_per_epoch, epochs, shown=progress) as bar:
-
-        def on_step(step: Step) -> None:
-            bar.advance(step)
-            interrupt.check()
-            folder.save_if_due()
-
-        def on_epoch(result: EpochResult) -> None:
-            folder.finish_epoch(result)
-            bar.finish_epoch(result)
-            for choice in trainer.choices:
-                if choice not in told:
-                    told.add(choice)
-                    notify(choice)
-            notify(_line(result))
-            interrupt.check()
-
-        try:
-            fit(trainer, done, epochs=epochs, patience=patience, on_step=on_step, on_epoch=on_epoch)
-        except (KeyboardInterrupt, MemoryLimitError) as error:
-            if not interrupt.forced:
-                folder.save()
-            raise type(error)(_how_to_go_on(error, done, folder.path)) from error
+    trained = len(done.epochs) * trainer.batches_per_epoch + done.under_way.batches
+    reached = done.reached(accuracy)
+    if ends and reached is not None and reached.batches < trained:
+        raise UsageError(
+            f"--until-target must not be passed yet, got a run that reached {accuracy:.2%} after {reached.batches} "
+            f"mini-batches and went on to {trained}; leave --until-target out, or start another run"
+        )
+    begin = perf_counter()
+    first = first_point(trainer)
+    done.eval_s += perf_counter() - begin
+    return Target(accuracy, first, ends)
 
 
-def _how_to_go_on(error: BaseException, done: Progress, folder: Path) -> str:
-    reason = f"{error}. The run" if str(error) else "the run"
-    where = f"after {len(done.epochs)} epochs and {done.under_way.batches} mini-batches"
-    return f"{reason} is saved {where}; the same command with --out {folder} --resume goes on from there"
-
-
-def _result(trainer: Trainer, done: Progress, request: TrainRequest, folder: Path, seconds: float) -> TrainResult:
-    best = done.best
-    assert best is not None
+def _result(
+    trainer: Trainer,
+    done: Progress,
+    request: TrainRequest,
+    folder: Path,
+    seconds: float,
+    target: Target | None,
+    test_accuracy: float,
+) -> TrainResult:
+    reached = None if target is None else done.reached(target.accuracy)
+    best = None if ended_at(target, done) else done.best
+    kept = reached if best is None else best
+    assert kept is not None
     return TrainResult(
-        test_accuracy=best.test_accuracy,
-        val_accuracy=best.val_accuracy,
-        best_epoch=best.epoch,
+        test_accuracy=test_accuracy,
+        val_accuracy=kept.val_accuracy,
+        best_epoch=None if best is None else best.epoch,
         epochs=len(done.epochs),
-        throughput_epochs_per_s=done.epochs_per_s,
+        throughput_epochs_per_s=done.epochs_per_s(trainer.batches_per_epoch),
+        target_accuracy=None if target is None else target.accuracy,
+        seconds_to_accuracy=None if reached is None else reached.train_s,
+        batches_to_accuracy=None if reached is None else reached.batches,
+        eval_seconds_to_accuracy=None if reached is None else reached.eval_s,
+        eval_seconds=done.eval_s,
         peak_host_bytes=trainer.memory.peak_bytes,
         peak_device_bytes=int(torch.cuda.max_memory_reserved()) if torch.cuda.is_available() else 0,
-        cache_hit_rate=done.epochs[-1].cache_hit_rate,
+        cache_hit_rate=done.cache_hit_rate,
         cache_bytes=trainer.cache_bytes,
         seconds=seconds,
         folder=folder,
         config=request.config,
         task=request.task,
         graph=request.graph.name,
-    )
-
-
-def _line(result: EpochResult) -> str:
-    return (
-        f"epoch {result.epoch:3d}  loss {result.loss:.4f}  val {result.val_accuracy:.2%}  "
-        f"test {result.test_accuracy:.2%}  {result.epochs_per_s:.3g} epochs/s"
     )
 
 

@@ -1,12 +1,14 @@
-"""One training run: mini-batches in, weights and accuracies out.
+"""One training run: mini-batches in, weights and accuracy out.
 
 with Trainer(graph, config, task, device="cpu", scratch=folder, host_memory_limit=None) as trainer:
     for step in trainer.steps(epoch=0):      # trains; yields after each whole mini-batch
         step.seconds, step.hits, step.input_nodes, step.sampled_edges, step.seeds, step.loss
-    trainer.evaluate()                       # Accuracies(val, test), full neighbours
+    trainer.validate()                       # validation accuracy, full neighbours
+    trainer.test()                           # test accuracy, likewise: once, at the end
 
 `steps` is what a profiler times: the device has been waited for when a step is yielded. Leaving its loop early is fine;
-`steps(epoch, start=n)` goes on at mini-batch `n`. `a3gnn.training.fit` runs whole epochs.
+`steps(epoch, start=n)` goes on at mini-batch `n`. `a3gnn.training.fit` runs whole epochs, `a3gnn.training.curve` a
+learning curve.
 """
 
 from __future__ import annotations
@@ -34,9 +36,10 @@ from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.pipeline import Pipeline
+from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.training.batch_blocks import blocks_of
-from a3gnn.training.evaluate import Accuracies, Evaluator
+from a3gnn.training.evaluate import Evaluator
 from a3gnn.training.memory import MemoryGuard
 from a3gnn.training.model import build_model
 from a3gnn.training.scratch import Scratch
@@ -83,6 +86,9 @@ class Trainer:
         on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
 
     Attributes:
+        graph: As given.
+        config: As given.
+        task: As given.
         model: The model.
         optimizer: Adam.
         memory: The guard that knows the peak.
@@ -104,9 +110,8 @@ class Trainer:
         host_memory_limit: int | None = None,
         on_chunk: Callable[[], None] = lambda: None,
     ) -> None:
-        self._graph = graph
+        self.graph, self.config, self.task = graph, config, task
         self._on_chunk = on_chunk
-        self._task = task
         self._device = torch.device(checked_device(device))
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
@@ -114,9 +119,7 @@ class Trainer:
         self._pipeline = Pipeline(
             graph, config, task.fanouts, seed=task.seed, device=device, aggregator=self.model.aggregator
         )
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), lr=task.learning_rate, weight_decay=task.weight_decay, fused=True
-        )
+        self.optimizer = self._fresh_optimizer()
         self.batches_per_epoch = self._pipeline.num_batches
         self.cache_bytes = self._pipeline.store.cache_bytes
 
@@ -163,14 +166,45 @@ class Trainer:
         plan = self._pipeline.plan(epoch)
         return {0} | {batch.index for before, batch in pairwise(plan) if before.part != batch.part}
 
-    def evaluate(self) -> Accuracies:
-        """Returns the model's validation and test accuracy, from all neighbours in the whole graph."""
-        return self._evaluator.evaluate(self.model)
+    def first_samples(self, count: int) -> list[Subgraph]:
+        """Returns what the first `count` mini-batches sample, or all of an epoch's; nothing is trained."""
+        return self._pipeline.first_samples(count)
+
+    def restart(self) -> None:
+        """Gives the model the weights that the seed decides, and Adam no memory: as before the first mini-batch."""
+        fresh = build_model(self.task, self.graph.num_features, self.graph.num_classes)
+        self.model.load_state_dict(fresh.state_dict())
+        self.optimizer = self._fresh_optimizer()
+
+    def validate(self) -> float:
+        """Returns the model's validation accuracy in [0, 1], from all neighbours in the whole graph."""
+        return self._evaluator.validate(self.model)
+
+    def test(self) -> float:
+        """Returns the model's test accuracy in [0, 1], likewise."""
+        return self._evaluator.test(self.model)
+
+    @property
+    def validation_cost(self) -> float:
+        """The cost of `validate` in bytes moved, as layers' costs are counted."""
+        return self._evaluator.cost(self.model)
 
     @cached_property
     def _evaluator(self) -> Evaluator:
-        layers = self._task.num_layers
-        return Evaluator(self._graph, layers, scratch=self._scratch, device=self._device, on_chunk=self._on_chunk)
+        return Evaluator(
+            self.graph,
+            self.task,
+            aggregator=self.model.aggregator,
+            scratch=self._scratch,
+            device=self._device,
+            on_chunk=self._on_chunk,
+        )
+
+    def _fresh_optimizer(self) -> torch.optim.Adam:
+        task = self.task
+        return torch.optim.Adam(
+            self.model.parameters(), lr=task.learning_rate, weight_decay=task.weight_decay, fused=True
+        )
 
     def _train(self, batch: MiniBatch) -> Step:
         begin = perf_counter()
@@ -198,7 +232,7 @@ class Trainer:
     def _loss(self, batch: MiniBatch) -> Tensor:
         """Returns the mean cross-entropy of the seeds; dropout is drawn from the mini-batch's own seed."""
         blocks = blocks_of(batch, with_degrees=self.model.needs_degrees)
-        seed = derive(self._task.seed, "dropout", batch.epoch, batch.index)
+        seed = derive(self.task.seed, "dropout", batch.epoch, batch.index)
         logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed)
         return functional.cross_entropy(logits, batch.y)
 

@@ -33,6 +33,14 @@ class TunedConfig:
         seeds: The seeds used, by what they decide.
         versions: Versions of the packages that decide results.
         wait_policy: OpenMP's wait policy in trials, as `a3gnn.threads.wait_policy` names it; None in older files.
+        target_accuracy: The validation accuracy whose seconds count, in [0, 1]; None in older files.
+        seconds_to_accuracy: Training seconds to it with the task's seed: median, low and high over the play-off's
+            timed trials; None where it is not reached, and in older files.
+        default_budget_s: Seconds of training that every configuration was given: the default's; None in older files.
+        still_rising: Whether the default's validation accuracy was still rising then; None in older files.
+        against_default: The choice against the default, as `a3gnn.tuning.comparison.Comparison` has it; None where the
+            default is the choice or was not measured, and in older files.
+        left_out: What the tune's budget was too small for, in words.
     """
 
     config: TrainConfig
@@ -45,6 +53,12 @@ class TunedConfig:
     seeds: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     wait_policy: str | None = None
+    target_accuracy: float | None = None
+    seconds_to_accuracy: Mapping[str, float] | None = None
+    default_budget_s: float | None = None
+    still_rising: bool | None = None
+    against_default: Mapping[str, Any] | None = None
+    left_out: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of tuned.json."""
@@ -61,6 +75,12 @@ class TunedConfig:
             "seeds": dict(self.seeds),
             "versions": dict(self.versions),
             "wait_policy": self.wait_policy,
+            "target_accuracy": self.target_accuracy,
+            "seconds_to_accuracy": None if self.seconds_to_accuracy is None else dict(self.seconds_to_accuracy),
+            "default_budget_s": self.default_budget_s,
+            "still_rising": self.still_rising,
+            "against_default": None if self.against_default is None else dict(self.against_default),
+            "left_out": list(self.left_out),
         }
 
     @classmethod
@@ -84,6 +104,12 @@ class TunedConfig:
             seeds=fields.get("seeds", {}),
             versions=fields.get("versions", {}),
             wait_policy=fields.get("wait_policy"),
+            target_accuracy=fields.get("target_accuracy"),
+            seconds_to_accuracy=fields.get("seconds_to_accuracy"),
+            default_budget_s=fields.get("default_budget_s"),
+            still_rising=fields.get("still_rising"),
+            against_default=fields.get("against_default"),
+            left_out=tuple(fields.get("left_out", ())),
         )
 
     def write(self, path: str | Path) -> None:

@@ -13,6 +13,9 @@ from a3gnn.prediction import Prediction
 from a3gnn.search.problem import ENUMERABLE
 from a3gnn.tuning.acquisition import unmeasured
 from a3gnn.tuning.history import History
+from a3gnn.tuning.proposal import Proposal
+from a3gnn.tuning.trial_plan import trial_plan
+from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Seconds that a trial takes beside its training and timing: its process, the graph, the first mini-batches. Guess.
@@ -35,26 +38,48 @@ def predict(
 
     Args:
         surrogate: Fitted to this or an earlier history of the tune.
-        history: Says the accuracy to which drops are predicted, and in which setting.
+        history: Says the accuracy and the seconds from which differences are predicted, and in which setting.
         configs: What to predict.
     """
-    return surrogate.predict(configs, history.study.setting, history.reference_accuracy)
+    return surrogate.predict(configs, history.study.setting, _known_default(history))
+
+
+def _known_default(history: History) -> KnownDefault | None:
+    reference, trial = history.reference, history.reference_trial
+    figures = None if trial is None else history.figures(trial)
+    if reference is None or figures is None:
+        return None
+    return KnownDefault(reference.val_accuracy, figures.seconds_to_accuracy)
 
 
 def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig) -> float:
-    """Returns the seconds that a trial of `config` is expected to take: its epochs of training, and timing."""
-    throughput = predict(surrogate, history, [config]).column("throughput_epochs_per_s")[0]
-    plan = history.study.plan
-    return float(plan.accuracy_epochs / throughput) + plan.timed_seconds
+    """Returns the seconds that a trial of `config` is expected to take: timing, and training its curve.
+
+    The curve of the reference takes its share of the budget at most; another one's ends with the reference's seconds,
+    or at the target, if its plan says so and that is expected earlier; a known one is not trained again.
+    """
+    timing = history.study.plan.timed_seconds + _START_S
+    reference = history.reference
+    if reference is None:
+        return timing + history.study.reference_curve.most_seconds
+    if history.curve(config) is not None:
+        return timing
+    seconds = reference.budget_s
+    plan = trial_plan(Proposal("best", config), history)
+    if plan.curve is not None and plan.curve.target is not None:
+        seconds = min(seconds, float(predict(surrogate, history, [config]).column("seconds_to_accuracy")[0]))
+    return timing + seconds
 
 
-def expected_required_s(surrogate: Surrogate, history: History) -> float:
-    """Returns the seconds that what every tune runs is expected to take: the default's trial, and the verification.
+def expected_required_s(history: History) -> float:
+    """Returns the seconds that what every tune runs takes at most: the default's trial, and a whole training.
 
     A default that is measured already is left out.
     """
-    whole = expected_trial_s(surrogate, history, TrainConfig()) + _START_S
-    return whole if history.default else 2 * whole
+    timing = history.study.plan.timed_seconds + _START_S
+    if history.reference is not None:
+        return timing + history.reference.budget_s
+    return 2 * (timing + history.study.reference_curve.most_seconds)
 
 
 def smallest_memory(surrogate: Surrogate, history: History) -> TrainConfig | None:

@@ -35,14 +35,14 @@ class Round(NamedTuple):
     ended: str
 
 
-def warn_of_short_budget(history: History, surrogate: Surrogate, runner: Runner) -> None:
-    """Says so where what every tune runs, the default's trial and a verification, is expected to exceed the budget."""
-    required_s, left_s = expected_required_s(surrogate, history), runner.budget.left_s
+def warn_of_short_budget(history: History, runner: Runner) -> None:
+    """Says so where what every tune runs, the default's trial and a whole training, may exceed the budget."""
+    required_s, left_s = expected_required_s(history), runner.budget.left_s
     if required_s > left_s:
         runner.notify(
             f"the budget is short: {format_duration(max(left_s, 0))} of it are left, and "
-            f"what every tune runs ({'the' if history.default else 'the trial of the default and the'} verification) "
-            f"is expected to take {format_duration(required_s)}; the tune goes on"
+            f"what every tune runs ({'a' if history.default else 'the trial of the default and a'} whole training "
+            f"of the choice) may take {format_duration(required_s)}; the tune goes on"
         )
 
 
@@ -50,12 +50,12 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
     """Measures the default configuration, and where it does not fit, the same with features on disk."""
     if history.default is None:
         history = runner.measure(Proposal("default", TrainConfig()), history, surrogate)
-    if history.reference_accuracy is None:
+    if not history.has_default_reference:
         from_disk = TrainConfig(feature_tier="disk")
         if all(trial.measurement.config != from_disk for trial in history.trials):
             runner.notify("the default configuration does not fit; the same with features on disk is measured")
             history = runner.measure(Proposal("default", from_disk), history, surrogate)
-        if history.reference_accuracy is None:
+        if not history.has_default_reference:
             runner.notify(
                 "that does not fit either: the best measured accuracy is the reference instead of the default's"
             )

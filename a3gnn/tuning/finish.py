@@ -6,14 +6,16 @@ import importlib.metadata
 import platform
 from collections.abc import Sequence
 
-from a3gnn.config import TrainConfig
-from a3gnn.report.text import describe_config, describe_metrics
+from a3gnn.learning_curve import Pace
+from a3gnn.measurement import Metrics
 from a3gnn.search.result import SearchResult
+from a3gnn.spread import Spread
 from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice import Choice
+from a3gnn.tuning.choice_lines import choice_lines
 from a3gnn.tuning.history import History
-from a3gnn.tuning.result import SearchSummary, TuneResult, compare, write_result
+from a3gnn.tuning.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.runner import Runner
 from a3gnn.units import format_duration
 from a3gnn.version import __version__
@@ -31,32 +33,47 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
         runner: Knows the folder and the time.
     """
     request, setting, objectives = history.study.request, history.study.setting, history.objectives
-    config, default, budget = choice.trial.measurement.config, history.default, runner.budget
+    config, budget = choice.trial.measurement.config, runner.budget
+    default, reference = history.default, history.reference
+    outcome = default.measurement.outcome if default else None
+    seconds = _seconds_to_accuracy(choice.judged.metrics, objectives.limits.least_accuracy)
     tuned = TunedConfig(
         config=config,
         setting=setting,
         spec=request.spec,
         limits=objectives.limits,
         predicted=choice.trial.predicted,
-        measured=choice.measured,
-        default=default.measurement.outcome if default else None,
+        measured=choice.judged.metrics,
+        default=choice.default.metrics if choice.default else outcome,
         seeds={"tune": request.seed, "task": setting.task.seed},
         versions=_versions(),
         wait_policy=wait_policy.of_trials(),
+        target_accuracy=objectives.limits.least_accuracy,
+        seconds_to_accuracy=seconds.to_dict() if seconds else None,
+        default_budget_s=reference.budget_s if reference else None,
+        still_rising=reference.still_rising if reference else None,
+        against_default=choice.against.to_dict() if choice.against else None,
+        left_out=choice.left_out,
     )
     search = _summary(request.engine, searches)
-    result = TuneResult(runner.folder, tuned, history.front(config), search, budget.trials, budget.elapsed_s)
+    result = TuneResult(runner.folder, tuned, history.front(choice), search, budget.trials, budget.elapsed_s)
     write_result(result, runner.notify)
     runner.finished_budget = request.budget
-    reference = default.measurement.metrics if default else None
-    runner.notify(f"chosen   {describe_config(config)}")
-    runner.notify(f"    -> {describe_metrics(choice.measured, objectives.memory)}")
-    against = compare(choice.measured, reference, objectives.memory)
-    if config != TrainConfig().canonical() and against:
-        runner.notify(f"    against the default: {against}")
+    for line in choice_lines(tuned, choice.judged.figures, objectives):
+        runner.notify(line)
     if searches:
         runner.notify(_describe(search))
     return result
+
+
+def _seconds_to_accuracy(metrics: Metrics, target: float | None) -> Spread | None:
+    """Returns the seconds after which the curve of `metrics` reaches `target`, at the pace of each timed trial."""
+    reached = None if metrics.curve is None or target is None else metrics.curve.first_reaching(target)
+    if reached is None:
+        return None
+    per_epoch = metrics.batches_per_epoch
+    paces = (Pace(metrics.setup_seconds, epochs * per_epoch) for epochs in metrics.throughput_replicates)
+    return Spread.of(pace.seconds(reached) for pace in paces) or Spread.of([metrics.pace.seconds(reached)])
 
 
 def _describe(search: SearchSummary) -> str:
@@ -64,7 +81,7 @@ def _describe(search: SearchSummary) -> str:
     if search.hypervolume_ratio is None:
         return text
     beside = f"; random search {search.random_ratio:.1%}" if search.random_ratio is not None else ""
-    return f"{text}: {search.hypervolume_ratio:.1%} of the exhaustive front's hypervolume{beside}"
+    return f"{text}: {search.hypervolume_ratio:.1%} of the exhaustive front's predicted hypervolume{beside}"
 
 
 def _summary(engine: str, searches: Sequence[SearchResult]) -> SearchSummary:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from a3gnn.objectives import Objectives, Priority
 from a3gnn.report.front import Front
-from a3gnn.report.text import describe_config, describe_metrics
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.choice_lines import choice_lines
 from a3gnn.tuning.folder import check_request, read_request
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
@@ -40,14 +41,18 @@ def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
     return TuneResult(folder, TunedConfig.read(folder), Front.read(folder), nothing_new, counted, state.elapsed_s)
 
 
-def say_finished(result: TuneResult, notify: Callable[[str], None]) -> None:
-    """Says what the finished tune of `result` chose, and how it would go on."""
+def say_finished(result: TuneResult, priority: Priority, notify: Callable[[str], None]) -> None:
+    """Says what the finished tune of `result` chose by `priority`, and how it would go on."""
     notify(
         f"the tune in {result.folder} is finished: {count(result.trials, 'trial')} after the default, "
         f"{format_duration(result.seconds)}; a larger --budget goes on with it"
     )
-    notify(f"chosen   {describe_config(result.tuned.config)}")
-    notify(f"    -> {describe_metrics(result.tuned.measured, result.front.memory)}")
+    chosen = next((row for row in result.front.rows if "chosen" in row.labels), None)
+    if chosen is not None:
+        tuned = result.tuned
+        objectives = Objectives(tuned.limits, priority, tuned.setting.hardware.has_device)
+        for line in choice_lines(tuned, chosen.measured, objectives):
+            notify(line)
 
 
 def unfinished_front(folder: Path) -> Front | None:

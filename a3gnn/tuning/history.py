@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
+from a3gnn.figures import Figures, Reference
+from a3gnn.learning_curve import NO_CURVE, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.objectives import Objectives
 from a3gnn.pareto import hypervolume
@@ -19,9 +21,12 @@ from a3gnn.profiling.partition_failures import failed_partitioning
 from a3gnn.report.front import Front, MeasuredConfig
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import Rows
+from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.study import Study
-from a3gnn.tuning.trial import MeasuredTrial, Trial
+from a3gnn.tuning.trial import JudgedTrial, Trial
 
+#: What decides what is learnt, as `TrainConfig.learning_key` gives it.
+LearningKey = tuple[tuple[str, Any], ...]
 #: The hypervolume's reference point is the first measurement's costs (-log2 throughput, log2 memory, -accuracy) plus
 #: this. Guess.
 _REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])
@@ -58,69 +63,111 @@ class History:
 
     @cached_property
     def objectives(self) -> Objectives:
-        """What is wanted, with the least accuracy once there is one to compare with.
-
-        That is the default's; where the default does not fit, the best that was measured.
-        """
-        best = max((metrics.test_accuracy for _, metrics in self.measured()), default=None)
-        reference = self.reference_accuracy
-        return self.study.objectives(best if reference is None else reference)
+        """What is wanted, with the accuracy that must be reached once there is a reference."""
+        return self.study.objectives(self.reference.target if self.reference else self.study.request.target)
 
     @property
     def default(self) -> Trial | None:
         """The trial of the default configuration."""
         return next((t for t in self.trials if t.measurement.config == TrainConfig().canonical()), None)
 
-    @property
-    def reference_accuracy(self) -> float | None:
-        """Test accuracy of the default configuration, or of one that trains bit-identically to it."""
-        same = TrainConfig().learning_key()
-        found = (t.measurement.metrics for t in self.trials if t.measurement.config.learning_key() == same)
-        return next((metrics.test_accuracy for metrics in found if metrics), None)
+    @cached_property
+    def reference_trial(self) -> Trial | None:
+        """The trial that the others are compared with.
 
-    def measured(self) -> list[MeasuredTrial]:
-        """Returns the trials that succeeded, with their metrics."""
-        outcomes = ((trial, trial.measurement.outcome) for trial in self.trials)
-        return [MeasuredTrial(trial, outcome) for trial, outcome in outcomes if isinstance(outcome, Metrics)]
+        That of the default, or of a configuration that trains bit-identically to it; where none of them fits, the best
+        by validation accuracy stands in.
+        """
+        same = TrainConfig().learning_key()
+        trained = [t for t in self.trials if t.measurement.metrics and self.curve(t.measurement.config)]
+        alike = (t for t in trained if t.measurement.config.learning_key() == same)
+        return next(alike, max(trained, key=self._best_accuracy, default=None))
+
+    @property
+    def has_default_reference(self) -> bool:
+        """Whether the reference learns what the default does, not something that stands in for it."""
+        trial = self.reference_trial
+        return trial is not None and trial.measurement.config.learning_key() == TrainConfig().learning_key()
+
+    @cached_property
+    def reference(self) -> Reference | None:
+        """What its metrics and curve come to, or None before there is one."""
+        trial = self.reference_trial
+        metrics = None if trial is None else trial.measurement.metrics
+        if trial is None or metrics is None or metrics.curve is None:
+            return None
+        request = self.study.request
+        # The curve as that trial ended it: a faster configuration of the same key may have extended it since.
+        return Reference.of(metrics, metrics.curve, request.max_drop, request.target)
+
+    def curve(self, config: TrainConfig) -> LearningCurve | None:
+        """Returns the longest curve that a trial trained of what `config` learns, or None."""
+        return self._curves.get(config.learning_key())
+
+    def figures(self, trial: Trial) -> Figures | None:
+        """Returns what `trial` comes to at equal training time, or None where it failed."""
+        metrics = trial.measurement.metrics
+        return None if metrics is None else Figures.of(metrics, self.curve(trial.measurement.config), self.reference)
+
+    def measured(self) -> list[JudgedTrial]:
+        """Returns the trials that succeeded, judged."""
+        outcomes = ((trial, trial.measurement.metrics, self.figures(trial)) for trial in self.trials)
+        return [JudgedTrial(trial, metrics, figures) for trial, metrics, figures in outcomes if metrics and figures]
 
     def failures(self) -> list[Failure]:
         """Returns what went wrong in the trials that did not."""
         return [t.measurement.outcome for t in self.trials if isinstance(t.measurement.outcome, Failure)]
 
-    def feasible(self) -> list[MeasuredTrial]:
+    def feasible(self) -> list[JudgedTrial]:
         """Returns the trials that keep every limit as measured."""
-        return [one for one in self.measured() if not self.objectives.limits.broken_by(one.metrics)]
+        return [one for one in self.measured() if not self.objectives.limits.broken_by(one.figures)]
 
-    def inside(self) -> list[MeasuredTrial]:
+    def inside(self) -> list[JudgedTrial]:
         """Returns the measured trials inside the space; fixed or restricted knobs may leave the default outside."""
         return [one for one in self.measured() if self.row(one.trial.measurement.config) is not None]
 
-    def eligible(self) -> list[MeasuredTrial]:
+    def eligible(self) -> list[JudgedTrial]:
         """Returns the trials inside the space that keep every limit as measured: what may be chosen."""
-        return [one for one in self.inside() if not self.objectives.limits.broken_by(one.metrics)]
+        return [one for one in self.inside() if not self.objectives.limits.broken_by(one.figures)]
 
     def fits_memory(self) -> bool:
         """Returns whether anything inside the space kept the memory limits as measured, whatever its accuracy."""
         limits = dataclasses.replace(self.objectives.limits, least_accuracy=None)
-        return any(not limits.broken_by(metrics) for _, metrics in self.inside())
+        return any(not limits.broken_by(one.figures) for one in self.inside())
 
-    def best(self) -> MeasuredTrial | None:
+    def ranked(self) -> list[JudgedTrial]:
+        """Returns the eligible trials, that first which the priority prefers; of one configuration the last trial."""
+        kept = list({one.trial.measurement.config.key(): one for one in self.eligible()}.values())
+        return self.by_score(kept)
+
+    def by_score(self, judged: Sequence[JudgedTrial]) -> list[JudgedTrial]:
+        """Returns `judged` in the order of the priority's score, the best first, whatever the limits."""
+        if not judged:
+            return []
+        score = self.objectives.priority.score(self.objectives.measured_costs([one.figures for one in judged]))
+        return [judged[i] for i in np.argsort(-score, kind="stable")]
+
+    def best(self) -> JudgedTrial | None:
         """Returns the eligible trial that the priority prefers."""
-        kept = self.eligible()
-        return kept[self.objectives.best_index([one.metrics for one in kept])] if kept else None
+        return next(iter(self.ranked()), None)
 
-    def front(self, chosen: TrainConfig | None = None) -> Front:
-        """Returns the front of everything that was measured."""
-        found = [MeasuredConfig(t.measurement.config, metrics, t.predicted) for t, metrics in self.measured()]
-        return Front.of(found, self.objectives, chosen)
+    def front(self, choice: Choice | None = None) -> Front:
+        """Returns the front of everything that was measured, with what the play-off made of the finalists."""
+        figures, notes = (choice.figures, choice.notes) if choice else ({}, {})
+        found = []
+        for trial, _, own in self.measured():
+            config = trial.measurement.config
+            key = config.key()
+            found.append(MeasuredConfig(config, figures.get(key, own), trial.predicted, notes.get(key, "")))
+        return Front.of(found, self.objectives, choice.trial.measurement.config if choice else None)
 
     def hypervolume(self) -> float:
-        """Returns the volume that the feasible trials dominate, up to a reference point behind the first one."""
-        kept = [metrics for _, metrics in self.feasible()]
+        """Returns the volume that the feasible trials dominate, up to a reference behind the first of them."""
+        kept = [one.figures for one in self.feasible()]
         if not kept:
             return 0.0
-        first = self.objectives.measured_costs([self.measured()[0].metrics])[0]
-        return hypervolume(self.objectives.measured_costs(kept), first + _REFERENCE_MARGIN)
+        costs = self.objectives.measured_costs(kept)
+        return hypervolume(costs, costs[0] + _REFERENCE_MARGIN)
 
     def row(self, config: TrainConfig) -> Rows | None:
         """Returns the row of `config`, which is canonical, or None where it lies outside the space."""
@@ -136,6 +183,19 @@ class History:
     def settled(self) -> set[bytes]:
         """Returns the rows that were tried and did not run out of memory, as bytes."""
         return self._rows(t for t in self.trials if not _ran_out_of_memory(t.measurement.outcome))
+
+    @cached_property
+    def _curves(self) -> dict[LearningKey, LearningCurve]:
+        longest: dict[LearningKey, LearningCurve] = {}
+        for trial in self.trials:
+            metrics, key = trial.measurement.metrics, trial.measurement.config.learning_key()
+            if metrics and metrics.curve and metrics.curve.trained > longest.get(key, NO_CURVE).trained:
+                longest[key] = metrics.curve
+        return longest
+
+    def _best_accuracy(self, trial: Trial) -> float:
+        curve = self.curve(trial.measurement.config)
+        return max(curve.val_accuracy) if curve else 0.0
 
     def _rows(self, trials: Iterable[Trial]) -> set[bytes]:
         rows = (self.row(trial.measurement.config) for trial in trials)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from a3gnn.breach import Breach
 from a3gnn.errors import InfeasibleError
-from a3gnn.measurement import Failure, Metrics
+from a3gnn.measurement import Failure
 from a3gnn.report.text import describe_breaches, describe_config
 from a3gnn.tuning.history import History
 from a3gnn.tuning.lines import describe_failure
-from a3gnn.tuning.trial import MeasuredTrial, Trial
+from a3gnn.tuning.trial import Trial
 
 
 class _Broken(NamedTuple):
@@ -22,24 +22,22 @@ class _Broken(NamedTuple):
     breaches: tuple[Breach, ...]
 
 
-def nothing_fits(history: History, refused: Mapping[str, Metrics | Failure]) -> InfeasibleError:
+def nothing_fits(history: History, refused: Mapping[str, Failure | tuple[Breach, ...]]) -> InfeasibleError:
     """Returns the error that says by how much the limits are missed, and the smallest ones that would be kept.
 
     All of it is about configurations inside the space, as measured.
 
     Args:
         history: What was measured.
-        refused: By key of a configuration, what its second trial found; it stands for the first one.
+        refused: By key of a configuration, why the play-off refused it: its failure, or the limits that it broke.
     """
-    measured, failures = _judged(history, refused)
-    head = f"no configuration keeps every limit: {len(measured)} measured, {len(failures)} failed"
-    if not measured:
+    broken, failures = _judged(history, refused)
+    head = f"no configuration keeps every limit: {len(broken)} measured, {len(failures)} failed"
+    if not broken:
         last = f", the last one: {describe_failure(failures[-1])}" if failures else ""
         return InfeasibleError(f"{head}{last}")
-    objectives = history.objectives
-    broken = [_Broken(trial, objectives.limits.broken_by(metrics)) for trial, metrics in measured]
     closest, breaches = min(broken, key=lambda one: max(breach.excess for breach in one.breaches))
-    memory = "device_bytes" if objectives.has_device else "host_bytes"
+    memory = "device_bytes" if history.objectives.has_device else "host_bytes"
     smallest = min((b.found for b in _only_breaches(broken, memory)), default=None)
     return InfeasibleError(
         f"{head}. The closest, {describe_config(closest.measurement.config)}, has {describe_breaches(breaches)}. "
@@ -48,12 +46,14 @@ def nothing_fits(history: History, refused: Mapping[str, Metrics | Failure]) -> 
     )
 
 
-def _judged(history: History, refused: Mapping[str, Metrics | Failure]) -> tuple[list[MeasuredTrial], list[Failure]]:
-    """Returns what was measured inside the space, each with its worse trial, and the failures."""
-    found = [(t, refused.get(t.measurement.config.key(), metrics)) for t, metrics in history.inside()]
-    measured = [MeasuredTrial(trial, outcome) for trial, outcome in found if isinstance(outcome, Metrics)]
-    failed = [outcome for _, outcome in found if isinstance(outcome, Failure)]
-    return measured, [*history.failures(), *failed]
+def _judged(
+    history: History, refused: Mapping[str, Failure | tuple[Breach, ...]]
+) -> tuple[list[_Broken], list[Failure]]:
+    """Returns what was measured inside the space with the limits that it breaks, and the failures."""
+    limits = history.objectives.limits
+    found = [(t, refused.get(t.measurement.config.key(), limits.broken_by(f))) for t, _, f in history.inside()]
+    broken = [_Broken(trial, breaches) for trial, breaches in found if not isinstance(breaches, Failure) and breaches]
+    return broken, [*history.failures(), *(why for _, why in found if isinstance(why, Failure))]
 
 
 def _only_breaches(broken: Sequence[_Broken], limit: str) -> list[Breach]:

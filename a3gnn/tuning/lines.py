@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from a3gnn.figures import Figures
+from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Failure
-from a3gnn.report.text import describe_breaches, describe_config, describe_metrics
+from a3gnn.report.text import describe_breaches, describe_config, describe_figures
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.history import History
 from a3gnn.tuning.trial import Trial
@@ -17,7 +19,7 @@ def describe_trial(trial: Trial, history: History, budget: Budget) -> str:
     elif best.trial is trial:
         so_far = "the best so far"
     else:
-        so_far = f"best so far {describe_metrics(best.metrics, history.objectives.memory)}"
+        so_far = f"best so far {_described(best.figures, history)}"
     head = f"trial {budget.trials} ({trial.reason})" if trial.counts else f"{trial.reason:8}"
     what = describe_config(trial.measurement.config)
     return f"{head} {what}\n    -> {_found(trial, history)}\n    [{so_far}, {budget.describe()}]"
@@ -29,9 +31,15 @@ def describe_failure(failure: Failure) -> str:
 
 
 def _found(trial: Trial, history: History) -> str:
-    outcome = trial.measurement.outcome
-    if isinstance(outcome, Failure):
-        return describe_failure(outcome)
-    broken = describe_breaches(history.objectives.limits.broken_by(outcome))
-    found = describe_metrics(outcome, history.objectives.memory)
+    outcome, figures = trial.measurement.outcome, history.figures(trial)
+    if isinstance(outcome, Failure) or figures is None:
+        return describe_failure(outcome) if isinstance(outcome, Failure) else ""
+    found = _described(figures, history)
+    if outcome.curve is not None and outcome.curve.ended is CurveEnd.LOST:
+        found += "\n       ended early: it could no longer win or reach the target"
+    broken = describe_breaches(history.objectives.limits.broken_by(figures))
     return found + (f"\n       breaks a limit: {broken}" if broken else "")
+
+
+def _described(figures: Figures, history: History) -> str:
+    return describe_figures(figures, history.objectives.memory, history.objectives.speed)

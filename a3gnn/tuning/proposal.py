@@ -18,3 +18,8 @@ class Proposal:
 
     reason: str
     config: TrainConfig
+
+    @property
+    def for_priority(self) -> bool:
+        """Whether it is there to be the best by the priority, not to find out about the rest of the front."""
+        return self.reason in ("best", "neighbour")

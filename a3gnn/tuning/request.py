@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from a3gnn._fields import from_fields
-from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.checks import positive_number, real_number, size_or_none, whole_number
 from a3gnn.config import KNOBS, Task
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
-from a3gnn.measurement import default_accuracy_epochs
 from a3gnn.objectives import Limits, Priority
 from a3gnn.search.searcher import ENGINES
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.training.target import share_of_percent
 from a3gnn.tuning.possible import refuse_impossible
 
 
@@ -31,13 +30,16 @@ class TuneRequest:
         priority: What counts among the configurations that keep the limits.
         memory_limit: Bytes of the device where there is one, of the host otherwise; None for no limit.
         host_memory_limit: Bytes of the host, where there is a device.
-        max_accuracy_drop: Points of test accuracy that may be lost against the default configuration.
+        max_accuracy_drop: Points of validation accuracy that may be lost against the default configuration, each
+            trained as long.
         budget: Seconds (float), or trials after the default configuration (int).
         engine: The searcher.
         fixed: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune; the task's seed decides those of training.
-        accuracy_epochs: Epochs that a trial trains for its accuracy; None derives it from the graph's size.
+        accuracy_epochs: Epochs of the default's budget; None trains the default until it stops rising.
+        target_accuracy: Validation accuracy in percent that is to be reached; None takes the default's best less
+            `max_accuracy_drop`.
 
     Raises:
         UsageError: An option is not what it must be.
@@ -55,6 +57,7 @@ class TuneRequest:
     ranges: tuple[tuple[str, Any, Any], ...] = ()
     seed: int = 0
     accuracy_epochs: int | None = None
+    target_accuracy: float | None = None
 
     def __post_init__(self) -> None:
         for name, kind in (("task", Task), ("priority", Priority)):
@@ -71,6 +74,8 @@ class TuneRequest:
         }
         if self.accuracy_epochs is not None:
             checked["accuracy_epochs"] = whole_number("--accuracy-epochs", self.accuracy_epochs, 1)
+        if self.target_accuracy is not None:
+            share_of_percent("--target-accuracy", self.target_accuracy)
         knobs = SearchSpace(KNOBS)
         checked["ranges"] = tuple((name, *map(knobs.knob(name).parse, ends)) for name, *ends in self.ranges)
         checked["fixed"] = tuple((name, knobs.knob(name).parse(value)) for name, value in self.fixed)
@@ -88,19 +93,24 @@ class TuneRequest:
         refuse_impossible(space, self.engine, setting)
         return space
 
-    def limits(self, hardware: Hardware, reference_accuracy: float | None) -> Limits:
-        """Returns the limits on `hardware`, with the least accuracy that the reference allows."""
+    @property
+    def max_drop(self) -> float:
+        """`max_accuracy_drop` as a share of 1."""
+        return self.max_accuracy_drop / 100
+
+    @property
+    def target(self) -> float | None:
+        """`target_accuracy` as a share of 1, or None."""
+        return None if self.target_accuracy is None else share_of_percent("--target-accuracy", self.target_accuracy)
+
+    def limits(self, hardware: Hardware, least_accuracy: float | None) -> Limits:
+        """Returns the limits on `hardware`, with `least_accuracy`, of validation and in [0, 1], or None."""
         host, device = self.memory_limit, None
         if hardware.has_device:
             host, device = self.host_memory_limit, self.memory_limit
         elif self.host_memory_limit is not None:
             host = min(self.host_memory_limit, host or self.host_memory_limit)
-        least = None if reference_accuracy is None else reference_accuracy - self.max_accuracy_drop / 100
-        return Limits(host, device, least)
-
-    def trial_epochs(self, graph: GraphCharacteristics) -> int:
-        """Returns the epochs that a trial on `graph` trains for its accuracy: those asked for, or by its size."""
-        return self.accuracy_epochs or default_accuracy_epochs(graph)
+        return Limits(host, device, least_accuracy)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the options as JSON types."""

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from a3gnn.errors import MissingDependencyError
-from a3gnn.measurement import Metrics
 from a3gnn.report.figure import save_front_figure
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
+
+#: What of tuned.json the result repeats.
+_TUNED = (
+    *("config", "predicted", "measured", "default"),
+    *("target_accuracy", "seconds_to_accuracy", "against_default", "left_out"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ class TuneResult:
         """Returns the result as one JSON object."""
         tuned = self.tuned.to_dict()
         return {
-            **{name: tuned[name] for name in ("config", "predicted", "measured", "default")},
+            **{name: tuned[name] for name in _TUNED},
             "front": [row.to_dict() for row in self.front.rows if row.on_front],
             "search": {name: getattr(self.search, name) for name in SearchSummary.__dataclass_fields__},
             "probes": self.trials,
@@ -79,13 +84,3 @@ def write_result(result: TuneResult, notify: Callable[[str], None]) -> None:
     except MissingDependencyError as error:
         notify(f"no front.png: {error}")
     result.tuned.write(folder / "tuned.json")
-
-
-def compare(measured: Metrics, default: Metrics | None, memory: str) -> str:
-    """Returns `measured` against the default configuration in one line, or "" without one."""
-    if default is None:
-        return ""
-    faster = measured.throughput_epochs_per_s / default.throughput_epochs_per_s
-    used = getattr(measured, memory) / getattr(default, memory)
-    points = (measured.test_accuracy - default.test_accuracy) * 100
-    return f"{faster:.2f} x its throughput, {used:.2f} x its memory, {points:+.2f} points of accuracy"

@@ -9,7 +9,6 @@ from pathlib import Path
 from a3gnn.config import TrainConfig
 from a3gnn.measurement import Failure, Measurement, Metrics
 from a3gnn.profiling.profiler import Profiler
-from a3gnn.report.text import describe_config
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
@@ -18,6 +17,7 @@ from a3gnn.tuning.lines import describe_trial
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.state import TuneState
 from a3gnn.tuning.trial import Trial, predicted_row
+from a3gnn.tuning.trial_plan import timing_plan, trial_plan, whole_plan
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: A trial without a limit of its own may take this share of the machine's memory. Guess.
@@ -49,25 +49,32 @@ class Runner:
 
     def measure(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
         """Returns `history` with a trial of `proposal`, which is on disk by then, and says what came out."""
-        return self._keep(proposal, history, surrogate, self._profiler.measure)
+        plan = trial_plan(proposal, history)
+        return self._keep(proposal, history, surrogate, lambda config: self._profiler.measure(config, plan))
 
     def measure_unlimited(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
         """As `measure`, with no limit but the machine's memory: to know what it takes where nothing fits."""
         study = history.study
         plan = dataclasses.replace(
-            study.plan,
+            trial_plan(proposal, history),
             host_limit_bytes=round(_MACHINE_SHARE * study.setting.hardware.host_memory_bytes),
             device_limit_bytes=None,
         )
         return self._keep(proposal, history, surrogate, lambda config: self._profiler.repeat(config, plan))
 
-    def verify(self, trial: Trial) -> Metrics | Failure:
-        """Returns what a second trial of `trial`'s configuration finds, one that trains for its accuracy.
+    def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
+        """Returns what timing mini-batches of `config` once more finds; nothing is trained for its accuracy."""
+        return self._profiler.repeat(config, timing_plan(history)).outcome
 
-        A trial that takes its accuracy over trains less, and its allocator's peak is a few per cent lower.
+    def train_whole(self, config: TrainConfig, history: History, task_seed: int | None = None) -> Measurement:
+        """Returns a new trial of `config` that trains its whole curve under the limits, and tests at its end.
+
+        Args:
+            config: What is measured.
+            history: Says for how long it trains.
+            task_seed: The seed of its weights and mini-batches, if not the task's.
         """
-        self.notify(f"verify   {describe_config(trial.measurement.config)}")
-        return self._profiler.repeat(trial.measurement.config).outcome
+        return self._profiler.repeat(config, whole_plan(history), task_seed)
 
     def keep_time(self) -> None:
         """Writes into the folder how long the tune has taken, and whether it has finished."""

@@ -83,7 +83,7 @@ def open_study(
             stored = profiles.rows() if profiles else []
             hardware = _machine(executor, [*stored, *(trial.measurement for trial in done)], notify)
         notify(_describe(hardware))
-        notify(_describe_graph(characteristics, request.trial_epochs(characteristics)))
+        notify(_describe_graph(characteristics))
         study = Study.of(request, Setting(request.task, characteristics, hardware))
         check_same(done, study.setting)
         journal = open_folder(folder, request, resume)
@@ -113,10 +113,10 @@ def _machine(executor: TrialExecutor, measured: Sequence[Measurement], notify: C
     return within_peaks(probe_hardware(worker=worker, notify=notify), measured, notify)
 
 
-def _describe_graph(graph: GraphCharacteristics, epochs: int) -> str:
+def _describe_graph(graph: GraphCharacteristics) -> str:
     return (
         f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features, "
-        f"{graph.num_train:,} train seeds; accuracy after {count(epochs, 'epoch')}"
+        f"{graph.num_train:,} train seeds"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Self
 
 from a3gnn.measurement import Measurement
 from a3gnn.objectives import Objectives
-from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.request import TuneRequest
@@ -15,6 +15,10 @@ from a3gnn_envs.policy import Policy
 
 #: A trial's timeout: this share of a tune's budget, but at least and at most so many seconds. Guesses.
 _TRIAL_SHARE, _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1 / 3, 60.0, 1800.0
+
+#: The default's training may take this share of a tune's time, and at least so many seconds; so many where trials are
+#: counted. Guesses.
+_CURVE_SHARE, _MIN_CURVE_S, _CURVE_S = 1 / 8, 2.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Study:
         request: What was asked for.
         setting: The task, the graph and the machine.
         space: What may be chosen.
-        plan: How trials are measured, and their limits.
+        plan: How trials are timed, and their limits; what they train is in `a3gnn.tuning.trial_plan`.
         corpus: Measurements that the surrogate starts from, of this and other graphs and machines.
         policy: Where the engine ppo starts, or None.
     """
@@ -46,18 +50,28 @@ class Study:
         """
         limits = request.limits(setting.hardware, None)
         plan = TrialPlan(
-            accuracy_epochs=request.trial_epochs(setting.graph),
             timeout_s=_timeout_s(request.budget),
             host_limit_bytes=limits.host_bytes,
             device_limit_bytes=limits.device_bytes,
         )
         return cls(request, setting, request.space(setting), plan)
 
-    def objectives(self, reference_accuracy: float | None) -> Objectives:
-        """Returns what is wanted, with the least accuracy that `reference_accuracy`, in [0, 1] or None, allows."""
+    @property
+    def reference_curve(self) -> CurvePlan:
+        """How far the default's learning curve is trained: until it stops rising, or its share of the time is over."""
+        request = self.request
+        budget = request.budget
+        return CurvePlan(
+            most_seconds=_CURVE_S if isinstance(budget, int) else max(budget * _CURVE_SHARE, _MIN_CURVE_S),
+            until_plateau=request.accuracy_epochs is None,
+            target=None if request.accuracy_epochs is not None else request.target,
+            most_epochs=request.accuracy_epochs,
+        )
+
+    def objectives(self, least_accuracy: float | None) -> Objectives:
+        """Returns what is wanted, with `least_accuracy` of validation, in [0, 1] or None."""
         hardware = self.setting.hardware
-        limits = self.request.limits(hardware, reference_accuracy)
-        return Objectives(limits, self.request.priority, hardware.has_device)
+        return Objectives(self.request.limits(hardware, least_accuracy), self.request.priority, hardware.has_device)
 
 
 def _timeout_s(budget: float | int) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
+from a3gnn.figures import Figures
 from a3gnn.measurement import METRICS, Measurement, Metrics
 from a3gnn.prediction import Prediction
 
@@ -50,8 +51,9 @@ class Trial:
         return cls(fields["reason"], fields["predicted"], Measurement.from_dict(fields["measurement"]))
 
 
-class MeasuredTrial(NamedTuple):
-    """A trial that succeeded, and its metrics."""
+class JudgedTrial(NamedTuple):
+    """A trial that succeeded, what it measured, and what that comes to at equal training time."""
 
     trial: Trial
     metrics: Metrics
+    figures: Figures

@@ -1,4 +1,4 @@
-"""`tune`: references, proposals, trials, front, choice."""
+"""`tune`: references, proposals, trials, front, play-off, choice."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.training.run_folder import default_folder
 from a3gnn.tuning.arguments import check_places, make_request
-from a3gnn.tuning.choice import choose
 from a3gnn.tuning.expectations import fit_surrogate
 from a3gnn.tuning.explore import Explored, explore, measure_references, measure_smallest, warn_of_short_budget
 from a3gnn.tuning.finish import finish
 from a3gnn.tuning.finished import finished_result, say_finished
 from a3gnn.tuning.history import History
+from a3gnn.tuning.play_off import play_off
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.session import open_study
@@ -44,6 +44,7 @@ def tune(
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
     seed: int = 0,
     accuracy_epochs: int | None = None,
+    target_accuracy: float | None = None,
     store: str | Path | None = None,
     out: str | Path | None = None,
     resume: bool = False,
@@ -53,15 +54,17 @@ def tune(
 ) -> TuneResult:
     """Returns the best configuration that keeps the limits on this machine, as measured.
 
-    Measures the default configuration, then searches the predicted Pareto front and measures what matters in rounds,
-    and verifies the choice by a second trial (A3GNN, section III-C). The result's files are in `out`.
+    Measures the default configuration, then searches the predicted Pareto front and measures what matters in rounds
+    (A3GNN, section III-C). What is best is chosen in a play-off, measured again beside the default. Configurations are
+    compared after equal seconds of training, on validation. The result's files are in `out`.
 
     Args:
         dataset: A graph, a PyG `Data`, or what `Graph.load` takes.
-        priority: throughput, memory, accuracy, balanced, or weights "T,M,A".
+        priority: time (seconds to accuracy), throughput, memory, accuracy, balanced, or weights "T,M,A".
         memory_limit: Of the device where there is one, of the host otherwise: bytes, or text such as "4GiB".
         host_memory_limit: Of the host, where there is a device.
-        max_accuracy_drop: Points of test accuracy that may be lost against the default configuration.
+        max_accuracy_drop: Points of validation accuracy that may be lost against the default configuration, each
+            trained as long.
         budget: A duration such as "10min" or seconds (float), or a number of trials (int); its clock starts with the
             call, and goes on where a resumed tune's stopped.
         engine: ppo, nsga2, tpe, random or exhaustive.
@@ -69,7 +72,10 @@ def tune(
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune.
-        accuracy_epochs: Epochs that a trial trains for its accuracy; by default the fewer the more train seeds.
+        accuracy_epochs: Epochs of the default's training; by default it is trained until it stops rising, or for an
+            eighth of the budget. Others are trained for as many seconds.
+        target_accuracy: Validation accuracy in percent whose seconds count; by default the default's best less
+            `max_accuracy_drop`.
         store: Where measurements are kept and looked up: a path or an SQLAlchemy URL; `out`/profiles.sqlite by default.
         out: A new folder; runs/GRAPH by default.
         resume: Whether to go on with the interrupted tune in `out`, or with a finished one under a larger budget; a
@@ -99,13 +105,14 @@ def tune(
         ranges=ranges,
         seed=seed,
         accuracy_epochs=accuracy_epochs,
+        target_accuracy=target_accuracy,
     )
     check_places(out, store, resume)
     graph = as_graph(dataset)
     request = dataclasses.replace(request, spec=spec_of(dataset, graph))
     folder = Path(out) if out is not None else default_folder(graph.name)
     if resume and (finished := finished_result(folder, request)) is not None:
-        say_finished(finished, notify)
+        say_finished(finished, request.priority, notify)
         return finished
     opened = open_study(
         request,
@@ -134,11 +141,11 @@ def _run(history: History, runner: Runner) -> TuneResult:
         runner.notify(reason)
         explored = Explored(history, surrogate)
     else:
-        warn_of_short_budget(history, surrogate, runner)
+        warn_of_short_budget(history, runner)
         references = measure_references(history, surrogate, runner)
         if references is not history:  # a resumed tune has measured them
             surrogate = fit_surrogate(references)
         explored = explore(references, surrogate, runner)
     measured = measure_smallest(explored.history, explored.surrogate, runner)
-    choice = choose(measured, runner)
+    choice = play_off(measured, runner)
     return finish(measured, choice, explored.searches, runner)

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from a3gnn.config import TrainConfig
+from a3gnn.figures import covers
 from a3gnn.profiling.store.store import ProfileStore
 
 ROOT = Path(__file__).parents[2]
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
-SMALL = ["--dataset", SPEC, "--hidden", "8", "--fanouts", "3,3", "--accuracy-epochs", "1"]
+SMALL = ["--dataset", SPEC, "--hidden", "8", "--fanouts", "3,3", "--accuracy-epochs", "30"]
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -56,7 +58,18 @@ def test_an_interrupted_profile_goes_on_where_it_stopped(tmp_path: Path) -> None
     summary = json.loads(out)
     assert (summary["configurations"], summary["skipped"], summary["measured"]) == (3, kept, 3 - kept)
     assert set(summary["failed"].values()) == {0}
-    assert _rows(place) == 3
+    assert "each other one is given that time" in err
+    with ProfileStore.open(place) as store:
+        rows = store.rows(accuracy_budget=0)
+    assert len(rows) == 3
+    default = next(row.metrics for row in rows if row.config == TrainConfig().canonical())
+    assert default is not None
+    assert default.curve is not None
+    budget = default.pace.seconds(default.curve.trained)
+    for row in rows:
+        assert row.metrics is not None
+        assert row.metrics.curve is not None
+        assert covers(row.metrics.curve, row.metrics.pace.batches(budget))
 
 
 def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:

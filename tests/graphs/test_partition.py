@@ -10,7 +10,7 @@ import pytest
 from a3gnn.config import PARTITIONERS, Partitioner
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.partition import partition, restrict_to_parts
+from a3gnn.graphs.partition import partition, partition_seconds, restrict_to_parts
 
 
 def _cut(graph: Graph, parts: np.ndarray) -> float:
@@ -177,3 +177,23 @@ def test_a_folder_that_takes_no_files_is_said(tiny_graph: Graph, tmp_path: Path)
     graph.derived("").write_text("in the way")
     with pytest.raises(GraphError, match=r"parts-2-seed-0\.npy can't be written .*a3gnn graph convert"):
         partition(graph, 2)
+
+
+def test_the_seconds_of_making_parts_are_kept_beside_them(small_graph: Graph, tmp_path: Path) -> None:
+    graph = small_graph.save(tmp_path / "graph")
+    made = partition(graph, 3, partitioner="blocks")
+    rows = restrict_to_parts(graph, made)
+    first = partition_seconds(graph, 3, partitioner="blocks")
+    assert first > 0
+    notes = sorted((tmp_path / "graph" / "derived").glob("seconds-*.txt"))
+    assert [note.stem.split("-")[1] for note in notes] == ["parts", "within"]
+    assert first == pytest.approx(sum(float(note.read_text()) for note in notes))
+    notes[0].write_text("17.5")  # what was noted counts, however fast it would be now
+    assert partition_seconds(graph, 3, partitioner="blocks") > 17.5
+    for note in notes:
+        note.unlink()  # as an older a3gnn left them
+    again = partition_seconds(graph, 3, partitioner="blocks")
+    assert 0 < again < 17.5
+    assert partition_seconds(graph, 3, partitioner="blocks") == again
+    np.testing.assert_array_equal(partition(graph, 3, partitioner="blocks"), made)
+    np.testing.assert_array_equal(restrict_to_parts(graph, made)[1], rows[1])

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import json
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
+from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.process.memory import process_tree
 from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
-from a3gnn.profiling.trial.request import Accuracy, TrialPlan, TrialRequest
+from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
+from a3gnn.profiling.trial.timing import MOST_REPEATS
 from a3gnn.setting import Setting
+from tests.curves import rising_curve
 
 MIB = 1 << 20
-PLAN = TrialPlan(accuracy_epochs=2, warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
+CURVE = CurvePlan(1e6, most_epochs=20)
+PLAN = TrialPlan(curve=CURVE, warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
 TASK = Task(hidden_channels=16, fanouts=(5, 5))
 
 Ask = Callable[..., TrialRequest]
@@ -31,21 +37,22 @@ Ask = Callable[..., TrialRequest]
 
 @pytest.fixture
 def ask(tiny_folder_graph: Graph, this_machine: Hardware) -> Ask:
-    def make(config: TrainConfig | None = None, known: Accuracy | None = None, **plan: object) -> TrialRequest:
+    def make(config: TrainConfig | None = None, known: LearningCurve | None = None, **plan: object) -> TrialRequest:
         return TrialRequest(
             config=(config or TrainConfig(batch_size=64)).canonical(),
             setting=Setting(TASK, tiny_folder_graph.characteristics(), this_machine),
             graph_folder=str(tiny_folder_graph.folder),
             plan=dataclasses.replace(PLAN, **plan),  # type: ignore[arg-type]
-            known_accuracy=known,
+            known_curve=known,
         )
 
     return make
 
 
 def test_a_request_survives_json(ask: Ask) -> None:
-    for request in (ask(), ask(known=Accuracy(0.5, 0.6, 2), host_limit_bytes=MIB)):
-        assert TrialRequest.from_dict(request.to_dict()) == request
+    racing = CurvePlan(12.5, target=0.8, hurdles=(Hurdle(1.0, 0.2), Hurdle(2.0, 0.4)), least_throughput=0.5)
+    for request in (ask(), ask(curve=None), ask(known=rising_curve(0.5), host_limit_bytes=MIB, curve=racing)):
+        assert TrialRequest.from_dict(json.loads(json.dumps(request.to_dict()))) == request
 
 
 @pytest.mark.parametrize(
@@ -63,13 +70,20 @@ def test_metrics_hold_together(executor: LocalExecutor, ask: Ask, tiny_graph: Gr
     found = executor.run(ask(config))
     assert isinstance(found, Metrics), found
     epoch_s = 1 / found.throughput_epochs_per_s
-    assert found.timed_batches >= PLAN.least_timed_batches
+    assert len(found.throughput_replicates) == PLAN.windows
+    assert found.throughput_epochs_per_s == median(found.throughput_replicates)
+    assert 0 <= found.disturbed_windows <= PLAN.windows + MOST_REPEATS
+    assert found.timed_batches >= PLAN.windows * PLAN.least_timed_batches
     assert found.batches_per_epoch >= -(-len(tiny_graph.train_ids) // config.batch_size)
     assert 0 <= found.epoch_overhead_s < epoch_s
     assert 0 < found.stage_seconds.train < epoch_s
-    assert 0 <= found.test_accuracy <= 1
-    assert 0 <= found.val_accuracy <= 1
-    assert found.accuracy_epochs == 2
+    assert (found.test_accuracy, found.val_accuracy, found.accuracy_epochs) == (None, None, 0)
+    assert found.curve is not None
+    assert (0 < found.curve.trained <= 20 * found.batches_per_epoch, found.curve.ended) == (True, CurveEnd.BUDGET)
+    assert all(0 <= accuracy <= 1 for accuracy in found.curve.val_accuracy)
+    assert found.curve_train_seconds > 0
+    assert found.curve_eval_seconds > 0
+    assert found.setup_seconds > 0
     assert 50 * MIB < found.peak_host_bytes < 2000 * MIB
     assert found.resident_file_bytes > 0
     assert found.peak_device_bytes == 0
@@ -79,18 +93,44 @@ def test_metrics_hold_together(executor: LocalExecutor, ask: Ask, tiny_graph: Gr
     assert (found.cache_hit_rate > 0) == (config.cache_bytes > 0)
 
 
-def test_trials_find_the_same_accuracy_twice(executor: LocalExecutor, ask: Ask) -> None:
-    first = executor.run(ask(TrainConfig(batch_size=64)))
-    second = executor.run(ask(TrainConfig(batch_size=64, parallel_mode="mode1", num_workers=2)))
+def test_trials_of_one_key_learn_the_same(executor: LocalExecutor, ask: Ask) -> None:
+    ways = [
+        TrainConfig(batch_size=64),
+        TrainConfig(batch_size=64, parallel_mode="mode1", num_workers=2),
+        TrainConfig(batch_size=64, parallel_mode="mode2", num_workers=1, feature_tier="disk"),
+    ]
+    found = [executor.run(ask(config)) for config in ways]
+    curves = [one.curve for one in found if isinstance(one, Metrics)]
+    assert curves[0] is not None
+    assert curves == [curves[0]] * 3
+
+
+def test_timing_alone_evaluates_nothing(executor: LocalExecutor, ask: Ask) -> None:
+    found = executor.run(ask(curve=None))
+    assert isinstance(found, Metrics)
+    assert (found.curve, found.test_accuracy) == (None, None)
+    assert found.curve_train_seconds == found.curve_eval_seconds == 0
+
+
+def test_a_configuration_that_is_too_slow_trains_no_curve(executor: LocalExecutor, ask: Ask) -> None:
+    found = executor.run(ask(curve=CurvePlan(1e6, least_throughput=1e9)))
+    assert isinstance(found, Metrics)
+    assert found.curve == LearningCurve((), (), CurveEnd.LOST)
+    assert found.curve_train_seconds == 0
+
+
+def test_partitions_count_as_if_they_were_made_in_every_trial(
+    executor: LocalExecutor, ask: Ask, tiny_folder_graph: Graph
+) -> None:
+    request = ask(TrainConfig(batch_size=64, num_partitions=5, partitioner="random"), curve=None)
+    first = executor.run(request)
+    note = tiny_folder_graph.derived("seconds-parts-5-seed-0-random.txt")
+    seconds = float(note.read_text())
+    note.write_text(f"{seconds + 1000}")
+    second = executor.run(request)
     assert isinstance(first, Metrics)
     assert isinstance(second, Metrics)
-    assert (first.test_accuracy, first.val_accuracy) == (second.test_accuracy, second.val_accuracy)
-
-
-def test_a_known_accuracy_is_taken_over(executor: LocalExecutor, ask: Ask) -> None:
-    found = executor.run(ask(known=Accuracy(test=0.123, val=0.456, epochs=77)))
-    assert isinstance(found, Metrics)
-    assert (found.test_accuracy, found.val_accuracy, found.accuracy_epochs) == (0.123, 0.456, 77)
+    assert first.setup_seconds < 1000 < second.setup_seconds
 
 
 def test_memory_limit(executor: LocalExecutor, ask: Ask) -> None:

@@ -1,4 +1,4 @@
-"""The profiler: each configuration once, failures by their limits, accuracies shared; and replay."""
+"""The profiler: each configuration once, failures by their limits, learning curves shared."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from pathlib import Path
 import pytest
 
 from a3gnn.config import Task, TrainConfig
-from a3gnn.errors import StoreError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
+from a3gnn.learning_curve import NO_CURVE
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics, distinct
 from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
 from a3gnn.profiling.partition_failures import failed_partitioning
 from a3gnn.profiling.profiler import Profiler
-from a3gnn.profiling.replay import Replay
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
+from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
+from tests.curves import rising_curve
 
-PLAN = TrialPlan(accuracy_epochs=2, warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
-TASK = Task(hidden_channels=16, fanouts=(5, 5))
+PLAN = TrialPlan(curve=CurvePlan(1e6, most_epochs=20), warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
+#: Unlike that of other tests here, whose curves would be known from the states in the cache folder.
+TASK = Task(hidden_channels=12, fanouts=(5, 5))
 CONFIG = TrainConfig(batch_size=64)
 
 Make = Callable[..., Measurement]
@@ -69,16 +70,14 @@ def test_a_rerun_serves_what_is_stored(
         shared = first.measure(CONFIG.replace(parallel_mode="mode1", num_workers=2))
     assert found.metrics is not None
     assert shared.metrics is not None
-    assert found.metrics.test_accuracy == shared.metrics.test_accuracy
+    assert found.metrics.curve == shared.metrics.curve != NO_CURVE
+    assert found.metrics.curve_train_seconds > 0
+    assert shared.metrics.curve_train_seconds == shared.metrics.curve_eval_seconds == 0
+    assert found.accuracy_budget == 0
     assert store.rows() == [found, shared]
-    second = Recorder(AssertionError("must not run"))
-    with profiler(second) as again:
+    with profiler(Recorder(AssertionError("must not run"))) as again:
         # Sequential mode has no workers: this configuration is the measured one.
         assert again.measure(CONFIG.replace(num_workers=4)) == found
-    replayed = Replay(store.rows())
-    with profiler(replayed) as third:
-        request = TrialRequest(CONFIG, third.setting, "", PLAN)
-    assert replayed.run(request) == found.outcome
 
 
 def test_a_served_row_is_known_by_its_id_and_a_repetition_has_its_own(
@@ -91,17 +90,85 @@ def test_a_served_row_is_known_by_its_id_and_a_repetition_has_its_own(
     assert distinct([measured, served, repeated, *store.rows()]) == [measured, repeated]
 
 
-def test_a_known_accuracy_travels_with_the_request(profiler: Callable[..., Profiler], metrics: Metrics) -> None:
+def test_the_longest_curve_of_the_key_travels_with_the_request(
+    profiler: Callable[..., Profiler], metrics: Metrics
+) -> None:
     recorder = Recorder(metrics)
     profiler(recorder).measure(CONFIG)
-    later = profiler(recorder)
+    longer = dataclasses.replace(metrics, curve=rising_curve(0.8, points=12))
+    recorder.outcome = longer
+    later = profiler(recorder, curve=CurvePlan(1e6, most_epochs=40))
     later.measure(CONFIG.replace(feature_tier="disk"))
+    recorder.outcome = metrics  # a shorter one changes nothing
+    later.measure(CONFIG.replace(parallel_mode="mode1"))
     later.measure(CONFIG.replace(batch_size=32))
-    known = [request.known_accuracy for request in recorder.requests]
-    assert known[0] is None
-    assert known[1] is not None
-    assert (known[1].test, known[1].val, known[1].epochs) == (0.75, 0.8, 3)
-    assert known[2] is None
+    known = [request.known_curve for request in recorder.requests]
+    assert known == [None, metrics.curve, longer.curve, None]
+    states = [request.curve_state for request in recorder.requests]
+    assert states[0] == states[1] == states[2] != states[3]
+    assert profiler(recorder).curves.of(CONFIG) == longer.curve
+
+
+@pytest.mark.parametrize(
+    ("plan", "served"),
+    [
+        (CurvePlan(1e6, most_epochs=25), True),  # 4 mini-batches an epoch, the next point would be at 110
+        (CurvePlan(1e6, most_epochs=28), False),
+        (CurvePlan(0.5 + 109 / 10), True),  # 10 mini-batches a second after half a second of set-up
+        (CurvePlan(0.5 + 110 / 10), False),
+        (CurvePlan(1e6, target=0.8), True),
+        (CurvePlan(1e6, target=0.81), False),
+        (CurvePlan(1e6, until_plateau=True), False),
+        (CurvePlan(1e6, hurdles=(Hurdle(5.0, 0.7),)), True),
+        (CurvePlan(1e6, least_throughput=3.0), True),
+        (CurvePlan(1.0, whole=True), False),
+        (None, True),
+    ],
+)
+def test_a_stored_row_serves_where_its_curve_reaches_what_is_asked_for(
+    profiler: Callable[..., Profiler], metrics: Metrics, plan: CurvePlan | None, served: bool
+) -> None:
+    profiler(Recorder(metrics)).measure(CONFIG)
+    recorder = Recorder(metrics)
+    later = profiler(recorder)
+    asked = dataclasses.replace(PLAN, curve=plan)
+    assert (later.stored(CONFIG, asked) is not None) == served
+    later.measure(CONFIG, asked)
+    assert [request.plan.curve for request in recorder.requests] == ([] if served else [plan])
+
+
+def test_a_curve_that_another_configuration_trained_serves_too(
+    profiler: Callable[..., Profiler], metrics: Metrics, store: ProfileStore
+) -> None:
+    short = dataclasses.replace(metrics, curve=rising_curve(0.8, points=3))
+    asked = dataclasses.replace(PLAN, curve=CurvePlan(1e6, most_epochs=25))
+    first = profiler(Recorder(short))
+    measured = first.measure(CONFIG, asked)
+    assert first.stored(CONFIG, asked) is None
+    assert profiler(Recorder(metrics)).measure(CONFIG.replace(feature_tier="disk"), asked).metrics == metrics
+    assert profiler(Recorder(AssertionError("must not run"))).measure(CONFIG, asked) == measured
+
+
+def test_a_longer_curve_replaces_the_row(
+    profiler: Callable[..., Profiler], metrics: Metrics, store: ProfileStore
+) -> None:
+    profiler(Recorder(metrics)).measure(CONFIG)
+    longer = dataclasses.replace(metrics, curve=rising_curve(0.8, points=12))
+    asked = dataclasses.replace(PLAN, curve=CurvePlan(1e6, most_epochs=30))
+    again = profiler(Recorder(longer)).measure(CONFIG, asked)
+    assert store.rows() == [again]
+    assert again.metrics == longer
+
+
+def test_what_a_repetition_learns_is_known_and_not_stored(
+    profiler: Callable[..., Profiler], metrics: Metrics, store: ProfileStore
+) -> None:
+    recorder = Recorder(metrics)
+    asked = profiler(recorder)
+    asked.repeat(CONFIG, dataclasses.replace(PLAN, curve=CurvePlan(1e6, whole=True)))
+    asked.measure(CONFIG.replace(feature_tier="disk"))
+    assert [request.known_curve for request in recorder.requests] == [None, metrics.curve]
+    assert [row.config.feature_tier for row in store.rows()] == ["disk"]
 
 
 def test_failures_are_stored(profiler: Callable[..., Profiler], store: ProfileStore) -> None:
@@ -143,7 +210,7 @@ def test_partitions_that_failed_are_not_tried_for_other_configurations(
     failed = asked.measure(CONFIG.replace(num_partitions=4))
     recorder.outcome = metrics
     if later:
-        asked = profiler(recorder, host_limit_bytes=80, accuracy_epochs=5)
+        asked = profiler(recorder, host_limit_bytes=80, windows=2)
     alike = asked.measure(CONFIG.replace(num_partitions=4, feature_tier="disk"))
     assert isinstance(alike.outcome, Failure)
     assert (alike.outcome.kind, alike.outcome.limit) == (FailureKind.OUT_OF_MEMORY, 100.0)
@@ -215,11 +282,3 @@ def test_an_interrupt_leaves_the_store_intact(
     recorder.outcome = metrics
     assert len(profiler(recorder).measure_many(configs, note)) == 3
     assert told == [(16, False), (32, False), (16, True), (32, True), (64, False)]
-
-
-def test_replay_says_what_it_has(measurement: Make, tiny_graph: Graph, this_machine: Hardware) -> None:
-    rows = [measurement(TrainConfig(batch_size=64)), measurement(TrainConfig(), task=Task(model="gin"))]
-    setting = Setting(Task(), tiny_graph.characteristics(), this_machine)
-    request = TrialRequest(TrainConfig(), setting, "", PLAN)
-    with pytest.raises(StoreError, match="2 rows are stored, 1 of them for this task"):
-        Replay(rows).run(request)

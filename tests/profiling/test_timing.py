@@ -1,4 +1,4 @@
-"""Throughput from timed mini-batches, by a clock that the test turns."""
+"""Throughput from timed windows of mini-batches, by a clock and a count of other work that the test turns."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.profiling.trial.request import TrialPlan
-from a3gnn.profiling.trial.timing import Timing, time_steps
+from a3gnn.profiling.trial.timing import MOST_REPEATS, Machine, Timing, time_windows
+from a3gnn.profiling.trial.window import Epochs, Window
 
 
-class Machine:
+class Work:
     """An epoch of mini-batches that take known seconds; first ones of a part take more, and so does the end."""
 
     def __init__(self, batches: int, batch_s: float, part_s: float = 0.0, end_s: float = 0.0, parts: int = 1) -> None:
@@ -37,9 +38,14 @@ class Machine:
             self.open -= 1
 
     def time(self, **plan: float) -> Timing[int]:
-        starts: Callable[[int], set[int]] = lambda _: self.firsts  # noqa: E731
-        settings = TrialPlan(accuracy_epochs=1, **plan)  # type: ignore[arg-type]
-        return time_steps(self.steps, starts, self.batches, settings, self.clock)
+        return time_windows(self.epochs, TrialPlan(**plan), self.machine())  # type: ignore[arg-type]
+
+    @property
+    def epochs(self) -> Epochs[int]:
+        return Epochs(self.steps, lambda _: self.firsts, self.batches)
+
+    def machine(self, other_seconds: Callable[[], float] = lambda: 0.0) -> Machine:
+        return Machine(other_seconds, 2, self.clock)
 
     @property
     def epoch_s(self) -> float:
@@ -58,41 +64,110 @@ class Machine:
 def test_extrapolation_is_exact_where_batches_are_alike(
     batches: int, batch_s: float, part_s: float, parts: int, warm: int, least: int, seconds: float
 ) -> None:
-    machine = Machine(batches, batch_s, part_s, parts=min(parts, batches // 2))
+    machine = Work(batches, batch_s, part_s, parts=min(parts, batches // 2))
     timing = machine.time(warmup_batches=warm, least_timed_batches=least, timed_seconds=seconds)
-    assert timing.throughput(batches) == pytest.approx(1 / machine.epoch_s, rel=1e-6)
-    assert len(timing.steps) >= least
+    assert timing.throughput == pytest.approx(1 / machine.epoch_s, rel=1e-6)
+    assert all(len(window.steps) >= least for window in timing.windows)
     assert machine.open == 0
 
 
 def test_the_end_of_whole_epochs_counts() -> None:
-    machine = Machine(batches=4, batch_s=0.5, part_s=0.25, end_s=1.0)
+    machine = Work(batches=4, batch_s=0.5, part_s=0.25, end_s=1.0)
     timing = machine.time(warmup_batches=1, timed_seconds=30.0)
-    assert timing.batch_s == pytest.approx(0.5)
+    assert timing.windows[0].batch_s == pytest.approx(0.5)
     assert timing.epoch_overhead_s == pytest.approx(1.25)
-    assert timing.throughput(4) == pytest.approx(1 / 3.25)
+    assert timing.throughput == pytest.approx(1 / 3.25)
 
 
 def test_one_batch_an_epoch_is_all_work() -> None:
-    machine = Machine(batches=1, batch_s=0.5, part_s=0.25)
+    machine = Work(batches=1, batch_s=0.5, part_s=0.25)
     timing = machine.time(timed_seconds=2.0)
-    assert timing.throughput(1) == pytest.approx(1 / 0.75)
+    assert timing.throughput == pytest.approx(1 / 0.75)
     assert timing.epoch_overhead_s == 0
 
 
 def test_warm_up_is_not_timed_and_timing_begins_an_epoch() -> None:
-    machine = Machine(batches=10, batch_s=1.0)
-    timing = machine.time(warmup_batches=13, timed_seconds=0.0, least_timed_batches=5)
+    machine = Work(batches=10, batch_s=1.0)
+    timing = machine.time(warmup_batches=13, timed_seconds=0.0, least_timed_batches=5, windows=1)
     assert machine.seen == [*((0, i) for i in range(10)), *((1, i) for i in range(3)), *((2, i) for i in range(5))]
     assert len(timing.steps) == 5
 
 
 def test_short_epochs_are_repeated() -> None:
-    machine = Machine(batches=3, batch_s=1.0)
-    assert len(machine.time(timed_seconds=0.0, least_timed_batches=7).steps) == 7
+    machine = Work(batches=3, batch_s=1.0)
+    assert len(machine.time(timed_seconds=0.0, least_timed_batches=7, windows=1).steps) == 7
 
 
 def test_first_batches_that_are_faster_do_not_make_overhead_negative() -> None:
-    timing: Timing[int] = Timing(first=[1.0], other=[2.0, 3.0], endings=[], starts_per_epoch=1, steps=[0, 1, 2])
-    assert timing.epoch_overhead_s == 0
-    assert timing.throughput(3) == pytest.approx(1 / 6)
+    window: Window[int] = Window(first=[1.0], other=[2.0, 3.0], endings=[], starts_per_epoch=1, steps=[0, 1, 2])
+    assert window.epoch_overhead_s == 0
+    assert window.throughput(3) == pytest.approx(1 / 6)
+
+
+@given(windows=st.integers(1, 6), seconds=st.floats(0, 30))
+def test_windows_share_the_seconds_and_each_begins_an_epoch(windows: int, seconds: float) -> None:
+    work = Work(batches=10, batch_s=0.5)
+    timing = work.time(warmup_batches=0, windows=windows, timed_seconds=seconds)
+    assert (len(timing.windows), timing.disturbed) == (windows, 0)
+    assert work.now >= seconds
+    for window in timing.windows:
+        assert window.steps[0] == 0
+        assert sum(window.first + window.other) + 1e-9 >= seconds / windows
+
+
+def test_the_median_of_the_windows_is_the_throughput() -> None:
+    work = Work(batches=2, batch_s=1.0)
+    speeds = iter([1.0, 4.0, 2.0])
+
+    def slower(epoch: int) -> Generator[int, None, None]:
+        work.batch_s = next(speeds)
+        yield from work.steps(epoch)
+
+    epochs = Epochs(slower, lambda _: {0}, 2)
+    plan = TrialPlan(warmup_batches=0, timed_seconds=0.0, windows=3)
+    timing = time_windows(epochs, plan, work.machine())
+    assert timing.replicates == (1 / 2, 1 / 8, 1 / 4)
+    assert timing.throughput == 1 / 4
+
+
+class Neighbour:
+    """Takes a share of two cores in each window of ten seconds that `Work` is timed for."""
+
+    def __init__(self, work: Work, shares: list[float]) -> None:
+        self.work, self.shares = work, shares
+
+    def seconds(self) -> float:
+        whole, rest = divmod(self.work.now, 10.0)
+        reached = sum(self.shares[: int(whole)])
+        return 2 * (10.0 * reached + (rest * self.shares[int(whole)] if rest else 0.0))
+
+
+@pytest.mark.parametrize(
+    ("shares", "kept", "disturbed"),
+    [
+        ([0.0, 0.09, 0.0], [0, 1, 2], 0),
+        ([0.0, 0.11, 0.0, 0.0], [0, 2, 3], 1),
+        ([0.5, 0.0, 0.4, 0.05, 0.02], [1, 3, 4], 2),
+        ([0.5, 0.3, 0.4, 0.2, 0.6, 0.05], [1, 3, 5], 5),
+        ([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [3, 4, 5], 6),
+    ],
+)
+def test_a_disturbed_window_is_timed_again_and_the_least_disturbed_count(
+    shares: list[float], kept: list[int], disturbed: int
+) -> None:
+    work = Work(batches=10, batch_s=1.0)
+    plan = TrialPlan(warmup_batches=0, timed_seconds=30.0, windows=3)
+    named = Epochs(lambda epoch: ((epoch, index) for index in work.steps(epoch)), lambda _: {0}, 10)
+    timing = time_windows(named, plan, work.machine(Neighbour(work, shares).seconds))
+    assert timing.disturbed == disturbed
+    assert [window.steps[0][0] for window in timing.windows] == kept
+    assert len(work.seen) == 10 * len(shares)
+    assert len(shares) <= 3 + MOST_REPEATS
+
+
+def test_ticks_of_the_kernel_disturb_no_short_window() -> None:
+    work = Work(batches=2, batch_s=0.001)
+    ticks = iter(range(100))
+    plan = TrialPlan(warmup_batches=0, timed_seconds=0.0)
+    timing = time_windows(work.epochs, plan, work.machine(lambda: next(ticks) * 0.02))
+    assert timing.disturbed == 0

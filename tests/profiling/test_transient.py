@@ -19,10 +19,10 @@ from a3gnn.process.memory import process_tree
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
 from a3gnn.setting import Setting
 
-PLAN = TrialPlan(accuracy_epochs=1, warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
+PLAN = TrialPlan(curve=CurvePlan(1e6, most_epochs=20), warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
 TASK = Task(hidden_channels=16, fanouts=(5, 5))
 CONFIG = TrainConfig(batch_size=64)
 

@@ -13,7 +13,7 @@ from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.training.chunks import chunks, in_edges
-from a3gnn.training.evaluate import Evaluator
+from a3gnn.training.evaluate import Evaluator, validated
 from a3gnn.training.inference import Inference
 from a3gnn.training.model import Model, build_model
 from a3gnn.training.scratch import Scratch
@@ -84,17 +84,35 @@ def test_accuracies_leave_out_unlabelled_nodes(tiny_graph, tmp_path):
     graph = dataclasses.replace(tiny_graph, labels=labels)
     task = Task(hidden_channels=16)
     model = build_model(task, graph.num_features, graph.num_classes).train()
-    accuracies = Evaluator(graph, 2, scratch=Scratch(tmp_path)).evaluate(model)
+    evaluator = Evaluator(graph, task, scratch=Scratch(tmp_path))
     predicted = pyg_logits(task, model, graph).argmax(dim=1).numpy()
     kept = tiny_graph.test_ids[1::2]
-    assert accuracies.test == pytest.approx((predicted[kept] == labels[kept]).mean())
-    assert accuracies.val == pytest.approx((predicted[graph.val_ids] == labels[graph.val_ids]).mean())
+    assert evaluator.test(model) == pytest.approx((predicted[kept] == labels[kept]).mean())
+    assert evaluator.validate(model) == pytest.approx((predicted[graph.val_ids] == labels[graph.val_ids]).mean())
     assert model.training
 
 
+def test_validation_takes_as_many_nodes_as_the_seed_chooses(tiny_graph, tmp_path, monkeypatch):
+    assert np.array_equal(validated(tiny_graph, Task()), tiny_graph.val_ids)
+    most = len(tiny_graph.val_ids) // 2
+    monkeypatch.setattr("a3gnn.training.evaluate.MOST_VALIDATED", most)
+    chosen = validated(tiny_graph, Task(seed=1))
+    assert len(chosen) == most
+    assert (np.diff(chosen) > 0).all()
+    assert set(chosen) < set(tiny_graph.val_ids)
+    assert np.array_equal(chosen, validated(tiny_graph, Task(seed=1, hidden_channels=8)))
+    assert not np.array_equal(chosen, validated(tiny_graph, Task(seed=2)))
+    task = Task(hidden_channels=16, seed=1)
+    model = build_model(task, tiny_graph.num_features, tiny_graph.num_classes)
+    right = pyg_logits(task, model, tiny_graph).argmax(dim=1).numpy() == tiny_graph.labels
+    evaluator = Evaluator(tiny_graph, task, scratch=Scratch(tmp_path))
+    assert evaluator.validate(model) == pytest.approx(right[chosen].mean())
+
+
+@pytest.mark.parametrize("aggregated", [False, True], ids=["features", "table"])
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat"])
-def test_an_evaluation_can_be_ended_before_any_chunk_and_done_again(model, tiny_graph, tmp_path):
-    """Also before those in which it finds out which nodes a layer needs, and their degrees."""
+def test_an_evaluation_can_be_ended_before_any_chunk_and_done_again(model, aggregated, tiny_graph, tmp_path):
+    """Also before those in which it finds out which nodes a layer needs, their degrees, and the table."""
     task = Task(model=model, hidden_channels=16, heads=2)
     net = build_model(task, tiny_graph.num_features, tiny_graph.num_classes).train()
     left = [10**9]
@@ -104,25 +122,36 @@ def test_an_evaluation_can_be_ended_before_any_chunk_and_done_again(model, tiny_
         if not left[0]:
             raise KeyboardInterrupt
 
-    options = {"scratch": Scratch(tmp_path), "chunk_bytes": 20_000, "on_chunk": countdown}
-    evaluator = Evaluator(tiny_graph, 2, **options)
-    expected = Evaluator(tiny_graph, 2, scratch=Scratch(tmp_path)).evaluate(net)
-    for stop in (1, 3, 10):
+    graph = tiny_graph.on_disk(tmp_path) if aggregated else tiny_graph
+    options = {
+        "scratch": Scratch(tmp_path),
+        "chunk_bytes": 20_000,
+        "on_chunk": countdown,
+        "aggregator": net.aggregator if aggregated else None,
+    }
+    for stop in (2, 5):
         left[0] = stop
         with pytest.raises(KeyboardInterrupt):
-            evaluator.evaluate(net)
-        assert net.training
-        left[0] = 2
-        with pytest.raises(KeyboardInterrupt):
-            Evaluator(tiny_graph, 2, **options)
-    assert evaluator.evaluate(net) == expected
+            Evaluator(graph, task, **options).validate(net)
+    left[0] = 10**9
+    evaluator = Evaluator(graph, task, **options)
+    expected = Evaluator(tiny_graph, task, scratch=Scratch(tmp_path))
+    for stop in (1, 2, 4):
+        for evaluate in (evaluator.validate, evaluator.test):
+            left[0] = stop
+            with pytest.raises(KeyboardInterrupt):
+                evaluate(net)
+            assert net.training
+    assert evaluator.validate(net) == expected.validate(net)
+    assert evaluator.test(net) == expected.test(net)
 
 
-def test_no_labelled_test_node_is_refused(tiny_graph, tmp_path):
+@pytest.mark.parametrize("split", ["test", "validation"])
+def test_a_split_without_a_label_is_refused(split, tiny_graph, tmp_path):
     labels = tiny_graph.labels.copy()
-    labels[tiny_graph.test_ids] = -1
-    with pytest.raises(GraphError, match="labelled test nodes"):
-        Evaluator(dataclasses.replace(tiny_graph, labels=labels), 2, scratch=Scratch(tmp_path))
+    labels[tiny_graph.test_ids if split == "test" else tiny_graph.val_ids] = -1
+    with pytest.raises(GraphError, match=f"labelled {split} nodes"):
+        Evaluator(dataclasses.replace(tiny_graph, labels=labels), Task(), scratch=Scratch(tmp_path))
 
 
 def test_chunks_keep_the_budget_and_the_order(tiny_graph):

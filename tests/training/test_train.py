@@ -13,7 +13,7 @@ from torch_geometric.nn.models import GraphSAGE
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
 from a3gnn.training.checkpoint import save
-from a3gnn.training.inference import Inference
+from a3gnn.training.neighbourhoods import Neighbourhoods
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
@@ -59,7 +59,11 @@ def test_a_run_leaves_its_files(whole_run, small_folder_graph, task):
     ]  # fmt: skip
     assert [r["epoch"] for r in results] == [1, 2, 3, 4]
     assert result["best_epoch"] == best["epoch"]
-    assert result["test_accuracy"] == best["test_accuracy"]
+    assert result["val_accuracy"] == best["val_accuracy"]
+    assert (result["target_accuracy"], result["seconds_to_accuracy"]) == (None, None)
+    with Trainer(small_folder_graph, CONFIG, task, scratch=whole_run) as trainer:
+        trainer.model.load_state_dict(state(whole_run, "model.pt"))
+        assert (result["val_accuracy"], result["test_accuracy"]) == (trainer.validate(), trainer.test())
     assert result["config"] == CONFIG.to_dict()
     assert result["task"] == task.to_dict()
     pyg = GraphSAGE(small_folder_graph.num_features, 32, 2, small_folder_graph.num_classes)
@@ -108,19 +112,22 @@ def test_ctrl_c_keeps_every_mini_batch(after, whole_run, small_folder_graph, tas
 def test_ctrl_c_in_an_evaluation_stops_it_at_the_next_chunk(model, small_folder_graph, task, tmp_path, monkeypatch):
     task = dataclasses.replace(task, model=model)
     train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "whole")
-    chunks, chunk = [], Inference._block
+    # The first evaluation finds the nodes that layers need and takes a chunk in each of two layers; gcn counts degrees.
+    last = {"sage": 4, "gcn": 5}[model]
+    taken, chunks = [], Neighbourhoods.chunks
 
-    def interrupt_the_third(self, *arguments):
-        chunks.append(len(arguments[2]))
-        if len(chunks) == 3:  # the hidden layer's, in the second epoch
-            os.kill(os.getpid(), signal.SIGINT)
-        return chunk(self, *arguments)
+    def interrupt_the_last(self, *arguments):
+        for chunk in chunks(self, *arguments):
+            taken.append(len(chunk))
+            if len(taken) == last:  # the hidden layer's, in the second epoch
+                os.kill(os.getpid(), signal.SIGINT)
+            yield chunk
 
     with monkeypatch.context() as patch:
-        patch.setattr(Inference, "_block", interrupt_the_third)
+        patch.setattr(Neighbourhoods, "chunks", interrupt_the_last)
         with pytest.raises(KeyboardInterrupt, match=r"is saved after 1 epochs and .* --resume goes on from there"):
             train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "cut")
-    assert len(chunks) == 3
+    assert len(taken) == last
     assert len(lines(tmp_path / "cut")) == 1
     train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "cut", resume=True)
     assert_same_run(tmp_path / "cut", tmp_path / "whole")
@@ -245,3 +252,26 @@ def test_another_wait_policy_than_the_tunes_is_said(tuned, here, said, write_tun
 def test_a_dataset_must_come_from_somewhere():
     with pytest.raises(UsageError, match="needs a dataset"):
         train(CONFIG)
+
+
+def test_test_nodes_are_evaluated_once_at_the_end(small_folder_graph, task, tmp_path, monkeypatch):
+    calls, test = [], Trainer.test
+    monkeypatch.setattr(Trainer, "test", lambda self: calls.append(1) or test(self))
+    train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "run")
+    assert calls == [1]
+
+
+def test_ctrl_c_while_test_nodes_are_evaluated_keeps_the_last_mini_batchs_weights(
+    whole_run, small_folder_graph, task, tmp_path, monkeypatch
+):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "test", interrupted)
+        with pytest.raises(KeyboardInterrupt, match="is saved after 4 epochs"):
+            train(CONFIG, small_folder_graph, task=task, epochs=4, out=out)
+    assert not (out / "result.json").exists()
+    train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
+    assert_same_run(out, whole_run)

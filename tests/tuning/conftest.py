@@ -32,7 +32,6 @@ def quick_tune(
     def run(graph: Graph = tiny_graph, **options: Any) -> TuneResult:
         defaults: dict[str, Any] = {
             "task": Task(hidden_channels=16, fanouts=(3, 3)),
-            "accuracy_epochs": 1,
             "engine": "random",
             "budget": 4,
             "fix": SMALL_SPACE,

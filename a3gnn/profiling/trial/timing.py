@@ -1,108 +1,109 @@
-"""Throughput from timed mini-batches."""
+"""`Timing`: throughput from timed windows of mini-batches, those that other work disturbs timed again."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
-from statistics import fmean
-from typing import Generic, TypeVar
+from statistics import median
+from typing import Generic, NamedTuple, TypeVar
 
 from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.profiling.trial.window import Epochs, Window
 
 Step = TypeVar("Step")
+
+#: Windows beyond the plan's that are timed where others disturb, at most. Guess: by default a trial on a machine that
+#: is never quiet then times twice as long.
+MOST_REPEATS = 3
+#: Others disturb a window in which they took more than this share of the machine's cores,
+_DISTURBING_SHARE = 0.1
+#: and more than these seconds of them: the kernel counts by ticks of a hundredth on each core. Guess.
+_LEAST_DISTURBING_S = 0.05
+
+
+class Machine(NamedTuple):
+    """What windows are timed by.
+
+    Attributes:
+        other_seconds: Gives the seconds of cores that others have taken since any time.
+        cores: Cores of the machine.
+        clock: Gives seconds since any time.
+    """
+
+    other_seconds: Callable[[], float]
+    cores: int
+    clock: Callable[[], float] = time.perf_counter
 
 
 @dataclass(frozen=True, slots=True)
 class Timing(Generic[Step]):
-    """Seconds of the mini-batches that were timed, from asking for each to its being trained on.
+    """The windows that count, and how many were disturbed.
 
     Attributes:
-        first: The first ones of an epoch and, where the graph is partitioned, of each part: they wait for the pipeline
-            to fill and for the part's features.
-        other: All others.
-        endings: From the last mini-batch of a whole epoch to the epoch's end.
-        starts_per_epoch: First mini-batches in an epoch.
-        steps: What was yielded after each mini-batch.
+        windows: As many as the plan asks for, in their order: the least disturbed of those that were timed.
+        disturbed: Windows, whether they count or not, in which others took over a tenth of the cores.
+        batches_per_epoch: Mini-batches of an epoch.
     """
 
-    first: list[float]
-    other: list[float]
-    endings: list[float]
-    starts_per_epoch: int
-    steps: list[Step]
+    windows: list[Window[Step]]
+    disturbed: int
+    batches_per_epoch: int
 
     @property
-    def batch_s(self) -> float:
-        """Mean seconds of a mini-batch without what is paid once an epoch or part."""
-        return fmean(self.other if self._first_are_slower else [*self.first, *self.other])
+    def replicates(self) -> tuple[float, ...]:
+        """Epochs per second of each window."""
+        return tuple(window.throughput(self.batches_per_epoch) for window in self.windows)
+
+    @property
+    def throughput(self) -> float:
+        """Their median, epochs per second."""
+        return median(self.replicates)
 
     @property
     def epoch_overhead_s(self) -> float:
-        """Mean seconds of an epoch beside its mini-batches: the first ones' excess, and the ending.
-
-        Where all mini-batches are first ones the excess can't be told from the work, and counts as work.
-        """
-        ending = fmean(self.endings) if self.endings else 0.0
-        excess = fmean(self.first) - self.batch_s if self._first_are_slower else 0.0
-        return self.starts_per_epoch * excess + ending
-
-    def throughput(self, batches_per_epoch: int) -> float:
-        """Returns epochs per second: of the timed epochs if they are whole, extrapolated from their batches if not."""
-        return 1.0 / (self.batch_s * batches_per_epoch + self.epoch_overhead_s)
+        """Median over the windows of the seconds of an epoch beside its mini-batches."""
+        return median(window.epoch_overhead_s for window in self.windows)
 
     @property
-    def _first_are_slower(self) -> bool:
-        return bool(self.first and self.other) and fmean(self.first) > fmean(self.other)
+    def steps(self) -> list[Step]:
+        """What was yielded after each mini-batch of the windows."""
+        return [step for window in self.windows for step in window.steps]
 
 
-def time_steps(
-    steps: Callable[[int], Generator[Step, None, None]],
-    starts: Callable[[int], Collection[int]],
-    batches_per_epoch: int,
-    plan: TrialPlan,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Timing[Step]:
-    """Returns the timing of whole mini-batches after a warm-up.
+def time_windows(epochs: Epochs[Step], plan: TrialPlan, machine: Machine) -> Timing[Step]:
+    """Returns the timing of whole mini-batches after a warm-up, in `plan.windows` windows.
 
-    Timing begins with an epoch, and ends with the mini-batch after which both `plan.timed_seconds` and enough
-    mini-batches have passed.
-
-    Args:
-        steps: Trains the epoch of that number and yields after each mini-batch; it may be left early.
-        starts: Indices of the mini-batches that begin the epoch of that number, or a part in it.
-        batches_per_epoch: Mini-batches of an epoch.
-        plan: How long to warm up and to time.
-        clock: Seconds from any origin.
+    Each begins with an epoch and takes its share of `plan.timed_seconds`, or longer. One that others disturb is timed
+    again; where `MOST_REPEATS` do not suffice, the least disturbed count.
     """
     numbers = count()
-    _warm_up(steps, numbers, plan.warmup_batches)
-    timing: Timing[Step] = Timing([], [], [], len(starts(0)), [])
-    begun = clock()
-    while len(timing.steps) < plan.least_timed_batches or clock() - begun < plan.timed_seconds:
-        epoch = next(numbers)
-        firsts = starts(epoch)
-        last = clock()
-        with closing(steps(epoch)) as running:
-            for index, step in enumerate(running):
-                now = clock()
-                (timing.first if index in firsts else timing.other).append(now - last)
-                timing.steps.append(step)
-                enough = len(timing.steps) >= plan.least_timed_batches and now - begun >= plan.timed_seconds
-                if enough and index + 1 < batches_per_epoch:  # the last one of an epoch is followed by its ending
-                    break
-                last = now
-            else:
-                timing.endings.append(clock() - last)
-    return timing
+    _warm_up(epochs, numbers, plan.warmup_batches)
+    timed: list[tuple[bool, float, int, Window[Step]]] = []  # disturbed, share of the cores, place, window
+    while sum(not one[0] for one in timed) < plan.windows and len(timed) < plan.windows + MOST_REPEATS:
+        begun, others = machine.clock(), machine.other_seconds()
+        window = Window.timed(
+            epochs,
+            numbers,
+            least_batches=plan.least_timed_batches,
+            seconds=plan.timed_seconds / plan.windows,
+            clock=machine.clock,
+        )
+        others = machine.other_seconds() - others
+        available = max(machine.clock() - begun, 1e-9) * machine.cores
+        disturbed = others > max(_DISTURBING_SHARE * available, _LEAST_DISTURBING_S)
+        timed.append((disturbed, others / available, len(timed), window))
+    kept = sorted(timed, key=lambda one: one[:3])[: plan.windows]
+    in_order = [one[3] for one in sorted(kept, key=lambda one: one[2])]
+    return Timing(in_order, sum(one[0] for one in timed), epochs.batches)
 
 
-def _warm_up(steps: Callable[[int], Generator[Step, None, None]], numbers: count[int], batches: int) -> None:
+def _warm_up(epochs: Epochs[Step], numbers: Iterator[int], batches: int) -> None:
     done = 0
     while done < batches:
-        with closing(steps(next(numbers))) as running:
+        with closing(epochs.steps(next(numbers))) as running:
             for _ in running:
                 done += 1
                 if done == batches:

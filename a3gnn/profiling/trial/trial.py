@@ -1,9 +1,11 @@
-"""A trial, as it runs in its own process: warm-up, timed mini-batches, accuracy."""
+"""A trial, as it runs in its own process: warm-up, timed windows of mini-batches, the learning curve."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from statistics import fmean
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -11,20 +13,25 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.errors import DeviceError
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.partition import partition, restrict_to_parts
+from a3gnn.graphs.partition import partition_seconds
+from a3gnn.learning_curve import Pace
+from a3gnn.machine.other_work import OtherWork
 from a3gnn.measurement import StageSeconds
 from a3gnn.process.compilations import compilations
+from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.failures import failure_of
-from a3gnn.profiling.trial.request import Accuracy, TrialRequest
-from a3gnn.profiling.trial.timing import Timing, time_steps
+from a3gnn.profiling.trial.learn import learn
+from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.trial.timing import Machine, Timing, time_windows
+from a3gnn.profiling.trial.window import Epochs
+from a3gnn.threads.affinity import available_cores
 from a3gnn.training.trainer import Step, Trainer
-
-#: Evaluations while training for the accuracy, at most; they are spread over the epochs and end with the last.
-_MOST_EVALUATIONS = 5
 
 
 def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
     """Carries out `argument["request"]`, a `TrialRequest`, with scratch files in the folder `argument["scratch"]`.
+
+    `argument["partition_seconds"]` is what `prepare` returned.
 
     Returns `{"metrics": ...}`, the fields of `Metrics` but those of the host's memory, which whoever watches this
     process knows (`a3gnn.profiling.executor.joined`), or `{"failure": ...}`.
@@ -32,7 +39,7 @@ def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
     """
     try:
         request = TrialRequest.from_dict(argument["request"])
-        metrics = _measure(request, argument["scratch"])
+        metrics = _measure(request, argument["scratch"], argument["partition_seconds"])
         return {} if metrics is None else {"metrics": metrics}
     except Exception as error:
         return {"failure": failure_of(error).to_dict()}
@@ -41,29 +48,36 @@ def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
 def prepare(argument: dict[str, Any]) -> dict[str, Any]:
     """Partitions the graph at `argument["graph_folder"]` as `argument["config"]` says, which is kept beside the graph.
 
-    Returns `{}`, or `{"failure": ...}`.
+    Returns `{"seconds": ...}`, what that takes, whether it was done now or before; or `{"failure": ...}`.
     """
     try:
         graph, config = Graph.load(argument["graph_folder"]), TrainConfig.from_dict(argument["config"])
-        restrict_to_parts(graph, partition(graph, config.num_partitions, partitioner=config.partitioner))
+        return {"seconds": partition_seconds(graph, config.num_partitions, partitioner=config.partitioner)}
     except Exception as error:
         return {"failure": failure_of(error).to_dict()}
-    return {}
 
 
-def _measure(request: TrialRequest, scratch: str) -> dict[str, Any] | None:
+def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, Any] | None:
+    """Returns what a trial found whose partitions took `before_s` seconds, or None if kernels were compiled."""
     _limit_device(request)
     graph = Graph.load(request.graph_folder)
+    importlib.import_module("torch._dynamo")  # a second, which the first optimiser takes: imports are not set-up
+    begin = perf_counter()
     with _trainer(graph, request, scratch) as trainer:
+        setup_s = before_s + perf_counter() - begin
         plan = dataclasses.replace(request.plan, warmup_batches=request.plan.warmup_batches + trainer.trying_batches)
-        timing = time_steps(trainer.steps, trainer.starts, trainer.batches_per_epoch, plan)
-        if request.known_accuracy is not None or compilations.happened:
-            trainer.evaluate()  # for its memory where the accuracy is known, for its kernels where some are cold
-        batches_per_epoch, cache_bytes = trainer.batches_per_epoch, trainer.cache_bytes
-    if compilations.happened:
-        return None
-    accuracy = request.known_accuracy or _train(graph, request, scratch)
-    return _metrics(timing, batches_per_epoch, cache_bytes, accuracy, _peak_device_bytes(request))
+        epochs = Epochs(trainer.steps, trainer.starts, trainer.batches_per_epoch)
+        timing = time_windows(epochs, plan, Machine(OtherWork().seconds, available_cores()))
+        asked = request.plan.curve
+        if compilations.happened:
+            if asked is not None:
+                trainer.validate()  # for its kernels
+            return None
+        found = _metrics(timing, setup_s, trainer.cache_bytes)
+        if asked is not None:
+            pace = Pace(setup_s, timing.throughput * timing.batches_per_epoch)
+            found |= learn(trainer, CurveRules(asked, pace, timing.batches_per_epoch), request)
+    return found | {"peak_device_bytes": _peak_device_bytes(request)}
 
 
 def _trainer(graph: Graph, request: TrialRequest, scratch: str) -> Trainer:
@@ -76,38 +90,21 @@ def _trainer(graph: Graph, request: TrialRequest, scratch: str) -> Trainer:
     )
 
 
-def _train(graph: Graph, request: TrialRequest, scratch: str) -> Accuracy:
-    """Returns the accuracy at the best validation epoch of a training from fresh weights."""
-    epochs = request.plan.accuracy_epochs
-    evaluated = {round(epochs * (i + 1) / _MOST_EVALUATIONS) for i in range(_MOST_EVALUATIONS)}
-    best: Accuracy | None = None
-    with _trainer(graph, request, scratch) as trainer:
-        for epoch in range(epochs):
-            for _ in trainer.steps(epoch):
-                pass
-            if epoch + 1 in evaluated:
-                found = trainer.evaluate()
-                if best is None or found.val > best.val:
-                    best = Accuracy(test=found.test, val=found.val, epochs=epochs)
-    assert best is not None, "the last epoch is always evaluated"
-    return best
-
-
-def _metrics(
-    timing: Timing[Step], batches_per_epoch: int, cache_bytes: int, accuracy: Accuracy, device_bytes: int
-) -> dict[str, Any]:
-    """Returns the fields of `Metrics` that this process knows, as JSON types."""
+def _metrics(timing: Timing[Step], setup_s: float, cache_bytes: int) -> dict[str, Any]:
+    """Returns the fields of `Metrics` that are known without a curve, as JSON types."""
     steps = timing.steps
     nodes = sum(step.input_nodes for step in steps)
     stages = (field.name for field in dataclasses.fields(StageSeconds))
     return {
-        "throughput_epochs_per_s": timing.throughput(batches_per_epoch),
-        "peak_device_bytes": device_bytes,
-        "test_accuracy": accuracy.test,
-        "val_accuracy": accuracy.val,
-        "accuracy_epochs": accuracy.epochs,
+        "throughput_epochs_per_s": timing.throughput,
+        "throughput_replicates": timing.replicates,
+        "disturbed_windows": timing.disturbed,
+        "setup_seconds": setup_s,
+        "test_accuracy": None,
+        "val_accuracy": None,
+        "accuracy_epochs": 0,
         "timed_batches": len(steps),
-        "batches_per_epoch": batches_per_epoch,
+        "batches_per_epoch": timing.batches_per_epoch,
         "epoch_overhead_s": timing.epoch_overhead_s,
         "stage_seconds": {stage: fmean(getattr(step.seconds, stage) for step in steps) for stage in stages},
         "cache_hit_rate": sum(step.hits for step in steps) / max(nodes, 1),

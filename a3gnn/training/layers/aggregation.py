@@ -99,7 +99,7 @@ def _backward(
     aggregator: Aggregator, block: LayerBlock, grad: Tensor, out: Tensor, alive: Tensor | None = None, scale: Any = 1
 ) -> Tensor:
     """Writes the sources' gradient to `out` and returns it."""
-    weights, own = _factors(aggregator, block)
+    weights, own = factors(aggregator, block)
     gated = np.empty((0, 0), dtype=np.float32) if alive is None else alive.detach().numpy()
     own_column = out.shape[1] if aggregator == "mean" else 0
     rows = grad.contiguous().numpy()
@@ -108,7 +108,7 @@ def _backward(
     return out
 
 
-def _factors(aggregator: Aggregator, block: LayerBlock) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def factors(aggregator: Aggregator, block: LayerBlock) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Returns the factors of edges and of own rows, float32, shapes (num_edges,) and (num_dst,)."""
     match aggregator:
         case "mean":

@@ -25,6 +25,8 @@ _NEGATIVE_SLOPE = 0.2
 # What torch takes for an edge's score, softmax and product in each head, forward and backward, in `Work`'s units.
 # Guess.
 _EDGE_COST = 3000
+# What of that the forward pass takes. Guess, from what evaluations of two graphs take on two cores.
+_FORWARD_SHARE = 0.1
 
 
 class GATLayer(Layer):
@@ -50,6 +52,13 @@ class GATLayer(Layer):
     def maps_first(self, work: Work) -> bool:
         """Returns True: the attention reads mapped rows."""
         return True
+
+    def cost(self, work: Work) -> float:
+        """Returns what the layer costs, in the units of `Work`; without gradients it maps first."""
+        if work.trains and not work.sparse and self._attends_first(work):
+            return work.aggregate_first(self.in_channels, self.lin.weight.shape[0], heads=self.heads)
+        edges = _EDGE_COST * work.num_edges * self.heads * (1 if work.trains else _FORWARD_SHARE)
+        return work.map_first(self.in_channels, self.lin.weight.shape[0]) + edges
 
     def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
         """Returns the destinations' output; see `Layer.forward`."""

@@ -45,6 +45,11 @@ class Layer(nn.Module, ABC):
         widths = self.in_channels, self.out_channels
         return work.sparse or work.map_first(*widths) < work.aggregate_first(*widths)
 
+    def cost(self, work: Work) -> float:
+        """Returns what the layer costs, in the units of `Work`, by the cheaper order."""
+        widths = self.in_channels, self.out_channels
+        return work.map_first(*widths) if work.sparse else min(work.map_first(*widths), work.aggregate_first(*widths))
+
     def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
         """Returns the destinations' output, float32, shape (num_dst, out_channels).
 

@@ -1,0 +1,44 @@
+"""`equal_time`: how configurations are measured that are given the default's training time."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from a3gnn.errors import UsageError
+from a3gnn.figures import Reference
+from a3gnn.learning_curve import NO_CURVE
+from a3gnn.measurement import Measurement
+from a3gnn.profiling.profiler import Profiler
+from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
+from a3gnn.units import format_duration
+
+
+def equal_time(profiler: Profiler, default: Measurement) -> tuple[TrialPlan, str]:
+    """Returns the plan that gives a configuration as many seconds of training as `default` took, and a line on it.
+
+    Where the default failed, or no point of its curve lay within its budget, each is given the most that it was.
+
+    Args:
+        profiler: Its plan is the one that the default was measured by, and has a learning curve.
+        default: The default configuration's measurement.
+
+    Raises:
+        UsageError: The profiler's plan has no learning curve.
+    """
+    plan, metrics = profiler.plan, default.metrics
+    if plan.curve is None:
+        raise UsageError("a plan of equal training time must have a learning curve, got None; give one a CurvePlan")
+    curve = NO_CURVE if metrics is None else profiler.curves.cut(default.config, metrics, plan.curve) or NO_CURVE
+    reference = None if metrics is None else Reference.of(metrics, curve, max_drop=0.0)
+    if reference is None:
+        seconds = plan.curve.most_seconds
+        why = "it failed" if metrics is None else "it was not evaluated within its budget"
+        line = f"no training time of the default configuration ({why}): each is given {format_duration(seconds)}"
+    else:
+        seconds = reference.budget_s
+        more = ", and was still rising" if reference.still_rising else ""
+        line = (
+            f"the default configuration trained for {format_duration(seconds)} and reached "
+            f"{reference.val_accuracy:.2%} of the validation nodes{more}: each other one is given that time"
+        )
+    return dataclasses.replace(plan, curve=CurvePlan(seconds)), line

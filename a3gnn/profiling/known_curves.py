@@ -1,0 +1,55 @@
+"""`KnownCurves`: what is known of learning curves in one setting, by learning key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from a3gnn.config import TrainConfig
+from a3gnn.learning_curve import NO_CURVE, LearningCurve
+from a3gnn.measurement import MEASUREMENT_VERSION, Measurement, Metrics
+from a3gnn.profiling.trial.curve_end import CurveRules
+from a3gnn.profiling.trial.request import CurvePlan
+from a3gnn.setting import Setting
+from a3gnn.storage.cache import cache_root
+from a3gnn.storage.curve_states import curve_state
+
+
+class KnownCurves:
+    """The longest curve of each learning key: configurations of one key train bit-identically.
+
+    Args:
+        setting: What is trained, on which graph and machine.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._longest: dict[tuple[tuple[str, object], ...], LearningCurve] = {}
+
+    def learn(self, measurement: Measurement) -> None:
+        """Takes note of the curve of `measurement`, if it has one that goes further."""
+        curve = measurement.metrics.curve if measurement.metrics is not None else None
+        if curve is None or measurement.setting.key() != self._setting.key():
+            return
+        if curve.trained > self.of(measurement.config).trained:
+            self._longest[measurement.config.learning_key()] = curve
+
+    def of(self, config: TrainConfig) -> LearningCurve:
+        """Returns the longest curve of what `config` learns; one without points where nothing is known."""
+        return self._longest.get(config.learning_key(), NO_CURVE)
+
+    def state(self, config: TrainConfig) -> Path:
+        """Returns where the state lies that extends it."""
+        task, graph, hardware = self._setting.key()
+        return curve_state(cache_root(), graph, task, config.learning_key(), hardware, MEASUREMENT_VERSION)
+
+    def cut(self, config: TrainConfig, metrics: Metrics, plan: CurvePlan) -> LearningCurve | None:
+        """Returns the part of it that a trial of `config` trains as `plan` says, or None where that is not known.
+
+        Args:
+            config: A configuration.
+            metrics: What was measured of it.
+            plan: How far its curve is trained.
+        """
+        longest = self.of(config)
+        first = longest.batches[0] if longest.batches else 1  # without a point, one mini-batch is the least that it has
+        return CurveRules.of(plan, metrics).cut(longest, first)

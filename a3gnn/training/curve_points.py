@@ -1,0 +1,41 @@
+"""Where a learning curve is evaluated: the count of mini-batches before its first point."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.training.layers.cost import Work
+from a3gnn.training.model import Model
+from a3gnn.training.trainer import Trainer
+
+#: Training between two points costs so many evaluations: four would make evaluation a fifth of both, and costs are
+#: estimates, off by up to a half.
+_SPACING = 6
+#: Mini-batches whose mean cost stands for all.
+_SAMPLED = 4
+
+
+def first_point(trainer: Trainer) -> int:
+    """Returns the mini-batches before a curve's first point, >= 1: those that cost as much as six evaluations.
+
+    Costs are counted from shapes (`a3gnn.training.layers.cost`), never timed: the graph, the task and the learning key
+    decide the count, and so where the curve's points lie (`a3gnn.learning_curve.next_point`).
+
+    Args:
+        trainer: Of the graph, the task, and any configuration with the learning key.
+    """
+    sparse = trainer.graph.features.is_sparse
+    cost = fmean(_cost(trainer.model, subgraph, sparse=sparse) for subgraph in trainer.first_samples(_SAMPLED))
+    return max(1, math.ceil(_SPACING * trainer.validation_cost / cost))
+
+
+def _cost(model: Model, subgraph: Subgraph, *, sparse: bool) -> float:
+    """Returns the cost of training on `subgraph`, in bytes moved; sampling and the optimiser come on top of it."""
+    total = 0.0
+    for i, layer in enumerate(model.layers):
+        block = subgraph.block(i)
+        edges = len(block.indices)
+        total += layer.cost(Work(block.num_src, block.num_dst, edges, sparse and i == 0, True, i > 0))
+    return total

@@ -1,0 +1,108 @@
+"""`run`: a training from its progress to its end, and what people are told meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from a3gnn.errors import MemoryLimitError
+from a3gnn.training.fit import fit
+from a3gnn.training.interrupt import Interrupt
+from a3gnn.training.progress import EpochResult, Progress
+from a3gnn.training.run_folder import RunFolder
+from a3gnn.training.target import Point, Target
+from a3gnn.training.trainer import Step, Trainer
+from a3gnn.units import format_duration
+
+
+def run(
+    trainer: Trainer,
+    folder: RunFolder,
+    done: Progress,
+    interrupt: Interrupt,
+    *,
+    epochs: int,
+    patience: int | None,
+    target: Target | None,
+    progress: bool,
+    notify: Callable[[str], None],
+) -> float:
+    """Trains to the end, leaves model.pt, and returns the test accuracy of its weights, which the trainer then has.
+
+    What stops it after a mini-batch, or between chunks of evaluation, leaves a checkpoint.
+
+    Raises:
+        MemoryLimitError: The memory limit was passed; the error says how to go on.
+        KeyboardInterrupt: By Ctrl-C, likewise.
+    """
+    from a3gnn.training.progress_bar import ProgressBar
+
+    told: set[str] = set()
+
+    with interrupt, ProgressBar(trainer.batches_per_epoch, epochs, shown=progress) as bar:
+
+        def on_step(step: Step) -> None:
+            bar.advance(step)
+            interrupt.check()
+            folder.save_if_due()
+
+        def on_point(point: Point) -> None:
+            if target is not None and point.val_accuracy >= target.accuracy:
+                notify(_reached(point, target))
+            interrupt.check()
+
+        def on_epoch(result: EpochResult) -> None:
+            folder.finish_epoch(result)
+            bar.finish_epoch(result)
+            for choice in trainer.choices:
+                if choice not in told:
+                    told.add(choice)
+                    notify(choice)
+            notify(_line(result))
+            interrupt.check()
+
+        trained = False
+        try:
+            fit(
+                trainer,
+                done,
+                epochs=epochs,
+                patience=patience,
+                target=target,
+                on_step=on_step,
+                on_epoch=on_epoch,
+                on_point=on_point,
+            )
+            folder.keep_model(best=not ended_at(target, done))
+            trained = True
+            return trainer.test()
+        except (KeyboardInterrupt, MemoryLimitError) as error:
+            if not (trained or interrupt.forced):
+                folder.save()
+            raise type(error)(_how_to_go_on(error, done, folder.path)) from error
+
+
+def ended_at(target: Target | None, done: Progress) -> bool:
+    """Returns whether training ended where `target` was reached."""
+    return target is not None and target.ends and done.reached(target.accuracy) is not None
+
+
+def _how_to_go_on(error: BaseException, done: Progress, folder: Path) -> str:
+    reason = f"{error}. The run" if str(error) else "the run"
+    where = f"after {len(done.epochs)} epochs and {done.under_way.batches} mini-batches"
+    return f"{reason} is saved {where}; the same command with --out {folder} --resume goes on from there"
+
+
+def _line(result: EpochResult) -> str:
+    return (
+        f"epoch {result.epoch:3d}  loss {result.loss:.4f}  val {result.val_accuracy:.2%}  "
+        f"{result.epochs_per_s:.3g} epochs/s"
+    )
+
+
+def _reached(point: Point, target: Target) -> str:
+    whole = format_duration(point.train_s + point.eval_s)
+    return (
+        f"validation reached {target.accuracy:.2%} after {point.batches} mini-batches: "
+        f"{format_duration(point.train_s)} of training, {whole} with evaluations"
+    )

@@ -1,0 +1,54 @@
+"""`Target`: a validation accuracy that training is to reach, and `Point`: where that is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+from a3gnn.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A validation accuracy that training is to reach.
+
+    Attributes:
+        accuracy: In [0, 1].
+        first: Mini-batches before the first point at which validation is evaluated for it (`first_point`).
+        ends: Whether training ends where it is reached.
+    """
+
+    accuracy: float
+    first: int
+    ends: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An evaluation of validation at a point of the learning curve (`a3gnn.learning_curve.next_point`).
+
+    Attributes:
+        batches: Mini-batches trained on before it.
+        val_accuracy: In [0, 1].
+        train_s: Seconds of training until then, set-up included, evaluations left out.
+        eval_s: Seconds of all evaluations until then, its own included.
+    """
+
+    batches: int
+    val_accuracy: float
+    train_s: float
+    eval_s: float
+
+
+def share_of_percent(name: str, value: Any) -> float:
+    """Returns `value`, which is in per cent, as a share in (0, 1].
+
+    Raises:
+        UsageError: It is no number above 1 and up to 100: 0.88 is more likely a share than under one per cent.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 1 < float(value) <= 100:
+        raise UsageError(
+            f"{name} must be in per cent, above 1 and up to 100, got {value!r}; 88 stands for a share of 0.88"
+        )
+    return float(value) / 100

@@ -1,0 +1,49 @@
+"""The lines that say what a tune chose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from a3gnn.figures import Figures
+from a3gnn.objectives import Objectives
+from a3gnn.report.text import describe_config, describe_figures
+from a3gnn.spread import Spread
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.comparison import Comparison
+
+
+def choice_lines(tuned: TunedConfig, figures: Figures, objectives: Objectives) -> Iterator[str]:
+    """Yields what the tune of `tuned` chose, what that reached, and how it compares with the default."""
+    yield f"chosen   {describe_config(tuned.config)}"
+    yield f"    -> {describe_figures(figures, objectives.memory, objectives.speed)}"
+    if tuned.measured.test_accuracy is not None:
+        yield f"    test accuracy {tuned.measured.test_accuracy:.2%}, evaluated once{_default_test(tuned)}"
+    if tuned.against_default is not None:
+        yield from _against(Comparison.from_dict(tuned.against_default), tuned.target_accuracy)
+    if tuned.still_rising:
+        yield (
+            f"    the default's validation accuracy was still rising after the {tuned.default_budget_s:.3g} s that "
+            "each was given; a larger --budget compares them later"
+        )
+    if tuned.left_out:
+        yield f"    left out, for the budget is too small: {'; '.join(tuned.left_out)}"
+
+
+def _default_test(tuned: TunedConfig) -> str:
+    accuracy = getattr(tuned.default, "test_accuracy", None)
+    return "" if accuracy is None or tuned.against_default is None else f"; the default's {accuracy:.2%}"
+
+
+def _against(against: Comparison, target: float | None) -> Iterator[str]:
+    verdict = "against the default" if against.differs else "no different from the default as far as can be told"
+    parts = [f"{against.throughput.describe()} x its throughput"]
+    if against.time is not None and target is not None:
+        parts.append(f"at {target:.2%} {against.time.describe()} x as early")
+    parts.append(f"{against.memory:.2f} x its memory")
+    if against.accuracy is not None:
+        parts.append(f"{_signed(against.accuracy)} points of validation accuracy")
+    yield f"    {verdict}: {', '.join(parts)}"
+
+
+def _signed(spread: Spread) -> str:
+    return spread.describe("+.2f")

@@ -1,0 +1,107 @@
+"""`Comparison`: a choice against the default, from the play-off's alternations and seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple, Self
+
+from a3gnn.learning_curve import Pace
+from a3gnn.measurement import Metrics
+from a3gnn.spread import Spread
+
+
+class Pair(NamedTuple):
+    """Metrics of the choice and of the default that were measured one after the other."""
+
+    choice: Metrics
+    default: Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The choice's figures over the default's.
+
+    Attributes:
+        throughput: Ratio of epochs per second, per alternation.
+        time: Ratio of the default's seconds to accuracy to the choice's, per alternation and seed; None where the
+            choice reached the target with no seed. Where the default did not, its whole training stands in: then the
+            ratio is at least so large.
+        memory: Ratio of the largest peaks seen.
+        accuracy: Difference of validation accuracy at equal training time per seed, in points.
+        differs: Whether every ratio that the priority is about exceeds 1.
+    """
+
+    throughput: Spread
+    time: Spread | None
+    memory: float
+    accuracy: Spread | None
+    differs: bool
+
+    @classmethod
+    def of(
+        cls, alternations: Sequence[Pair], seeds: Sequence[Pair], target: float, memory: str, *, by_time: bool
+    ) -> Self:
+        """Returns the comparison.
+
+        Args:
+            alternations: Timed trials, at least one pair.
+            seeds: Whole trainings, one pair per seed.
+            target: The validation accuracy that is to be reached, in [0, 1].
+            memory: The metric that memory means.
+            by_time: Whether the priority is seconds to accuracy.
+        """
+        ratios = [pair.choice.throughput_epochs_per_s / pair.default.throughput_epochs_per_s for pair in alternations]
+        times = list(_time_ratios(alternations, seeds, target))
+        throughput = Spread.of(ratios)
+        assert throughput is not None, "there is at least one alternation"
+        peaks = [max(getattr(m, memory) for m in own) for own in zip(*alternations, *seeds, strict=True)]
+        judged = times if by_time else ratios
+        return cls(
+            throughput=throughput,
+            time=Spread.of(times),
+            memory=peaks[0] / peaks[1],
+            accuracy=Spread.of(accuracy_differences(seeds)),
+            differs=bool(judged) and min(judged) > 1,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        spreads = {name: getattr(self, name) for name in ("throughput", "time", "accuracy")}
+        return dataclasses.asdict(self) | {name: s.to_dict() if s else None for name, s in spreads.items()}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the comparison of `to_dict`."""
+        spreads = {name: fields[name] for name in ("throughput", "time", "accuracy")}
+        return cls(**dict(fields) | {name: Spread.from_dict(s) if s else None for name, s in spreads.items()})
+
+
+def accuracy_differences(seeds: Sequence[Pair]) -> list[float]:
+    """Returns by how many points the choice's best validation accuracy exceeds the default's, per seed."""
+    return [100 * (best_accuracy(pair.choice) - best_accuracy(pair.default)) for pair in seeds]
+
+
+def best_accuracy(metrics: Metrics) -> float:
+    """Returns the highest validation accuracy of its curve, in [0, 1]; 0 without one."""
+    return 0.0 if metrics.curve is None else max(metrics.curve.val_accuracy, default=0.0)
+
+
+def _time_ratios(alternations: Sequence[Pair], seeds: Sequence[Pair], target: float) -> Iterator[float]:
+    """Yields the default's seconds to accuracy over the choice's, for each seed by the pace of each alternation.
+
+    The set-up is the median of those seen. Seeds with which the choice does not reach the target have no ratio.
+    """
+    setups = [median(m.setup_seconds for m in own) for own in zip(*alternations, strict=True)]
+    for trained in seeds:
+        curves = trained.choice.curve, trained.default.curve
+        if curves[0] is None or curves[1] is None:
+            continue
+        reached = curves[0].first_reaching(target), curves[1].first_reaching(target) or curves[1].trained
+        if reached[0] is None:
+            continue
+        for timed in alternations:
+            paces = [Pace(setup, m.pace.batches_per_s) for setup, m in zip(setups, timed, strict=True)]
+            yield paces[1].seconds(reached[1]) / paces[0].seconds(reached[0])

@@ -1,0 +1,264 @@
+"""The play-off: what is chosen is measured again beside the default, interleaved, before anything is promised of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from statistics import fmean, median
+
+from a3gnn.breach import Breach
+from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures
+from a3gnn.measurement import Failure, Metrics
+from a3gnn.report.text import describe_breaches, describe_config
+from a3gnn.spread import Spread
+from a3gnn.tuning.choice import Choice, Judged
+from a3gnn.tuning.comparison import Comparison, Pair, accuracy_differences, best_accuracy
+from a3gnn.tuning.history import History
+from a3gnn.tuning.infeasible import nothing_fits
+from a3gnn.tuning.lines import describe_failure
+from a3gnn.tuning.runner import Runner
+from a3gnn.tuning.trial import JudgedTrial
+from a3gnn.units import count
+
+#: Finalists beside the default, rounds in which they are compared, alternations of the choice and the default that
+#: what is printed stands on, and seeds beside the task's that both train with.
+FINALISTS, ROUNDS, ALTERNATIONS, SEEDS = 3, 2, 5, 2
+_PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
+
+
+def play_off(history: History, runner: Runner) -> Choice:
+    """Returns the finalist that wins when all are measured again, and keeps the limits over its whole training.
+
+    First rounds of timed trials, the finalists and the default in an order that rotates, decide by their medians. The
+    winner trains its whole curve under the limits, and so does the default; further seeds of both follow where there
+    is time. One that breaks a limit, the one on accuracy judged on the mean difference over the seeds, hands over to
+    the next. Choice and default are then timed in alternation.
+
+    Raises:
+        InfeasibleError: Nothing keeps the limits.
+    """
+    return _PlayOff(history, runner).choice()
+
+
+class _PlayOff:
+    def __init__(self, history: History, runner: Runner) -> None:
+        self._history, self._runner = history, runner
+        self._finalists = history.ranked()[:FINALISTS]
+        self._default = _default(history)
+        self._left_out: list[str] = []
+        self._notes: dict[str, str] = {}
+        self._refused: dict[str, Failure | tuple[Breach, ...]] = {}
+        self._figures: dict[str, Figures] = {}
+        self._timing_s, self._whole_s = _expected_seconds(history)
+
+    def choice(self) -> Choice:
+        for finalist in self._ordered():
+            trained = self._train(finalist)
+            if trained is None:
+                continue
+            return self._compared(finalist, trained)
+        raise nothing_fits(self._history, self._refused)
+
+    def _affords(self, seconds: float) -> bool:
+        """Whether so many seconds are left beside what the alternations will take."""
+        return self._runner.budget.left_s >= seconds + 2 * ALTERNATIONS * self._timing_s
+
+    def _ordered(self) -> list[JudgedTrial]:
+        """Returns the finalists, best first, as the rounds find them."""
+        configs = [one.trial.measurement.config for one in self._finalists]
+        if len(configs) < 2:
+            return self._finalists
+        turns = configs if self._default is None or self._default in configs else [*configs, self._default]
+        fitting = (n for n in range(ROUNDS, 0, -1) if self._affords(self._whole_s + n * len(turns) * self._timing_s))
+        rounds = next(fitting, 0)
+        if rounds < ROUNDS:
+            self._left_out.append(f"{count(ROUNDS - rounds, 'round')} among {len(configs)} finalists")
+        if not rounds:
+            return self._finalists
+        self._say(f"play-off {count(len(configs), 'finalist')}, {count(rounds, 'round')}")
+        found = self._timed(turns, rounds)
+        judged = [self._rejudged(one, found[one.trial.measurement.config.key()]) for one in self._finalists]
+        self._figures |= {one.trial.measurement.config.key(): one.figures for one in judged}
+        judged = [one for one in judged if one.trial.measurement.config.key() not in self._notes]
+        for one in judged:
+            throughput = Spread.of(m.throughput_epochs_per_s for m in found[one.trial.measurement.config.key()])
+            assert throughput is not None
+            self._say(f"    {throughput.describe('.3g')} epochs/s  {describe_config(one.trial.measurement.config)}")
+        judged = self._history.by_score(judged)
+        for one in judged[1:]:
+            self._notes.setdefault(one.trial.measurement.config.key(), "not the best when measured again")
+        return judged
+
+    def _timed(self, configs: Sequence[TrainConfig], rounds: int) -> dict[str, list[Metrics]]:
+        """Returns what timing `configs` in an order that rotates finds, by their keys; one that fails is refused."""
+        found: dict[str, list[Metrics]] = {config.key(): [] for config in configs}
+        for first in range(rounds):
+            for offset in range(len(configs)):
+                config = configs[(first + offset) % len(configs)]
+                outcome = self._runner.time(config, self._history)
+                if isinstance(outcome, Metrics):
+                    found[config.key()].append(outcome)
+                else:
+                    self._refuse(config, outcome)
+        return found
+
+    def _rejudged(self, one: JudgedTrial, timed: Sequence[Metrics]) -> JudgedTrial:
+        """Returns `one` with the throughput and the peaks of `timed` as well."""
+        if not timed:
+            return one
+        metrics = _with_timing(one.metrics, timed)
+        curve = self._history.curve(one.trial.measurement.config)
+        return JudgedTrial(one.trial, metrics, Figures.of(metrics, curve, self._history.reference))
+
+    def _train(self, finalist: JudgedTrial) -> list[Pair] | None:
+        """Returns the whole trainings of the finalist and the default, per seed, or None where it is refused.
+
+        Without a default to compare with, and where the finalist is the default, both of a pair are the same.
+        """
+        config, task_seed = finalist.trial.measurement.config, self._history.study.setting.task.seed
+        self._say(f"verify   {describe_config(config)}")
+        first = self._whole(config, task_seed)
+        if first is None:
+            return None
+        if config == self._default or self._default is None:
+            return [Pair(first, first)]
+        pairs: list[Pair] = []
+        for seed in range(task_seed, task_seed + 1 + SEEDS):
+            own = first if seed == task_seed else None
+            if pairs and not self._affords(2 * self._whole_s):
+                self._left_out.append(f"{count(task_seed + 1 + SEEDS - seed, 'further seed')}")
+                break
+            if not pairs and not self._affords(self._whole_s):
+                self._left_out += ["the default's test accuracy", f"{count(SEEDS, 'further seed')}"]
+                break
+            own = own or self._whole(config, seed)
+            default = self._whole(self._default, seed)
+            if own is None:
+                return None
+            if default is not None:
+                pairs.append(Pair(own, default))
+        return pairs if self._keeps_accuracy(config, pairs) else None
+
+    def _whole(self, config: TrainConfig, seed: int) -> Metrics | None:
+        """Returns what a whole training of `config` finds, or None where that breaks a limit on memory, or fails."""
+        history = self._history
+        task_seed = history.study.setting.task.seed
+        outcome = self._runner.train_whole(config, history, None if seed == task_seed else seed).outcome
+        if isinstance(outcome, Failure):
+            self._refuse(config, outcome)
+            return None
+        # Accuracy is judged over all seeds.
+        limits = dataclasses.replace(history.objectives.limits, least_accuracy=None)
+        if breaches := limits.broken_by(Figures.of(outcome, outcome.curve, history.reference)):
+            self._refuse(config, breaches)
+            return None
+        return outcome
+
+    def _keeps_accuracy(self, config: TrainConfig, pairs: Sequence[Pair]) -> bool:
+        """Whether `config` keeps the limit on accuracy in the mean over the seeds."""
+        request, reference = self._history.study.request, self._history.reference
+        least = self._history.objectives.limits.least_accuracy
+        if not pairs or least is None or reference is None:
+            return True
+        found = fmean(best_accuracy(pair.choice) for pair in pairs)
+        if request.target is None:  # what may be lost is counted from the default with the same seeds
+            found = reference.val_accuracy + fmean(accuracy_differences(pairs)) / 100
+        if found < least:
+            self._refuse(config, (Breach("least_accuracy", least, found),), f" in the mean of {len(pairs)} seeds")
+        return found >= least
+
+    def _refuse(self, config: TrainConfig, why: Failure | tuple[Breach, ...], where: str = "") -> None:
+        text = (describe_failure(why) if isinstance(why, Failure) else describe_breaches(why)) + where
+        if config.key() not in self._notes:
+            self._say(f"    rejected: {text}")
+        self._notes[config.key()] = f"rejected in the play-off: {text}"
+        self._refused[config.key()] = why
+
+    def _compared(self, finalist: JudgedTrial, trained: Sequence[Pair]) -> Choice:
+        """Returns the choice of `finalist`, after its alternations with the default."""
+        config, history = finalist.trial.measurement.config, self._history
+        self._notes.pop(config.key(), None)
+        alternations = [] if config == self._default else self._alternate(config)
+        whole = trained[0].choice if trained else finalist.metrics
+        choice = _judged(whole, [pair.choice for pair in (*alternations, *trained)], alternations, history)
+        default, against = None, None
+        if alternations:
+            base = trained[0].default if trained else _reference_metrics(history)
+            defaults = [Pair(pair.default, pair.default) for pair in alternations]
+            default = _judged(base, [pair.default for pair in (*alternations, *trained)], defaults, history)
+            target = history.objectives.limits.least_accuracy or 0.0
+            against = Comparison.of(
+                alternations,
+                trained or [Pair(whole, base)],
+                target,
+                history.objectives.memory,
+                by_time=history.study.request.priority.time,
+            )
+            assert self._default is not None, "it took part in the alternations"
+            self._figures[self._default.key()] = default.figures
+        self._figures[config.key()] = choice.figures
+        return Choice(finalist.trial, choice, default, against, self._figures, self._notes, tuple(self._left_out))
+
+    def _alternate(self, config: TrainConfig) -> list[Pair]:
+        """Returns timed trials of `config` and the default, which of the two is first alternating."""
+        if self._default is None:
+            return []
+        left = self._runner.budget.left_s
+        rounds = ALTERNATIONS if left == float("inf") else int(left / (2 * self._timing_s))
+        rounds = min(max(rounds, 1), ALTERNATIONS)
+        if rounds < ALTERNATIONS:
+            self._left_out.append(f"{ALTERNATIONS - rounds} of {ALTERNATIONS} alternations with the default")
+        self._say(f"    {count(rounds, 'alternation')} with the default")
+        found = self._timed([config, self._default], rounds)
+        return [Pair(*pair) for pair in zip(found[config.key()], found[self._default.key()], strict=False)]
+
+    def _say(self, line: str) -> None:
+        self._runner.notify(line)
+
+
+def _default(history: History) -> TrainConfig | None:
+    """Returns the configuration that stands for the default: the one that the reference was measured with."""
+    reference = history.reference_trial
+    return reference.measurement.config if reference and history.has_default_reference else None
+
+
+def _reference_metrics(history: History) -> Metrics:
+    reference = history.reference_trial
+    metrics = None if reference is None else reference.measurement.metrics
+    assert metrics is not None, "a reference was measured"
+    return metrics
+
+
+def _expected_seconds(history: History) -> tuple[float, float]:
+    """Returns the seconds that a timed trial and a whole one are expected to take, as those so far did."""
+    measured = history.measured()
+    around = [
+        one.trial.measurement.seconds - one.metrics.curve_train_seconds - one.metrics.curve_eval_seconds
+        for one in measured
+    ]
+    trained = sum(one.metrics.curve_train_seconds for one in measured)
+    share = sum(one.metrics.curve_eval_seconds for one in measured) / trained if trained else 0.0
+    budget_s = history.reference.budget_s if history.reference else 0.0
+    timing = median(around) if around else 0.0
+    return timing, timing + budget_s * (1 + share)
+
+
+def _with_timing(metrics: Metrics, timed: Sequence[Metrics]) -> Metrics:
+    """Returns `metrics` with the throughput of `timed`, and the largest peaks of all."""
+    throughput = [one.throughput_epochs_per_s for one in timed]
+    peaks = {name: max(getattr(one, name) for one in (metrics, *timed)) for name in _PEAKS}
+    return dataclasses.replace(
+        metrics, throughput_epochs_per_s=median(throughput), throughput_replicates=tuple(throughput), **peaks
+    )
+
+
+def _judged(whole: Metrics, seen: Sequence[Metrics], alternations: Sequence[Pair], history: History) -> Judged:
+    """Returns what a configuration came to: what `whole` learnt, at the pace of the alternations."""
+    figures = Figures.of(whole, whole.curve, history.reference)
+    timed = [pair.choice for pair in alternations] or [whole]
+    metrics = _with_timing(whole, timed)
+    metrics = dataclasses.replace(metrics, **{name: max(getattr(m, name) for m in (whole, *seen)) for name in _PEAKS})
+    later = Figures.of(metrics, whole.curve, history.reference)
+    kept = {name: getattr(figures, name) for name in ("val_accuracy", "complete")}
+    return Judged(metrics, dataclasses.replace(later, **kept))

@@ -1,0 +1,96 @@
+"""How a trial of a tune is measured: how far its curve is trained, and where it has lost (racing)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from a3gnn.figures import Reference
+from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan
+from a3gnn.tuning.history import History
+from a3gnn.tuning.proposal import Proposal
+from a3gnn.tuning.trial import JudgedTrial
+
+#: Below this weight of accuracy a trial ends at the target: what it would reach beyond decides nothing. Guess.
+_MIN_ACCURACY_WEIGHT = 0.2
+#: A configuration has lost that is not at the target after so many times the best one's seconds. Guess.
+_SLOWER = 1.1
+#: Where in the reference's time the accuracy is looked at. Guess.
+_LOOKS = (1 / 2, 3 / 4)
+#: Of the largest gain that a measured curve made from there on, what a later one is believed capable of, and what is
+#: added: a point. Guesses.
+_GAIN_FACTOR, _GAIN_MARGIN = 1.5, 0.01
+
+
+def trial_plan(proposal: Proposal, history: History) -> TrialPlan:
+    """Returns how `proposal` is to be measured after `history`.
+
+    The reference is trained until it stops rising. Others are trained for the reference's seconds; where accuracy
+    hardly counts, until they reach the target. One that can no longer reach it ends earlier, and so does one that is
+    there for the priority's sake (`proposal.for_priority`) and can no longer beat the best.
+    """
+    plan, reference = history.study.plan, history.reference
+    if reference is None or proposal.reason == "default":
+        return dataclasses.replace(plan, curve=history.study.reference_curve)
+    priority = history.study.request.priority
+    best = history.best() if proposal.for_priority else None
+    return dataclasses.replace(
+        plan,
+        curve=CurvePlan(
+            most_seconds=reference.budget_s,
+            target=reference.target if priority.accuracy < _MIN_ACCURACY_WEIGHT else None,
+            hurdles=(*_accuracy_hurdles(history, reference), *_speed_hurdles(best, history, reference)),
+            least_throughput=0.0 if best is None else _least_throughput(best, history),
+        ),
+    )
+
+
+def whole_plan(history: History) -> TrialPlan:
+    """Returns how a finalist is measured: trained from the start for the reference's seconds, then tested once."""
+    reference = history.reference
+    assert reference is not None, "what is a finalist was compared with a reference"
+    return dataclasses.replace(history.study.plan, curve=CurvePlan(reference.budget_s, whole=True))
+
+
+def timing_plan(history: History) -> TrialPlan:
+    """Returns how a round of the play-off is measured: mini-batches are timed, and no curve is trained."""
+    return dataclasses.replace(history.study.plan, curve=None)
+
+
+def _accuracy_hurdles(history: History, reference: Reference) -> list[Hurdle]:
+    """Returns what must be reached by parts of the reference's time for the target to be within reach.
+
+    That is the target less what a curve may gain from there on, by what measured ones gained; three must be measured.
+    """
+    hurdles = []
+    for share in _LOOKS:
+        gains = [gain for one in history.measured() if (gain := _gain(one, history, reference, share)) is not None]
+        if len(gains) >= 3:
+            least = reference.target - _GAIN_FACTOR * max(gains) - _GAIN_MARGIN
+            hurdles.append(Hurdle(share * reference.budget_s, max(least, 0.0)))
+    return hurdles
+
+
+def _gain(one: JudgedTrial, history: History, reference: Reference, share: float) -> float | None:
+    """Returns what a complete curve gained after `share` of the reference's time, or None."""
+    curve, pace = history.curve(one.trial.measurement.config), one.metrics.pace
+    before = None if curve is None else curve.best_within(pace.batches(share * reference.budget_s))
+    if before is None or one.figures.val_accuracy is None or not one.figures.complete:
+        return None
+    return one.figures.val_accuracy - before
+
+
+def _speed_hurdles(best: JudgedTrial | None, history: History, reference: Reference) -> list[Hurdle]:
+    """Returns where the target must be reached to beat the best one's seconds; nothing where those do not count."""
+    if best is None or best.figures.seconds_to_accuracy is None or not history.study.request.priority.time:
+        return []
+    seconds = _SLOWER * best.figures.seconds_to_accuracy
+    return [Hurdle(seconds, reference.target)] if seconds < reference.budget_s else []
+
+
+def _least_throughput(best: JudgedTrial, history: History) -> float:
+    """Returns the epochs per second below which half the best one's memory and two points more would not win."""
+    priority = history.study.request.priority
+    if priority.time or priority.throughput <= priority.memory + priority.accuracy:
+        return 0.0
+    slack = (priority.memory + priority.accuracy) / priority.throughput
+    return best.figures.throughput_epochs_per_s * float(2.0**-slack)

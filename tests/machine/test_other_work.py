@@ -1,0 +1,70 @@
+"""What counts as other processes' work, by seconds of cores rather than of the clock."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from a3gnn.machine import other_work
+from a3gnn.machine.other_work import OtherWork
+from a3gnn.threads import affinity
+
+BUSY = "import time\nwhile time.process_time() < 0.5: pass"
+
+
+def _burn(seconds: float) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def test_own_work_is_that_of_threads_and_of_descendants_running_or_ended() -> None:
+    before = other_work._own_seconds()
+    thread = threading.Thread(target=_burn, args=(0.5,))
+    thread.start()
+    thread.join()
+    threads = other_work._own_seconds()
+    assert threads - before >= 0.45
+    subprocess.run([sys.executable, "-c", BUSY], check=True)
+    ended = other_work._own_seconds()
+    assert ended - threads >= 0.45
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{BUSY}\nprint(flush=True)\ninput()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdout.readline()
+        assert other_work._own_seconds() - ended >= 0.45
+        running.stdin.write(b"\n")
+
+
+def test_others_have_what_is_not_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy, own = [100.0], [40.0]
+    monkeypatch.setattr(other_work, "_busy_seconds", lambda: busy[0])
+    monkeypatch.setattr(other_work, "_own_seconds", lambda: own[0])
+    work = OtherWork()
+    busy[0], own[0] = 107.0, 44.0
+    assert work.seconds() == 3.0
+    own[0] = 50.0  # ticks of the two are not counted at the same moment
+    assert work.seconds() == 0.0
+
+
+def test_steal_time_counts_and_idle_time_and_other_cores_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tick = os.sysconf("SC_CLK_TCK")
+    columns = {"user": 1, "nice": 2, "system": 4, "idle": 8, "iowait": 16, "irq": 32, "softirq": 64, "steal": 128}
+    line = " ".join(str(value * tick) for value in columns.values())
+    stat = tmp_path / "stat"
+    stat.write_text(f"cpu  1 1 1 1 1 1 1 1 0 0\ncpu0 {line} 7 7\ncpu1 {line} 7 7\ncpu2 {line} 7 7\nintr 5\n")
+    monkeypatch.setattr(other_work, "_STAT", str(stat))
+    monkeypatch.setattr(affinity, "home", lambda: frozenset({0, 2}))
+    assert other_work._busy_seconds() == 2 * (1 + 2 + 4 + 32 + 64 + 128)
+    stat.unlink()
+    assert other_work._busy_seconds() == 0.0

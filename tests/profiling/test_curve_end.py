@@ -1,0 +1,112 @@
+"""Where a learning curve ends: each rule alone, and that a cut is what training under the rules would have given."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve, Pace, next_point
+from a3gnn.profiling.trial.curve_end import CurveRules
+from a3gnn.profiling.trial.request import CurvePlan, Hurdle
+
+#: Ten mini-batches are an epoch; the first is done after 2 + 0.5 s.
+PACE = Pace(setup_s=2.0, batches_per_s=2.0)
+
+
+def rules(**plan: object) -> CurveRules:
+    return CurveRules(CurvePlan(**({"most_seconds": 1e9} | plan)), PACE, batches_per_epoch=10)  # type: ignore[arg-type]
+
+
+def curve_of(*accuracies: float, first: int = 4) -> LearningCurve:
+    return LearningCurve(tuple(first * (i + 1) for i in range(len(accuracies))), accuracies, CurveEnd.BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("due", "seconds", "ended"), [(4, 4.0, None), (5, 4.0, CurveEnd.BUDGET), (1, 2.0, CurveEnd.BUDGET)]
+)
+def test_a_point_is_trained_for_if_it_lies_within_the_seconds(due: int, seconds: float, ended: CurveEnd | None) -> None:
+    assert rules(most_seconds=seconds).end(NO_CURVE, due) is ended
+
+
+@pytest.mark.parametrize(("due", "ended"), [(30, None), (31, CurveEnd.BUDGET)])
+def test_epochs_end_it(due: int, ended: CurveEnd | None) -> None:
+    assert rules(most_epochs=3).end(NO_CURVE, due) is ended
+
+
+@pytest.mark.parametrize(("target", "ended"), [(0.5, CurveEnd.TARGET), (0.51, None), (None, None)])
+def test_a_target_ends_it_once_any_point_reached_it(target: float | None, ended: CurveEnd | None) -> None:
+    assert rules(target=target).end(curve_of(0.1, 0.5, 0.2), 16) is ended
+
+
+def test_a_plateau_ends_it_where_that_was_asked_for() -> None:
+    flat = curve_of(*[0.5] * 12)
+    assert rules(until_plateau=True).end(flat, 52) is CurveEnd.PLATEAU
+    assert rules().end(flat, 52) is None
+    assert rules(until_plateau=True).end(curve_of(*[0.5] * 9), 40) is None
+    rising = curve_of(*[0.1 * i for i in range(10)])
+    assert rules(until_plateau=True).end(rising, 44) is None
+
+
+@pytest.mark.parametrize(
+    ("hurdle", "ended"),
+    [
+        (Hurdle(6.0, 0.5), CurveEnd.LOST),  # the point at 8 mini-batches is at 6 s, and has 0.4
+        (Hurdle(6.0, 0.4), None),
+        (Hurdle(6.1, 0.5), None),  # the next point, at 8 s, has 0.6
+        (Hurdle(6.1, 0.7), CurveEnd.LOST),
+        (Hurdle(8.1, 0.9), None),  # no point has passed it yet
+    ],
+)
+def test_a_hurdle_is_judged_at_the_first_point_that_passes_its_seconds(hurdle: Hurdle, ended: CurveEnd | None) -> None:
+    assert rules(hurdles=(hurdle,)).end(curve_of(0.3, 0.4, 0.6), 16) is ended
+
+
+def test_a_configuration_that_is_too_slow_has_lost_before_any_point() -> None:
+    assert rules(least_throughput=0.2).end(NO_CURVE, 4) is None
+    slow = rules(least_throughput=0.21)
+    assert slow.end(NO_CURVE, 4) is CurveEnd.LOST
+    assert slow.cut(curve_of(0.5, 0.6), 4) == dataclasses.replace(NO_CURVE, ended=CurveEnd.LOST)
+
+
+@given(
+    accuracies=st.lists(st.sampled_from([0.0, 0.2, 0.21, 0.4, 0.6, 0.8]), min_size=40, max_size=40),
+    seconds=st.floats(1, 40),
+    epochs=st.none() | st.integers(1, 20),
+    target=st.none() | st.sampled_from([0.4, 0.8]),
+    plateau=st.booleans(),
+    hurdles=st.lists(st.tuples(st.floats(1, 40), st.sampled_from([0.1, 0.5, 0.9])), max_size=2),
+    first=st.integers(1, 5),
+    known=st.integers(0, 40),
+)
+def test_a_cut_is_what_training_would_have_given(
+    accuracies: list[float],
+    seconds: float,
+    epochs: int | None,
+    target: float | None,
+    plateau: bool,
+    hurdles: list[tuple[float, float]],
+    first: int,
+    known: int,
+) -> None:
+    asked = rules(
+        most_seconds=seconds,
+        most_epochs=epochs,
+        target=target,
+        until_plateau=plateau,
+        hurdles=tuple(Hurdle(*hurdle) for hurdle in hurdles),
+    )
+    trained = NO_CURVE
+    while (ended := asked.end(trained, due := next_point(trained.trained, first))) is None and len(
+        trained.batches
+    ) < 40:
+        trained = trained.with_point(due, accuracies[len(trained.batches)])
+    whole = NO_CURVE
+    for accuracy in accuracies[:known]:
+        whole = whole.with_point(next_point(whole.trained, first), accuracy)
+    if ended is None or known < len(trained.batches):
+        assert asked.cut(whole, first) is None
+    else:
+        assert asked.cut(whole, first) == dataclasses.replace(trained, ended=ended)

@@ -1,0 +1,71 @@
+"""Choice against default: ratios, spreads, and what counts as different."""
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from a3gnn.measurement import Metrics
+from a3gnn.spread import Spread
+from a3gnn.tuning.comparison import Comparison, Pair, accuracy_differences
+from tests.tuning.formulas import learnt
+
+MiB = 2**20
+
+
+@pytest.fixture
+def pair(make_metrics: Callable[..., Metrics]) -> Callable[..., Pair]:
+    def make(choice: float, default: float, accuracy: tuple[float, float] = (0.9, 0.9), host: int = 300) -> Pair:
+        made = [
+            dataclasses.replace(make_metrics(speed, host * MiB, 0.0), curve=learnt(reached))
+            for speed, reached in zip((choice, default), accuracy, strict=True)
+        ]
+        return Pair(*made)
+
+    return make
+
+
+def test_ratios_are_of_the_same_alternation(pair) -> None:
+    pairs = [pair(2.0, 1.0), pair(3.0, 2.0), pair(1.8, 1.0)]
+    found = Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", by_time=False)
+    assert found.throughput == Spread(1.8, 1.5, 2.0, 3)
+    assert found.differs
+    assert Comparison.from_dict(found.to_dict()) == found
+
+
+def test_one_ratio_at_or_below_one_makes_it_no_different(pair) -> None:
+    pairs = [pair(2.0, 1.0), pair(1.0, 1.0)]
+    assert not Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", by_time=False).differs
+
+
+def test_the_largest_peak_seen_counts_never_a_median(pair) -> None:
+    pairs = [pair(2.0, 1.0), pair(2.0, 1.0)]
+    whole = pair(2.0, 1.0)
+    whole = Pair(dataclasses.replace(whole.choice, peak_host_bytes=600 * MiB), whole.default)
+    assert Comparison.of(pairs, [whole], 0.8, "peak_host_bytes", by_time=False).memory == 2.0
+
+
+def test_time_ratios_count_the_set_up_and_are_per_alternation_and_seed(pair) -> None:
+    timed = pair(2.0, 1.0)  # 20 and 10 mini-batches per second
+    timed = Pair(dataclasses.replace(timed.choice, setup_seconds=1.0), timed.default)
+    same, later = pair(2.0, 1.0), pair(2.0, 1.0, (0.9, 1.2))
+    # 0.8 of 0.9 is reached with the third point, 30 mini-batches: after 1 + 1.5 s, and after 3 s by the default.
+    found = Comparison.of([timed], [same], 0.8, "peak_host_bytes", by_time=True)
+    assert found.time is not None
+    assert found.time.median == pytest.approx(3.0 / 2.5)
+    # 0.8 of 1.2 is reached with the second point.
+    found = Comparison.of([timed], [same, later], 0.8, "peak_host_bytes", by_time=True)
+    assert found.time is not None
+    assert (found.time.low, found.time.repeats) == (pytest.approx(2.0 / 2.5), 2)
+    assert not found.differs
+
+
+def test_a_choice_that_reaches_the_target_with_no_seed_has_no_time(pair) -> None:
+    found = Comparison.of([pair(2.0, 1.0)], [pair(2.0, 1.0)], 0.95, "peak_host_bytes", by_time=True)
+    assert found.time is None
+    assert not found.differs
+
+
+def test_accuracies_differ_by_seed(pair) -> None:
+    seeds = [pair(2.0, 1.0, (0.88, 0.9)), pair(2.0, 1.0, (0.91, 0.9))]
+    assert accuracy_differences(seeds) == pytest.approx([-2.0, 1.0])
