@@ -46,7 +46,9 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     seed = derive(study.request.seed, "search", len(history.trials))
     result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed, study.policy)
     rows = _candidates(history, result.rows)
-    chosen = choose_trials(problem, rows, problem.predict(rows), ROUND_TRIALS, _best_score(history))
+    chosen = (
+        choose_trials(problem, rows, problem.predict(rows), ROUND_TRIALS, _best_score(history)) if len(rows) else []
+    )
     return Proposed(tuple(Proposal(one.reason, history.space.decode(one.row)) for one in chosen), result)
 
 

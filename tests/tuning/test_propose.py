@@ -1,0 +1,114 @@
+"""What a tune measures next, from a real search on the surrogate's predictions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from a3gnn.config import Task, TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
+from a3gnn.objectives import Priority
+from a3gnn.profiling.executor import PARTITIONING
+from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
+from a3gnn.setting import Setting
+from a3gnn.tuning.acquisition import LEAST_PROBABILITY, feasibility
+from a3gnn.tuning.expectations import fit_surrogate, predict
+from a3gnn.tuning.history import History
+from a3gnn.tuning.propose import ROUND_TRIALS, propose
+from a3gnn.tuning.request import TuneRequest
+from a3gnn.tuning.study import Study
+from a3gnn.tuning.trial import Trial
+from tests.tuning.formulas import SMALL_SPACE, Formulas
+
+MiB = 2**20
+
+
+@pytest.fixture
+def setting(tiny_graph: Graph, hardware: Hardware) -> Setting:
+    return Setting(Task(hidden_channels=16, fanouts=(3, 3)), tiny_graph.characteristics(), hardware)
+
+
+@pytest.fixture
+def history(setting: Setting) -> History:
+    request = TuneRequest(
+        spec="tiny",
+        task=setting.task,
+        priority=Priority.parse("time"),
+        memory_limit=400 * MiB,
+        host_memory_limit=None,
+        max_accuracy_drop=5.0,
+        budget=5,
+        engine="random",
+        fixed=tuple(SMALL_SPACE.items()),
+    )
+    return History(Study.of(request, setting))
+
+
+@pytest.fixture
+def tried(history: History, formulas: Callable[..., Formulas]) -> History:
+    """Trials of the default and of four others."""
+    configs = [
+        TrainConfig(),
+        TrainConfig(parallel_mode="mode1", num_workers=2),
+        TrainConfig(num_partitions=2, partitioner="blocks"),
+        TrainConfig(num_partitions=4, partitioner="blocks"),
+        TrainConfig(feature_tier="disk"),
+    ]
+    for config in configs:
+        history = history.with_trial(made(history, config, formulas))
+    return history
+
+
+def made(history: History, config: TrainConfig, formulas: Callable[..., Formulas]) -> Trial:
+    setting, curve = history.study.setting, history.study.reference_curve
+    outcome: Metrics | Failure = formulas().run(TrialRequest(config.canonical(), setting, "", TrialPlan(curve=curve)))
+    return Trial("best", {}, measured(history, config, outcome))
+
+
+def measured(history: History, config: TrainConfig, outcome: Metrics | Failure) -> Measurement:
+    created = "2026-01-01T00:00:00+00:00"
+    return Measurement(config.canonical(), history.study.setting, outcome, 0, 1.0, MEASUREMENT_VERSION, created)
+
+
+def test_what_is_proposed_is_new_distinct_and_probable(tried: History) -> None:
+    surrogate = fit_surrogate(tried)
+    proposals = propose(tried, surrogate).proposals
+    assert len(proposals) == ROUND_TRIALS
+    assert [one.reason for one in proposals] == ["best", "best", "uncertain", "front"]
+    configs = [one.config.canonical() for one in proposals]
+    seen = {trial.measurement.config.key() for trial in tried.trials}
+    assert len({config.key() for config in configs} - seen) == ROUND_TRIALS
+    found = predict(surrogate, tried, configs)
+    assert (feasibility(found, tried.objectives.limits) >= LEAST_PROBABILITY).all()
+
+
+def test_the_same_history_has_the_same_proposals(tried: History) -> None:
+    first, second = (propose(tried, fit_surrogate(tried)).proposals for _ in range(2))
+    assert first == second
+
+
+def test_partitions_that_could_not_be_made_are_not_proposed(tried: History) -> None:
+    config = TrainConfig(num_partitions=2, partitioner="metis")
+    failure = Failure(FailureKind.OUT_OF_MEMORY, f"{PARTITIONING}: passed the limit", 0, 1.0)
+    longer = tried.with_trial(Trial("best", {}, measured(tried, config, failure)))
+    assert longer.space.unmade_parts == (("metis", 2),)
+    for one in propose(longer, fit_surrogate(longer)).proposals:
+        assert one.config.num_partitions == 1 or one.config.partitioner != "metis"
+
+
+def test_nothing_is_proposed_where_all_is_tried(history: History, formulas: Callable[..., Formulas]) -> None:
+    space = history.study.space
+    for name in ("parallel_mode", "feature_tier", "cache_policy", "resources", "partitioner"):
+        space = space.fix(name, getattr(TrainConfig(), name))
+    history = dataclasses.replace(history, study=dataclasses.replace(history.study, space=space))
+    rows = space.enumerate()
+    for row in rows[:-1]:
+        history = history.with_trial(made(history, space.decode(row), formulas))
+    left = propose(history, fit_surrogate(history)).proposals
+    assert [one.config for one in left] == [space.decode(rows[-1])]
+    history = history.with_trial(made(history, left[0].config, formulas))
+    assert propose(history, fit_surrogate(history)).proposals == ()
