@@ -18,7 +18,7 @@ from a3gnn.profiling.store.store import ProfileStore
 
 ROOT = Path(__file__).parents[2]
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
-SMALL = ["--dataset", SPEC, "--hidden", "8", "--fanouts", "3,3", "--accuracy-epochs", "30"]
+SMALL = ["--dataset", SPEC, "--hidden", "8", "--fanouts", "3,3", "--accuracy-epochs", "300"]
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
