@@ -127,8 +127,8 @@ class Priority:
                 f"--priority must be one of {', '.join(_PRESETS)}, or three weights T,M,A that are >= 0 "
                 f"and not all 0 such as 2,1,1; got {text!r}{nearest(text, _PRESETS)}"
             )
-        speed, memory, accuracy = (weight / sum(weights) for weight in weights)
-        return cls(speed, memory, accuracy)
+        throughput, memory, accuracy = (weight / sum(weights) for weight in weights)
+        return cls(throughput, memory, accuracy)
 
     def score(self, costs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns what is to be maximised: weighted doublings of speed, halvings of memory, and accuracy.

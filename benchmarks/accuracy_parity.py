@@ -68,7 +68,7 @@ def by_a3gnn(graph: Graph, epochs: int, seed: int) -> float:
         for epoch in range(epochs):
             for _ in trainer.steps(epoch):
                 pass
-        return 100 * trainer.evaluate().test
+        return 100 * trainer.test()
 
 
 def by_pyg(python: Path, graph: Graph, epochs: int, seeds: range) -> list[float]:

@@ -141,8 +141,8 @@ def accuracy(graph: Graph, sequences: int | None, options: argparse.Namespace, s
         for epoch in range(options.epochs):
             for _ in trainer.steps(epoch):
                 pass
-            reached.append(trainer.evaluate())
-    return max(reached, key=lambda accuracies: accuracies.val).test
+            reached.append((trainer.validate(), trainer.test()))
+    return max(reached, key=lambda accuracies: accuracies[0])[1]
 
 
 def name_of(sequences: int | None) -> str:

@@ -40,7 +40,9 @@ DEFAULT_STORE = Path("runs") / "profiles.db"
     "other one is given the time that it took.",
 )
 @click.option(
-    "--accuracy-epochs", type=click.IntRange(1), help="Epochs that the default configuration trains, at most."
+    "--accuracy-epochs",
+    type=click.IntRange(1),
+    help="Epochs that the default configuration trains instead, within those seconds.",
 )
 @click.option(
     "--timeout", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True, help="Seconds per trial."
@@ -69,7 +71,7 @@ def profile(
 ) -> None:
     """Measure the default configuration and others that cover the space, and store what they reach.
 
-    Each is trained as long as the default took until its accuracy stopped rising, set-up included.
+    Each is trained as many seconds as the default took, set-up included.
     What is stored is not measured again: after an interruption the same command goes on where it stopped.
     """
     from rich.console import Console
@@ -98,7 +100,7 @@ def profile(
         if reason := why_infeasible(limits, hardware):
             raise InfeasibleError(reason)
         plan = TrialPlan(
-            curve=CurvePlan(train_seconds, until_plateau=True, most_epochs=accuracy_epochs),
+            curve=CurvePlan(train_seconds, until_plateau=accuracy_epochs is None, most_epochs=accuracy_epochs),
             timeout_s=timeout,
             host_limit_bytes=limits.host_bytes,
             device_limit_bytes=limits.device_bytes,

@@ -49,7 +49,7 @@ def _known_default(history: History) -> KnownDefault | None:
     figures = None if trial is None else history.figures(trial)
     if reference is None or figures is None:
         return None
-    return KnownDefault(reference.val_accuracy, figures.seconds_to_accuracy)
+    return KnownDefault.of(reference, figures.seconds_to_accuracy)
 
 
 def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig) -> float:

@@ -21,6 +21,8 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
 from a3gnn.storage.atomic import replacing
 from a3gnn.storage.stamp import STAMP
+from a3gnn.training.inference import Inference
+from a3gnn.training.scratch import Scratch
 
 SPEC = "synthetic:nodes=120,degree=5,features=4,classes=3"
 DAY = 86_400
@@ -28,11 +30,12 @@ DAY = 86_400
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder with two graphs, one of them of a file and with partitions, a probe and a download."""
+    """A cache folder with a graph with partitions and aggregates, one of a file, a probe and a download."""
     root = tmp_path / "cache"
     monkeypatch.setenv("A3GNN_CACHE", str(root))
     targets, one = np.arange(6), Graph.load(SPEC).on_disk()
     restrict_to_parts(one, partition(one, 2, partitioner="random"))
+    Inference(one, one.val_ids, 2, aggregator="mean", scratch=Scratch(tmp_path))
     masks = {f"{name}_mask": targets == i for i, name in enumerate(("train", "val", "test"))}
     edges = np.stack([targets, (targets + 1) % 6])
     np.savez(tmp_path / "ring.npz", edge_index=edges, x=np.eye(6, dtype=np.float32), y=targets % 2, **masks)
@@ -76,6 +79,8 @@ def test_info_lists_everything_with_its_size_and_its_use(root: Path) -> None:
     assert found["total_bytes"] == sum(entry["num_bytes"] for entry in found["entries"])
     on_disk = sum(512 * path.stat().st_blocks for path in [graphs(root)[SPEC], *graphs(root)[SPEC].rglob("*")])
     assert entries["graph", SPEC]["num_bytes"] == on_disk > 0
+    assert entries["graph", SPEC]["keep"] == ""
+    assert (graphs(root)[SPEC] / "derived" / "aggregates-mean" / "meta.json").is_file()
     lines = run("info").splitlines()
     assert lines[0].startswith(f"{root}: ")
     assert len(lines) == 1 + len(found["entries"])

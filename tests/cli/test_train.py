@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -58,6 +60,27 @@ def test_json_is_one_object_on_stdout(tuned, tmp_path, capsys):
     assert result["task"]["seed"] == 7
     assert result["folder"] == str(tmp_path / "run")
     assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
+
+
+def test_a_target_is_said_beside_what_the_tune_promised(tuned, tmp_path, capsys):
+    promise = {"median": 2.0, "low": 1.5, "high": 2.5}
+    made = dataclasses.replace(TunedConfig.read(tuned), target_accuracy=0.3, seconds_to_accuracy=promise)
+    made.write(tuned)
+    assert run("--config", tuned, "--epochs", 20, "--until-target", "--out", tmp_path / "run") == 0
+    out, err = capsys.readouterr()
+    assert "validation reached 30.00% after" in err
+    assert re.search(
+        r"target +30\.00% validation accuracy in .* s of training, .* s with evaluations; the tune pro", out
+    )
+    assert "the tune promised 2.0 s (1.5 s to 2.5 s)" in out
+    assert re.search(r"test accuracy after \d+ mini-batches", out)
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["target_accuracy"] == 0.3
+    assert run("--config", tuned, "--epochs", 1, "--target-accuracy", "100", "--out", tmp_path / "high") == 0
+    out = capsys.readouterr().out
+    assert "100.00% validation accuracy not reached" in out
+    assert "promised" not in out
+    assert run("--config", tuned, "--target-accuracy", "0.9", "--out", tmp_path / "share") == 2
+    assert "must be in per cent" in capsys.readouterr().err
 
 
 def test_results_go_to_a_new_folder_under_runs(tuned, tmp_path, monkeypatch, capsys):

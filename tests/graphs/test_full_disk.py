@@ -15,6 +15,8 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.conversion.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
+from a3gnn.training.inference import Inference
+from a3gnn.training.scratch import Scratch
 
 SPEC = "synthetic:nodes=2000,degree=10,classes=5,features=32"
 ROOM = 640 << 10
@@ -77,6 +79,25 @@ def test_rows_within_parts_that_fill_the_disk_leave_nothing(
     assert files(disk) == before
     (disk / "filler").unlink()
     np.testing.assert_array_equal(restrict_to_parts(full, parts)[1], full.indices)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_aggregates_that_fill_the_disk_leave_nothing(
+    full: Graph, disk: Path, told: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    before = files(disk)
+    if not told:
+        request.getfixturevalue("unknown_room")
+
+    def make() -> Inference:
+        return Inference(full, full.val_ids, 2, aggregator="mean", scratch=Scratch(tmp_path))
+
+    with pytest.raises(GraphError, match=r"aggregates-mean can't be written \(.*it takes 250 KiB: free some space"):
+        make()
+    assert files(disk) == before
+    (disk / "filler").unlink()
+    make()
+    assert "graph/derived/aggregates-mean/rows.npy" in files(disk)
 
 
 @pytest.mark.parametrize("told", [True, False])

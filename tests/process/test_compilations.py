@@ -14,7 +14,7 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.process.worker import Worker
-from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
+from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 
 MIB = 1 << 20
@@ -78,7 +78,7 @@ def test_trials_take_no_more_where_every_kernel_was_cold(
     tmp_path: Path, tiny_folder_graph: Graph, this_machine: Hardware
 ) -> None:
     # The server loads what most trials need; the others' kernels are met in a trial.
-    plan = TrialPlan(accuracy_epochs=1, warmup_batches=1, timed_seconds=0.0)
+    plan = TrialPlan(curve=CurvePlan(1e6, most_epochs=20), warmup_batches=1, timed_seconds=0.0)
     task = Task(hidden_channels=16, fanouts=(5, 5))
     setting = Setting(task, tiny_folder_graph.characteristics(), this_machine)
     asked = [

@@ -11,7 +11,7 @@ from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
+from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 
 
@@ -36,6 +36,6 @@ def test_measurements_are_stored_with_the_parts_of_their_setting(measurement: Ca
 
 
 def test_requests_are_sent_with_the_parts_of_their_setting(setting: Setting) -> None:
-    fields = TrialRequest(TrainConfig(), setting, "folder", TrialPlan(accuracy_epochs=2)).to_dict()
+    fields = TrialRequest(TrainConfig(), setting, "folder", TrialPlan(curve=CurvePlan(60.0))).to_dict()
     assert {name: fields[name] for name in ("task", "graph", "hardware")} == setting.to_dict()
     assert TrialRequest.from_dict(fields).setting == setting
