@@ -178,7 +178,7 @@ def test_a_front_that_held_metrics_is_read(front: Front, make_metrics: Callable[
     del fields["speed"], fields["target"]
     for row, new in zip(fields["rows"], front.rows, strict=True):
         measured = make_metrics(new.measured.throughput_epochs_per_s, new.measured.peak_host_bytes, 0.7)
-        row["measured"] = measured.to_dict()
+        row["measured"] = replace(measured, curve=None, val_accuracy=0.7, test_accuracy=0.6).to_dict()
         del row["note"]
     (tmp_path / "front.json").write_text(json.dumps(fields), encoding="utf-8")
     found = Front.read(tmp_path)

@@ -59,6 +59,11 @@ def test_the_table_of_a_tune_for_time(timed: Front) -> None:
     assert "slower in the play-off" in shown
 
 
+def test_the_table_shows_a_row_that_says_why_it_is_not_chosen(timed: Front) -> None:
+    assert (timed.rows[1].on_front, timed.rows[1].labels) == (False, ())
+    assert front_table(timed).row_count == 4  # all but the one that is far from the target
+
+
 def test_csv_has_medians_ranges_and_why(timed: Front) -> None:
     rows = {row["batch_size"]: row for row in csv.DictReader(io.StringIO(timed.csv()))}
     chosen = rows["512"]
