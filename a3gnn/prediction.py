@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 
 from a3gnn.measurement import METRICS
 
+#: Half the width of a normal distribution's interval of 90 % in its standard deviations; what `Surrogate` covers by
+#: default.
+_DEVIATIONS = 1.645
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -32,6 +36,21 @@ class Prediction:
         """Returns the column of `metric` in `bound` (mean, low or high), float64, shape (n_configs,)."""
         values: NDArray[np.float64] = getattr(self, bound)
         return values[:, METRICS.index(metric)]
+
+    def spread(self, metric: str) -> NDArray[np.float64]:
+        """Returns the standard deviation that the interval of `metric` implies, float64, shape (n_configs,).
+
+        Of the natural logarithm of a metric, and of accuracy itself; as if the interval were a normal distribution's
+        that covers 90 %. 0 where nothing is uncertain, such as the memory of a device that is not there.
+        """
+        low, high = self.column(metric, "low"), self.column(metric, "high")
+        width = np.zeros(len(low))
+        if metric == "val_accuracy":
+            width = high - low
+        else:
+            np.log(high, out=width, where=high > low)
+            width[high > low] -= np.log(low[high > low])
+        return width / (2 * _DEVIATIONS)
 
     def take(self, rows: NDArray[np.int64]) -> Prediction:
         """Returns the prediction of `rows` alone."""
