@@ -1,4 +1,4 @@
-"""Expected drop of test accuracy below the default configuration's (A3GNN, Eq. 1)."""
+"""Expected drop of validation accuracy below the default configuration's (A3GNN, Eq. 1)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SINGLE_STEP_LOSS = 0.25
 
 
 def accuracy_drop(columns: Columns, volume: BatchVolume, graph: GraphCharacteristics) -> Array:
-    """Returns by how much test accuracy falls below the default's, as a share of 1, float64, shape (n_configs,).
+    """Returns by how much validation accuracy falls below the default's, as a share of 1, float64, shape (n_configs,).
 
     With h the homophily beyond chance and E the epochs of a trial, the sum of
 
@@ -40,6 +40,14 @@ def accuracy_drop(columns: Columns, volume: BatchVolume, graph: GraphCharacteris
     It is 0 for the default configuration. A3GNN's own term for partitions, d (1 - overlap)^k, is not used: it expects
     the better partitioner to cost less, and measured it costs more (docs/surrogate.md).
     """
+    epochs = default_accuracy_epochs(graph)
+    steps, default_steps = epochs * volume.steps, epochs * np.ceil(graph.num_train / default_seeds(graph))
+    undertrained = _SINGLE_STEP_LOSS * (steps**-0.5 - max(default_steps, 1.0) ** -0.5)
+    return np.asarray(drop_at_equal_steps(columns, volume, graph) + undertrained)
+
+
+def drop_at_equal_steps(columns: Columns, volume: BatchVolume, graph: GraphCharacteristics) -> Array:
+    """Returns the terms of `accuracy_drop` that the number of steps doesn't explain, float64, shape (n_configs,)."""
     p, g = volume.cached_mass, columns["bias_rate"]
     epochs = default_accuracy_epochs(graph)
     alike = max(graph.homophily - 1 / max(graph.num_classes, 1), 0.0)
@@ -49,9 +57,7 @@ def accuracy_drop(columns: Columns, volume: BatchVolume, graph: GraphCharacteris
     per_epoch = _SKEW_LOSS * skew * density**-_DENSITY_EXPONENT + _PROXIMITY_LOSS * near
     kept, parts = volume.kept_edges, np.maximum(columns["num_partitions"], 1)
     partitioned = _LOST_EDGES_LOSS * (1 - kept) + _DRIFT_LOSS * alike * (kept - 1 / parts)
-    steps, default_steps = epochs * volume.steps, epochs * np.ceil(graph.num_train / default_seeds(graph))
-    undertrained = _SINGLE_STEP_LOSS * (steps**-0.5 - max(default_steps, 1.0) ** -0.5)
-    return np.asarray(per_epoch * epochs**-_EPOCHS_EXPONENT + partitioned + undertrained)
+    return np.asarray(per_epoch * epochs**-_EPOCHS_EXPONENT + partitioned)
 
 
 def default_seeds(graph: GraphCharacteristics) -> int:

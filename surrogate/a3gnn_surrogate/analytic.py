@@ -2,35 +2,60 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from a3gnn.setting import Setting
 from a3gnn_surrogate import memory
 from a3gnn_surrogate.accuracy import accuracy_drop
+from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
 from a3gnn_surrogate.columns import Array, Columns
-from a3gnn_surrogate.model_cost import model_cost
+from a3gnn_surrogate.epochs import log_epochs_ratio
+from a3gnn_surrogate.model_cost import ModelCost, model_cost
 from a3gnn_surrogate.stage_seconds import batch_seconds, epoch_overhead, stage_seconds
-from a3gnn_surrogate.volume import batch_volume
+from a3gnn_surrogate.volume import BatchVolume, batch_volume
 
 
-def analytic_metrics(columns: Columns, setting: Setting) -> dict[str, Array]:
+class Work(NamedTuple):
+    """What a mini-batch of each configuration holds, and what a training step on it costs."""
+
+    volume: BatchVolume
+    cost: ModelCost
+
+
+def expected_work(columns: Columns, setting: Setting) -> Work:
+    """Returns the work of canonical `columns` (`as_columns`), which no calibration changes."""
+    volume = batch_volume(columns, setting.task, setting.graph)
+    return Work(volume, model_cost(volume, setting.task, setting.graph))
+
+
+def analytic_metrics(
+    columns: Columns, setting: Setting, calibration: Calibration = UNCALIBRATED, work: Work | None = None
+) -> dict[str, Array]:
     """Returns what the analytic model predicts for canonical `columns` (`as_columns`), each float64, (n_configs,).
 
-    Keys: `throughput_epochs_per_s`, `peak_host_bytes`, `peak_device_bytes` and `accuracy_drop`, then what these are
-    computed from: seconds per stage, seconds between mini-batches, and nodes, edges and hit rate per mini-batch.
+    Keys: `throughput_epochs_per_s`, `peak_host_bytes`, `peak_device_bytes`, `accuracy_drop` and `epochs_to_accuracy`,
+    the logarithm of a ratio; then what these are computed from: seconds per stage, seconds between mini-batches, and
+    nodes, edges and hit rate per mini-batch.
+
+    Args:
+        columns: Canonical.
+        setting: What is trained, on which graph and machine.
+        calibration: Factors on the seconds of the stages.
+        work: `expected_work` of the columns, if it is known.
     """
-    task, graph = setting.task, setting.graph
-    volume = batch_volume(columns, task, graph)
-    cost = model_cost(volume, task, graph)
-    work = stage_seconds(columns, volume, cost, setting)
-    tau = batch_seconds(columns, work, setting.hardware)
+    volume, cost = work or expected_work(columns, setting)
+    seconds = stage_seconds(columns, volume, cost, setting, calibration)
+    tau = batch_seconds(columns, seconds, setting.hardware)
     return {
         "throughput_epochs_per_s": 1 / (volume.batches * tau + epoch_overhead(columns, setting)),
         "peak_host_bytes": memory.peak_host_bytes(columns, volume, cost, setting),
         "peak_device_bytes": memory.peak_device_bytes(columns, volume, cost, setting),
-        "accuracy_drop": accuracy_drop(columns, volume, graph),
-        "sample_seconds": work.sample,
-        "gather_seconds": work.gather,
-        "transfer_seconds": work.transfer,
-        "train_seconds": work.train,
+        "accuracy_drop": accuracy_drop(columns, volume, setting.graph),
+        "epochs_to_accuracy": log_epochs_ratio(columns, volume, setting.graph),
+        "sample_seconds": seconds.sample,
+        "gather_seconds": seconds.gather,
+        "transfer_seconds": seconds.transfer,
+        "train_seconds": seconds.train,
         "batch_seconds": tau,
         "steps_per_epoch": volume.steps,
         "input_nodes_per_batch": volume.input_nodes,

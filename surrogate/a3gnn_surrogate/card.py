@@ -11,7 +11,9 @@ from typing import Self
 from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS
 
-_TITLES = dict(zip(METRICS, ("throughput", "device memory", "host memory", "accuracy"), strict=True))
+_TITLES = dict(
+    zip(METRICS, ("throughput", "device memory", "host memory", "accuracy", "seconds to accuracy"), strict=True)
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ from a3gnn.prediction import Prediction
 from a3gnn_surrogate.card import ModelCard, Score
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.conformal import graph_folds, row_folds
-from a3gnn_surrogate.setting_corrections import latest_reference_accuracies
+from a3gnn_surrogate.keys import task_graph_key
+from a3gnn_surrogate.known_curves import KnownCurves
+from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.references import by_setting, latest_reference_accuracies
 from a3gnn_surrogate.surrogate import Surrogate
-from a3gnn_surrogate.training_rows import setting_key, task_graph_key
 
 # fmt: off
 #: What is compared: parameters of `Surrogate` by the name on the card. The last three are A3GNN's (III-C).
@@ -64,17 +66,19 @@ def evaluate(measurements: Sequence[Measurement], coverage: float = 0.9, seed: i
 
 def _scores(contender: str, split: str, rows: list[Measurement], surrogate: Surrogate) -> Iterator[Score]:
     references = latest_reference_accuracies(rows)
+    curves = {key: KnownCurves.of(group) for key, group in by_setting(rows).items()}
     measured, predicted, settings = [], [], []
     for held in _folds(rows, split, surrogate.seed):
         surrogate.fit([rows[i] for i in np.flatnonzero(~held)])
-        for key, group in _by_setting(rows[i] for i in np.flatnonzero(held)).items():
+        for key, group in by_setting(rows[i] for i in np.flatnonzero(held)).items():
             setting, configs = group[0].setting, [row.config for row in group]
-            known = references[task_graph_key(setting.task, setting.graph)]
+            accuracy = references.get(task_graph_key(setting.task, setting.graph))
+            known = KnownDefault(val_accuracy=accuracy, seconds=curves[key].default_seconds())
             predicted.append(surrogate.predict(configs, setting, known))
-            measured.append([[getattr(row.metrics, name) for name in METRICS] for row in group])
+            measured.append(_measured(group, curves[key]))
             settings += [key] * len(group)
     joined = Prediction(*(np.concatenate([getattr(p, name) for p in predicted]) for name in ("mean", "low", "high")))
-    truth = np.concatenate(measured).astype(np.float64)
+    truth = np.concatenate(measured)
     for j, metric in enumerate(METRICS):
         has = truth[:, j] > 0
         if has.any():
@@ -92,18 +96,22 @@ def _folds(rows: list[Measurement], split: str, seed: int) -> list[NDArray[np.bo
     return [held & ~default for held in folds]
 
 
-def _by_setting(rows: Iterable[Measurement]) -> dict[str, list[Measurement]]:
-    groups: dict[str, list[Measurement]] = {}
-    for row in rows:
-        groups.setdefault(setting_key(row.setting), []).append(row)
-    return groups
+def _measured(rows: Sequence[Measurement], curves: KnownCurves) -> Array:
+    """Returns `METRICS` of the rows of one setting, float64, shape (n, n_metrics); NaN where a row doesn't say."""
+    found = []
+    for row, learnt in zip(rows, curves.learnt(rows), strict=True):
+        assert row.metrics is not None
+        sizes = [getattr(row.metrics, name) for name in METRICS[:-2]]
+        fixed_epochs = row.metrics.val_accuracy
+        found.append([*sizes, learnt.val_accuracy if fixed_epochs is None else fixed_epochs, learnt.seconds])
+    return np.array(found, dtype=np.float64)
 
 
 def _score(
     contender: str, split: str, metric: str, truth: Array, prediction: Prediction, settings: NDArray[np.str_]
 ) -> Score:
     """Returns the score on one metric from columns of shape (n,)."""
-    accuracy = metric == "test_accuracy"
+    accuracy = metric == "val_accuracy"
     scaled, guess = (truth, prediction.mean) if accuracy else (np.log(truth), np.log(prediction.mean))
     _, setting, counts = np.unique(settings, return_inverse=True, return_counts=True)
     spread = scaled - (np.bincount(setting, scaled) / counts)[setting]

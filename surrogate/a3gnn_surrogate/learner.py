@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import xgboost
@@ -19,6 +19,21 @@ from a3gnn_surrogate.columns import Array
 Features = NDArray[np.float32]
 #: For each fold, which rows are held out: bool, shape (n,).
 Folds = list[NDArray[np.bool_]]
+
+
+class Fold(NamedTuple):
+    """The rows of a cross-validation's fold, as they are seen when its held-out rows are not known.
+
+    Attributes:
+        held: Which rows are held out, bool, shape (n,).
+        features: float32, shape (n, n_features).
+        y: float64, shape (n,).
+    """
+
+    held: NDArray[np.bool_]
+    features: Features
+    y: Array
+
 
 # Guesses, for a few hundred rows of few graphs.
 #: Numbers of trees that `BoostedTrees.tune` chooses from.
@@ -44,7 +59,7 @@ _TREE_DEPTH, _TREE_MIN_LEAF = 6, 4
 class Learner(Protocol):
     """A regressor of one output; features are float32, shape (n, n_features), y and sample weights float64, (n,)."""
 
-    def tune(self, features: Features, y: Array, sample_weight: Array, folds: Folds) -> Self:
+    def tune(self, folds: Sequence[Fold], sample_weight: Array) -> Self:
         """Chooses hyper-parameters by cross-validation over `folds`, and returns itself."""
         ...
 
@@ -71,13 +86,13 @@ class BoostedTrees:
         self.trees = trees
         self.booster = booster
 
-    def tune(self, features: Features, y: Array, sample_weight: Array, folds: Folds) -> Self:
+    def tune(self, folds: Sequence[Fold], sample_weight: Array) -> Self:
         """Chooses the number of trees, possibly none, with the least squared error over `folds`.
 
         Early stopping on random rows would choose too many: rows of one graph resemble each other.
         """
         errors = np.zeros(len(_NUM_TREES))
-        for held in folds:
+        for held, features, y in folds:
             booster = self._train(features[~held], y[~held], sample_weight[~held], _NUM_TREES[-1])
             matrix = xgboost.DMatrix(features[held], nthread=1)
             errors[0] += sample_weight[held] @ y[held] ** 2
@@ -118,7 +133,7 @@ class Baseline:
         self.regressor = regressor
         self.weight_name = weight_name
 
-    def tune(self, features: Features, y: Array, sample_weight: Array, folds: Folds) -> Self:
+    def tune(self, folds: Sequence[Fold], sample_weight: Array) -> Self:
         """Returns itself."""
         return self
 
@@ -135,7 +150,7 @@ class Baseline:
 class NoLearner:
     """Predicts 0: no correction of the analytic model."""
 
-    def tune(self, features: Features, y: Array, sample_weight: Array, folds: Folds) -> Self:
+    def tune(self, folds: Sequence[Fold], sample_weight: Array) -> Self:
         """Returns itself."""
         return self
 

@@ -2,120 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import KNOBS, PARALLEL_MODES, STATIC_POLICIES
-from a3gnn_surrogate.columns import Array, Columns, cached_share, knob_values
-
-#: Knobs whose inputs `knob_points` scales one by one.
-_SCALED: tuple[str, ...] = (
-    *("batch_size", "num_partitions", "bias_rate", "sampling_device", "num_workers", "cache_bytes"),
-    *("parallel_mode", "feature_tier", "cache_policy"),
-)
-#: The others: each number is an input, and each choice that a search tries beside the default.
-_OTHERS = tuple(knob for knob in KNOBS if knob.name not in _SCALED)
-_CHOICES = tuple(
-    (knob.name, value) for knob in _OTHERS if knob.scale == "choice" for value in knob.values if value != knob.default
-)
-_NUMBERS = tuple(knob for knob in _OTHERS if knob.scale != "choice")
-#: The Gaussian process's inputs: knobs, scaled such that a unit step matters about equally in each. Guesses.
-POINT_NAMES: tuple[str, ...] = (
-    *("seeds", "parts", "bias", "device", "workers", "cache", *PARALLEL_MODES, "disk", "dynamic"),
-    *(f"{name}={value}" for name, value in _CHOICES),
-    *(knob.name for knob in _NUMBERS),
-)
-#: The kernel's length scale in these units. Guess.
-_LENGTH_SCALE = 2.0
+from a3gnn_surrogate.columns import Array
+from a3gnn_surrogate.posterior import Posterior, VarianceComponents, posteriors, rbf_kernel
 
 
-@dataclass(frozen=True, slots=True)
-class VarianceComponents:
-    """How the residuals of one output vary; in squares of its unit.
+class Correction(NamedTuple):
+    """What a setting's rows say of configurations, each float64, shape (n_configs, n_outputs).
 
     Attributes:
-        between_settings: Variance of the settings' means.
-        within_setting: Variance over the knobs within a setting.
-        noise: Variance of repeated measurements.
+        mean: What to add to the prediction.
+        deviation: Standard deviation of a measurement around it, noise included.
     """
 
-    between_settings: float
-    within_setting: float
-    noise: float
+    mean: Array
+    deviation: Array
 
 
 @dataclass(frozen=True, slots=True)
 class LocalCorrection:
-    """The posterior mean of a Gaussian process per output: `constant + rbf_kernel(points) @ weights`.
+    """A Gaussian process per output; its mean is `constant + rbf_kernel(points) @ weights`.
 
     With a single row it is that row's residual, shrunk by the noise, and falls to the setting's mean away from it;
-    with more rows it follows the knobs.
+    with more rows it follows the knobs. Near its rows it is certain, up to the noise, and far from them less so.
 
     Attributes:
         points: float64, shape (m, n_points): the setting's rows.
         constant: float64, shape (n_outputs,).
         weights: float64, shape (m, n_outputs).
+        known: Which rows have which output, bool, shape (m, n_outputs).
+        variances: One per output.
+        posteriors: One per group of outputs that the same rows have.
     """
 
     points: Array
     constant: Array
     weights: Array
+    known: NDArray[np.bool_]
+    variances: tuple[VarianceComponents, ...]
+    posteriors: tuple[Posterior, ...]
 
     @classmethod
-    def fit(cls, points: Array, residuals: Array, variances: list[VarianceComponents]) -> Self:
+    def fit(cls, points: Array, residuals: Array, variances: Sequence[VarianceComponents]) -> Self:
         """Returns the correction fitted to `residuals` (m, n_outputs); NaN entries are left out."""
-        similarity = rbf_kernel(points, points)
+        similarity, known = rbf_kernel(points, points), np.isfinite(residuals)
         constant, weights = np.zeros(len(variances)), np.zeros(residuals.shape)
         for j, v in enumerate(variances):
-            known = np.isfinite(residuals[:, j])
-            if not known.any():
+            rows = known[:, j]
+            if not rows.any():
                 continue
-            covariance = v.between_settings + v.within_setting * similarity[np.ix_(known, known)]
-            covariance += v.noise * np.eye(int(known.sum()))
-            alpha = np.linalg.solve(covariance, residuals[known, j])
+            covariance = v.between_settings + v.within_setting * similarity[np.ix_(rows, rows)]
+            covariance += v.noise * np.eye(int(rows.sum()))
+            alpha = np.linalg.solve(covariance, residuals[rows, j])
             constant[j] = v.between_settings * alpha.sum()
-            weights[known, j] = v.within_setting * alpha
-        return cls(points, constant, weights)
+            weights[rows, j] = v.within_setting * alpha
+        return cls(points, constant, weights, known, tuple(variances), posteriors(similarity, known, variances))
 
-    def predict(self, points: Array) -> Array:
-        """Returns what to add at `points`, float64, shape (n, n_outputs)."""
-        return self.constant + rbf_kernel(points, self.points) @ self.weights
+    def predict(self, points: Array) -> Correction:
+        """Returns what the rows say at `points`, float64, shape (n, n_points)."""
+        similarity = rbf_kernel(points, self.points)
+        deviation = np.empty((len(points), len(self.variances)))
+        deviation[:] = [one.deviation for one in self.variances]
+        for posterior in self.posteriors:
+            deviation[:, posterior.outputs] = posterior.deviation(similarity)
+        return Correction(self.constant + similarity @ self.weights, deviation)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the arrays as JSON types."""
-        return {name: getattr(self, name).tolist() for name in LocalCorrection.__slots__}
+        arrays = {name: getattr(self, name).tolist() for name in ("points", "constant", "weights", "known")}
+        return arrays | {"variances": [dataclasses.asdict(one) for one in self.variances]}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the correction of `to_dict`."""
-        return cls(**{name: np.array(fields[name], dtype=np.float64) for name in LocalCorrection.__slots__})
-
-
-def knob_points(columns: Columns, graph: GraphCharacteristics) -> Array:
-    """Returns `columns` as points, float64, shape (n_configs, n_points), columns `POINT_NAMES`."""
-    modes = [columns["parallel_mode"] == mode for mode in PARALLEL_MODES]
-    values: list[NDArray[Any]] = [
-        np.log2(np.minimum(columns["batch_size"], max(graph.num_train, 1))) / 2,
-        np.log2(columns["num_partitions"]) / 2,
-        np.log2(columns["bias_rate"]) / 2,
-        columns["sampling_device"] == "cuda",
-        np.log2(columns["num_workers"]),
-        2 * cached_share(columns, graph),
-        *modes,
-        1.5 * (columns["feature_tier"] == "disk"),
-        ~np.isin(columns["cache_policy"], STATIC_POLICIES),
-        *(columns[name] == value for name, value in _CHOICES),
-        *(knob_values(knob, columns[knob.name]) / 2 for knob in _NUMBERS),
-    ]
-    return np.stack(values, axis=1).astype(np.float64)
-
-
-def rbf_kernel(left: Array, right: Array) -> Array:
-    """Returns the kernel exp(-d^2 / (2 length_scale^2)), float64, shape (len(left), len(right))."""
-    squares = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2 * left @ right.T
-    return np.asarray(np.exp(-np.maximum(squares, 0.0) / (2 * _LENGTH_SCALE**2)))
+        points, constant, weights = (
+            np.array(fields[name], dtype=np.float64) for name in ("points", "constant", "weights")
+        )
+        known = np.array(fields["known"], dtype=np.bool_)
+        variances = tuple(VarianceComponents(**one) for one in fields["variances"])
+        found = posteriors(rbf_kernel(points, points), known, variances)
+        return cls(points, constant, weights, known, variances, found)

@@ -1,4 +1,4 @@
-"""The residual of one output: an intercept, boosted trees on what varies within settings, and half-widths."""
+"""The residual of one output: an intercept, boosted trees on what varies within settings, and interval widths."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.conformal import graph_folds, half_width
-from a3gnn_surrogate.learner import Features, Learner, NoLearner
-from a3gnn_surrogate.local import LocalCorrection, VarianceComponents
+from a3gnn_surrogate.learner import Features, Fold, Learner, NoLearner
+from a3gnn_surrogate.local import LocalCorrection
+from a3gnn_surrogate.posterior import VarianceComponents
+from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.training_rows import OUTPUTS, TrainingRows
 
 # Guesses, all of the following.
@@ -35,8 +37,8 @@ class _Prior(NamedTuple):
         between_settings: Standard deviation of the settings' means.
         within_setting: Standard deviation over the knobs.
         noise: Standard deviation of repeated measurements.
-        half_width_unseen: As in `ResidualModel`, at 90 % coverage.
-        half_width_default_known: As in `ResidualModel`, at 90 % coverage.
+        half_width_unseen: Half-width of 90 % intervals on a setting without measurements.
+        half_width_default_known: The same on a setting whose default configuration is measured.
     """
 
     between_settings: float
@@ -53,6 +55,7 @@ _PRIORS = {
     "peak_device_bytes":       _Prior( 0.25,    0.15,   0.02,  0.5,    0.3),
     "peak_host_bytes":         _Prior( 0.25,    0.15,   0.02,  0.5,    0.3),
     "accuracy_drop":           _Prior( 0.01,    0.02,   0.004, 0.08,   0.05),
+    "epochs_to_accuracy":      _Prior( 0.2,     0.4,    0.05,  1.0,    0.8),
 }
 # fmt: on
 _PRIOR_COVERAGE = 0.9
@@ -66,15 +69,16 @@ class ResidualModel:
         learner: Predicts the residual less its setting's mean.
         intercept: Mean of the settings' means; added everywhere.
         variances: How the residuals vary between settings, within one, and between repetitions.
-        half_width_unseen: Half-width of intervals on a setting without measurements.
-        half_width_default_known: Half-width on a setting whose default configuration is measured.
+        scale_unseen: Half-width of intervals on a setting without measurements, in standard deviations by `variances`.
+        scale_default_known: Half-width on a setting whose default configuration is measured, in those of the Gaussian
+            process over its rows.
     """
 
     learner: Learner
     intercept: float
     variances: VarianceComponents
-    half_width_unseen: float
-    half_width_default_known: float
+    scale_unseen: float
+    scale_default_known: float
 
     def predict(self, features: Features) -> Array:
         """Returns the residual before any local correction, float64, shape (n,)."""
@@ -88,60 +92,99 @@ def prior_model(output: str, coverage: float) -> ResidualModel:
     factor = float(np.sqrt(np.log(1 - coverage) / np.log(1 - _PRIOR_COVERAGE)))
     variances = VarianceComponents(prior.between_settings**2, prior.within_setting**2, prior.noise**2)
     widths = prior.half_width_unseen * factor, prior.half_width_default_known * factor
-    return ResidualModel(NoLearner(), 0.0, variances, *widths)
+    return ResidualModel(NoLearner(), 0.0, variances, *scales(variances, *widths))
+
+
+class Scales(NamedTuple):
+    """Half-widths in standard deviations."""
+
+    unseen: float
+    default_known: float
+
+
+def scales(variances: VarianceComponents, unseen: float, default_known: float) -> Scales:
+    """Returns half-widths in an output's unit as multiples of what `variances` say.
+
+    With the default known, that is the deviation of a configuration that has nothing in common with it.
+    """
+    return Scales(unseen / variances.deviation, default_known / variances.deviation_given_one)
 
 
 def fit_residual_model(
-    rows: TrainingRows, output: int, weights: Array, make: Callable[[], Learner], coverage: float, seed: int
+    source: RowSource, output: int, weights: Array, make: Callable[[], Learner], coverage: float, seed: int
 ) -> ResidualModel:
     """Returns the model of the residual of `output`, fitted to the rows that have it; the prior where they are few.
 
-    Folds hold out whole graphs, both to choose the learner's hyper-parameters and to find the intervals.
+    Folds hold out whole graphs, of the calibration too, both to choose the learner's hyper-parameters and to find the
+    intervals.
     """
-    rows, residual, weights = _with_output(rows, output, weights)
     prior = prior_model(OUTPUTS[output], coverage)
-    if len(rows) < _MIN_ROWS:
+    every = source.rows()
+    known = np.isfinite(every.measured[:, output])
+    if known.sum() < _MIN_ROWS:
         return prior
-    centred, usable = _centred(residual, rows.settings)
-    folds = graph_folds(rows.graphs[usable], seed)
-    learner = make().tune(rows.features[usable], centred[usable], weights[usable], folds)
+    rows, weights = every.take(known), weights[known]
+    usable = _centred(rows.residual(output), rows.settings).usable
+    learner = make().tune(_folds(source, rows.take(usable), known, usable, output, seed), weights[usable])
     errors = np.empty(len(rows))
     for held in graph_folds(rows.graphs, seed):
+        seen = _without(source, rows, held).take(known)
+        residual = seen.residual(output)
         intercept = _mean_of_means(residual[~held], rows.settings[~held])
-        learner.fit(rows.features[usable & ~held], centred[usable & ~held], weights[usable & ~held])
-        errors[held] = residual[held] - intercept - learner.predict(rows.features[held])
-    learner.fit(rows.features[usable], centred[usable], weights[usable])
+        kept, centred = usable & ~held, _centred(residual, rows.settings).residual
+        learner.fit(seen.features[kept], centred[kept], weights[kept])
+        errors[held] = residual[held] - intercept - learner.predict(seen.features[held])
+    learner.fit(rows.features[usable], _centred(rows.residual(output), rows.settings).residual[usable], weights[usable])
+    intercept = _mean_of_means(rows.residual(output), rows.settings)
     variances = _variance_components(errors, rows.settings, prior.variances)
-    unseen = half_width(errors, rows.graphs, coverage)
-    default_known = half_width(_errors_given_default(errors, rows, variances), rows.graphs, coverage)
+    found = _scales(errors, rows, variances, coverage)
     if len(np.unique(rows.graphs)) == 1:
-        unseen = max(unseen * _SINGLE_GRAPH_WIDENING, prior.half_width_unseen)
-        default_known *= _SINGLE_GRAPH_WIDENING
-    if not np.isfinite(default_known):
-        default_known = prior.half_width_default_known
-    return ResidualModel(learner, _mean_of_means(residual, rows.settings), variances, unseen, default_known)
+        least = prior.scale_unseen * prior.variances.deviation / variances.deviation
+        found = Scales(max(found.unseen * _SINGLE_GRAPH_WIDENING, least), found.default_known * _SINGLE_GRAPH_WIDENING)
+    if not np.isfinite(found.default_known):
+        found = found._replace(default_known=prior.scale_default_known)
+    return ResidualModel(learner, intercept, variances, *found)
 
 
 def refit(model: ResidualModel, rows: TrainingRows, output: int, weights: Array) -> ResidualModel:
-    """Returns `model` fitted to other rows; hyper-parameters, variances and half-widths stay."""
-    rows, residual, weights = _with_output(rows, output, weights)
+    """Returns `model` fitted to other rows; hyper-parameters, variances and scales stay."""
+    known = np.isfinite(rows.measured[:, output])
+    rows, weights = rows.take(known), weights[known]
+    residual = rows.residual(output)
     centred, usable = _centred(residual, rows.settings)
     learner = copy.deepcopy(model.learner)
     learner.fit(rows.features[usable], centred[usable], weights[usable])
     return dataclasses.replace(model, learner=learner, intercept=_mean_of_means(residual, rows.settings))
 
 
-class _OutputRows(NamedTuple):
-    rows: TrainingRows
-    residual: Array
-    weights: Array
+def _without(source: RowSource, rows: TrainingRows, held: NDArray[np.bool_]) -> TrainingRows:
+    """Returns all rows of `source`, calibrated without the graphs of which no row of `rows` is kept."""
+    return source.rows(frozenset(np.unique(rows.graphs[held]).tolist()) - set(rows.graphs[~held].tolist()))
 
 
-def _with_output(rows: TrainingRows, output: int, weights: Array) -> _OutputRows:
-    """Returns the rows for which `output` was measured, its residual over the analytic model, and their weights."""
-    residual = rows.measured[:, output] - rows.analytic[:, output]
-    known = np.isfinite(residual)
-    return _OutputRows(rows.take(known), residual[known], weights[known])
+def _folds(
+    source: RowSource,
+    rows: TrainingRows,
+    known: NDArray[np.bool_],
+    usable: NDArray[np.bool_],
+    output: int,
+    seed: int,
+) -> list[Fold]:
+    """Returns the folds of `rows`, those of the source that are `known` and then `usable`."""
+    folds = []
+    for held in graph_folds(rows.graphs, seed):
+        seen = _without(source, rows, held).take(known).take(usable)
+        folds.append(Fold(held, seen.features, _centred(seen.residual(output), seen.settings).residual))
+    return folds
+
+
+def _scales(errors: Array, rows: TrainingRows, variances: VarianceComponents, coverage: float) -> Scales:
+    """Returns the conformal quantiles of held-out `errors` in standard deviations."""
+    given_default = _scores_given_default(errors, rows, variances)
+    return Scales(
+        unseen=half_width(errors / variances.deviation, rows.graphs, coverage),
+        default_known=half_width(given_default, rows.graphs, coverage),
+    )
 
 
 class _Centred(NamedTuple):
@@ -176,16 +219,17 @@ def _variance_components(errors: Array, settings: NDArray[np.str_], prior: Varia
     return VarianceComponents(max(between, within / 4, 1e-9), max(within - noise, noise), noise)
 
 
-def _errors_given_default(errors: Array, rows: TrainingRows, variances: VarianceComponents) -> Array:
-    """Returns the errors that remain once each setting's default configuration is known, NaN for that row itself.
+def _scores_given_default(errors: Array, rows: TrainingRows, variances: VarianceComponents) -> Array:
+    """Returns the errors that remain once each setting's default configuration is known, in standard deviations.
 
-    Where the default was not measured, the setting's first row takes its place.
+    NaN for that row itself. Where the default was not measured, the setting's first row takes its place.
     """
     remaining = np.full(len(errors), np.nan)
     for setting in np.unique(rows.settings):
         own = np.flatnonzero(rows.settings == setting)
         default = own[[int(rows.reference[own].argmax())]]
-        correction = LocalCorrection.fit(rows.points[default], errors[default, None], [variances])
+        local = LocalCorrection.fit(rows.points[default], errors[default, None], [variances])
         others = own[own != default[0]]
-        remaining[others] = errors[others] - correction.predict(rows.points[others])[:, 0]
+        correction = local.predict(rows.points[others])
+        remaining[others] = (errors[others] - correction.mean[:, 0]) / correction.deviation[:, 0]
     return remaining

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from a3gnn.config import DYNAMIC_POLICIES
 from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
+from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.model_cost import ModelCost, served_row_bytes
 from a3gnn_surrogate.volume import BatchVolume
@@ -51,7 +52,9 @@ def topology_bytes(volume: BatchVolume) -> Array:
     return 4.0 * (2 * volume.input_nodes + volume.sampled_edges)
 
 
-def stage_seconds(columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting) -> PredictedStageSeconds:
+def stage_seconds(
+    columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting, calibration: Calibration = UNCALIBRATED
+) -> PredictedStageSeconds:
     """Returns the seconds of work in each stage (HyScale-GNN's Eqs. 7, 8, 11 and 12 with the probe's constants)."""
     graph, hardware = setting.graph, setting.hardware
     limits = hardware.profile
@@ -75,17 +78,22 @@ def stage_seconds(columns: Columns, volume: BatchVolume, cost: ModelCost, settin
     if hardware.has_device:
         topology = np.where(on_device, 0.0, topology_bytes(volume))
         transfer = (misses + topology) / max(limits.host_to_device_bytes_per_s, 1.0)
-    return PredictedStageSeconds(sample, gather, transfer, _train_seconds(cost, hardware))
+    train = train_terms(cost, hardware) @ np.array(calibration.train)
+    return PredictedStageSeconds(calibration.sample * sample, calibration.gather * gather, transfer, train)
 
 
-def _train_seconds(cost: ModelCost, hardware: Hardware) -> Array:
+def train_terms(cost: ModelCost, hardware: Hardware) -> Array:
+    """Returns the seconds of each of `TRAIN_TERMS` by the probe's constants, float64, shape (n_configs, n_terms)."""
     limits = hardware.profile
     flops, traffic = limits.gemm_flops_per_s, limits.spmm_bytes_per_s
     if hardware.has_device:
         traffic *= max(limits.device_gemm_flops_per_s / flops, 1.0) ** _DEVICE_BANDWIDTH_EXPONENT
         flops = max(limits.device_gemm_flops_per_s, 1.0)
-    optimiser = _OPTIMISER_BYTES * cost.parameters / traffic
-    return cost.gemm_flops / flops + cost.spmm_bytes / traffic + optimiser + limits.batch_overhead_s
+    # Activations are written and read at the rate of a copy; a device's bandwidth is that of its sparse products.
+    copied = traffic if hardware.has_device else limits.copy_bytes_per_s
+    constant = [_OPTIMISER_BYTES * cost.parameters / traffic, limits.batch_overhead_s]
+    varying = [cost.gemm_flops / flops, cost.spmm_bytes / traffic, cost.activation_bytes / copied]
+    return np.stack([*varying, *(np.full(len(cost.gemm_flops), seconds) for seconds in constant)], axis=1)
 
 
 def _all_cores_speedup(hardware: Hardware) -> float:

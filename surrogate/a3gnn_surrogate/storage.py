@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,11 +11,14 @@ import xgboost
 
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.version import __version__
+from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES
+from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.learner import BoostedTrees, Learner, NoLearner
-from a3gnn_surrogate.local import VarianceComponents
+from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.residual import ResidualModel
 from a3gnn_surrogate.setting_corrections import SettingCorrections
+from a3gnn_surrogate.storage_1 import from_version_1
 from a3gnn_surrogate.training_rows import OUTPUTS
 
 if TYPE_CHECKING:
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=Surrogate)
 
 #: Goes up when the manifest, the features or the analytic model change.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _FORMAT = "a3gnn-surrogate"
 _MANIFEST = "manifest.json"
 _REMEDY = "fit one and save it with Surrogate.save"
@@ -53,10 +57,14 @@ def load(cls: type[S], folder: Path) -> S:
     manifest = _read_manifest(folder)
     try:
         surrogate = cls(**manifest["parameters"])
+        fields = from_version_1(manifest) if manifest["schema_version"] == 1 else manifest
+        surrogate.calibrations_ = Calibrations.from_dict(fields["calibrations"])
         surrogate.residual_models_ = [
-            _read_model(folder, output, manifest["channels"][output], surrogate.seed) for output in OUTPUTS
+            _read_model(folder, output, fields["channels"][output], surrogate.seed) for output in OUTPUTS
         ]
-        surrogate.setting_corrections_ = SettingCorrections.from_dict(manifest["settings"])
+        surrogate.setting_corrections_ = SettingCorrections.from_dict(fields["settings"])
+        surrogate.known_curves_ = {key: KnownCurves.from_dict(found) for key, found in fields["curves"].items()}
+        surrogate.noise_ = dict(fields["noise"])
         surrogate.reference_accuracies_ = dict(manifest["references"])
         surrogate.num_rows_ = int(manifest["num_rows"])
         surrogate.num_graphs_ = int(manifest["num_graphs"])
@@ -77,6 +85,9 @@ def _manifest(surrogate: Surrogate) -> dict[str, Any]:
         "num_graphs": surrogate.num_graphs_,
         "references": surrogate.reference_accuracies_,
         "settings": surrogate.setting_corrections_.to_dict(),
+        "calibrations": surrogate.calibrations_.to_dict(),
+        "curves": {key: found.to_dict() for key, found in surrogate.known_curves_.items()},
+        "noise": dict(surrogate.noise_),
     }
 
 
@@ -87,9 +98,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise StoreError(f"{folder} holds no surrogate: {_MANIFEST} can't be read ({error}); {_REMEDY}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
         raise StoreError(f"{folder} holds no surrogate: {_MANIFEST} belongs to something else; {_REMEDY}")
-    if manifest.get("schema_version") != SCHEMA_VERSION:
+    if manifest.get("schema_version") not in (1, SCHEMA_VERSION):
         raise StoreError(
-            f"the surrogate in {folder} must have schema version {SCHEMA_VERSION}, "
+            f"the surrogate in {folder} must have schema version 1 or {SCHEMA_VERSION}, "
             f"got {manifest.get('schema_version')!r}; {_REMEDY}"
         )
     if manifest.get("feature_names") not in (list(FEATURE_NAMES), list(PLAIN_FEATURES)):
@@ -98,18 +109,13 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _model_fields(model: ResidualModel) -> dict[str, Any]:
-    """Returns the JSON fields of a model, whose names are older than the attributes'."""
-    variances = model.variances
+    """Returns the JSON fields of a model."""
     return {
-        "level": model.intercept,
-        "cold": model.half_width_unseen,
-        "warm": model.half_width_default_known,
+        "intercept": model.intercept,
+        "scale_unseen": model.scale_unseen,
+        "scale_default_known": model.scale_default_known,
         "trees": model.learner.trees if isinstance(model.learner, BoostedTrees) else None,
-        "variances": {
-            "level": variances.between_settings,
-            "shape": variances.within_setting,
-            "noise": variances.noise,
-        },
+        "variances": dataclasses.asdict(model.variances),
     }
 
 
@@ -119,5 +125,5 @@ def _read_model(folder: Path, output: str, fields: dict[str, Any], seed: int) ->
         learner = BoostedTrees(seed, fields["trees"])
         if fields["trees"]:
             learner.booster = xgboost.Booster(model_file=folder / f"{output}.ubj")
-    variances = VarianceComponents(*(fields["variances"][name] for name in ("level", "shape", "noise")))
-    return ResidualModel(learner, fields["level"], variances, fields["cold"], fields["warm"])
+    variances = VarianceComponents(**fields["variances"])
+    return ResidualModel(learner, fields["intercept"], variances, fields["scale_unseen"], fields["scale_default_known"])

@@ -13,32 +13,35 @@ from sklearn.exceptions import NotFittedError
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.measurement import METRICS, Measurement, distinct
+from a3gnn.hardware import Hardware
+from a3gnn.measurement import Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn.setting import Setting
 from a3gnn_surrogate import storage
 from a3gnn_surrogate.analytic import analytic_metrics
+from a3gnn_surrogate.assemble import metrics_of, with_known_curves
 from a3gnn_surrogate.columns import Array, Columns, as_columns
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
+from a3gnn_surrogate.fit_corrections import CorrectionFit
+from a3gnn_surrogate.keys import setting_key, task_graph_key
+from a3gnn_surrogate.known_curves import KnownCurves
+from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.learner import Learner, make_learner
-from a3gnn_surrogate.local import knob_points
+from a3gnn_surrogate.noise import throughput_noise
+from a3gnn_surrogate.points import knob_points
+from a3gnn_surrogate.references import latest_reference_accuracies
 from a3gnn_surrogate.residual import fit_residual_model
-from a3gnn_surrogate.setting_corrections import fit_setting_corrections, latest_reference_accuracies
-from a3gnn_surrogate.training_rows import (
-    ACCURACY_DROP,
-    OUTPUTS,
-    analytic_outputs,
-    setting_key,
-    task_graph_key,
-    training_rows,
-)
+from a3gnn_surrogate.row_source import RowSource
+from a3gnn_surrogate.training_rows import OUTPUTS, THROUGHPUT, analytic_outputs
 
 #: Configurations per chunk of a prediction, which bounds its memory. Guess.
 _CHUNK = 32_768
 
 
 class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types
-    """Predicts throughput, memory and accuracy of configurations, with intervals; an estimator of scikit-learn.
+    """Predicts what configurations reach, with intervals: throughput, memory, validation accuracy, seconds to accuracy.
+
+    An estimator of scikit-learn.
 
     Args:
         learner: What is fitted to the residual: xgboost; a baseline, linear or tree; or none, for the analytic model
@@ -50,9 +53,13 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         seed: Decides folds, and the rows and columns that a tree sees.
 
     Attributes:
+        calibrations_: Factors on the analytic model's seconds per stage.
         residual_models_: One `ResidualModel` per output.
         setting_corrections_: Corrections of the measured settings (task, graph, machine).
-        reference_accuracies_: Accuracy of the default configuration by `task_graph_key`.
+        known_curves_: What is known of learning, by `setting_key`.
+        reference_accuracies_: Validation accuracy of the default configuration by `task_graph_key`.
+        noise_: Relative standard deviation of one trial's throughput, by the machine's fingerprint, of machines with
+            replicates; `noise` answers for any machine.
         num_rows_: Number of rows that were fitted.
         num_graphs_: Number of their graphs.
         feature_names_: The learner's columns.
@@ -79,24 +86,27 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
 
         Args:
             measurements: Of any graphs, tasks and machines; [] gives the analytic model without corrections.
-            target: Fingerprint of the graph that is tuned: its rows weigh more, and narrow its own intervals.
+            target: Fingerprint of the graph that is tuned: its rows weigh more, and only its settings get calibrations
+                and interval widths of their own, which takes time. None: all settings do.
 
         Raises:
             UsageError: A parameter is out of range.
         """
         self._check_parameters()
         measurements = distinct(measurements)
-        rows = training_rows(measurements)
-        if not self.physics:
-            rows = rows.without_analytic(len(PLAIN_FEATURES))
+        source = RowSource(measurements, self.physics)
+        rows = source.rows()
         weights = np.where(rows.graphs == target, self.target_weight, 1.0)
         self.residual_models_ = [
-            fit_residual_model(rows, output, weights, self._make, self.coverage, self.seed)
+            fit_residual_model(source, output, weights, self._make, self.coverage, self.seed)
             for output in range(len(OUTPUTS))
         ]
-        self.setting_corrections_ = fit_setting_corrections(
-            rows, self.residual_models_, weights, target, self.coverage, self.seed
-        )
+        prior = self.residual_models_[THROUGHPUT].variances.noise ** 0.5
+        self.noise_ = throughput_noise(measurements, prior)
+        fit = CorrectionFit(source, self.residual_models_, weights, self.noise_, self.coverage, self.seed)
+        self.calibrations_ = fit.own_calibrations(target)
+        self.setting_corrections_ = fit.corrections(self.calibrations_, target)
+        self.known_curves_ = {key: curves for key, curves in source.curves.items() if curves.curves}
         self.reference_accuracies_ = latest_reference_accuracies(measurements)
         self.num_rows_ = len(rows)
         self.num_graphs_ = len(np.unique(rows.graphs))
@@ -107,17 +117,19 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         self,
         configs: Sequence[TrainConfig] | Columns,
         setting: Setting,
-        reference_accuracy: float | None = None,
+        reference: KnownDefault | None = None,
     ) -> Prediction:
         """Returns the predicted metrics of `configs`, in their order.
 
-        Throughput and memory are positive and accuracy is in [0, 1]; the device's peak is 0 without a device.
+        Throughput, memory and seconds are positive and accuracy is in [0, 1]; the device's peak is 0 without a device.
+        What a known learning curve says of a configuration is taken from it.
 
         Args:
             configs: Configurations, or their columns as `SearchSpace.columns` gives them.
             setting: What is trained, on which graph and machine.
-            reference_accuracy: Test accuracy of the default configuration. None takes the measured one; where
-                there is none, the mean is a guess and the interval is [0, 1].
+            reference: What the default configuration reached. What it leaves out is taken from the setting's rows;
+                where they don't know it either, the accuracy is a guess with the interval [0, 1], and the default's
+                seconds count as 1.
 
         Raises:
             NotFittedError: `fit` was not called.
@@ -125,25 +137,51 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         """
         self._check_fitted()
         columns = as_columns(configs)
-        reference = self.reference_accuracies_.get(task_graph_key(setting.task, setting.graph), reference_accuracy)
-        if reference_accuracy is not None:
-            reference = reference_accuracy
-        widths = self.setting_corrections_.half_widths(setting_key(setting), self.residual_models_)
         centre = np.empty((len(columns["batch_size"]), len(OUTPUTS)))
+        widths = np.empty_like(centre)
         for start in range(0, len(centre), _CHUNK):
-            part = {name: values[start : start + _CHUNK] for name, values in columns.items()}
-            centre[start : start + _CHUNK] = self._centre(part, setting)
-        return _prediction(centre, widths, reference, setting)
+            rows = slice(start, start + _CHUNK)
+            part = {name: values[rows] for name, values in columns.items()}
+            centre[rows], widths[rows] = self._intervals(part, setting)
+        curves = self.known_curves_.get(setting_key(setting), KnownCurves())
+        default = self._default(curves, setting, reference or KnownDefault())
+        found = metrics_of(centre, widths, default, self._default_epochs(curves, setting, default), setting)
+        return with_known_curves(found, columns, curves, default)
 
-    def _centre(self, columns: Columns, setting: Setting) -> Array:
-        """Returns the centres of the intervals of canonical `columns`, float64, shape (n_configs, n_outputs)."""
-        analytic = analytic_metrics(columns, setting)
+    def noise(self, hardware: Hardware) -> float:
+        """Returns the relative standard deviation of one trial's throughput on a machine.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+        """
+        self._check_fitted()
+        return self.noise_.get(hardware.fingerprint, self.residual_models_[THROUGHPUT].variances.noise ** 0.5)
+
+    def _default(self, curves: KnownCurves, setting: Setting, given: KnownDefault) -> KnownDefault:
+        """Returns what is known of the default configuration: what is given, then what the setting's rows say."""
+        if curves.reference is not None:
+            given = given.or_else(KnownDefault.of(curves.reference))
+        accuracy = self.reference_accuracies_.get(task_graph_key(setting.task, setting.graph))
+        return given.or_else(KnownDefault(val_accuracy=accuracy, seconds=curves.default_seconds(given.target)))
+
+    def _default_epochs(self, curves: KnownCurves, setting: Setting, default: KnownDefault) -> float:
+        """Returns the default's epochs to its target, set-up included; those of its curve, where that is known."""
+        known = curves.default_seconds(default.target)
+        if known is not None:
+            return known * curves.throughput
+        throughput, _ = self._intervals(as_columns([TrainConfig()]), setting)
+        return float(np.exp(throughput[0, THROUGHPUT])) * (1.0 if default.seconds is None else default.seconds)
+
+    def _intervals(self, columns: Columns, setting: Setting) -> tuple[Array, Array]:
+        """Returns the outputs' centres and half-widths of canonical `columns`, float64, (n_configs, n_outputs) each."""
+        analytic = analytic_metrics(columns, setting, self.calibrations_.of(setting))
         features = self._visible(feature_matrix(columns, setting, analytic))
         centre = analytic_outputs(analytic) if self.physics else np.zeros((len(features), len(OUTPUTS)))
         for output, model in enumerate(self.residual_models_):
             centre[:, output] += model.predict(features)
-        key = setting_key(setting)
-        return centre + self.setting_corrections_.correction(key, knob_points(columns, setting.graph))
+        points = knob_points(columns, setting.graph)
+        corrected = self.setting_corrections_.correct(setting_key(setting), points, self.residual_models_)
+        return centre + corrected.mean, corrected.half_width
 
     def save(self, folder: str | Path) -> Path:
         """Writes the fitted surrogate into `folder` (boosters as UBJ, the rest as JSON) and returns it.
@@ -182,19 +220,3 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
     def _check_fitted(self) -> None:
         if not hasattr(self, "residual_models_"):
             raise NotFittedError("this Surrogate is not fitted; call fit(measurements); fit([]) is the analytic model")
-
-
-def _prediction(centre: Array, widths: Array, reference: float | None, setting: Setting) -> Prediction:
-    graph = setting.graph
-    bounds = [centre, centre - widths, centre + widths]
-    mean, low, high = (np.exp(bound) for bound in bounds)
-    if not setting.hardware.has_device:
-        for bound in (mean, low, high):
-            bound[:, METRICS.index("peak_device_bytes")] = 0.0
-    accuracy = METRICS.index("test_accuracy")
-    # Without a measured reference, guess: predictions are right about as often as neighbours agree.
-    default = max(graph.homophily, 1 / max(graph.num_classes, 1)) if reference is None else reference
-    mean[:, accuracy] = np.clip(default - centre[:, ACCURACY_DROP], 0, 1)
-    low[:, accuracy] = 0.0 if reference is None else np.clip(default - bounds[2][:, ACCURACY_DROP], 0, 1)
-    high[:, accuracy] = 1.0 if reference is None else np.clip(default - bounds[1][:, ACCURACY_DROP], 0, 1)
-    return Prediction(mean, low, high)

@@ -11,7 +11,9 @@ from a3gnn.setting import Setting
 from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
-from a3gnn_surrogate.local import LocalCorrection, VarianceComponents, knob_points
+from a3gnn_surrogate.local import LocalCorrection
+from a3gnn_surrogate.points import knob_points
+from a3gnn_surrogate.posterior import VarianceComponents, rbf_kernel
 
 
 def features(config, task, graph, hardware):
@@ -67,7 +69,7 @@ def test_a_correction_matches_its_rows_and_falls_to_the_mean_of_the_setting(grap
         VarianceComponents(between_settings=1e-9, within_setting=0.5, noise=1e-6),
     ]
     one = LocalCorrection.fit(points[:1], np.array([[0.6, 0.6]]), variances)
-    at, away = one.predict(points)
+    at, away = one.predict(points).mean
     assert at == pytest.approx([0.6, 0.6], abs=1e-3)
     assert 0.4 < away[0] < 0.6  # 0.4 = 0.6 * 1.0 / (1.0 + 0.5), where points have nothing in common
     assert 0.0 < away[1] < away[0]
@@ -77,11 +79,44 @@ def test_a_correction_leaves_out_what_was_not_measured(graphs):
     points = knob_points(as_columns([TrainConfig(), TrainConfig(batch_size=64)]), graphs["dense"])
     residuals = np.array([[0.5, np.nan], [np.nan, np.nan]])
     correction = LocalCorrection.fit(points, residuals, [VarianceComponents(1.0, 0.1, 1e-6)] * 2)
-    assert correction.predict(points)[0] == pytest.approx([0.5, 0.0], abs=1e-3)
+    assert correction.predict(points).mean[0] == pytest.approx([0.5, 0.0], abs=1e-3)
 
 
 def test_a_correction_survives_json(graphs):
     points = knob_points(as_columns([TrainConfig()]), graphs["dense"])
     correction = LocalCorrection.fit(points, np.array([[0.5]]), [VarianceComponents(1.0, 0.1, 0.01)])
     same = LocalCorrection.from_dict(correction.to_dict())
-    np.testing.assert_array_equal(same.predict(points), correction.predict(points))
+    np.testing.assert_array_equal(same.predict(points).mean, correction.predict(points).mean)
+    np.testing.assert_array_equal(same.predict(points).deviation, correction.predict(points).deviation)
+
+
+def test_the_deviation_is_that_of_the_covariance_matrix():
+    """The shared eigenvectors against the textbook's formula, for outputs that different rows have."""
+    random = np.random.default_rng(0)
+    rows, at = random.normal(size=(12, 4)), random.normal(size=(7, 4))
+    residuals = random.normal(size=(12, 3))
+    residuals[[1, 5], 1] = np.nan
+    variances = [
+        VarianceComponents(0.5, 0.3, 0.01),
+        VarianceComponents(0.1, 0.4, 0.1),
+        VarianceComponents(0.0, 0.2, 0.05),
+    ]
+    found = LocalCorrection.fit(rows, residuals, variances).predict(at)
+    for j, v in enumerate(variances):
+        own = rows[np.isfinite(residuals[:, j])]
+        covariance = v.between_settings + v.within_setting * rbf_kernel(own, own) + v.noise * np.eye(len(own))
+        shared = v.between_settings + v.within_setting * rbf_kernel(at, own)
+        explained = np.einsum("ij,ij->i", shared, np.linalg.solve(covariance, shared.T).T)
+        variance = v.between_settings + v.within_setting + v.noise - explained
+        np.testing.assert_allclose(found.deviation[:, j], np.sqrt(variance), rtol=1e-5)
+
+
+def test_the_deviation_falls_near_the_rows_and_is_the_whole_without_any():
+    v = VarianceComponents(0.5, 0.3, 0.01)
+    points = np.array([[0.0], [0.5], [3.0], [20.0]])
+    correction = LocalCorrection.fit(points[:1], np.array([[0.2, np.nan]]), [v, v])
+    known, unknown = correction.predict(points).deviation.T
+    assert (np.diff(known) > 0).all()
+    assert known[0] == pytest.approx(np.sqrt(2 * 0.01), rel=0.02)  # the row's noise, and the next measurement's
+    assert known[-1] == pytest.approx(v.deviation_given_one)
+    np.testing.assert_allclose(unknown, v.deviation)

@@ -1,0 +1,95 @@
+"""Puts metrics together from the outputs of the regression, and what is known exactly in their place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from a3gnn.learning_curve import next_point
+from a3gnn.measurement import METRICS
+from a3gnn.prediction import Prediction
+from a3gnn.setting import Setting
+from a3gnn_surrogate.columns import Array, Columns
+from a3gnn_surrogate.known_curve import KnownCurve
+from a3gnn_surrogate.known_curves import KnownCurves
+from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, THROUGHPUT
+
+#: The default itself reaches its last point (as in `a3gnn.figures`).
+_ROUNDING = 1 + 1e-9
+_ACCURACY, _SECONDS = METRICS.index("val_accuracy"), METRICS.index("seconds_to_accuracy")
+
+
+def metrics_of(
+    centre: Array, half_width: Array, default: KnownDefault, default_epochs: float, setting: Setting
+) -> Prediction:
+    """Returns the metrics of the outputs' intervals.
+
+    Args:
+        centre: Of each of `OUTPUTS`, float64, shape (n_configs, n_outputs).
+        half_width: Same shape.
+        default: What is known of the default configuration.
+        default_epochs: Its seconds to the target times its epochs per second.
+        setting: What is trained, on which graph and machine.
+    """
+    mean, low, high = (np.exp(bound) for bound in (centre, centre - half_width, centre + half_width))
+    if not setting.hardware.has_device:
+        for bound in (mean, low, high):
+            bound[:, METRICS.index("peak_device_bytes")] = 0.0
+    graph, drop, off = setting.graph, centre[:, ACCURACY_DROP], half_width[:, ACCURACY_DROP]
+    # Without a measured reference, guess: predictions are right about as often as neighbours agree.
+    guess = max(graph.homophily, 1 / max(graph.num_classes, 1))
+    reference = guess if default.val_accuracy is None else default.val_accuracy
+    unknown = default.val_accuracy is None
+    mean[:, _ACCURACY] = np.clip(reference - drop, 0, 1)
+    low[:, _ACCURACY] = 0.0 if unknown else np.clip(reference - drop - off, 0, 1)
+    high[:, _ACCURACY] = 1.0 if unknown else np.clip(reference - drop + off, 0, 1)
+    seconds = np.log(default_epochs) + centre[:, EPOCHS] - centre[:, THROUGHPUT]
+    off = np.hypot(half_width[:, EPOCHS], half_width[:, THROUGHPUT])
+    for bound, sign in ((mean, 0), (low, -1), (high, 1)):
+        bound[:, _SECONDS] = np.exp(seconds + sign * off)
+    return Prediction(mean, low, high)
+
+
+def with_known_curves(
+    prediction: Prediction, columns: Columns, curves: KnownCurves, default: KnownDefault
+) -> Prediction:
+    """Returns `prediction` with what `curves` say of configurations whose learning key has one.
+
+    Their pace is the predicted one. Where a curve was trained far enough, its accuracy and its mini-batches to the
+    target are exact; otherwise they bound the prediction.
+    """
+    positions = curves.positions(columns)
+    mean, low, high = (bound.copy() for bound in (prediction.mean, prediction.low, prediction.high))
+    for position in np.unique(positions[positions >= 0]):
+        rows, known = np.flatnonzero(positions == position), curves.curves[position]
+        for bound, opposite in ((mean, prediction.mean), (low, prediction.high), (high, prediction.low)):
+            throughput = bound[rows, THROUGHPUT]
+            if default.budget_s is not None:
+                accuracy = _accuracy(known, default.budget_s, throughput, bound[rows, _ACCURACY])
+                bound[rows, _ACCURACY] = accuracy
+            if default.target is not None:
+                seconds = _seconds(known, default.target, opposite[rows, THROUGHPUT], bound[rows, _SECONDS])
+                bound[rows, _SECONDS] = seconds
+    return Prediction(mean, low, high)
+
+
+def _accuracy(known: KnownCurve, budget_s: float, throughput: Array, predicted: Array) -> Array:
+    """Returns the accuracy after `budget_s` seconds at a throughput, float64, shape (n,).
+
+    Where the curve doesn't go that far, it is what was predicted, and no less than the best that is known.
+    """
+    curve, best = known.curve, np.array([0.0, *known.curve.running_best()])
+    batches = max(budget_s - known.setup_s, 0.0) * known.batches_per_epoch * throughput * _ROUNDING
+    reached = best[np.searchsorted(curve.batches, batches, side="right")]
+    return np.where(batches < next_point(curve.trained, curve.batches[0]), reached, np.maximum(predicted, reached))
+
+
+def _seconds(known: KnownCurve, target: float, throughput: Array, predicted: Array) -> Array:
+    """Returns the seconds to `target` at a throughput, float64, shape (n,).
+
+    Where the curve doesn't reach it, they are what was predicted, and no less than the curve was trained.
+    """
+    reached = known.curve.first_reaching(target)
+    batches = known.curve.trained if reached is None else reached
+    seconds = known.setup_s + batches / (known.batches_per_epoch * throughput)
+    return np.maximum(predicted, seconds) if reached is None else seconds

@@ -1,0 +1,121 @@
+"""Fits the corrections of measured settings, and finds how wide their intervals are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn_surrogate.calibrate import own_calibration
+from a3gnn_surrogate.calibration import Calibrations
+from a3gnn_surrogate.columns import Array
+from a3gnn_surrogate.conformal import half_width, row_folds
+from a3gnn_surrogate.local import LocalCorrection
+from a3gnn_surrogate.residual import ResidualModel, refit
+from a3gnn_surrogate.row_source import RowSource
+from a3gnn_surrogate.setting_corrections import SettingCorrections, general_scales
+from a3gnn_surrogate.training_rows import OUTPUTS, THROUGHPUT, TrainingRows
+
+# Guesses.
+#: Rows from which a setting has scales of its own.
+_MIN_OWN_ROWS = 8
+_FOLDS = 5
+
+
+class CorrectionFit:
+    """Fits corrections to what residual models leave.
+
+    Attributes:
+        source: The rows.
+        models: The residual models, fitted to them.
+        weights: Sample weights of the rows.
+        noise: Relative standard deviation of one trial's throughput, by the machine's fingerprint; machines without
+            replicates are left out.
+        coverage: Share of measurements that intervals should cover.
+        seed: Decides folds.
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        models: Sequence[ResidualModel],
+        weights: Array,
+        noise: Mapping[str, float],
+        coverage: float,
+        seed: int,
+    ) -> None:
+        self.source = source
+        self.models = models
+        self.weights = weights
+        self.noise = noise
+        self.coverage = coverage
+        self.seed = seed
+
+    def own_calibrations(self, target: str | None) -> Calibrations:
+        """Returns the calibrations, refined by the own rows of each setting of graph `target`; of all if it is None."""
+        found = self.source.calibrations()
+        for key in self._keys(target) if self.source.physics else ():
+            found = self._refined(found, key)
+        return found
+
+    def corrections(self, calibrations: Calibrations, target: str | None) -> SettingCorrections:
+        """Returns the corrections of all settings, and own scales of those of graph `target`; of all if it is None."""
+        corrections = {
+            key: self._correction(key, self.source.setting_rows(key, calibrations), self.models)
+            for key in self.source.settings
+        }
+        own = {
+            key: self._own_scales(key, corrections[key])
+            for key in self._keys(target)
+            if len(corrections[key].points) >= _MIN_OWN_ROWS
+        }
+        return SettingCorrections(corrections, own)
+
+    def _keys(self, target: str | None) -> list[str]:
+        settings = self.source.settings
+        return [key for key in settings if target in (None, settings[key][0].setting.graph.fingerprint)]
+
+    def _refined(self, calibrations: Calibrations, key: str, kept: NDArray[np.bool_] | None = None) -> Calibrations:
+        settings = self.source.settings[key]
+        own = own_calibration(settings, calibrations.of(settings[0].setting), kept)
+        if own is None:
+            return calibrations
+        return dataclasses.replace(calibrations, own={**calibrations.own, key: own})
+
+    def _correction(self, key: str, own: TrainingRows, models: Sequence[ResidualModel]) -> LocalCorrection:
+        variances = [model.variances for model in models]
+        machine = self.source.settings[key][0].setting.hardware.fingerprint
+        if machine in self.noise:
+            noise = self.noise[machine] ** 2
+            variances[THROUGHPUT] = dataclasses.replace(variances[THROUGHPUT], noise=noise)
+        return LocalCorrection.fit(own.points, _unexplained(own, models), variances)
+
+    def _own_scales(self, key: str, correction: LocalCorrection) -> Array:
+        """Returns scales from the errors on the setting's own rows, each fold predicted from all other rows.
+
+        A quantile of few errors is uncertain, so it is shrunk towards the scale learnt from other graphs: halfway at
+        the minimum number of rows.
+        """
+        rows, general = self.source.rows(), self.source.calibrations()
+        own = np.flatnonzero(rows.settings == key)
+        scores = np.empty((len(own), len(OUTPUTS)))
+        for held in row_folds(len(own), _FOLDS, self.seed):
+            kept = np.setdiff1d(np.arange(len(rows)), own[held])
+            others = [refit(model, rows.take(kept), j, self.weights[kept]) for j, model in enumerate(self.models)]
+            calibrations = self._refined(general, key, ~held) if self.source.physics else general
+            seen = self.source.setting_rows(key, calibrations)
+            found = self._correction(key, seen.take(~held), others).predict(seen.points[held])
+            scores[held] = (_unexplained(seen.take(held), others) - found.mean) / found.deviation
+        graphs = rows.graphs[own]
+        widths = np.array([half_width(scores[:, j], graphs, self.coverage) for j in range(len(OUTPUTS))])
+        expected = general_scales(correction, self.models)
+        trust = len(own) / (len(own) + _MIN_OWN_ROWS)
+        return np.where(np.isfinite(widths), trust * widths + (1 - trust) * expected, expected)
+
+
+def _unexplained(own: TrainingRows, models: Sequence[ResidualModel]) -> Array:
+    """Returns what the analytic model and the residual models miss, float64, shape (n, n_outputs)."""
+    predicted = np.stack([model.predict(own.features) for model in models], axis=1)
+    return own.measured - own.analytic - predicted

@@ -1,0 +1,17 @@
+"""Keys of what measurements have in common."""
+
+from __future__ import annotations
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import Task
+from a3gnn.setting import Setting
+
+
+def setting_key(setting: Setting) -> str:
+    """Returns the key of a setting: task, graph and machine."""
+    return f"{task_graph_key(setting.task, setting.graph)}|{setting.hardware.fingerprint}"
+
+
+def task_graph_key(task: Task, graph: GraphCharacteristics) -> str:
+    """Returns the key of a task on a graph."""
+    return f"{task.key()}|{graph.fingerprint}"

@@ -1,0 +1,156 @@
+"""`KnownCurves`: what is known of learning in a setting, exactly, as far as curves were trained."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn._fields import from_fields
+from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures, Reference
+from a3gnn.measurement import Measurement, Metrics
+from a3gnn_surrogate.accuracy import is_reference
+from a3gnn_surrogate.columns import Columns, as_columns
+from a3gnn_surrogate.known_curve import KnownCurve, learning_columns, learning_values
+
+#: What may be lost of the default's accuracy, as a share of 1, until a row's target counts as reached. Guess: what
+#: `a3gnn tune` allows by default.
+_MAX_DROP = 0.01
+
+
+class Learnt(NamedTuple):
+    """What a row learnt; NaN where it doesn't say: it is censored, or there is no curve.
+
+    Attributes:
+        val_accuracy: At equal training time, in [0, 1].
+        seconds: To the target.
+    """
+
+    val_accuracy: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCurves:
+    """The curves of a setting, and the default configuration's.
+
+    Attributes:
+        curves: One per learning key.
+        default: The default's curve, or that of a configuration that trains on the same mini-batches; None where
+            neither was trained.
+        throughput: That configuration's epochs per second.
+        reference: What it reached.
+    """
+
+    curves: tuple[KnownCurve, ...] = ()
+    default: KnownCurve | None = None
+    throughput: float = 0.0
+    reference: Reference | None = None
+
+    @classmethod
+    def of(cls, measurements: Sequence[Measurement]) -> Self:
+        """Returns the curves of the `measurements` of one setting."""
+        by_key: dict[tuple[Any, ...], list[Metrics]] = {}
+        for row in _with_curve(measurements):
+            by_key.setdefault(learning_values(row.config), []).append(_metrics(row))
+        curves = tuple(_longest(knobs, metrics) for knobs, metrics in by_key.items())
+        default = _default_row(measurements)
+        if default is None:
+            return cls(curves)
+        metrics, values = _metrics(default), learning_values(default.config)
+        known = _longest(values, [metrics])
+        throughput = metrics.throughput_epochs_per_s
+        return cls(curves, known, throughput, Reference.of(metrics, known.curve, _MAX_DROP))
+
+    def learnt(self, measurements: Sequence[Measurement]) -> list[Learnt]:
+        """Returns what each of the setting's rows learnt, at its own pace, by all that is known of its key."""
+        by_key = {known.knobs: known for known in self.curves}
+        return [_learnt(row.metrics, by_key.get(learning_values(row.config)), self.reference) for row in measurements]
+
+    def default_seconds(self, target: float | None = None) -> float | None:
+        """Returns the default's seconds to `target`, by default the reference's; None where that is not known."""
+        if self.default is None or self.reference is None:
+            return None
+        reached = self.default.curve.first_reaching(self.reference.target if target is None else target)
+        return None if reached is None else self.default.pace(self.throughput).seconds(reached)
+
+    def positions(self, columns: Columns) -> NDArray[np.int64]:
+        """Returns which of `curves` each of the canonical `columns` learns, int64, shape (n,); -1 for none of them."""
+        codes: NDArray[np.int64] = np.zeros(len(columns["batch_size"]), np.int64)
+        known: NDArray[np.int64] = np.zeros(len(self.curves), np.int64)
+        if not self.curves:
+            return codes - 1
+        for knob, column in enumerate(learning_columns(columns)):
+            values = list(dict.fromkeys(curve.knobs[knob] for curve in self.curves))
+            code = np.full(len(codes), len(values))
+            for index, value in enumerate(values):
+                code[column == value] = index
+            codes = codes * (len(values) + 1) + code
+            known = known * (len(values) + 1) + np.array([values.index(curve.knobs[knob]) for curve in self.curves])
+        order = known.argsort()
+        nearest = order[np.minimum(np.searchsorted(known, codes, sorter=order), len(order) - 1)]
+        return np.where(known[nearest] == codes, nearest, -1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return {
+            "curves": [known.to_dict() for known in self.curves],
+            "default": None if self.default is None else self.default.to_dict(),
+            "throughput": self.throughput,
+            "reference": None if self.reference is None else dataclasses.asdict(self.reference),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the curves of `to_dict`."""
+        return cls(
+            curves=tuple(KnownCurve.from_dict(known) for known in fields["curves"]),
+            default=None if fields["default"] is None else KnownCurve.from_dict(fields["default"]),
+            throughput=fields["throughput"],
+            reference=None if fields["reference"] is None else from_fields(Reference, fields["reference"]),
+        )
+
+
+def _with_curve(measurements: Sequence[Measurement]) -> list[Measurement]:
+    return [row for row in measurements if row.metrics and row.metrics.curve and row.metrics.curve.batches]
+
+
+def _metrics(measurement: Measurement) -> Metrics:
+    assert measurement.metrics is not None
+    return measurement.metrics
+
+
+def _longest(knobs: tuple[Any, ...], rows: Sequence[Metrics]) -> KnownCurve:
+    """Returns the longest curve of rows of one learning key, which all have one."""
+    curves = [metrics.curve for metrics in rows if metrics.curve is not None]
+    longest = max(curves, key=lambda curve: curve.trained)
+    setup = float(np.median([metrics.setup_seconds for metrics in rows]))
+    return KnownCurve(knobs, longest, rows[0].batches_per_epoch, setup)
+
+
+def _default_row(measurements: Sequence[Measurement]) -> Measurement | None:
+    """Returns the first row with a curve of the default configuration, or else of one that trains as it does.
+
+    The first row's curve ends with the default's budget; a later one of the same key may have been trained further.
+    """
+    rows = _with_curve(measurements)
+    same = [row for row in rows if is_reference(as_columns([row.config]), row.setting.graph)[0]]
+    own = [row for row in same if row.config == TrainConfig()]
+    return next(iter([*own, *same]), None)
+
+
+def _learnt(metrics: Metrics | None, known: KnownCurve | None, reference: Reference | None) -> Learnt:
+    if metrics is None or known is None or reference is None:
+        return Learnt(np.nan, np.nan)
+    figures = Figures.of(metrics, known.curve, reference)
+    accuracy, seconds = figures.val_accuracy, figures.seconds_to_accuracy
+    censored = accuracy is None or not (figures.complete or seconds is not None)
+    return Learnt(
+        val_accuracy=np.nan if censored or accuracy is None else accuracy,
+        seconds=np.nan if seconds is None else seconds,
+    )

@@ -1,0 +1,49 @@
+"""Configurations as points: the inputs of the Gaussian process over the knobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import KNOBS, PARALLEL_MODES, STATIC_POLICIES
+from a3gnn_surrogate.columns import Array, Columns, cached_share, knob_values
+
+#: Knobs whose inputs `knob_points` scales one by one.
+_SCALED: tuple[str, ...] = (
+    *("batch_size", "num_partitions", "bias_rate", "sampling_device", "num_workers", "cache_bytes"),
+    *("parallel_mode", "feature_tier", "cache_policy"),
+)
+#: The others: each number is an input, and each choice that a search tries beside the default.
+_OTHERS = tuple(knob for knob in KNOBS if knob.name not in _SCALED)
+_CHOICES = tuple(
+    (knob.name, value) for knob in _OTHERS if knob.scale == "choice" for value in knob.values if value != knob.default
+)
+_NUMBERS = tuple(knob for knob in _OTHERS if knob.scale != "choice")
+#: The Gaussian process's inputs: knobs, scaled such that a unit step matters about equally in each. Guesses.
+POINT_NAMES: tuple[str, ...] = (
+    *("seeds", "parts", "bias", "device", "workers", "cache", *PARALLEL_MODES, "disk", "dynamic"),
+    *(f"{name}={value}" for name, value in _CHOICES),
+    *(knob.name for knob in _NUMBERS),
+)
+
+
+def knob_points(columns: Columns, graph: GraphCharacteristics) -> Array:
+    """Returns `columns` as points, float64, shape (n_configs, n_points), columns `POINT_NAMES`."""
+    modes = [columns["parallel_mode"] == mode for mode in PARALLEL_MODES]
+    values: list[NDArray[Any]] = [
+        np.log2(np.minimum(columns["batch_size"], max(graph.num_train, 1))) / 2,
+        np.log2(columns["num_partitions"]) / 2,
+        np.log2(columns["bias_rate"]) / 2,
+        columns["sampling_device"] == "cuda",
+        np.log2(columns["num_workers"]),
+        2 * cached_share(columns, graph),
+        *modes,
+        1.5 * (columns["feature_tier"] == "disk"),
+        ~np.isin(columns["cache_policy"], STATIC_POLICIES),
+        *(columns[name] == value for name, value in _CHOICES),
+        *(knob_values(knob, columns[knob.name]) / 2 for knob in _NUMBERS),
+    ]
+    return np.stack(values, axis=1).astype(np.float64)

@@ -1,0 +1,73 @@
+"""`RowSource`: training rows of measurements, with any graphs held out of the calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from a3gnn.hardware import Hardware
+from a3gnn.measurement import Measurement
+from a3gnn_surrogate.calibrate import general_calibrations
+from a3gnn_surrogate.calibration import Calibrations
+from a3gnn_surrogate.features import PLAIN_FEATURES
+from a3gnn_surrogate.known_curves import KnownCurves
+from a3gnn_surrogate.measured_setting import MeasuredSetting
+from a3gnn_surrogate.references import by_setting, reference_accuracies
+from a3gnn_surrogate.training_rows import TrainingRows, no_rows
+
+
+class RowSource:
+    """Measurements, as training rows.
+
+    Attributes:
+        settings: By `setting_key`, the rows of each setting, once per probe of its machine.
+        curves: By `setting_key`, what is known of learning.
+        physics: Whether rows carry the analytic model; without it, it predicts 0.
+    """
+
+    def __init__(self, measurements: Sequence[Measurement], physics: bool = True) -> None:
+        done = [row for row in measurements if row.metrics is not None]
+        references, groups = reference_accuracies(done), by_setting(done)
+        self.curves = {key: KnownCurves.of(rows) for key, rows in groups.items()}
+        self.settings = {
+            key: [MeasuredSetting.of(probed, self.curves[key], references) for probed in _by_probe(rows)]
+            for key, rows in groups.items()
+        }
+        self.physics = physics
+        self._calibrations: dict[frozenset[str], Calibrations] = {}
+        self._rows: dict[frozenset[str], TrainingRows] = {}
+
+    def calibrations(self, without: frozenset[str] = frozenset()) -> Calibrations:
+        """Returns the general calibrations of all graphs but those with the fingerprints `without`."""
+        if not self.physics:
+            return Calibrations()
+        if without not in self._calibrations:
+            every = (one for settings in self.settings.values() for one in settings)
+            kept = [one for one in every if one.setting.graph.fingerprint not in without]
+            self._calibrations[without] = general_calibrations(kept)
+        return self._calibrations[without]
+
+    def rows(self, without: frozenset[str] = frozenset()) -> TrainingRows:
+        """Returns all rows, in one order whatever is held out, calibrated by all graphs but `without`."""
+        if without not in self._rows:
+            calibrations = self.calibrations(without)
+            parts = [self.setting_rows(key, calibrations) for key in self.settings]
+            self._rows[without] = _joined(parts) if parts else no_rows()
+        return self._rows[without]
+
+    def setting_rows(self, key: str, calibrations: Calibrations) -> TrainingRows:
+        """Returns the rows of the setting `key` under `calibrations`."""
+        rows = _joined([one.training_rows(calibrations.of(one.setting)) for one in self.settings[key]])
+        return rows if self.physics else rows.without_analytic(len(PLAIN_FEATURES))
+
+
+def _by_probe(rows: Sequence[Measurement]) -> list[list[Measurement]]:
+    groups: dict[Hardware, list[Measurement]] = {}
+    for row in rows:
+        groups.setdefault(row.setting.hardware, []).append(row)
+    return list(groups.values())
+
+
+def _joined(parts: Sequence[TrainingRows]) -> TrainingRows:
+    return TrainingRows(*(np.concatenate([getattr(part, name) for part in parts]) for name in TrainingRows.__slots__))

@@ -1,0 +1,102 @@
+"""Factors on the seconds of stages, fitted to measured ones."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from a3gnn_surrogate.analytic import expected_work
+from a3gnn_surrogate.calibrate import general_calibrations, own_calibration
+from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration, Calibrations
+from a3gnn_surrogate.row_source import RowSource
+from a3gnn_surrogate.stage_seconds import stage_seconds
+from a3gnn_surrogate.surrogate import Surrogate
+
+TRUTH = Calibration(train=(0.8, 1.5, 5.0, 2.0, 3.0), sample=2.0, gather=4.0)
+
+
+@pytest.fixture(scope="module")
+def source(corpus):
+    return RowSource(corpus)
+
+
+def timed(one, calibration):
+    """Returns the measured setting with the stages that `calibration` predicts."""
+    found = stage_seconds(one.columns, *one.work, one.setting, calibration)
+    return dataclasses.replace(one, stages=np.stack([found.sample, found.gather, found.train], axis=1))
+
+
+def settings(source, has_device=False):
+    return [one for found in source.settings.values() for one in found if one.setting.hardware.has_device == has_device]
+
+
+def test_factors_that_made_the_seconds_are_found(source):
+    found = general_calibrations([timed(one, TRUTH) for one in settings(source)])
+    assert found.host.sample == pytest.approx(2.0, rel=0.02)
+    assert found.host.gather == pytest.approx(4.0, rel=0.02)
+    for one in settings(source):
+        expected, predicted = (
+            stage_seconds(one.columns, *one.work, one.setting, calibration) for calibration in (TRUTH, found.host)
+        )
+        np.testing.assert_allclose(predicted.train, expected.train, rtol=0.05)
+    assert found.device == UNCALIBRATED
+
+
+def test_machines_with_a_device_have_factors_of_their_own(source):
+    found = general_calibrations([timed(one, TRUTH) for one in settings(source, has_device=True)])
+    assert found.host == UNCALIBRATED
+    assert found.device.sample == pytest.approx(2.0, rel=0.02)
+
+
+def test_settings_weigh_the_same_whatever_their_rows(source, corpus):
+    one, other = settings(source)[:2]
+    half = RowSource([row for row in corpus if row.setting == other.setting][:10]).settings
+    fewer = next(iter(half.values()))[0]
+    slow = Calibration(sample=4.0)
+    whole = general_calibrations([timed(one, UNCALIBRATED), timed(other, slow)]).host.sample
+    part = general_calibrations([timed(one, UNCALIBRATED), timed(fewer, slow)]).host.sample
+    assert part == pytest.approx(whole, rel=0.02)
+    assert 1.5 < whole < 3.0
+
+
+def test_own_rows_refine_the_factors_once_there_are_enough(source):
+    one = settings(source)[0]
+    own = timed(one, TRUTH)
+    few, some, most = (np.arange(len(one)) < count for count in (3, 5, 40))
+    assert own_calibration([own], UNCALIBRATED, few) is None
+    by_some, by_most = (own_calibration([own], UNCALIBRATED, kept) for kept in (some, most))
+    assert 1.0 < by_some.gather < by_most.gather < 4.0
+    assert own_calibration([timed(one, UNCALIBRATED)], UNCALIBRATED, most).sample == pytest.approx(1.0)
+
+
+def test_graphs_that_are_held_out_do_not_calibrate(source, corpus):
+    held = corpus[0].setting.graph.fingerprint
+    others = RowSource([row for row in corpus if row.setting.graph.fingerprint != held])
+    assert source.calibrations(frozenset({held})) == others.calibrations()
+    assert source.calibrations() != others.calibrations()
+    rows = source.rows(frozenset({held}))
+    np.testing.assert_array_equal(rows.graphs, source.rows().graphs)
+    assert (rows.analytic[:, 0] != source.rows().analytic[:, 0]).any()
+
+
+def test_only_the_analytic_model_is_calibrated(corpus):
+    assert Surrogate(learner="tree", physics=False).fit(corpus[:40]).calibrations_ == Calibrations()
+    fitted = Surrogate(learner="none").fit(corpus, target=corpus[0].setting.graph.fingerprint)
+    assert fitted.calibrations_.host != UNCALIBRATED
+    own = fitted.calibrations_.of(corpus[0].setting)
+    assert own not in (fitted.calibrations_.host, fitted.calibrations_.device)
+    assert Calibrations.from_dict(fitted.calibrations_.to_dict()) == fitted.calibrations_
+
+
+def test_calibration_scales_its_stage_alone(source):
+    one = settings(source)[0]
+    work = expected_work(one.columns, one.setting)
+    plain, slow = (
+        stage_seconds(one.columns, *work, one.setting, calibration)
+        for calibration in (UNCALIBRATED, Calibration(sample=3.0))
+    )
+    np.testing.assert_allclose(slow.sample, 3 * plain.sample)
+    for stage in ("gather", "transfer", "train"):
+        np.testing.assert_array_equal(getattr(slow, stage), getattr(plain, stage))
