@@ -24,6 +24,8 @@ _PRESETS = {
 }
 #: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights. Guess.
 _POINTS_PER_DOUBLING = 2.0
+#: Below this weight accuracy is a limit alone. Guess.
+_MIN_ACCURACY_WEIGHT = 0.2
 #: What a unit of each cost weighs in doublings: the first two are logarithms to base 2, accuracy is a share of 1.
 _DOUBLINGS = np.array([1.0, 1.0, 100 / _POINTS_PER_DOUBLING])
 
@@ -103,6 +105,11 @@ class Priority:
     def weights(self) -> NDArray[np.float64]:
         """The weights of speed, memory, accuracy, float64, shape (3,)."""
         return np.array([self.throughput, self.memory, self.accuracy])
+
+    @property
+    def accuracy_counts(self) -> bool:
+        """Whether accuracy counts beyond the least that is allowed; otherwise trials end where they reach that."""
+        return self.accuracy >= _MIN_ACCURACY_WEIGHT
 
     @property
     def speed(self) -> str:
@@ -190,8 +197,15 @@ class Objectives:
         )
 
     def score(self, prediction: Prediction) -> NDArray[np.float64]:
-        """Returns the priority's score of each configuration, float64, shape (n_configs,); larger is better."""
-        return self.priority.score(self.costs(prediction))
+        """Returns the priority's score of each configuration, float64, shape (n_configs,); larger is better.
+
+        Where accuracy is a limit alone, what exceeds the least that is allowed counts for nothing: trials end there.
+        """
+        return self._score(self.costs(prediction))
+
+    def measured_score(self, figures: Sequence[Figures]) -> NDArray[np.float64]:
+        """Returns the same of measured `figures`, float64, shape (n,); minus infinity where the target is missed."""
+        return self._score(self.measured_costs(figures))
 
     def score_spread(self, prediction: Prediction) -> NDArray[np.float64]:
         """Returns the standard deviation of each score, float64, shape (n_configs,).
@@ -199,7 +213,8 @@ class Objectives:
         The score is linear in the costs, and the errors of the three are taken to be independent.
         """
         logs = [prediction.spread(metric) / np.log(2) for metric in (self.speed, self.memory)]
-        costs = np.stack([*logs, prediction.spread("val_accuracy")], axis=1)
+        accuracy = prediction.spread("val_accuracy") * self.priority.accuracy_counts
+        costs = np.stack([*logs, accuracy], axis=1)
         return np.asarray(np.linalg.norm(costs * self.priority.weights * _DOUBLINGS, axis=1))
 
     def order(self, prediction: Prediction) -> NDArray[np.int64]:
@@ -208,7 +223,13 @@ class Objectives:
 
     def best_index(self, figures: Sequence[Figures]) -> int:
         """Returns the index of that of `figures` which the priority prefers, whatever the limits."""
-        return int(self.priority.score(self.measured_costs(figures)).argmax())
+        return int(self.measured_score(figures).argmax())
+
+    def _score(self, costs: NDArray[np.float64]) -> NDArray[np.float64]:
+        least = self.limits.least_accuracy
+        if not self.priority.accuracy_counts and least is not None:
+            costs = np.column_stack([costs[:, :2], np.maximum(costs[:, 2], -least)])
+        return self.priority.score(costs)
 
     def _minimised(
         self, speed: NDArray[np.float64], memory: NDArray[np.float64], accuracy: NDArray[np.float64]

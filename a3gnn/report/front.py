@@ -228,7 +228,7 @@ def _notes(
 ) -> list[str]:
     """Returns the notes of `measured`, and where a faster one than the `chosen` has none, that its score is lower."""
     costs = objectives.measured_costs([one.figures for one in measured])
-    score = objectives.priority.score(costs)
+    score = objectives.measured_score([one.figures for one in measured])
     at = next((i for i, one in enumerate(measured) if one.config == chosen), None)
     return [
         _OUTWEIGHED

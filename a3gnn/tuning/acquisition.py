@@ -19,8 +19,6 @@ Rows = NDArray[np.int64]
 
 #: What is proposed keeps the limits with this probability, where anything does.
 LEAST_PROBABILITY = 0.8
-#: From this weight of accuracy on, trials for the priority's sake learn differently from each other. Guess.
-_MIN_ACCURACY_WEIGHT = 0.2
 #: Of so many trials and more, one goes to the most uncertain speed. Guess.
 _MIN_FOR_UNCERTAIN = 4
 
@@ -96,7 +94,7 @@ def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
 def _for_the_priority(problem: Problem, rows: Rows, order: NDArray[np.int64], count: int) -> list[int]:
     """Returns the first `count` of `order`; where what is learnt counts, no two that learn the same if it can be."""
     priority = problem.objectives.priority
-    if not (priority.time or priority.accuracy >= _MIN_ACCURACY_WEIGHT):
+    if not (priority.time or priority.accuracy_counts):
         return [int(i) for i in order[:count]]
     different = list(islice(_learning_differently(problem, rows, order), count))
     return [*different, *(int(i) for i in order if i not in different)][:count]

@@ -15,7 +15,7 @@ from a3gnn.tuning.comparison import Comparison
 def choice_lines(tuned: TunedConfig, figures: Figures, objectives: Objectives) -> Iterator[str]:
     """Yields what the tune of `tuned` chose, what that reached, and how it compares with the default."""
     yield f"chosen   {describe_config(tuned.config)}"
-    yield f"    -> {describe_figures(figures, objectives.memory, objectives.speed)}"
+    yield f"    -> {describe_figures(figures, objectives.memory, objectives.speed, tuned.target_accuracy)}"
     if tuned.measured.test_accuracy is not None:
         yield f"    test accuracy {tuned.measured.test_accuracy:.2%}, evaluated once{_default_test(tuned)}"
     if tuned.against_default is not None:

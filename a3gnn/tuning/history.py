@@ -144,7 +144,7 @@ class History:
         """Returns `judged` in the order of the priority's score, the best first, whatever the limits."""
         if not judged:
             return []
-        score = self.objectives.priority.score(self.objectives.measured_costs([one.figures for one in judged]))
+        score = self.objectives.measured_score([one.figures for one in judged])
         return [judged[i] for i in np.argsort(-score, kind="stable")]
 
     def best(self) -> JudgedTrial | None:

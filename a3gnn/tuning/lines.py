@@ -42,4 +42,5 @@ def _found(trial: Trial, history: History) -> str:
 
 
 def _described(figures: Figures, history: History) -> str:
-    return describe_figures(figures, history.objectives.memory, history.objectives.speed)
+    objectives = history.objectives
+    return describe_figures(figures, objectives.memory, objectives.speed, objectives.limits.least_accuracy)

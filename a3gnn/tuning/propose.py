@@ -71,7 +71,7 @@ def _best_score(history: History) -> float | None:
     best, objectives = history.best(), history.objectives
     if best is None:
         return None
-    score = float(objectives.priority.score(objectives.measured_costs([best.figures]))[0])
+    score = float(objectives.measured_score([best.figures])[0])
     return score if math.isfinite(score) else None  # the target may not be reached yet
 
 

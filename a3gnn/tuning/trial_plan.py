@@ -10,10 +10,10 @@ from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.trial import JudgedTrial
 
-#: Below this weight of accuracy a trial ends at the target: what it would reach beyond decides nothing. Guess.
-_MIN_ACCURACY_WEIGHT = 0.2
 #: A configuration has lost that is not at the target after so many times the best one's seconds. Guess.
 _SLOWER = 1.1
+#: Seconds that a round of the play-off times, fewer than a trial: there are many rounds. Guess.
+_TIMED_S = 1.0
 #: Where in the reference's time the accuracy is looked at. Guess.
 _LOOKS = (1 / 2, 3 / 4)
 #: Of the largest gain that a measured curve made from there on, what a later one is believed capable of, and what is
@@ -25,7 +25,7 @@ def trial_plan(proposal: Proposal, history: History) -> TrialPlan:
     """Returns how `proposal` is to be measured after `history`.
 
     The reference is trained until it stops rising. Others are trained for the reference's seconds; where accuracy
-    hardly counts, until they reach the target. One that can no longer reach it ends earlier, and so does one that is
+    is a limit alone, until they reach the target. One that can no longer reach it ends earlier, and so does one that is
     there for the priority's sake (`proposal.for_priority`) and can no longer beat the best.
     """
     plan, reference = history.study.plan, history.reference
@@ -37,7 +37,7 @@ def trial_plan(proposal: Proposal, history: History) -> TrialPlan:
         plan,
         curve=CurvePlan(
             most_seconds=reference.budget_s,
-            target=reference.target if priority.accuracy < _MIN_ACCURACY_WEIGHT else None,
+            target=None if priority.accuracy_counts else reference.target,
             hurdles=(*_accuracy_hurdles(history, reference), *_speed_hurdles(best, history, reference)),
             least_throughput=0.0 if best is None else _least_throughput(best, history),
         ),
@@ -53,7 +53,7 @@ def whole_plan(history: History) -> TrialPlan:
 
 def timing_plan(history: History) -> TrialPlan:
     """Returns how a round of the play-off is measured: mini-batches are timed, and no curve is trained."""
-    return dataclasses.replace(history.study.plan, curve=None)
+    return dataclasses.replace(history.study.plan, curve=None, timed_seconds=_TIMED_S)
 
 
 def _accuracy_hurdles(history: History, reference: Reference) -> list[Hurdle]:
