@@ -198,7 +198,22 @@ class _PlayOff:
             assert self._default is not None, "it took part in the alternations"
             self._figures[self._default.key()] = default.figures
         self._figures[config.key()] = choice.figures
-        return Choice(finalist.trial, choice, default, against, self._figures, self._notes, tuple(self._left_out))
+        found = Choice(finalist.trial, choice, default, against, self._figures, self._notes, tuple(self._left_out))
+        return self._or_default(found)
+
+    def _or_default(self, choice: Choice) -> Choice:
+        """Returns the default instead of a `choice` that its alternations with it found no better by the priority."""
+        kept = {one.trial.measurement.config: one.trial for one in self._history.eligible()}
+        trial = None if self._default is None else kept.get(self._default)
+        if trial is None or choice.default is None or choice.against is None:
+            return choice
+        own, other = self._history.objectives.measured_score([choice.judged.figures, choice.default.figures])
+        if own > other:
+            return choice
+        why = f"no better than the default: {choice.against.throughput.describe()} x its throughput"
+        self._say(f"    {why}; the default is chosen")
+        self._notes[choice.trial.measurement.config.key()] = why
+        return dataclasses.replace(choice, trial=trial, judged=choice.default, default=None, against=None)
 
     def _alternate(self, config: TrainConfig) -> list[Pair]:
         """Returns timed trials of `config` and the default, which of the two is first alternating."""
