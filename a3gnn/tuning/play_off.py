@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Sequence
 from statistics import fmean, median
 
@@ -12,11 +13,12 @@ from a3gnn.figures import Figures
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.report.text import describe_breaches, describe_config
 from a3gnn.spread import Spread
-from a3gnn.tuning.choice import Choice, Judged
+from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.comparison import Comparison, Pair, accuracy_differences, best_accuracy
 from a3gnn.tuning.history import History
 from a3gnn.tuning.infeasible import nothing_fits
 from a3gnn.tuning.lines import describe_failure
+from a3gnn.tuning.remeasured import expected_seconds, judged_over, with_timing
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.trial import JudgedTrial
 from a3gnn.units import count
@@ -24,7 +26,6 @@ from a3gnn.units import count
 #: Finalists beside the default, rounds in which they are compared, alternations of the choice and the default that
 #: what is printed stands on, and seeds beside the task's that both train with.
 FINALISTS, ROUNDS, ALTERNATIONS, SEEDS = 3, 2, 5, 2
-_PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
 
 
 def play_off(history: History, runner: Runner) -> Choice:
@@ -50,14 +51,13 @@ class _PlayOff:
         self._notes: dict[str, str] = {}
         self._refused: dict[str, Failure | tuple[Breach, ...]] = {}
         self._figures: dict[str, Figures] = {}
-        self._timing_s, self._whole_s = _expected_seconds(history)
+        self._timing_s, self._whole_s = expected_seconds(history)
 
     def choice(self) -> Choice:
         for finalist in self._ordered():
             trained = self._train(finalist)
-            if trained is None:
-                continue
-            return self._compared(finalist, trained)
+            if trained is not None:
+                return self._compared(finalist, *trained)
         raise nothing_fits(self._history, self._refused)
 
     def _affords(self, seconds: float) -> bool:
@@ -93,28 +93,33 @@ class _PlayOff:
     def _timed(self, configs: Sequence[TrainConfig], rounds: int) -> dict[str, list[Metrics]]:
         """Returns what timing `configs` in an order that rotates finds, by their keys; one that fails is refused."""
         found: dict[str, list[Metrics]] = {config.key(): [] for config in configs}
+        seconds: list[float] = []
         for first in range(rounds):
             for offset in range(len(configs)):
                 config = configs[(first + offset) % len(configs)]
+                begin = time.monotonic()
                 outcome = self._runner.time(config, self._history)
+                seconds.append(time.monotonic() - begin)
                 if isinstance(outcome, Metrics):
                     found[config.key()].append(outcome)
                 else:
                     self._refuse(config, outcome)
+        self._timing_s = median(seconds)
         return found
 
     def _rejudged(self, one: JudgedTrial, timed: Sequence[Metrics]) -> JudgedTrial:
         """Returns `one` with the throughput and the peaks of `timed` as well."""
         if not timed:
             return one
-        metrics = _with_timing(one.metrics, timed)
+        metrics = with_timing(one.metrics, timed)
         curve = self._history.curve(one.trial.measurement.config)
         return JudgedTrial(one.trial, metrics, Figures.of(metrics, curve, self._history.reference))
 
-    def _train(self, finalist: JudgedTrial) -> list[Pair] | None:
-        """Returns the whole trainings of the finalist and the default, per seed, or None where it is refused.
+    def _train(self, finalist: JudgedTrial) -> tuple[Metrics, list[Pair]] | None:
+        """Returns the finalist's whole training, and those of it and the default per seed; None where it is refused.
 
-        Without a default to compare with, and where the finalist is the default, both of a pair are the same.
+        There are no pairs without a default to compare with, where the finalist is the default, and where there is no
+        time for the default's.
         """
         config, task_seed = finalist.trial.measurement.config, self._history.study.setting.task.seed
         self._say(f"verify   {describe_config(config)}")
@@ -122,7 +127,7 @@ class _PlayOff:
         if first is None:
             return None
         if config == self._default or self._default is None:
-            return [Pair(first, first)]
+            return first, []
         pairs: list[Pair] = []
         for seed in range(task_seed, task_seed + 1 + SEEDS):
             own = first if seed == task_seed else None
@@ -138,7 +143,7 @@ class _PlayOff:
                 return None
             if default is not None:
                 pairs.append(Pair(own, default))
-        return pairs if self._keeps_accuracy(config, pairs) else None
+        return (first, pairs) if self._keeps_accuracy(config, first, pairs) else None
 
     def _whole(self, config: TrainConfig, seed: int) -> Metrics | None:
         """Returns what a whole training of `config` finds, or None where that breaks a limit on memory, or fails."""
@@ -155,17 +160,21 @@ class _PlayOff:
             return None
         return outcome
 
-    def _keeps_accuracy(self, config: TrainConfig, pairs: Sequence[Pair]) -> bool:
+    def _keeps_accuracy(self, config: TrainConfig, first: Metrics, pairs: Sequence[Pair]) -> bool:
         """Whether `config` keeps the limit on accuracy in the mean over the seeds."""
         request, reference = self._history.study.request, self._history.reference
         least = self._history.objectives.limits.least_accuracy
-        if not pairs or least is None or reference is None:
+        if least is None or reference is None:
             return True
-        found = fmean(best_accuracy(pair.choice) for pair in pairs)
-        if request.target is None:  # what may be lost is counted from the default with the same seeds
+        found = fmean([best_accuracy(pair.choice) for pair in pairs] or [best_accuracy(first)])
+        if pairs and request.target is None:  # what may be lost is counted from the default with the same seeds
             found = reference.val_accuracy + fmean(accuracy_differences(pairs)) / 100
         if found < least:
-            self._refuse(config, (Breach("least_accuracy", least, found),), f" in the mean of {len(pairs)} seeds")
+            self._refuse(
+                config,
+                (Breach("least_accuracy", least, found),),
+                f" in the mean of {count(len(pairs), 'seed')}" if pairs else "",
+            )
         return found >= least
 
     def _refuse(self, config: TrainConfig, why: Failure | tuple[Breach, ...], where: str = "") -> None:
@@ -175,18 +184,17 @@ class _PlayOff:
         self._notes[config.key()] = f"rejected in the play-off: {text}"
         self._refused[config.key()] = why
 
-    def _compared(self, finalist: JudgedTrial, trained: Sequence[Pair]) -> Choice:
+    def _compared(self, finalist: JudgedTrial, whole: Metrics, trained: Sequence[Pair]) -> Choice:
         """Returns the choice of `finalist`, after its alternations with the default."""
         config, history = finalist.trial.measurement.config, self._history
         self._notes.pop(config.key(), None)
         alternations = [] if config == self._default else self._alternate(config)
-        whole = trained[0].choice if trained else finalist.metrics
-        choice = _judged(whole, [pair.choice for pair in (*alternations, *trained)], alternations, history)
+        choice = judged_over(whole, [pair.choice for pair in (*alternations, *trained)], alternations, history)
         default, against = None, None
         if alternations:
             base = trained[0].default if trained else _reference_metrics(history)
             defaults = [Pair(pair.default, pair.default) for pair in alternations]
-            default = _judged(base, [pair.default for pair in (*alternations, *trained)], defaults, history)
+            default = judged_over(base, [pair.default for pair in (*alternations, *trained)], defaults, history)
             target = history.objectives.limits.least_accuracy or 0.0
             against = Comparison.of(
                 alternations,
@@ -243,37 +251,3 @@ def _reference_metrics(history: History) -> Metrics:
     metrics = None if reference is None else reference.measurement.metrics
     assert metrics is not None, "a reference was measured"
     return metrics
-
-
-def _expected_seconds(history: History) -> tuple[float, float]:
-    """Returns the seconds that a timed trial and a whole one are expected to take, as those so far did."""
-    measured = history.measured()
-    around = [
-        one.trial.measurement.seconds - one.metrics.curve_train_seconds - one.metrics.curve_eval_seconds
-        for one in measured
-    ]
-    trained = sum(one.metrics.curve_train_seconds for one in measured)
-    share = sum(one.metrics.curve_eval_seconds for one in measured) / trained if trained else 0.0
-    budget_s = history.reference.budget_s if history.reference else 0.0
-    timing = median(around) if around else 0.0
-    return timing, timing + budget_s * (1 + share)
-
-
-def _with_timing(metrics: Metrics, timed: Sequence[Metrics]) -> Metrics:
-    """Returns `metrics` with the throughput of `timed`, and the largest peaks of all."""
-    throughput = [one.throughput_epochs_per_s for one in timed]
-    peaks = {name: max(getattr(one, name) for one in (metrics, *timed)) for name in _PEAKS}
-    return dataclasses.replace(
-        metrics, throughput_epochs_per_s=median(throughput), throughput_replicates=tuple(throughput), **peaks
-    )
-
-
-def _judged(whole: Metrics, seen: Sequence[Metrics], alternations: Sequence[Pair], history: History) -> Judged:
-    """Returns what a configuration came to: what `whole` learnt, at the pace of the alternations."""
-    figures = Figures.of(whole, whole.curve, history.reference)
-    timed = [pair.choice for pair in alternations] or [whole]
-    metrics = _with_timing(whole, timed)
-    metrics = dataclasses.replace(metrics, **{name: max(getattr(m, name) for m in (whole, *seen)) for name in _PEAKS})
-    later = Figures.of(metrics, whole.curve, history.reference)
-    kept = {name: getattr(figures, name) for name in ("val_accuracy", "complete")}
-    return Judged(metrics, dataclasses.replace(later, **kept))
