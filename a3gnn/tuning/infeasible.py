@@ -79,7 +79,11 @@ def _least(breaches: Sequence[Breach]) -> list[Breach]:
 
 
 def _drop(history: History, breach: Breach) -> str:
-    points = history.study.request.max_accuracy_drop + breach.excess * 100
+    """Returns the option that allows the accuracy of `breach`: a target, where one was asked for."""
+    request = history.study.request
+    if request.target_accuracy is not None:
+        return f"--target-accuracy {math.floor(breach.found * 1e4) / 100:g}"
+    points = request.max_accuracy_drop + breach.excess * 100
     return f"--max-accuracy-drop {math.ceil(points * 100) / 100:g}"
 
 

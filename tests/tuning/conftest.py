@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from a3gnn.config import Task
+from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.tune import tune
 from tests.tuning.formulas import SMALL_SPACE, Formulas
+from tests.tuning.measured import Measured, measure
 
 
 @pytest.fixture
@@ -43,3 +45,17 @@ def quick_tune(
         return tune(graph, **options)
 
     return run
+
+
+@pytest.fixture
+def measured(
+    tiny_folder_graph: Graph, hardware: Hardware, formulas: Callable[..., Formulas], tmp_path: Path
+) -> Iterator[Callable[..., Measured]]:
+    """Measures the default and other configurations by formulas, as a tune does between its searches."""
+    with ExitStack() as stack:
+
+        def run(*configs: TrainConfig, executor: Formulas | None = None, **options: Any) -> Measured:
+            machine = executor or formulas()
+            return measure(configs, tiny_folder_graph, hardware, machine, tmp_path, stack, **options)
+
+        yield run

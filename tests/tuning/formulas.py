@@ -71,5 +71,20 @@ class Formulas:
             return Failure(FailureKind.OUT_OF_MEMORY, detail, found.peak_host_bytes, float(limit))
         return as_asked(found, request) if isinstance(found, Metrics) else found
 
+    @property
+    def explored(self) -> list[TrialRequest]:
+        """The trials that were run to explore: the references, and what was proposed."""
+        return [one for one in self.ran if one.plan.curve is not None and not one.plan.curve.whole]
+
+    @property
+    def whole(self) -> list[TrialRequest]:
+        """The play-off's whole trainings."""
+        return [one for one in self.ran if one.plan.curve is not None and one.plan.curve.whole]
+
+    @property
+    def timed(self) -> list[TrialRequest]:
+        """The play-off's timed trials."""
+        return [one for one in self.ran if one.plan.curve is None]
+
     def close(self) -> None:
         self.closed = True

@@ -48,13 +48,13 @@ def test_the_largest_peak_seen_counts_never_a_median(pair) -> None:
 def test_time_ratios_count_the_set_up_and_are_per_alternation_and_seed(pair) -> None:
     timed = pair(2.0, 1.0)  # 20 and 10 mini-batches per second
     timed = Pair(dataclasses.replace(timed.choice, setup_seconds=1.0), timed.default)
-    same, later = pair(2.0, 1.0), pair(2.0, 1.0, (0.9, 1.2))
-    # 0.8 of 0.9 is reached with the third point, 30 mini-batches: after 1 + 1.5 s, and after 3 s by the default.
-    found = Comparison.of([timed], [same], 0.8, "peak_host_bytes", by_time=True)
+    same, sooner = pair(2.0, 1.0), pair(2.0, 1.0, (0.9, 1.0))
+    # 0.65 of 0.9 is reached with the third point, 30 mini-batches: after 1 + 1.5 s, and after 3 s by the default.
+    found = Comparison.of([timed], [same], 0.65, "peak_host_bytes", by_time=True)
     assert found.time is not None
     assert found.time.median == pytest.approx(3.0 / 2.5)
-    # 0.8 of 1.2 is reached with the second point.
-    found = Comparison.of([timed], [same, later], 0.8, "peak_host_bytes", by_time=True)
+    # 0.65 of 1 is reached with the second point.
+    found = Comparison.of([timed], [same, sooner], 0.65, "peak_host_bytes", by_time=True)
     assert found.time is not None
     assert (found.time.low, found.time.repeats) == (pytest.approx(2.0 / 2.5), 2)
     assert not found.differs

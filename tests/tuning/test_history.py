@@ -55,14 +55,14 @@ def fixed(history: History, knob: str, value: object) -> History:
 def test_without_a_reference_the_best_measured_accuracy_is_kept(history, make_trial, make_metrics) -> None:
     too_much = Failure(FailureKind.OUT_OF_MEMORY, "passed the limit")
     history = history.with_trial(make_trial(TrainConfig(), too_much))
-    assert history.reference_accuracy is None
+    assert history.reference is None
     fast = make_metrics(throughput=9.0, host=300 * MiB, accuracy=0.4)
     good = make_metrics(throughput=1.0, host=310 * MiB, accuracy=0.9)
     history = history.with_trial(make_trial(TrainConfig(num_partitions=8), fast))
-    assert history.best()[1] == fast
+    assert history.best().metrics == fast
     history = history.with_trial(make_trial(TrainConfig(batch_size=64), good))
     assert history.objectives.limits.least_accuracy == pytest.approx(0.88)
-    assert history.best()[1] == good
+    assert history.best().metrics == good
 
 
 def test_the_reference_is_the_default_or_what_trains_like_it(history, make_trial, make_metrics) -> None:
@@ -71,7 +71,7 @@ def test_the_reference_is_the_default_or_what_trains_like_it(history, make_trial
     history = history.with_trial(
         make_trial(TrainConfig(batch_size=64), make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.9))
     )
-    assert history.reference_accuracy == 0.7
+    assert history.reference.val_accuracy == 0.7
     assert history.objectives.limits.least_accuracy == pytest.approx(0.68)
 
 
@@ -98,7 +98,7 @@ def test_the_hypervolume_grows_with_the_front(history, make_trial, make_metrics)
 def test_the_default_is_eligible_however_small_the_graph(history, make_trial, make_metrics) -> None:
     history = history.with_trial(make_trial(TrainConfig(), make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)))
     assert history.best() is not None
-    assert history.best()[0] is history.default
+    assert history.best().trial is history.default
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,6 @@ def test_what_was_measured_is_seen_and_may_be_chosen_though_an_idle_knob_is_fixe
         metrics = make_metrics(throughput=1.0 + number, host=300 * MiB, accuracy=0.7)
         history = history.with_trial(make_trial(history.space.decode(row), metrics))
         assert row.tobytes() in history.seen()
-        assert history.eligible()[-1] == (history.trials[-1], metrics)
+        assert history.eligible()[-1][:2] == (history.trials[-1], metrics)
     history = history.with_trial(make_trial(TrainConfig(), make_metrics(throughput=99.0, host=300 * MiB, accuracy=0.7)))
-    assert history.best()[0] is history.default
+    assert history.best().trial is history.default

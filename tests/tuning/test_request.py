@@ -47,8 +47,11 @@ def test_with_a_device_the_limits_are_apart(make_request, hardware) -> None:
     assert (limits.host_bytes, limits.device_bytes) == (2**32, 2**30)
 
 
-def test_the_accuracy_may_drop_below_the_reference_by_points(make_request, hardware) -> None:
-    assert make_request().limits(hardware, 0.9).least_accuracy == pytest.approx(0.88)
+def test_accuracies_are_asked_for_in_points_and_per_cent_and_kept_as_shares(make_request, hardware) -> None:
+    assert make_request().max_drop == pytest.approx(0.02)
+    assert make_request().target is None
+    assert make_request(target_accuracy=87.5).target == pytest.approx(0.875)
+    assert make_request().limits(hardware, 0.88).least_accuracy == 0.88
 
 
 def test_fixed_knobs_and_ranges_shape_the_space(make_request, hardware, tiny_graph) -> None:
@@ -70,6 +73,8 @@ def test_fixed_knobs_and_ranges_shape_the_space(make_request, hardware, tiny_gra
         ({"budget": float("inf")}, "positive, a duration"),
         ({"accuracy_epochs": 0}, ">= 1"),
         ({"seed": -1}, ">= 0"),
+        ({"target_accuracy": 0.88}, "in per cent, above 1 and up to 100, got 0.88; 88 stands for a share of 0.88"),
+        ({"target_accuracy": 100.5}, "in per cent, above 1 and up to 100"),
     ],
 )
 def test_laws(make_request, changes: dict, words: str) -> None:
@@ -143,17 +148,19 @@ def test_a_budget_of_trials() -> None:
     assert budget.describe_end() == "the budget is spent"
 
 
-def test_a_budget_of_seconds_keeps_room_for_the_verification() -> None:
-    budget = Budget(100.0, spent_s=0.0)
-    assert budget.affords(90)
+def test_a_budget_of_seconds_keeps_a_third_for_the_play_off() -> None:
+    budget = Budget(90.0, spent_s=0.0)
+    assert budget.affords(59)
+    assert not budget.affords(61)
     budget.record(40.0, counts=False)
     assert budget.trials == 0
-    assert budget.affords()
-    assert not budget.affords(90)
-    assert budget.describe_end(90).endswith(
-        "another trial with the verification of the choice is expected to take 2 min 10 s"
+    assert budget.affords()  # one as long as the one before, and the play-off
+    assert budget.describe_end(61).endswith(
+        "a third of the budget is kept for the play-off, and another trial is expected to take 1 min 1 s"
     )
-    assert not Budget(100.0, spent_s=99.99).affords(1.0)
+    later = Budget(90.0, spent_s=59.0)  # of a tune that goes on
+    assert later.affords(0.5)
+    assert not later.affords(1.0)
 
 
 def test_the_clock_of_a_budget_starts_where_it_is_told() -> None:

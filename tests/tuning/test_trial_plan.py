@@ -1,0 +1,124 @@
+"""How far a trial trains its curve, and where it has lost; by formulas."""
+
+import dataclasses
+
+import pytest
+
+from a3gnn.learning_curve import CurveEnd, LearningCurve
+from a3gnn.measurement import Metrics
+from a3gnn.objectives import Priority
+from a3gnn.profiling.trial.request import CurvePlan, TrialRequest
+from a3gnn.tuning.proposal import Proposal
+from a3gnn.tuning.trial_plan import timing_plan, trial_plan, whole_plan
+from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
+
+NEXT = Proposal("best", TWO_PARTS)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"budget": 80.0}, CurvePlan(10.0, until_plateau=True)),
+        ({"budget": 8.0}, CurvePlan(2.0, until_plateau=True)),
+        ({"budget": 5}, CurvePlan(60.0, until_plateau=True)),
+        ({"accuracy_epochs": 3}, CurvePlan(60.0, most_epochs=3)),
+        ({"target_accuracy": 88.0}, CurvePlan(60.0, until_plateau=True, target=0.88)),
+    ],
+)
+def test_the_default_is_trained_until_it_stops_rising_or_for_an_eighth_of_the_time(
+    measured, options: dict, expected: CurvePlan
+) -> None:
+    history = measured(**options).history
+    assert trial_plan(Proposal("default", DEFAULT), history).curve == expected
+
+
+def test_others_are_trained_as_long_as_the_default(measured) -> None:
+    history = measured().history
+    assert history.reference.budget_s == pytest.approx(10.0)  # ten points ten mini-batches apart, ten per second
+    assert trial_plan(NEXT, history).curve.most_seconds == history.reference.budget_s
+    assert whole_plan(history).curve == CurvePlan(history.reference.budget_s, whole=True)
+    assert timing_plan(history).curve is None
+
+
+@pytest.mark.parametrize(
+    ("priority", "counts"),
+    [("time", False), ("throughput", False), ("memory", False), ("accuracy", True), ("balanced", True)],
+)
+def test_a_trial_ends_at_the_target_where_accuracy_is_a_limit_alone(measured, priority: str, counts: bool) -> None:
+    found = measured(TWO_PARTS, priority=Priority.parse(priority))
+    history = found.history
+    assert trial_plan(NEXT, history).curve.target == (None if counts else history.reference.target)
+    judged = history.measured()[1]
+    assert (judged.metrics.curve.ended, judged.figures.complete) == (
+        (CurveEnd.BUDGET, True) if counts else (CurveEnd.TARGET, False)
+    )
+
+
+def test_hurdles_are_the_target_less_what_measured_curves_gained_later(measured, formulas) -> None:
+    def late(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        """By half of the default's six seconds all have 0.7, by three quarters 0.8, and in the end 0.9."""
+        counts = tuple(range(5, 125, 5))
+        seconds = [count / 10 for count in counts]
+        reached = tuple(0.7 if s <= 6 * 0.5 else 0.8 if s <= 6 * 0.75 else 0.9 for s in seconds)
+        return dataclasses.replace(
+            metrics, throughput_epochs_per_s=1.0, curve=LearningCurve(counts, reached, CurveEnd.BUDGET)
+        )
+
+    options = {"executor": formulas(late), "accuracy_epochs": 6, "priority": Priority.parse("accuracy")}
+    assert trial_plan(NEXT, measured(TWO_PARTS, **options).history).curve.hurdles == ()  # two gains do not tell
+    history = measured(TWO_PARTS, FOUR_PARTS, **options).history
+    target = history.reference.target
+    assert target == pytest.approx(0.875)
+    hurdles = trial_plan(NEXT, history).curve.hurdles
+    assert [hurdle.seconds for hurdle in hurdles] == pytest.approx([3.0, 4.5])
+    assert [hurdle.val_accuracy for hurdle in hurdles] == pytest.approx(
+        [target - 1.5 * 0.2 - 0.01, target - 1.5 * 0.1 - 0.01]
+    )
+
+
+def test_a_curve_that_no_gain_brings_to_the_target_is_ended(measured, formulas) -> None:
+    def poor(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        if request.config.num_partitions != 8:
+            return metrics
+        lower = tuple(0.5 * value for value in metrics.curve.val_accuracy)
+        return dataclasses.replace(metrics, curve=dataclasses.replace(metrics.curve, val_accuracy=lower))
+
+    eight = dataclasses.replace(TWO_PARTS, num_partitions=8).canonical()
+    options = {"priority": Priority.parse("accuracy"), "max_accuracy_drop": 10.0}
+    history = measured(TWO_PARTS, FOUR_PARTS, eight, executor=formulas(poor), **options).history
+    lost = history.measured()[-1]
+    assert lost.metrics.curve.ended is CurveEnd.LOST
+    assert lost.metrics.pace.seconds(lost.metrics.curve.trained) == pytest.approx(0.5 * history.reference.budget_s)
+    assert [one.trial.measurement.config for one in history.eligible()] == [DEFAULT, TWO_PARTS, FOUR_PARTS]
+
+
+@pytest.mark.parametrize(("reason", "races"), [("best", True), ("neighbour", True), ("front", False)])
+def test_where_seconds_count_what_is_there_to_be_the_best_must_beat_the_best(
+    measured, reason: str, races: bool
+) -> None:
+    history = measured(MODE1, priority=Priority.parse("time")).history
+    best = history.best()
+    assert best.trial.measurement.config == MODE1
+    hurdles = trial_plan(Proposal(reason, TWO_PARTS), history).curve.hurdles
+    assert [tuple(hurdle) for hurdle in hurdles] == (
+        [(pytest.approx(1.1 * best.figures.seconds_to_accuracy), history.reference.target)] if races else []
+    )
+    assert trial_plan(Proposal(reason, TWO_PARTS), history).curve.least_throughput == 0
+
+
+@pytest.mark.parametrize(
+    ("priority", "reason", "share"),
+    [
+        ("throughput", "best", 2 ** -(0.1 / 0.9)),
+        ("throughput", "front", 0.0),
+        ("memory", "best", 0.0),
+        ("balanced", "best", 0.0),
+        ("2,1,0.5", "best", 2 ** -(1.5 / 2)),
+    ],
+)
+def test_where_throughput_counts_the_slower_ones_are_not_trained(
+    measured, priority: str, reason: str, share: float
+) -> None:
+    history = measured(MODE1, priority=Priority.parse(priority)).history
+    least = trial_plan(Proposal(reason, TWO_PARTS), history).curve.least_throughput
+    assert least == pytest.approx(share * history.best().figures.throughput_epochs_per_s)
