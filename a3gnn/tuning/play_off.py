@@ -56,8 +56,9 @@ class _PlayOff:
     def choice(self) -> Choice:
         for finalist in self._ordered():
             trained = self._train(finalist)
-            if trained is not None:
-                return self._compared(finalist, *trained)
+            choice = None if trained is None else self._compared(finalist, *trained)
+            if choice is not None:
+                return choice
         raise nothing_fits(self._history, self._refused)
 
     def _affords(self, seconds: float) -> bool:
@@ -184,11 +185,13 @@ class _PlayOff:
         self._notes[config.key()] = f"rejected in the play-off: {text}"
         self._refused[config.key()] = why
 
-    def _compared(self, finalist: JudgedTrial, whole: Metrics, trained: Sequence[Pair]) -> Choice:
-        """Returns the choice of `finalist`, after its alternations with the default."""
+    def _compared(self, finalist: JudgedTrial, whole: Metrics, trained: Sequence[Pair]) -> Choice | None:
+        """Returns the choice of `finalist`, after its alternations with the default; None where it failed in one."""
         config, history = finalist.trial.measurement.config, self._history
-        self._notes.pop(config.key(), None)
         alternations = [] if config == self._default else self._alternate(config)
+        if config.key() in self._refused:
+            return None
+        self._notes.pop(config.key(), None)
         choice = judged_over(whole, [pair.choice for pair in (*alternations, *trained)], alternations, history)
         default, against = None, None
         if alternations:
@@ -227,14 +230,16 @@ class _PlayOff:
         """Returns timed trials of `config` and the default, which of the two is first alternating."""
         if self._default is None:
             return []
-        left = self._runner.budget.left_s
-        rounds = ALTERNATIONS if left == float("inf") else int(left / (2 * self._timing_s))
-        rounds = min(max(rounds, 1), ALTERNATIONS)
-        if rounds < ALTERNATIONS:
-            self._left_out.append(f"{ALTERNATIONS - rounds} of {ALTERNATIONS} alternations with the default")
-        self._say(f"    {count(rounds, 'alternation')} with the default")
-        found = self._timed([config, self._default], rounds)
-        return [Pair(*pair) for pair in zip(found[config.key()], found[self._default.key()], strict=False)]
+        self._say("    alternating with the default")
+        pairs: list[Pair] = []
+        for number in range(ALTERNATIONS):
+            if number and self._runner.budget.left_s < 2 * self._timing_s:
+                self._left_out.append(f"{ALTERNATIONS - number} of {ALTERNATIONS} alternations with the default")
+                break
+            both = [config, self._default]
+            found = self._timed(both if number % 2 == 0 else both[::-1], 1)
+            pairs += [Pair(*pair) for pair in zip(*(found[one.key()] for one in both), strict=False)]
+        return pairs
 
     def _say(self, line: str) -> None:
         self._runner.notify(line)
