@@ -55,9 +55,9 @@ class _PlayOff:
     def choice(self) -> Choice:
         for finalist in self._ordered():
             trained = self._train(finalist)
-            if trained is None:
-                continue
-            return self._compared(finalist, trained)
+            chosen = None if trained is None else self._compared(finalist, trained)
+            if chosen is not None:
+                return chosen
         raise nothing_fits(self._history, self._refused)
 
     def _affords(self, seconds: float) -> bool:
@@ -91,7 +91,10 @@ class _PlayOff:
         return judged
 
     def _timed(self, configs: Sequence[TrainConfig], rounds: int) -> dict[str, list[Metrics]]:
-        """Returns what timing `configs` in an order that rotates finds, by their keys; one that fails is refused."""
+        """Returns what timing `configs` in an order that rotates finds, by their keys.
+
+        One that fails, or breaks a limit on memory, is refused.
+        """
         found: dict[str, list[Metrics]] = {config.key(): [] for config in configs}
         for first in range(rounds):
             for offset in range(len(configs)):
@@ -99,8 +102,7 @@ class _PlayOff:
                 outcome = self._runner.time(config, self._history)
                 if isinstance(outcome, Metrics):
                     found[config.key()].append(outcome)
-                else:
-                    self._refuse(config, outcome)
+                self._check(config, outcome)
         return found
 
     def _rejudged(self, one: JudgedTrial, timed: Sequence[Metrics]) -> JudgedTrial:
@@ -131,11 +133,14 @@ class _PlayOff:
                 break
             if not pairs and not self._affords(self._whole_s):
                 self._left_out += ["the default's test accuracy", f"{count(SEEDS, 'further seed')}"]
+                pairs.append(Pair(first, _reference_metrics(self._history)))
                 break
             own = own or self._whole(config, seed)
             default = self._whole(self._default, seed)
             if own is None:
                 return None
+            if default is None and seed == task_seed:
+                default = _reference_metrics(self._history)  # what it learns with this seed is known
             if default is not None:
                 pairs.append(Pair(own, default))
         return pairs if self._keeps_accuracy(config, pairs) else None
@@ -145,21 +150,24 @@ class _PlayOff:
         history = self._history
         task_seed = history.study.setting.task.seed
         outcome = self._runner.train_whole(config, history, None if seed == task_seed else seed).outcome
+        self._check(config, outcome)
+        return None if isinstance(outcome, Failure) or config.key() in self._refused else outcome
+
+    def _check(self, config: TrainConfig, outcome: Metrics | Failure) -> None:
+        """Refuses `config` where a trial of it failed, or took more memory than is allowed."""
         if isinstance(outcome, Failure):
             self._refuse(config, outcome)
-            return None
-        # Accuracy is judged over all seeds.
-        limits = dataclasses.replace(history.objectives.limits, least_accuracy=None)
-        if breaches := limits.broken_by(Figures.of(outcome, outcome.curve, history.reference)):
+            return
+        # Accuracy is judged over all seeds, once they are trained.
+        limits = dataclasses.replace(self._history.objectives.limits, least_accuracy=None)
+        if breaches := limits.broken_by(Figures.of(outcome, None, None)):
             self._refuse(config, breaches)
-            return None
-        return outcome
 
     def _keeps_accuracy(self, config: TrainConfig, pairs: Sequence[Pair]) -> bool:
         """Whether `config` keeps the limit on accuracy in the mean over the seeds."""
         request, reference = self._history.study.request, self._history.reference
         least = self._history.objectives.limits.least_accuracy
-        if not pairs or least is None or reference is None:
+        if least is None or reference is None:
             return True
         found = fmean(best_accuracy(pair.choice) for pair in pairs)
         if request.target is None:  # what may be lost is counted from the default with the same seeds
@@ -170,27 +178,30 @@ class _PlayOff:
 
     def _refuse(self, config: TrainConfig, why: Failure | tuple[Breach, ...], where: str = "") -> None:
         text = (describe_failure(why) if isinstance(why, Failure) else describe_breaches(why)) + where
-        if config.key() not in self._notes:
+        if config.key() not in self._refused:
             self._say(f"    rejected: {text}")
         self._notes[config.key()] = f"rejected in the play-off: {text}"
         self._refused[config.key()] = why
 
-    def _compared(self, finalist: JudgedTrial, trained: Sequence[Pair]) -> Choice:
-        """Returns the choice of `finalist`, after its alternations with the default."""
+    def _compared(self, finalist: JudgedTrial, trained: Sequence[Pair]) -> Choice | None:
+        """Returns the choice of `finalist`, or None where it breaks a limit in its alternations with the default."""
         config, history = finalist.trial.measurement.config, self._history
         self._notes.pop(config.key(), None)
         alternations = [] if config == self._default else self._alternate(config)
-        whole = trained[0].choice if trained else finalist.metrics
+        if config.key() in self._refused:
+            return None
+        whole = trained[0].choice
         choice = _judged(whole, [pair.choice for pair in (*alternations, *trained)], alternations, history)
         default, against = None, None
         if alternations:
-            base = trained[0].default if trained else _reference_metrics(history)
             defaults = [Pair(pair.default, pair.default) for pair in alternations]
-            default = _judged(base, [pair.default for pair in (*alternations, *trained)], defaults, history)
+            default = _judged(
+                trained[0].default, [pair.default for pair in (*alternations, *trained)], defaults, history
+            )
             target = history.objectives.limits.least_accuracy or 0.0
             against = Comparison.of(
                 alternations,
-                trained or [Pair(whole, base)],
+                trained,
                 target,
                 history.objectives.memory,
                 by_time=history.study.request.priority.time,
