@@ -52,6 +52,16 @@ class Prediction:
             width[high > low] -= np.log(low[high > low])
         return width / (2 * _DEVIATIONS)
 
+    def one_sided(self, metric: str, bound: str) -> NDArray[np.float64]:
+        """Returns the standard deviation towards `bound` (low or high), in the units of `spread`, shape (n_configs,).
+
+        Intervals need not be symmetric: what a known learning curve has reached is certain, what lies beyond is not.
+        """
+        mean, end = self.column(metric), self.column(metric, bound)
+        if metric != "val_accuracy":
+            mean, end = np.log(np.maximum(mean, 1e-300)), np.log(np.maximum(end, 1e-300))
+        return np.asarray(np.abs(end - mean) / _DEVIATIONS)
+
     def take(self, rows: NDArray[np.int64]) -> Prediction:
         """Returns the prediction of `rows` alone."""
         return Prediction(self.mean[rows], self.low[rows], self.high[rows])

@@ -72,15 +72,15 @@ def choose_trials(
 def feasibility(prediction: Prediction, limits: Limits) -> NDArray[np.float64]:
     """Returns the probability that each configuration keeps all `limits`, float64, shape (n_configs,).
 
-    Accuracy and the logarithms of memory are taken to be normal, with independent errors.
+    Accuracy and the logarithms of memory are taken to be normal on the side of the limit, with independent errors.
     """
     probability = np.ones(len(prediction))
     for metric, limit in (("peak_host_bytes", limits.host_bytes), ("peak_device_bytes", limits.device_bytes)):
         if limit is not None:
             logs = np.log(np.maximum(prediction.column(metric), 1.0))  # a device that is not there has no bytes
-            probability *= probability_at_most(float(np.log(limit)), logs, prediction.spread(metric))
+            probability *= probability_at_most(float(np.log(limit)), logs, prediction.one_sided(metric, "high"))
     if limits.least_accuracy is not None:
-        accuracy, deviation = prediction.column("val_accuracy"), prediction.spread("val_accuracy")
+        accuracy, deviation = prediction.column("val_accuracy"), prediction.one_sided("val_accuracy", "low")
         probability *= probability_at_most(-limits.least_accuracy, -accuracy, deviation)
     return probability
 

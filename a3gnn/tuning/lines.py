@@ -35,7 +35,8 @@ def _found(trial: Trial, history: History) -> str:
     if isinstance(outcome, Failure) or figures is None:
         return describe_failure(outcome) if isinstance(outcome, Failure) else ""
     found = _described(figures, history)
-    if outcome.curve is not None and outcome.curve.ended is CurveEnd.LOST:
+    lost = outcome.curve is not None and outcome.curve.ended is CurveEnd.LOST
+    if lost and figures.seconds_to_accuracy is None:
         found += "\n       ended early: it could no longer win or reach the target"
     broken = describe_breaches(history.objectives.limits.broken_by(figures))
     return found + (f"\n       breaks a limit: {broken}" if broken else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Sequence
 from statistics import fmean, median
 
@@ -12,11 +13,12 @@ from a3gnn.figures import Figures
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.report.text import describe_breaches, describe_config
 from a3gnn.spread import Spread
-from a3gnn.tuning.choice import Choice, Judged
+from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.comparison import Comparison, Pair, accuracy_differences, best_accuracy
 from a3gnn.tuning.history import History
 from a3gnn.tuning.infeasible import nothing_fits
 from a3gnn.tuning.lines import describe_failure
+from a3gnn.tuning.remeasured import expected_seconds, judged_over, with_timing
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.trial import JudgedTrial
 from a3gnn.units import count
@@ -24,7 +26,6 @@ from a3gnn.units import count
 #: Finalists beside the default, rounds in which they are compared, alternations of the choice and the default that
 #: what is printed stands on, and seeds beside the task's that both train with.
 FINALISTS, ROUNDS, ALTERNATIONS, SEEDS = 3, 2, 5, 2
-_PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
 
 
 def play_off(history: History, runner: Runner) -> Choice:
@@ -50,12 +51,12 @@ class _PlayOff:
         self._notes: dict[str, str] = {}
         self._refused: dict[str, Failure | tuple[Breach, ...]] = {}
         self._figures: dict[str, Figures] = {}
-        self._timing_s, self._whole_s = _expected_seconds(history)
+        self._timing_s, self._whole_s = expected_seconds(history)
 
     def choice(self) -> Choice:
         for finalist in self._ordered():
             trained = self._train(finalist)
-            chosen = None if trained is None else self._compared(finalist, trained)
+            chosen = None if trained is None else self._compared(finalist, *trained)
             if chosen is not None:
                 return chosen
         raise nothing_fits(self._history, self._refused)
@@ -96,27 +97,32 @@ class _PlayOff:
         One that fails, or breaks a limit on memory, is refused.
         """
         found: dict[str, list[Metrics]] = {config.key(): [] for config in configs}
+        seconds: list[float] = []
         for first in range(rounds):
             for offset in range(len(configs)):
                 config = configs[(first + offset) % len(configs)]
+                begin = time.monotonic()
                 outcome = self._runner.time(config, self._history)
+                seconds.append(time.monotonic() - begin)
                 if isinstance(outcome, Metrics):
                     found[config.key()].append(outcome)
                 self._check(config, outcome)
+        self._timing_s = median(seconds)
         return found
 
     def _rejudged(self, one: JudgedTrial, timed: Sequence[Metrics]) -> JudgedTrial:
         """Returns `one` with the throughput and the peaks of `timed` as well."""
         if not timed:
             return one
-        metrics = _with_timing(one.metrics, timed)
+        metrics = with_timing(one.metrics, timed)
         curve = self._history.curve(one.trial.measurement.config)
         return JudgedTrial(one.trial, metrics, Figures.of(metrics, curve, self._history.reference))
 
-    def _train(self, finalist: JudgedTrial) -> list[Pair] | None:
-        """Returns the whole trainings of the finalist and the default, per seed, or None where it is refused.
+    def _train(self, finalist: JudgedTrial) -> tuple[Metrics, list[Pair]] | None:
+        """Returns the finalist's whole training, and those of it and the default per seed; None where it is refused.
 
-        Without a default to compare with, and where the finalist is the default, both of a pair are the same.
+        There are no pairs without a default to compare with, where the finalist is the default, and where there is no
+        time for the default's.
         """
         config, task_seed = finalist.trial.measurement.config, self._history.study.setting.task.seed
         self._say(f"verify   {describe_config(config)}")
@@ -124,7 +130,7 @@ class _PlayOff:
         if first is None:
             return None
         if config == self._default or self._default is None:
-            return [Pair(first, first)]
+            return first, []
         pairs: list[Pair] = []
         for seed in range(task_seed, task_seed + 1 + SEEDS):
             own = first if seed == task_seed else None
@@ -133,17 +139,14 @@ class _PlayOff:
                 break
             if not pairs and not self._affords(self._whole_s):
                 self._left_out += ["the default's test accuracy", f"{count(SEEDS, 'further seed')}"]
-                pairs.append(Pair(first, _reference_metrics(self._history)))
                 break
             own = own or self._whole(config, seed)
             default = self._whole(self._default, seed)
             if own is None:
                 return None
-            if default is None and seed == task_seed:
-                default = _reference_metrics(self._history)  # what it learns with this seed is known
             if default is not None:
                 pairs.append(Pair(own, default))
-        return pairs if self._keeps_accuracy(config, pairs) else None
+        return (first, pairs) if self._keeps_accuracy(config, first, pairs) else None
 
     def _whole(self, config: TrainConfig, seed: int) -> Metrics | None:
         """Returns what a whole training of `config` finds, or None where that breaks a limit on memory, or fails."""
@@ -163,17 +166,21 @@ class _PlayOff:
         if breaches := limits.broken_by(Figures.of(outcome, None, None)):
             self._refuse(config, breaches)
 
-    def _keeps_accuracy(self, config: TrainConfig, pairs: Sequence[Pair]) -> bool:
+    def _keeps_accuracy(self, config: TrainConfig, first: Metrics, pairs: Sequence[Pair]) -> bool:
         """Whether `config` keeps the limit on accuracy in the mean over the seeds."""
         request, reference = self._history.study.request, self._history.reference
         least = self._history.objectives.limits.least_accuracy
         if least is None or reference is None:
             return True
-        found = fmean(best_accuracy(pair.choice) for pair in pairs)
-        if request.target is None:  # what may be lost is counted from the default with the same seeds
+        found = fmean([best_accuracy(pair.choice) for pair in pairs] or [best_accuracy(first)])
+        if pairs and request.target is None:  # what may be lost is counted from the default with the same seeds
             found = reference.val_accuracy + fmean(accuracy_differences(pairs)) / 100
         if found < least:
-            self._refuse(config, (Breach("least_accuracy", least, found),), f" in the mean of {len(pairs)} seeds")
+            self._refuse(
+                config,
+                (Breach("least_accuracy", least, found),),
+                f" in the mean of {count(len(pairs), 'seed')}" if pairs else "",
+            )
         return found >= least
 
     def _refuse(self, config: TrainConfig, why: Failure | tuple[Breach, ...], where: str = "") -> None:
@@ -183,25 +190,23 @@ class _PlayOff:
         self._notes[config.key()] = f"rejected in the play-off: {text}"
         self._refused[config.key()] = why
 
-    def _compared(self, finalist: JudgedTrial, trained: Sequence[Pair]) -> Choice | None:
+    def _compared(self, finalist: JudgedTrial, whole: Metrics, trained: Sequence[Pair]) -> Choice | None:
         """Returns the choice of `finalist`, or None where it breaks a limit in its alternations with the default."""
         config, history = finalist.trial.measurement.config, self._history
         self._notes.pop(config.key(), None)
         alternations = [] if config == self._default else self._alternate(config)
         if config.key() in self._refused:
             return None
-        whole = trained[0].choice
-        choice = _judged(whole, [pair.choice for pair in (*alternations, *trained)], alternations, history)
+        choice = judged_over(whole, [pair.choice for pair in (*alternations, *trained)], alternations, history)
         default, against = None, None
         if alternations:
+            base = trained[0].default if trained else _reference_metrics(history)
             defaults = [Pair(pair.default, pair.default) for pair in alternations]
-            default = _judged(
-                trained[0].default, [pair.default for pair in (*alternations, *trained)], defaults, history
-            )
+            default = judged_over(base, [pair.default for pair in (*alternations, *trained)], defaults, history)
             target = history.objectives.limits.least_accuracy or 0.0
             against = Comparison.of(
                 alternations,
-                trained,
+                trained or [Pair(whole, base)],
                 target,
                 history.objectives.memory,
                 by_time=history.study.request.priority.time,
@@ -209,7 +214,22 @@ class _PlayOff:
             assert self._default is not None, "it took part in the alternations"
             self._figures[self._default.key()] = default.figures
         self._figures[config.key()] = choice.figures
-        return Choice(finalist.trial, choice, default, against, self._figures, self._notes, tuple(self._left_out))
+        found = Choice(finalist.trial, choice, default, against, self._figures, self._notes, tuple(self._left_out))
+        return self._or_default(found)
+
+    def _or_default(self, choice: Choice) -> Choice:
+        """Returns the default instead of a `choice` that its alternations with it found no better by the priority."""
+        kept = {one.trial.measurement.config: one.trial for one in self._history.eligible()}
+        trial = None if self._default is None else kept.get(self._default)
+        if trial is None or choice.default is None or choice.against is None:
+            return choice
+        own, other = self._history.objectives.measured_score([choice.judged.figures, choice.default.figures])
+        if own > other:
+            return choice
+        why = f"no better than the default: {choice.against.throughput.describe()} x its throughput"
+        self._say(f"    {why}; the default is chosen")
+        self._notes[choice.trial.measurement.config.key()] = why
+        return dataclasses.replace(choice, trial=trial, judged=choice.default, default=None, against=None)
 
     def _alternate(self, config: TrainConfig) -> list[Pair]:
         """Returns timed trials of `config` and the default, which of the two is first alternating."""
@@ -239,37 +259,3 @@ def _reference_metrics(history: History) -> Metrics:
     metrics = None if reference is None else reference.measurement.metrics
     assert metrics is not None, "a reference was measured"
     return metrics
-
-
-def _expected_seconds(history: History) -> tuple[float, float]:
-    """Returns the seconds that a timed trial and a whole one are expected to take, as those so far did."""
-    measured = history.measured()
-    around = [
-        one.trial.measurement.seconds - one.metrics.curve_train_seconds - one.metrics.curve_eval_seconds
-        for one in measured
-    ]
-    trained = sum(one.metrics.curve_train_seconds for one in measured)
-    share = sum(one.metrics.curve_eval_seconds for one in measured) / trained if trained else 0.0
-    budget_s = history.reference.budget_s if history.reference else 0.0
-    timing = median(around) if around else 0.0
-    return timing, timing + budget_s * (1 + share)
-
-
-def _with_timing(metrics: Metrics, timed: Sequence[Metrics]) -> Metrics:
-    """Returns `metrics` with the throughput of `timed`, and the largest peaks of all."""
-    throughput = [one.throughput_epochs_per_s for one in timed]
-    peaks = {name: max(getattr(one, name) for one in (metrics, *timed)) for name in _PEAKS}
-    return dataclasses.replace(
-        metrics, throughput_epochs_per_s=median(throughput), throughput_replicates=tuple(throughput), **peaks
-    )
-
-
-def _judged(whole: Metrics, seen: Sequence[Metrics], alternations: Sequence[Pair], history: History) -> Judged:
-    """Returns what a configuration came to: what `whole` learnt, at the pace of the alternations."""
-    figures = Figures.of(whole, whole.curve, history.reference)
-    timed = [pair.choice for pair in alternations] or [whole]
-    metrics = _with_timing(whole, timed)
-    metrics = dataclasses.replace(metrics, **{name: max(getattr(m, name) for m in (whole, *seen)) for name in _PEAKS})
-    later = Figures.of(metrics, whole.curve, history.reference)
-    kept = {name: getattr(figures, name) for name in ("val_accuracy", "complete")}
-    return Judged(metrics, dataclasses.replace(later, **kept))

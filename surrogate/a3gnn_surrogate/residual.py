@@ -15,9 +15,10 @@ from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.conformal import graph_folds, half_width
 from a3gnn_surrogate.learner import Features, Fold, Learner, NoLearner
 from a3gnn_surrogate.local import LocalCorrection
+from a3gnn_surrogate.points import POINT_NAMES
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.row_source import RowSource
-from a3gnn_surrogate.training_rows import OUTPUTS, TrainingRows
+from a3gnn_surrogate.training_rows import ACCURACY_DROP, OUTPUTS, TrainingRows
 
 # Guesses, all of the following.
 #: Rows below which no learner is fitted.
@@ -59,6 +60,10 @@ _PRIORS = {
 }
 # fmt: on
 _PRIOR_COVERAGE = 0.9
+#: The Gaussian process's input that is 0 on the whole graph.
+_PARTS = POINT_NAMES.index("parts")
+#: Rows of a kind of configuration from which its errors are scaled by themselves. Guess.
+_MIN_KIND_ROWS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,8 @@ class ResidualModel:
         scale_unseen: Half-width of intervals on a setting without measurements, in standard deviations by `variances`.
         scale_default_known: Half-width on a setting whose default configuration is measured, in those of the Gaussian
             process over its rows.
+        whole_factor: What that is multiplied by for configurations that train on the whole graph.
+        parts_factor: The same for those that train on parts.
     """
 
     learner: Learner
@@ -79,6 +86,15 @@ class ResidualModel:
     variances: VarianceComponents
     scale_unseen: float
     scale_default_known: float
+    whole_factor: float = 1.0
+    parts_factor: float = 1.0
+
+    def factors(self, points: Array) -> Array:
+        """Returns what deviations at `points` are multiplied by, float64, shape (n,).
+
+        Errors of accuracy differ in kind: parts lose up to 40 points, nothing else more than three (shipped rows).
+        """
+        return np.where(points[:, _PARTS] > 0, self.parts_factor, self.whole_factor)
 
     def predict(self, features: Features) -> Array:
         """Returns the residual before any local correction, float64, shape (n,)."""
@@ -137,13 +153,19 @@ def fit_residual_model(
     learner.fit(rows.features[usable], _centred(rows.residual(output), rows.settings).residual[usable], weights[usable])
     intercept = _mean_of_means(rows.residual(output), rows.settings)
     variances = _variance_components(errors, rows.settings, prior.variances)
-    found = _scales(errors, rows, variances, coverage)
+    scores = _scores_given_default(errors, rows, variances)
+    factors = _kind_factors(scores, rows.points) if output == ACCURACY_DROP else _KindFactors(1.0, 1.0)
+    scores = scores / np.where(rows.points[:, _PARTS] > 0, factors.parts, factors.whole)
+    found = Scales(
+        unseen=half_width(errors / variances.deviation, rows.graphs, coverage),
+        default_known=half_width(scores, rows.graphs, coverage),
+    )
     if len(np.unique(rows.graphs)) == 1:
         least = prior.scale_unseen * prior.variances.deviation / variances.deviation
         found = Scales(max(found.unseen * _SINGLE_GRAPH_WIDENING, least), found.default_known * _SINGLE_GRAPH_WIDENING)
     if not np.isfinite(found.default_known):
         found = found._replace(default_known=prior.scale_default_known)
-    return ResidualModel(learner, intercept, variances, *found)
+    return ResidualModel(learner, intercept, variances, *found, factors.whole, factors.parts)
 
 
 def refit(model: ResidualModel, rows: TrainingRows, output: int, weights: Array) -> ResidualModel:
@@ -178,13 +200,22 @@ def _folds(
     return folds
 
 
-def _scales(errors: Array, rows: TrainingRows, variances: VarianceComponents, coverage: float) -> Scales:
-    """Returns the conformal quantiles of held-out `errors` in standard deviations."""
-    given_default = _scores_given_default(errors, rows, variances)
-    return Scales(
-        unseen=half_width(errors / variances.deviation, rows.graphs, coverage),
-        default_known=half_width(given_default, rows.graphs, coverage),
-    )
+class _KindFactors(NamedTuple):
+    """Root mean squares of the scores of two kinds of configurations, over that of all."""
+
+    whole: float
+    parts: float
+
+
+def _kind_factors(scores: Array, points: Array) -> _KindFactors:
+    """Returns the factors of configurations on the whole graph and on parts; 1 where there are few of either."""
+    known = np.isfinite(scores)
+    parts = points[:, _PARTS] > 0
+    kinds = [scores[known & ~parts], scores[known & parts]]
+    if min(len(kind) for kind in kinds) < _MIN_KIND_ROWS:
+        return _KindFactors(1.0, 1.0)
+    every = np.sqrt(np.mean(scores[known] ** 2))
+    return _KindFactors(*(float(np.sqrt(np.mean(kind**2)) / max(every, 1e-12)) for kind in kinds))
 
 
 class _Centred(NamedTuple):

@@ -108,12 +108,15 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+#: What of a `ResidualModel` decides the widths of intervals.
+WIDTHS = ("scale_unseen", "scale_default_known", "whole_factor", "parts_factor")
+
+
 def _model_fields(model: ResidualModel) -> dict[str, Any]:
     """Returns the JSON fields of a model."""
     return {
         "intercept": model.intercept,
-        "scale_unseen": model.scale_unseen,
-        "scale_default_known": model.scale_default_known,
+        **{name: getattr(model, name) for name in WIDTHS},
         "trees": model.learner.trees if isinstance(model.learner, BoostedTrees) else None,
         "variances": dataclasses.asdict(model.variances),
     }
@@ -126,4 +129,5 @@ def _read_model(folder: Path, output: str, fields: dict[str, Any], seed: int) ->
         if fields["trees"]:
             learner.booster = xgboost.Booster(model_file=folder / f"{output}.ubj")
     variances = VarianceComponents(**fields["variances"])
-    return ResidualModel(learner, fields["intercept"], variances, fields["scale_unseen"], fields["scale_default_known"])
+    widths = (fields[name] for name in WIDTHS)
+    return ResidualModel(learner, fields["intercept"], variances, *widths)

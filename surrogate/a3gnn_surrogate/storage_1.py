@@ -47,6 +47,8 @@ def _channel(fields: Mapping[str, Any]) -> dict[str, Any]:
         "intercept": fields["level"],
         "scale_unseen": found.unseen,
         "scale_default_known": found.default_known,
+        "whole_factor": 1.0,
+        "parts_factor": 1.0,
         "trees": fields["trees"],
         "variances": dataclasses.asdict(variances),
     }
@@ -58,6 +60,8 @@ def _prior(output: str, coverage: float) -> dict[str, Any]:
         "intercept": model.intercept,
         "scale_unseen": model.scale_unseen,
         "scale_default_known": model.scale_default_known,
+        "whole_factor": model.whole_factor,
+        "parts_factor": model.parts_factor,
         "trees": None,
         "variances": dataclasses.asdict(model.variances),
     }

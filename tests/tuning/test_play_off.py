@@ -203,22 +203,15 @@ def test_one_alternation_that_the_default_wins_makes_the_choice_no_different(
     assert choice.against.differs is differs
 
 
-def test_a_budget_that_is_too_small_says_what_it_leaves_out(measured) -> None:
-    tune = measured(TWO_PARTS, MODE1, budget=60.0, spent_s=45.0, trial_s=2.0)
-    choice = play_off(tune.history, tune.runner)
-    left_out = " ".join(choice.left_out)
-    for words in ("seed", "alternations with the default", "finalists"):
-        assert words in left_out
-    assert len(tune.executor.whole) < 2 * (1 + SEEDS)
-    assert choice.against is None or choice.against.throughput.repeats < ALTERNATIONS
-    assert choice.judged.metrics.test_accuracy == 0.5  # by formula: its whole training is never left out
+def test_what_its_alternations_find_no_better_than_the_default_is_not_chosen(measured, formulas) -> None:
+    def tires(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        return faster(metrics, 0.5) if request.config == MODE1 and before > ROUNDS + 1 + SEEDS else metrics
 
-
-def test_a_budget_of_seconds_that_is_large_enough_leaves_nothing_out(measured) -> None:
-    tune = measured(MODE1, budget=600.0, spent_s=10.0, trial_s=2.0)
+    tune = measured(MODE1, executor=formulas(tires))
     choice = play_off(tune.history, tune.runner)
-    assert choice.left_out == ()
-    assert choice.against.throughput.repeats == ALTERNATIONS
+    assert choice.trial.measurement.config == DEFAULT
+    assert choice.against is None
+    assert note(tune, choice, MODE1).startswith("no better than the default: 0.65")
 
 
 def test_the_default_that_is_the_choice_is_compared_with_nothing(measured, formulas) -> None:

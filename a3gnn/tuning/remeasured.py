@@ -1,0 +1,51 @@
+"""What configurations come to when they are measured again, and what that is expected to take."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from statistics import median
+
+from a3gnn.figures import Figures
+from a3gnn.measurement import Metrics
+from a3gnn.tuning.choice import Judged
+from a3gnn.tuning.comparison import Pair
+from a3gnn.tuning.history import History
+from a3gnn.tuning.trial_plan import timing_plan
+
+_PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
+
+
+def expected_seconds(history: History) -> tuple[float, float]:
+    """Returns the seconds that a timed trial and a whole one are expected to take, as those so far did."""
+    measured = history.measured()
+    less = history.study.plan.timed_seconds - timing_plan(history).timed_seconds
+    around = [
+        one.trial.measurement.seconds - one.metrics.curve_train_seconds - one.metrics.curve_eval_seconds - less
+        for one in measured
+    ]
+    trained = sum(one.metrics.curve_train_seconds for one in measured)
+    share = sum(one.metrics.curve_eval_seconds for one in measured) / trained if trained else 0.0
+    budget_s = history.reference.budget_s if history.reference else 0.0
+    timing = max(median(around), 0.0) if around else 0.0
+    return timing, timing + budget_s * (1 + share)
+
+
+def with_timing(metrics: Metrics, timed: Sequence[Metrics]) -> Metrics:
+    """Returns `metrics` with the throughput of `timed`, and the largest peaks of all."""
+    throughput = [one.throughput_epochs_per_s for one in timed]
+    peaks = {name: max(getattr(one, name) for one in (metrics, *timed)) for name in _PEAKS}
+    return dataclasses.replace(
+        metrics, throughput_epochs_per_s=median(throughput), throughput_replicates=tuple(throughput), **peaks
+    )
+
+
+def judged_over(whole: Metrics, seen: Sequence[Metrics], alternations: Sequence[Pair], history: History) -> Judged:
+    """Returns what a configuration came to: what `whole` learnt, at the pace of the alternations."""
+    figures = Figures.of(whole, whole.curve, history.reference)
+    timed = [pair.choice for pair in alternations] or [whole]
+    metrics = with_timing(whole, timed)
+    metrics = dataclasses.replace(metrics, **{name: max(getattr(m, name) for m in (whole, *seen)) for name in _PEAKS})
+    later = Figures.of(metrics, whole.curve, history.reference)
+    kept = {name: getattr(figures, name) for name in ("val_accuracy", "complete")}
+    return Judged(metrics, dataclasses.replace(later, **kept))
