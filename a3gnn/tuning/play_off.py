@@ -92,7 +92,10 @@ class _PlayOff:
         return judged
 
     def _timed(self, configs: Sequence[TrainConfig], rounds: int) -> dict[str, list[Metrics]]:
-        """Returns what timing `configs` in an order that rotates finds, by their keys; one that fails is refused."""
+        """Returns what timing `configs` in an order that rotates finds, by their keys.
+
+        One that fails, or breaks a limit on memory, is refused.
+        """
         found: dict[str, list[Metrics]] = {config.key(): [] for config in configs}
         seconds: list[float] = []
         for first in range(rounds):
@@ -103,8 +106,7 @@ class _PlayOff:
                 seconds.append(time.monotonic() - begin)
                 if isinstance(outcome, Metrics):
                     found[config.key()].append(outcome)
-                else:
-                    self._refuse(config, outcome)
+                self._check(config, outcome)
         self._timing_s = median(seconds)
         return found
 
@@ -151,15 +153,18 @@ class _PlayOff:
         history = self._history
         task_seed = history.study.setting.task.seed
         outcome = self._runner.train_whole(config, history, None if seed == task_seed else seed).outcome
+        self._check(config, outcome)
+        return None if isinstance(outcome, Failure) or config.key() in self._refused else outcome
+
+    def _check(self, config: TrainConfig, outcome: Metrics | Failure) -> None:
+        """Refuses `config` where a trial of it failed, or took more memory than is allowed."""
         if isinstance(outcome, Failure):
             self._refuse(config, outcome)
-            return None
-        # Accuracy is judged over all seeds.
-        limits = dataclasses.replace(history.objectives.limits, least_accuracy=None)
-        if breaches := limits.broken_by(Figures.of(outcome, outcome.curve, history.reference)):
+            return
+        # Accuracy is judged over all seeds, once they are trained.
+        limits = dataclasses.replace(self._history.objectives.limits, least_accuracy=None)
+        if breaches := limits.broken_by(Figures.of(outcome, None, None)):
             self._refuse(config, breaches)
-            return None
-        return outcome
 
     def _keeps_accuracy(self, config: TrainConfig, first: Metrics, pairs: Sequence[Pair]) -> bool:
         """Whether `config` keeps the limit on accuracy in the mean over the seeds."""
@@ -180,13 +185,13 @@ class _PlayOff:
 
     def _refuse(self, config: TrainConfig, why: Failure | tuple[Breach, ...], where: str = "") -> None:
         text = (describe_failure(why) if isinstance(why, Failure) else describe_breaches(why)) + where
-        if config.key() not in self._notes:
+        if config.key() not in self._refused:
             self._say(f"    rejected: {text}")
         self._notes[config.key()] = f"rejected in the play-off: {text}"
         self._refused[config.key()] = why
 
     def _compared(self, finalist: JudgedTrial, whole: Metrics, trained: Sequence[Pair]) -> Choice | None:
-        """Returns the choice of `finalist`, after its alternations with the default; None where it failed in one."""
+        """Returns the choice of `finalist`, or None where it breaks a limit in its alternations with the default."""
         config, history = finalist.trial.measurement.config, self._history
         alternations = [] if config == self._default else self._alternate(config)
         if config.key() in self._refused:

@@ -13,6 +13,7 @@ from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.store.store import ProfileStore
+from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.finished import unfinished_front
 from a3gnn.tuning.folder import read_request
 from a3gnn.tuning.journal import Journal
@@ -66,6 +67,27 @@ def test_an_interrupted_tune_goes_on_and_measures_nothing_twice(quick_tune, form
     assert found[:2] == first
     assert len({measurement.config for measurement in found}) == len(found) == len(resumed.front.rows)
     assert len(executor.explored) == len(found) - 2
+
+
+def test_a_tune_that_was_interrupted_in_its_play_off_plays_it_again(quick_tune, formulas, tmp_path: Path) -> None:
+    def stops(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        if request.plan.curve is not None and request.plan.curve.whole:
+            raise KeyboardInterrupt
+        return metrics
+
+    first = formulas(stops)
+    with pytest.raises(KeyboardInterrupt, match="--resume goes on"):
+        quick_tune(**PARTS, executor=first)
+    explored = Journal(tmp_path / "run").read()
+    assert len(explored) == len(first.explored)
+    executor = formulas()
+    resumed = quick_tune(**PARTS, resume=True, executor=executor)
+    assert not executor.explored
+    assert executor.whole
+    assert Journal(tmp_path / "run").read() == explored
+    straight = quick_tune(**PARTS, out=tmp_path / "straight")
+    assert resumed.tuned.config == straight.tuned.config
+    assert resumed.tuned.against_default == straight.tuned.against_default
 
 
 def test_what_failed_by_chance_is_tried_again_when_the_tune_goes_on(quick_tune, formulas, tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""Whole tunes for the least seconds to accuracy, and what tuned.json holds of them: by formulas."""
+
+import dataclasses
+import json
+
+import pytest
+
+from a3gnn.errors import InfeasibleError
+from a3gnn.measurement import Metrics
+from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.report.front import Front
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.comparison import Comparison
+from a3gnn.tuning.play_off import ALTERNATIONS
+from tests.tuning.formulas import SMALL_SPACE
+
+#: Four configurations of one to eight parts; more of them are faster, and learn less.
+PARTS = {"fix": SMALL_SPACE | {"parallel_mode": "sequential", "feature_tier": "ram", "partitioner": "blocks"}}
+
+
+def partitioned(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+    """Gives the making of partitions seconds: two are the first at the target, though eight are faster per epoch."""
+    parts = request.config.num_partitions
+    return dataclasses.replace(metrics, setup_seconds=0.1 * parts**2)
+
+
+def test_the_fastest_to_the_target_is_chosen_and_its_seconds_are_kept(quick_tune, formulas) -> None:
+    found = quick_tune(**PARTS, priority="time", target_accuracy=80, executor=formulas(partitioned))
+    tuned = found.tuned
+    assert tuned.config.num_partitions == 2  # 0.4 + 2.5 s; one part takes 0.1 + 3 s, four 1.6 + 2.1 s
+    assert tuned.target_accuracy == tuned.limits.least_accuracy == pytest.approx(0.8)
+    assert tuned.seconds_to_accuracy["median"] == pytest.approx(2.9)
+    assert tuned.seconds_to_accuracy["repeats"] == ALTERNATIONS
+    assert tuned.default_budget_s == pytest.approx(3.1)  # the default's training ends at a target that is given
+    assert tuned.still_rising is True
+    against = Comparison.from_dict(tuned.against_default)
+    assert against.time.median == pytest.approx(3.1 / 2.9)
+    assert against.differs
+    fields = json.loads((found.folder / "tuned.json").read_text())
+    names = {"target_accuracy", "seconds_to_accuracy", "default_budget_s", "still_rising", "against_default"}
+    assert names <= set(fields)
+    assert TunedConfig.read(found.folder) == tuned
+    assert Front.read(found.folder) == found.front
+    assert found.front.rows[0].config == tuned.config
+    assert {"chosen", "time"} <= set(found.front.rows[0].labels)
+
+
+def test_a_target_that_nothing_reaches_is_what_is_to_be_lowered(quick_tune) -> None:
+    with pytest.raises(InfeasibleError, match=r"--target-accuracy 90$"):
+        quick_tune(**PARTS, priority="time", target_accuracy=99)
