@@ -15,17 +15,18 @@ from a3gnn.tuning.result import TuneResult
 SPEC = "synthetic:nodes=1500,degree=8,classes=4,features=24"
 TASK = Task(hidden_channels=32, fanouts=(5, 5))
 OPTIONS = {"task": TASK, "accuracy_epochs": 2}
+#: Seconds: a budget in trials would have a whole play-off after it.
+BUDGET_S = 20.0
 
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> TuneResult:
     out = tmp_path_factory.mktemp("tunes") / "first"
-    return tune(SPEC, memory_limit="1GiB", budget=3, out=out, max_accuracy_drop=100.0, **OPTIONS)
+    return tune(SPEC, memory_limit="1GiB", budget=BUDGET_S, out=out, max_accuracy_drop=100.0, **OPTIONS)
 
 
 def test_the_choice_keeps_the_limit_as_measured(result: TuneResult) -> None:
     assert 0 < result.tuned.measured.peak_host_bytes <= 2**30
-    assert result.trials <= 3
     chosen = [row for row in result.front.rows if "chosen" in row.labels]
     assert [row.config for row in chosen] == [result.tuned.config]
     assert chosen[0].feasible
@@ -35,7 +36,7 @@ def test_the_choice_keeps_the_limit_as_measured(result: TuneResult) -> None:
 def test_the_default_configuration_is_measured(result: TuneResult) -> None:
     default = next(row for row in result.front.rows if "default" in row.labels)
     assert default.config == TrainConfig()
-    assert result.tuned.default.test_accuracy == default.measured.test_accuracy
+    assert result.tuned.default.peak_host_bytes == default.measured.peak_host_bytes
 
 
 def test_the_files_hold_what_was_returned(result: TuneResult) -> None:
@@ -52,7 +53,7 @@ def test_the_files_hold_what_was_returned(result: TuneResult) -> None:
 def test_a_finished_tune_is_not_overwritten(result: TuneResult) -> None:
     before = (result.folder / "probes.jsonl").read_text()
     with pytest.raises(UsageError, match="add --resume"):
-        tune(SPEC, memory_limit="1GiB", budget=3, out=result.folder, max_accuracy_drop=100.0, **OPTIONS)
+        tune(SPEC, memory_limit="1GiB", budget=BUDGET_S, out=result.folder, max_accuracy_drop=100.0, **OPTIONS)
     assert (result.folder / "probes.jsonl").read_text() == before
 
 
