@@ -30,7 +30,7 @@ from a3gnn.units import parse_size
 @click.option("--engine", default="ppo", show_default=True, help="ppo, nsga2, tpe, random or exhaustive.")
 @click.option("--fix", "fixed", multiple=True, metavar="KNOB=VALUE", help="Fix a knob; may be repeated.")
 @click.option("--range", "ranges", multiple=True, metavar="KNOB=LOW:HIGH", help="Restrict a knob; may be repeated.")
-@click.option("--target-accuracy", type=float, help="Validation accuracy in percent; by default the default's best.")
+@click.option("--target-accuracy", type=float, help="In percent; by default the default's best less the drop.")
 @click.option(
     "--accuracy-epochs", type=click.IntRange(1), help="Epochs of the default; by default until it stops rising."
 )

@@ -61,9 +61,9 @@ class _PlayOff:
                 return choice
         raise nothing_fits(self._history, self._refused)
 
-    def _affords(self, seconds: float) -> bool:
-        """Whether so many seconds are left beside what the alternations will take."""
-        return self._runner.budget.left_s >= seconds + 2 * ALTERNATIONS * self._timing_s
+    def _affords(self, seconds: float, alternations: int = ALTERNATIONS) -> bool:
+        """Whether so many seconds are left beside what so many alternations will take."""
+        return self._runner.budget.left_s >= seconds + 2 * alternations * self._timing_s
 
     def _ordered(self) -> list[JudgedTrial]:
         """Returns the finalists, best first, as the rounds find them."""
@@ -71,7 +71,7 @@ class _PlayOff:
         if len(configs) < 2:
             return self._finalists
         turns = configs if self._default is None or self._default in configs else [*configs, self._default]
-        fitting = (n for n in range(ROUNDS, 0, -1) if self._affords(self._whole_s + n * len(turns) * self._timing_s))
+        fitting = (n for n in range(ROUNDS, 0, -1) if self._affords(self._whole_s + n * len(turns) * self._timing_s, 1))
         rounds = next(fitting, 0)
         if rounds < ROUNDS:
             self._left_out.append(f"{count(ROUNDS - rounds, 'round')} among {len(configs)} finalists")
@@ -197,7 +197,9 @@ class _PlayOff:
         if config.key() in self._refused:
             return None
         self._notes.pop(config.key(), None)
-        choice = judged_over(whole, [pair.choice for pair in (*alternations, *trained)], alternations, history)
+        choice = judged_over(
+            whole, [finalist.metrics, *(pair.choice for pair in (*alternations, *trained))], alternations, history
+        )
         default, against = None, None
         if alternations:
             base = trained[0].default if trained else _reference_metrics(history)

@@ -12,7 +12,7 @@ class Proposal:
     """What to measure next.
 
     Attributes:
-        reason: Why: default, best, front, uncertain, closest, neighbour, smallest.
+        reason: Why: default, best, front, uncertain, closest, smallest.
         config: The configuration.
     """
 
@@ -22,4 +22,4 @@ class Proposal:
     @property
     def for_priority(self) -> bool:
         """Whether it is there to be the best by the priority, not to find out about the rest of the front."""
-        return self.reason in ("best", "neighbour")
+        return self.reason == "best"
