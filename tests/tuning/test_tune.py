@@ -35,7 +35,7 @@ def test_the_choice_keeps_the_limit_as_measured(result: TuneResult) -> None:
 def test_the_default_configuration_is_measured(result: TuneResult) -> None:
     default = next(row for row in result.front.rows if "default" in row.labels)
     assert default.config == TrainConfig()
-    assert result.tuned.default.test_accuracy == default.measured.test_accuracy
+    assert max(result.tuned.default.curve.val_accuracy) == default.measured.val_accuracy
 
 
 def test_the_files_hold_what_was_returned(result: TuneResult) -> None:
