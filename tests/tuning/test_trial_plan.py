@@ -92,7 +92,7 @@ def test_a_curve_that_no_gain_brings_to_the_target_is_ended(measured, formulas) 
     assert [one.trial.measurement.config for one in history.eligible()] == [DEFAULT, TWO_PARTS, FOUR_PARTS]
 
 
-@pytest.mark.parametrize(("reason", "races"), [("best", True), ("neighbour", True), ("front", False)])
+@pytest.mark.parametrize(("reason", "races"), [("best", True), ("front", False)])
 def test_where_seconds_count_what_is_there_to_be_the_best_must_beat_the_best(
     measured, reason: str, races: bool
 ) -> None:
