@@ -47,8 +47,8 @@ def trial_plan(proposal: Proposal, history: History) -> TrialPlan:
 def whole_plan(history: History) -> TrialPlan:
     """Returns how a finalist is measured: trained from the start for the reference's seconds, then tested once."""
     reference = history.reference
-    assert reference is not None, "what is a finalist was compared with a reference"
-    return dataclasses.replace(history.study.plan, curve=CurvePlan(reference.budget_s, whole=True))
+    seconds = history.study.reference_curve.most_seconds if reference is None else reference.budget_s
+    return dataclasses.replace(history.study.plan, curve=CurvePlan(seconds, whole=True))
 
 
 def timing_plan(history: History) -> TrialPlan:

@@ -33,7 +33,14 @@ def test_a_point_is_trained_for_if_it_lies_within_the_seconds(due: int, seconds:
 
 @pytest.mark.parametrize(("due", "ended"), [(30, None), (31, CurveEnd.BUDGET)])
 def test_epochs_end_it(due: int, ended: CurveEnd | None) -> None:
-    assert rules(most_epochs=3).end(NO_CURVE, due) is ended
+    assert rules(most_epochs=3).end(curve_of(0.1), due) is ended
+
+
+@pytest.mark.parametrize("reference", [{"most_epochs": 3}, {"until_plateau": True}, {"whole": True}])
+def test_what_others_refer_to_and_what_is_tested_has_a_point_however_short_the_time(reference: dict) -> None:
+    short = rules(most_seconds=2.1, **reference)
+    assert short.end(NO_CURVE, 31) is None
+    assert short.end(curve_of(0.1), 31) is CurveEnd.BUDGET
 
 
 @pytest.mark.parametrize(("target", "ended"), [(0.5, CurveEnd.TARGET), (0.51, None), (None, None)])

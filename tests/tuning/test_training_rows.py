@@ -32,7 +32,7 @@ def run(tiny_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> R
         max_accuracy_drop=100.0,
         budget=5,
         engine="random",
-        accuracy_epochs=1,
+        accuracy_epochs=100,
     )
 
     def measure(out: str, resume: bool = False) -> tuple[int, int]:

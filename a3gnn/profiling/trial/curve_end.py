@@ -48,7 +48,14 @@ class CurveRules:
         most = self.pace.batches(plan.most_seconds) * _ROUNDING
         if plan.most_epochs is not None:
             most = min(most, plan.most_epochs * self.batches_per_epoch)
+        if not curve.batches and self._needs_a_point:
+            return None
         return CurveEnd.BUDGET if due > most else None
+
+    @property
+    def _needs_a_point(self) -> bool:
+        """Whether the first point is trained however little time there is: others refer to it, or it is tested."""
+        return self.plan.until_plateau or self.plan.most_epochs is not None or self.plan.whole
 
     def cut(self, curve: LearningCurve, first: int) -> LearningCurve | None:
         """Returns the part of `curve` that these rules would have trained, and why it ends there.
