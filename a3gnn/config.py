@@ -38,6 +38,9 @@ MODELS: tuple[ModelName, ...] = get_args(ModelName)
 
 SCHEMA_VERSION = 1
 
+#: What decides what is learnt, as `TrainConfig.learning_key` gives it.
+LearningKey = tuple[tuple[str, Any], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
@@ -115,12 +118,15 @@ class TrainConfig:
         fields = self._knobs()
         return dataclasses.replace(self, **{one.name: one.settled(fields) for one in KNOBS})
 
-    def learning_key(self) -> tuple[tuple[str, Any], ...]:
+    def learning_key(self) -> LearningKey:
         """Returns what decides the mini-batches' content as pairs: equal keys train bit-identically on one task."""
+        return tuple(_keyed(self.learning_values()).items())
+
+    def learning_values(self) -> dict[str, Any]:
+        """Returns the knobs that decide the mini-batches' content by name, at their defaults where they do not."""
         fields = self.canonical()._knobs()
         learning = (one for one in KNOBS if one.learns != NEVER)
-        key = {one.name: fields[one.name] if one.learns.holds(fields) else one.default for one in learning}
-        return tuple(_keyed(key).items())
+        return {one.name: fields[one.name] if one.learns.holds(fields) else one.default for one in learning}
 
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with `changes`; unknown names are refused."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from a3gnn.learning_curve import LearningCurve, next_point
+from a3gnn.learning_curve import ROUNDING, LearningCurve, next_point
 from a3gnn.measurement import Metrics
 
 
@@ -86,7 +86,7 @@ class Figures:
         if curve is not None:
             accuracy = max(curve.val_accuracy, default=None)
         if curve is not None and reference is not None:
-            within = metrics.pace.batches(reference.budget_s) * (1 + 1e-9)  # the default itself reaches its last point
+            within = metrics.pace.batches(reference.budget_s) * ROUNDING
             accuracy, complete = curve.best_within(within), covers(curve, within)
             reached = curve.first_reaching(reference.target)
         return cls(

@@ -18,6 +18,8 @@ from a3gnn.errors import UsageError
 _SPACING = 1 / 16
 #: A curve has stopped rising where its last third gained less than this share of right answers.
 _PLATEAU_GAIN = 0.005
+#: A pace is a quotient of what was measured: a point that lies exactly at the end of the seconds is within them.
+ROUNDING = 1 + 1e-9
 #: Points before which a curve is not said to have stopped rising.
 LEAST_POINTS = 10
 

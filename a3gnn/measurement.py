@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import TrainConfig
-from a3gnn.learning_curve import LearningCurve, Pace
+from a3gnn.config import LearningKey, TrainConfig
+from a3gnn.learning_curve import NO_CURVE, LearningCurve, Pace
 from a3gnn.setting import Setting
 
 #: Columns of every prediction, in this order.
@@ -252,6 +252,18 @@ class Measurement:
             found = (str(self.outcome.kind), self.outcome.detail, self.outcome.peak_host_bytes, self.outcome.limit)
         text = json.dumps([self.config.key(), *self.setting.key(), *asked, *found])
         return _CONTENT_PREFIX + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def keep_longest(curves: dict[LearningKey, LearningCurve], measurement: Measurement) -> None:
+    """Keeps the curve of `measurement` in `curves`, by learning key, if it has one that goes further than that there.
+
+    Args:
+        curves: The longest so far of each key, of one setting; it is changed.
+        measurement: Of the same setting.
+    """
+    curve, key = measurement.metrics and measurement.metrics.curve, measurement.config.learning_key()
+    if curve and curve.trained > curves.get(key, NO_CURVE).trained:
+        curves[key] = curve
 
 
 def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.learning_curve import NO_CURVE, LearningCurve
-from a3gnn.measurement import MEASUREMENT_VERSION, Measurement, Metrics
+from a3gnn.measurement import MEASUREMENT_VERSION, Measurement, Metrics, keep_longest
 from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.request import CurvePlan
 from a3gnn.setting import Setting
@@ -23,15 +23,12 @@ class KnownCurves:
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._longest: dict[tuple[tuple[str, object], ...], LearningCurve] = {}
+        self._longest: dict[LearningKey, LearningCurve] = {}
 
     def learn(self, measurement: Measurement) -> None:
         """Takes note of the curve of `measurement`, if it has one that goes further."""
-        curve = measurement.metrics.curve if measurement.metrics is not None else None
-        if curve is None or measurement.setting.key() != self._setting.key():
-            return
-        if curve.trained > self.of(measurement.config).trained:
-            self._longest[measurement.config.learning_key()] = curve
+        if measurement.setting.key() == self._setting.key():
+            keep_longest(self._longest, measurement)
 
     def of(self, config: TrainConfig) -> LearningCurve:
         """Returns the longest curve of what `config` learns; one without points where nothing is known."""

@@ -6,15 +6,15 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures, Reference
-from a3gnn.learning_curve import NO_CURVE, LearningCurve
-from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.learning_curve import LearningCurve
+from a3gnn.measurement import Failure, FailureKind, Metrics, keep_longest
 from a3gnn.objectives import Objectives
 from a3gnn.pareto import hypervolume
 from a3gnn.profiling.partition_failures import failed_partitioning
@@ -25,8 +25,6 @@ from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.study import Study
 from a3gnn.tuning.trial import JudgedTrial, Trial
 
-#: What decides what is learnt, as `TrainConfig.learning_key` gives it.
-LearningKey = tuple[tuple[str, Any], ...]
 #: The hypervolume's reference point is the first measurement's costs (-log2 throughput, log2 memory, -accuracy) plus
 #: this. Guess.
 _REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])
@@ -188,9 +186,7 @@ class History:
     def _curves(self) -> dict[LearningKey, LearningCurve]:
         longest: dict[LearningKey, LearningCurve] = {}
         for trial in self.trials:
-            metrics, key = trial.measurement.metrics, trial.measurement.config.learning_key()
-            if metrics and metrics.curve and metrics.curve.trained > longest.get(key, NO_CURVE).trained:
-                longest[key] = metrics.curve
+            keep_longest(longest, trial.measurement)
         return longest
 
     def _best_accuracy(self, trial: Trial) -> float:

@@ -132,16 +132,15 @@ class _PlayOff:
         if config == self._default or self._default is None:
             return first, []
         pairs: list[Pair] = []
-        for seed in range(task_seed, task_seed + 1 + SEEDS):
-            own = first if seed == task_seed else None
-            if pairs and not self._affords(2 * self._whole_s):
-                self._left_out.append(f"{count(task_seed + 1 + SEEDS - seed, 'further seed')}")
+        for number in range(1 + SEEDS):
+            trainings = 2 if number else 1  # with the task's own seed, only the default's is left
+            if not self._affords(trainings * self._whole_s):
+                if not number:
+                    self._left_out.append("the default's test accuracy")
+                self._left_out.append(count(min(SEEDS, SEEDS + 1 - number), "further seed"))
                 break
-            if not pairs and not self._affords(self._whole_s):
-                self._left_out += ["the default's test accuracy", f"{count(SEEDS, 'further seed')}"]
-                break
-            own = own or self._whole(config, seed)
-            default = self._whole(self._default, seed)
+            own = self._whole(config, task_seed + number) if number else first
+            default = self._whole(self._default, task_seed + number)
             if own is None:
                 return None
             if default is not None:
@@ -197,14 +196,13 @@ class _PlayOff:
         if config.key() in self._refused:
             return None
         self._notes.pop(config.key(), None)
-        choice = judged_over(
-            whole, [finalist.metrics, *(pair.choice for pair in (*alternations, *trained))], alternations, history
-        )
+        seen = [finalist.metrics, *(pair.choice for pair in trained)]
+        choice = judged_over(whole, [pair.choice for pair in alternations], seen, history)
         default, against = None, None
         if alternations:
             base = trained[0].default if trained else _reference_metrics(history)
-            defaults = [Pair(pair.default, pair.default) for pair in alternations]
-            default = judged_over(base, [pair.default for pair in (*alternations, *trained)], defaults, history)
+            seen = [pair.default for pair in trained]
+            default = judged_over(base, [pair.default for pair in alternations], seen, history)
             target = history.objectives.limits.least_accuracy or 0.0
             against = Comparison.of(
                 alternations,

@@ -9,7 +9,6 @@ from statistics import median
 from a3gnn.figures import Figures
 from a3gnn.measurement import Metrics
 from a3gnn.tuning.choice import Judged
-from a3gnn.tuning.comparison import Pair
 from a3gnn.tuning.history import History
 from a3gnn.tuning.trial_plan import timing_plan
 
@@ -31,21 +30,22 @@ def expected_seconds(history: History) -> tuple[float, float]:
     return timing, timing + budget_s * (1 + share)
 
 
-def with_timing(metrics: Metrics, timed: Sequence[Metrics]) -> Metrics:
-    """Returns `metrics` with the throughput of `timed`, and the largest peaks of all."""
+def with_timing(metrics: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics] = ()) -> Metrics:
+    """Returns `metrics` with the throughput of `timed`, and the largest peaks of all, those `seen` included."""
     throughput = [one.throughput_epochs_per_s for one in timed]
-    peaks = {name: max(getattr(one, name) for one in (metrics, *timed)) for name in _PEAKS}
+    peaks = {name: max(getattr(one, name) for one in (metrics, *timed, *seen)) for name in _PEAKS}
     return dataclasses.replace(
         metrics, throughput_epochs_per_s=median(throughput), throughput_replicates=tuple(throughput), **peaks
     )
 
 
-def judged_over(whole: Metrics, seen: Sequence[Metrics], alternations: Sequence[Pair], history: History) -> Judged:
-    """Returns what a configuration came to: what `whole` learnt, at the pace of the alternations."""
+def judged_over(whole: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics], history: History) -> Judged:
+    """Returns what a configuration came to: what `whole` learnt, at the pace of `timed`, with the largest peaks `seen`.
+
+    Where nothing was timed beside it, the pace is that of `whole`.
+    """
     figures = Figures.of(whole, whole.curve, history.reference)
-    timed = [pair.choice for pair in alternations] or [whole]
-    metrics = with_timing(whole, timed)
-    metrics = dataclasses.replace(metrics, **{name: max(getattr(m, name) for m in (whole, *seen)) for name in _PEAKS})
+    metrics = with_timing(whole, timed or [whole], seen)
     later = Figures.of(metrics, whole.curve, history.reference)
     kept = {name: getattr(figures, name) for name in ("val_accuracy", "complete")}
     return Judged(metrics, dataclasses.replace(later, **kept))

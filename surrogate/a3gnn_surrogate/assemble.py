@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from a3gnn.learning_curve import next_point
+from a3gnn.learning_curve import ROUNDING, next_point
 from a3gnn.measurement import METRICS
 from a3gnn.prediction import Prediction
 from a3gnn.setting import Setting
@@ -14,8 +14,6 @@ from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, THROUGHPUT
 
-#: The default itself reaches its last point (as in `a3gnn.figures`).
-_ROUNDING = 1 + 1e-9
 _ACCURACY, _SECONDS = METRICS.index("val_accuracy"), METRICS.index("seconds_to_accuracy")
 
 
@@ -79,7 +77,7 @@ def _accuracy(known: KnownCurve, budget_s: float, throughput: Array, predicted: 
     Where the curve doesn't go that far, it is what was predicted, and no less than the best that is known.
     """
     curve, best = known.curve, np.array([0.0, *known.curve.running_best()])
-    batches = max(budget_s - known.setup_s, 0.0) * known.batches_per_epoch * throughput * _ROUNDING
+    batches = max(budget_s - known.setup_s, 0.0) * known.batches_per_epoch * throughput * ROUNDING
     reached = best[np.searchsorted(curve.batches, batches, side="right")]
     return np.where(batches < next_point(curve.trained, curve.batches[0]), reached, np.maximum(predicted, reached))
 

@@ -54,8 +54,7 @@ class KnownCurve:
 
 def learning_values(config: TrainConfig) -> tuple[Any, ...]:
     """Returns what decides the mini-batches of `config`: equal for configurations of equal learning keys."""
-    fields = {knob.name: getattr(config.canonical(), knob.name) for knob in KNOBS}
-    return tuple(fields[knob.name] if knob.learns.holds(fields) else knob.default for knob in _LEARNING)
+    return tuple(config.learning_values().values())
 
 
 def learning_columns(columns: Columns) -> list[NDArray[Any]]:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from a3gnn.learning_curve import CurveEnd, LearningCurve, Pace, next_point
+from a3gnn.learning_curve import ROUNDING, CurveEnd, LearningCurve, Pace, next_point
 from a3gnn.measurement import Metrics
 from a3gnn.profiling.trial.request import CurvePlan
-
-#: A pace is a quotient of what was measured: a point that lies exactly at the end of the seconds is within them.
-_ROUNDING = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class CurveRules:
             return CurveEnd.TARGET
         if plan.until_plateau and curve.has_stopped_rising():
             return CurveEnd.PLATEAU
-        most = self.pace.batches(plan.most_seconds) * _ROUNDING
+        most = self.pace.batches(plan.most_seconds) * ROUNDING
         if plan.most_epochs is not None:
             most = min(most, plan.most_epochs * self.batches_per_epoch)
         if not curve.batches and self._needs_a_point:
