@@ -13,7 +13,8 @@ from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.choice import Choice
-from a3gnn.tuning.play_off import ALTERNATIONS, ROUNDS, SEEDS, play_off
+from a3gnn.tuning.play_off import play_off
+from a3gnn.tuning.play_off_plan import ALTERNATIONS, ROUNDS, SEEDS
 from tests.tuning.formulas import learnt
 from tests.tuning.measured import DEFAULT, MODE1, TWO_PARTS, Measured
 
