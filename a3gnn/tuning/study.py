@@ -28,7 +28,8 @@ class Study:
         request: What was asked for.
         setting: The task, the graph and the machine.
         space: What may be chosen.
-        plan: How trials are timed, and their limits; what they train is in `a3gnn.tuning.trial_plan`.
+        plan: How trials are timed, and the limits that are known from the start; what they train is in
+            `a3gnn.tuning.trial_plan`.
         corpus: Measurements that the surrogate starts from, of this and other graphs and machines.
     """
 
@@ -65,10 +66,11 @@ class Study:
             most_epochs=request.accuracy_epochs,
         )
 
-    def objectives(self, least_accuracy: float | None) -> Objectives:
-        """Returns what is wanted, with `least_accuracy` of validation, in [0, 1] or None."""
-        hardware = self.setting.hardware
-        return Objectives(self.request.limits(hardware, least_accuracy), self.request.priority, hardware.has_device)
+    def objectives(self, least_accuracy: float | None, default_bytes: int | None) -> Objectives:
+        """Returns what is wanted; both as in `TuneRequest.limits`."""
+        request, hardware = self.request, self.setting.hardware
+        limits = request.limits(hardware, least_accuracy, default_bytes)
+        return Objectives(limits, request.priority, hardware.has_device)
 
 
 def _timeout_s(budget: float | int) -> float:

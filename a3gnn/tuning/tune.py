@@ -61,7 +61,8 @@ def tune(
     Args:
         dataset: A graph, a PyG `Data`, or what `Graph.load` takes.
         priority: time (seconds to accuracy), throughput, memory, accuracy, balanced, or weights "T,M,A".
-        memory_limit: Of the device where there is one, of the host otherwise: bytes, or text such as "4GiB".
+        memory_limit: Of the device where there is one, of the host otherwise: bytes, text such as "4GiB", or
+            "default" for what the default configuration takes, as measured.
         host_memory_limit: Of the host, where there is a device.
         max_accuracy_drop: Points of validation accuracy that may be lost against the default configuration, each
             trained as long.
