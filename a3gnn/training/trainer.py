@@ -117,7 +117,7 @@ class Trainer:
         self.memory = MemoryGuard(host_memory_limit)
         self.model = build_model(task, graph.num_features, graph.num_classes).to(self._device)
         self._pipeline = Pipeline(
-            graph, config, task.fanouts, seed=task.seed, device=device, aggregator=self.model.aggregator
+            graph, config, config.fanouts(task), seed=task.seed, device=device, aggregator=self.model.aggregator
         )
         self.optimizer = self._fresh_optimizer()
         self.batches_per_epoch = self._pipeline.num_batches

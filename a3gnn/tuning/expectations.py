@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.config import TrainConfig
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import ENUMERABLE
-from a3gnn.tuning.acquisition import unmeasured
+from a3gnn.tuning.acquisition import Rows, unmeasured
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.trial_cost import TrialCost
@@ -20,7 +20,7 @@ from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Rows sampled from a space that is too large to enumerate. Guess.
+#: Rows sampled from a space that is too large to enumerate, from the best of which a descent starts. Guess.
 _SAMPLE_SIZE = 20_000
 
 
@@ -90,11 +90,24 @@ def smallest_memory(surrogate: Surrogate, history: History) -> TrainConfig | Non
     """Returns the configuration with the least predicted memory of those whose memory may yet be found out.
 
     These are the unmeasured ones and those that ran out of memory; of equals, the fastest. None where none is left.
+    In a space that is too large to enumerate, it is the least that steps of one knob each reach from the least of a
+    sample.
     """
     space = history.space
-    everything = space.enumerate() if space.size <= ENUMERABLE else space.sample(_SAMPLE_SIZE, 0)
-    rows = unmeasured(everything, history.settled())
+    if space.num_distinct <= ENUMERABLE:
+        found = _least_memory(surrogate, history, space.enumerate())
+        return None if found is None else space.decode(found)
+    found, before = _least_memory(surrogate, history, space.sample(_SAMPLE_SIZE, 0)), None
+    while found is not None and (before is None or (found != before).any()):
+        found, before = _least_memory(surrogate, history, np.vstack([found, space.neighbours(found)])), found
+    return None if found is None else space.decode(found)
+
+
+def _least_memory(surrogate: Surrogate, history: History, rows: Rows) -> Rows | None:
+    """Returns which of `rows` (n, n_knobs) `smallest_memory` prefers, the first of equals, or None."""
+    space = history.space
+    rows = unmeasured(rows, history.settled())
     prediction = predict(surrogate, history, space.columns(rows))
     throughput, memory = prediction.column("throughput_epochs_per_s"), prediction.column(history.objectives.memory)
-    configs = (space.decode(row) for row in rows[np.lexsort((-throughput, memory))])
-    return next(filter(space.can_make, configs), None)
+    best = rows[np.lexsort((-throughput, memory))]
+    return next((row for row in best if space.can_make(space.decode(row))), None)

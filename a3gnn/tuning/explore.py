@@ -8,13 +8,14 @@ from typing import NamedTuple
 from a3gnn.config import TrainConfig
 from a3gnn.search.result import SearchResult
 from a3gnn.tuning.expectations import expected_required_s, expected_trial_s, fit_surrogate, smallest_memory
-from a3gnn.tuning.history import History
+from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.play_off_plan import reserve_s
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.propose import propose
+from a3gnn.tuning.request import DEFAULT_PEAK
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.trial_cost import TrialCost
-from a3gnn.units import count, format_duration
+from a3gnn.units import count, format_duration, format_size
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: A round that adds less than this share to the measured hypervolume has stalled; two in a row end the exploring, once
@@ -62,7 +63,18 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
             runner.notify(
                 "that does not fit either: the best measured accuracy is the reference instead of the default's"
             )
+    if history.study.request.memory_limit == DEFAULT_PEAK:
+        runner.notify(_describe_limit(history))
     return history
+
+
+def _describe_limit(history: History) -> str:
+    if history.default_bytes is None:
+        return "the default could not be measured, so that --memory-limit default sets no limit"
+    return (
+        f"the memory limit is what the default took, and {DEFAULT_TOLERANCE:.0%} for what its repetitions differ by: "
+        f"{format_size(history.default_bytes)}"
+    )
 
 
 def explore(history: History, surrogate: Surrogate, runner: Runner) -> Explored:
