@@ -186,7 +186,9 @@ class History:
         for trial, _, own in self.measured():
             config = trial.measurement.config
             key = config.key()
-            found.append(MeasuredConfig(config, figures.get(key, own), trial.predicted, notes.get(key, "")))
+            found.append(
+                MeasuredConfig(config, figures.get(key, own), trial.predicted, notes.get(key, ""), key in figures)
+            )
         return Front.of(found, self.objectives, choice.trial.measurement.config if choice else None)
 
     def hypervolume(self) -> float:

@@ -94,7 +94,8 @@ def open_study(
         spent_s = TuneState.read(folder, done).elapsed_s
         budget = Budget(request.budget, started, spent_s)
         for trial in done:
-            budget.record(trial.measurement.seconds, counts=trial.counts)
+            if trial.counts:
+                budget.record()
         # What failed by chance in an earlier run is tried again.
         history = History(study, tuple(trial for trial in done if not trial.measurement.failed_by_chance))
         runner = Runner(profiler, journal, budget, notify)

@@ -59,6 +59,19 @@ def test_where_every_second_trial_breaks_the_limit_the_smallest_that_would_lies_
     assert any("rejected: host memory" in line for line in lines)
 
 
+def test_exploring_goes_on_while_nothing_beats_the_default(quick_tune, formulas) -> None:
+    def none_better(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        worse = request.config != TrainConfig().canonical()
+        return Metrics.from_dict(
+            metrics.to_dict()
+            | {"throughput_epochs_per_s": 0.5 if worse else 1.0, "peak_host_bytes": (400 + 100 * worse) * MiB}
+        )
+
+    found = quick_tune(executor=formulas(none_better), budget=9)
+    assert found.tuned.config == TrainConfig().canonical()
+    assert found.trials == 9  # two rounds of four that find nothing end the exploring otherwise
+
+
 def test_a_binding_accuracy_limit_is_kept(quick_tune) -> None:
     fix = SMALL_SPACE | {"parallel_mode": "sequential", "feature_tier": "ram", "partitioner": "blocks"}
     free = quick_tune(max_accuracy_drop=100.0, fix=fix)

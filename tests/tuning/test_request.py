@@ -146,29 +146,28 @@ def test_what_can_not_run_is_refused(
 
 def test_a_budget_of_trials() -> None:
     budget = Budget(2)
-    assert budget.affords(10_000)
-    budget.record(1.0)
-    assert (budget.affords(), budget.describe()) == (True, "1 trial left")
-    budget.record(1.0)
-    assert not budget.affords()
-    assert budget.describe_end() == "the budget is spent"
+    assert budget.affords(10_000, 10_000)
+    budget.record()
+    assert (budget.affords(1.0, 1.0), budget.describe()) == (True, "1 trial left")
+    budget.record()
+    assert not budget.affords(0.0, 0.0)
+    assert budget.describe_end(0.0, 0.0) == "the budget is spent"
 
 
-def test_a_budget_of_seconds_keeps_a_third_for_the_play_off() -> None:
+def test_a_budget_of_seconds_keeps_up_to_a_third_for_the_play_off() -> None:
     budget = Budget(90.0, spent_s=0.0)
-    assert budget.affords(59)
-    assert not budget.affords(61)
-    budget.record(40.0, counts=False)
-    assert budget.trials == 0
-    assert budget.affords()  # one as long as the one before, and the play-off
-    assert budget.describe_end(61).endswith(
-        "a third of the budget is kept for the play-off, and another trial is expected to take 1 min 1 s"
+    assert budget.play_off_s == 30.0
+    assert budget.affords(59, 30.0)
+    assert not budget.affords(61, 30.0)
+    assert budget.affords(61, 28.0)  # a play-off that takes less
+    assert budget.describe_end(61, 30.0).endswith(
+        "30 s of them are kept for the play-off, and another trial is expected to take 1 min 1 s"
     )
     later = Budget(90.0, spent_s=59.0)  # of a tune that goes on
-    assert later.affords(0.5)
-    assert not later.affords(1.0)
+    assert later.affords(0.5, 30.0)
+    assert not later.affords(1.0, 30.0)
 
 
 def test_the_clock_of_a_budget_starts_where_it_is_told() -> None:
     assert Budget(100.0, started=time.monotonic() - 30, spent_s=50.0).left_s <= 20
-    assert Budget(100.0, started=time.monotonic() - 30, spent_s=80.0).describe_end() == "the budget is spent"
+    assert Budget(100.0, started=time.monotonic() - 30, spent_s=80.0).describe_end(0.0, 0.0) == "the budget is spent"
