@@ -114,6 +114,10 @@ class TrainConfig:
         None, WholeOrTask(1, "None is the task's"),
         help="In-neighbours sampled per node at every further hop; None: as many as the task says.",
         search=(None, 15, 10, 5, 2), at=at.below_the_deep_fanouts, learns=ALWAYS, show=Phrase(10, "deep fanout {}"))
+    learning_rate_scale: float = knob(
+        1.0, Real(0, "1 is the task's learning rate", excluded=True),
+        help="Factor on the task's learning rate; above 1 the rate rises to it linearly over the first epoch.",
+        search=(0.5, 1.0, 2.0, 4.0), learns=ALWAYS, show=Phrase(11, "learning rate x{:g}"))
     schema_version: int = SCHEMA_VERSION
     # fmt: on
 

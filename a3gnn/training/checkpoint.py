@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import KNOBS, Task, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.graphs.graph import Graph
 from a3gnn.storage.atomic import replacing
 from a3gnn.training.progress import Progress
 from a3gnn.training.trainer import Trainer
+from a3gnn.where import NEVER
 
 CHECKPOINT_VERSION = 1
 
@@ -20,7 +21,8 @@ CHECKPOINT_VERSION = 1
 def identity(graph: Graph, config: TrainConfig, task: Task) -> dict[str, Any]:
     """Returns what must be equal for a run to go on bit-identically, by name.
 
-    Modes, workers, tiers and resources may change: they decide when a mini-batch comes, not what is in it.
+    Modes, workers, tiers and resources may change: they decide when a mini-batch comes, not what is in it. Knobs that
+    came later than the first checkpoints are left out at their defaults.
     """
     learning = dict(config.learning_key())
     return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **task.to_dict()}
@@ -61,6 +63,8 @@ def restore_checkpoint(path: Path, trainer: Trainer, known: dict[str, Any]) -> P
         raise ConfigError(
             f"{path} must be a checkpoint, but can't be read: {error}; train without --resume in another --out"
         ) from error
+    left_out = {knob.name: knob.default for knob in KNOBS if knob.later and knob.learns != NEVER}
+    before, known = left_out | before, left_out | known
     changed = [
         f"{name} was {before.get(name)!r} and is {value!r}"
         for name, value in known.items()

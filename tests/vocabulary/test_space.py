@@ -17,8 +17,8 @@ def space() -> SearchSpace:
     """All choices, and few numbers of each knob, so that the rows can be enumerated."""
     knobs = {knob.name: knob for knob in KNOBS}
     knobs["batch_size"] = dataclasses.replace(knobs["batch_size"], values=(64, 128, 256, 512, 1024))
-    for name in ("seed_fanout", "deep_fanout"):
-        knobs[name] = dataclasses.replace(knobs[name], values=(None,))
+    for name in ("seed_fanout", "deep_fanout", "learning_rate_scale"):
+        knobs[name] = dataclasses.replace(knobs[name], values=(knobs[name].default,))
     knobs["cache_bytes"] = dataclasses.replace(knobs["cache_bytes"], values=(0, 1000, 5000))
     knobs["resources"] = dataclasses.replace(knobs["resources"], values=RESOURCES)
     return SearchSpace(tuple(knobs.values()))
