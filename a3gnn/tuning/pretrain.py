@@ -85,6 +85,7 @@ def _simulated(hardware: Hardware, random: np.random.Generator) -> Hardware:
             "copy_bytes_per_s",
             "disk_read_bytes_per_s",
             "gemm_flops_per_s",
+            "bf16_gemm_flops_per_s",
             "spmm_bytes_per_s",
             "batch_overhead_s",
         )
