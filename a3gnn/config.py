@@ -23,6 +23,7 @@ CachePolicy = Literal["degree", "access", "presample", "fifo", "lru", "lfu", "cl
 SeedOrder = Literal["random", "proximity"]
 Partitioner = Literal["metis", "random", "blocks"]
 Resources = Literal["free", "auto"]
+ComputeDtype = Literal["float32", "bfloat16"]
 ModelName = Literal["sage", "gcn", "gat", "gin"]
 
 PARALLEL_MODES: tuple[ParallelMode, ...] = get_args(ParallelMode)
@@ -34,6 +35,7 @@ CACHE_POLICIES: tuple[CachePolicy, ...] = get_args(CachePolicy)
 SEED_ORDERS: tuple[SeedOrder, ...] = get_args(SeedOrder)
 PARTITIONERS: tuple[Partitioner, ...] = get_args(Partitioner)
 RESOURCES: tuple[Resources, ...] = get_args(Resources)
+COMPUTE_DTYPES: tuple[ComputeDtype, ...] = get_args(ComputeDtype)
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
 
 SCHEMA_VERSION = 1
@@ -49,7 +51,7 @@ class TrainConfig:
     The row of a field declares its knob; `a3gnn.knobs.Knob` says what each argument means. A knob is idle where it has
     no effect: sequential mode has no workers and no stages that compete; `bias_rate` needs a cache that is static; one
     part needs no partitioner. Modes, workers, tiers and resources change when a mini-batch is ready and where its rows
-    are read, never what is in it.
+    are read, never what is in it; but sums of bfloat16 products depend on the threads, which resources change.
 
     Raises:
         ConfigError: A value is out of range.
@@ -105,7 +107,7 @@ class TrainConfig:
         "free", OneOf(RESOURCES),
         help="free (stages compete for the cores) or auto (each gets its share by a measured model).",
         at=at.only_where(at.has_cores_to_isolate, otherwise=("free",)), idle=where(parallel_mode="sequential"),
-        show=Phrase(7, "isolated stages"))
+        learns=where(compute_dtype="bfloat16"), show=Phrase(7, "isolated stages"))
     seed_fanout: int | None = knob(
         None, WholeOrTask(1, "None is the task's"),
         help="In-neighbours sampled per seed; None: as many as the task says. Evaluation takes all.",
@@ -114,10 +116,15 @@ class TrainConfig:
         None, WholeOrTask(1, "None is the task's"),
         help="In-neighbours sampled per node at every further hop; None: as many as the task says.",
         search=(None, 15, 10, 5, 2), at=at.below_the_deep_fanouts, learns=ALWAYS, show=Phrase(10, "deep fanout {}"))
+    compute_dtype: ComputeDtype = knob(
+        "float32", OneOf(COMPUTE_DTYPES),
+        help="What activations are, and the operands of dense products: float32 or bfloat16. Sums, sparse features, "
+        "weights and the optimiser are float32.",
+        at=at.only_where(at.gains_by_bfloat16, otherwise=("float32",)), learns=ALWAYS, show=Phrase(11, "in {}"))
     learning_rate_scale: float = knob(
         1.0, Real(0, "1 is the task's learning rate", excluded=True),
         help="Factor on the task's learning rate; above 1 the rate rises to it linearly over the first epoch.",
-        search=(0.5, 1.0, 2.0, 4.0), learns=ALWAYS, show=Phrase(11, "learning rate x{:g}"))
+        search=(0.5, 1.0, 2.0, 4.0), learns=ALWAYS, show=Phrase(14, "learning rate x{:g}"))
     schema_version: int = SCHEMA_VERSION
     # fmt: on
 

@@ -37,8 +37,8 @@ class MiniBatch:
         epoch: Epoch, from 0.
         index: Place in the epoch, from 0.
         subgraph: Ids and structure, on the host.
-        x: Features of `subgraph.n_id`, float32, shape (num_nodes, num_features), dense or sparse CSR; or, where an
-            `aggregator` is named, what the input layer's destinations need of them (`FeatureStore.read_aggregated`).
+        x: Features of `subgraph.n_id`, shape (num_nodes, num_features), float32 or bfloat16, or sparse CSR; or, where
+            an `aggregator` is named, what the input layer's destinations need of them (`FeatureStore.read_aggregated`).
         y: Labels of the seeds, int64, shape (num_seeds,).
         indptr: `subgraph.indptr` as a tensor beside `x`.
         indices: `subgraph.indices` as a tensor beside `x`.

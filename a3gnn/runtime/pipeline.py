@@ -12,6 +12,7 @@ from typing import Self
 from weakref import WeakSet
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from a3gnn.config import Resources, TrainConfig
@@ -62,6 +63,7 @@ class Pipeline:
         shuffle: Whether seeds are shuffled, anew for every epoch.
         aggregator: What the model's input layer makes of in-neighbours' features. Where the host can do that while it
             gathers, mini-batches carry the outcome and say so (`MiniBatch.aggregator`); else they carry the features.
+        dtype: What dense features, or their aggregates, come as: float32 or bfloat16. Sparse ones are float32.
         resources: What holds over `config.resources`: an allocation, auto or free.
 
     Attributes:
@@ -86,6 +88,7 @@ class Pipeline:
         input_nodes: NDArray[np.int32] | None = None,
         shuffle: bool = True,
         aggregator: Aggregator | None = None,
+        dtype: torch.dtype = torch.float32,
         resources: Resources | Allocation | None = None,
     ) -> None:
         device = checked_device(device, config.sampling_device)
@@ -110,9 +113,17 @@ class Pipeline:
         width = input_width(aggregator, graph.num_features)
         workers = 0 if config.parallel_mode == "sequential" else config.num_workers
         # What one epoch has out at once: each worker's mini-batch, the caller's, and the one that it has yet to drop.
-        buffers = BufferPool(width, spare=workers + 2) if on_host else None
-        lends = not reuse_buffers
-        self._stages = Stages(sampler, self.store, graph.labels, device, buffers, lends=lends, aggregator=aggregator)
+        buffers = BufferPool(width, spare=workers + 2, dtype=dtype) if on_host else None
+        self._stages = Stages(
+            sampler,
+            self.store,
+            graph.labels,
+            device,
+            buffers,
+            lends=not reuse_buffers,
+            aggregator=aggregator,
+            dtype=dtype,
+        )
         self._overlap = OverlapPolicy(config.num_workers)
         resources = self._config.resources if resources is None else resources
         self.isolation: Isolation | None = None

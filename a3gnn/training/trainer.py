@@ -40,6 +40,7 @@ from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.training.batch_blocks import blocks_of
 from a3gnn.training.evaluate import Evaluator
+from a3gnn.training.layers.aggregation import warm_up
 from a3gnn.training.learning_rate import LearningRate
 from a3gnn.training.memory import MemoryGuard
 from a3gnn.training.model import build_model
@@ -117,8 +118,17 @@ class Trainer:
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
         self.model = build_model(task, graph.num_features, graph.num_classes).to(self._device)
+        self._dtype: torch.dtype = getattr(torch, config.compute_dtype)
+        if self._dtype is torch.bfloat16 and self.model.aggregator is not None:
+            warm_up(self.model.aggregator)
         self._pipeline = Pipeline(
-            graph, config, config.fanouts(task), seed=task.seed, device=device, aggregator=self.model.aggregator
+            graph,
+            config,
+            config.fanouts(task),
+            seed=task.seed,
+            device=device,
+            aggregator=self.model.aggregator,
+            dtype=self._dtype,
         )
         self.optimizer = self._fresh_optimizer()
         self.batches_per_epoch = self._pipeline.num_batches
@@ -237,7 +247,7 @@ class Trainer:
         """Returns the mean cross-entropy of the seeds; dropout is drawn from the mini-batch's own seed."""
         blocks = blocks_of(batch, with_degrees=self.model.needs_degrees)
         seed = derive(self.task.seed, "dropout", batch.epoch, batch.index)
-        logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed)
+        logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed, dtype=self._dtype)
         return functional.cross_entropy(logits, batch.y)
 
 

@@ -89,6 +89,10 @@ def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
     assert biased.learning_key() != biased.replace(cache_policy="access").learning_key()
     assert one.replace(cache_policy="lru", resources="auto").learning_key() == one.learning_key()
     assert one.replace(seed_order="proximity").learning_key() != one.learning_key()
+    narrow = one.replace(compute_dtype="bfloat16")
+    assert narrow.learning_key() != one.learning_key()
+    assert narrow.replace(num_workers=2, feature_tier="ram").learning_key() == narrow.learning_key()
+    assert narrow.replace(resources="auto").learning_key() != narrow.learning_key()
     assert (
         one.replace(num_partitions=2).learning_key()
         != one.replace(num_partitions=2, partitioner="blocks").learning_key()
