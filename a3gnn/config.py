@@ -23,6 +23,7 @@ CachePolicy = Literal["degree", "access", "presample", "fifo", "lru", "lfu", "cl
 SeedOrder = Literal["random", "proximity"]
 Partitioner = Literal["metis", "random", "blocks"]
 Resources = Literal["free", "auto"]
+InputAggregation = Literal["sampled", "full"]
 ModelName = Literal["sage", "gcn", "gat", "gin"]
 
 PARALLEL_MODES: tuple[ParallelMode, ...] = get_args(ParallelMode)
@@ -34,6 +35,7 @@ CACHE_POLICIES: tuple[CachePolicy, ...] = get_args(CachePolicy)
 SEED_ORDERS: tuple[SeedOrder, ...] = get_args(SeedOrder)
 PARTITIONERS: tuple[Partitioner, ...] = get_args(Partitioner)
 RESOURCES: tuple[Resources, ...] = get_args(Resources)
+INPUT_AGGREGATIONS: tuple[InputAggregation, ...] = get_args(InputAggregation)
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
 
 SCHEMA_VERSION = 1
@@ -105,6 +107,11 @@ class TrainConfig:
         help="free (stages compete for the cores) or auto (each gets its share by a measured model).",
         at=at.only_where(at.has_cores_to_isolate, otherwise=("free",)), idle=where(parallel_mode="sequential"),
         show=Phrase(7, "isolated stages"))
+    input_aggregation: InputAggregation = knob(
+        "sampled", OneOf(INPUT_AGGREGATIONS),
+        help="What the input layer aggregates: sampled neighbours, or all of them (full), once per graph, and kept "
+        "beside it; the last hop is then not sampled, and its fanout does not matter. For sage, gcn and gin.",
+        learns=ALWAYS, show=Phrase(12, "input aggregated in full"))
     schema_version: int = SCHEMA_VERSION
     # fmt: on
 

@@ -16,6 +16,8 @@ SearchValues = Callable[[Values, GraphCharacteristics, Hardware], Values]
 
 #: Shares of the feature rows that the cache may hold, beside none. Guess.
 CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)
+#: Times the features' bytes that a table of sparse rows may take, beyond which it is refused. Guess.
+MOST_TABLE_GROWTH = 4
 #: Stages that can each have cores of their own: with fewer cores there is nothing to isolate.
 _ISOLATED_STAGES = 3
 #: Ordering seeds by proximity traverses every edge before each trial: above so many edges, which take seconds, a search

@@ -51,16 +51,19 @@ class Model(nn.Module):
         Args:
             x: Input nodes' features, float32, shape (num_src of the first block, num_features), dense or sparse CSR;
                 or what the input layer's `aggregator` made of them, shape (num_dst of the first block, input_width).
-            blocks: One per layer, input layer first; each one's destinations are the next one's sources.
+            blocks: One per layer, input layer first; each one's destinations are the next one's sources. Where `x` is
+                aggregated the input layer's is not read, and may be left out.
             aggregated: Which of the two `x` is.
             seed: Decides what is dropped in training; None draws a seed from torch's generator.
         """
         if seed is None:
             seed = int(torch.randint(2**62, ())) if self.training else 0
-        for i, (layer, block) in enumerate(zip(self.layers, blocks, strict=True)):
-            if i == 0 and aggregated:
-                x = layer.combine(x)
-                continue
+        layers = list(enumerate(self.layers))
+        if aggregated:
+            x = self.layers[0].combine(x)
+            del layers[0]
+            blocks = blocks[len(blocks) - len(layers) :]
+        for (i, layer), block in zip(layers, blocks, strict=True):
             dropout = Dropout.of(self.dropout if self.training else 0.0, seed, "hidden", i) if i else None
             x = layer(block, x, dropout, derive(seed, "layer", i))
         return x

@@ -40,6 +40,7 @@ from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.training.batch_blocks import blocks_of
 from a3gnn.training.evaluate import Evaluator
+from a3gnn.training.input_table import input_table
 from a3gnn.training.memory import MemoryGuard
 from a3gnn.training.model import build_model
 from a3gnn.training.scratch import Scratch
@@ -97,6 +98,8 @@ class Trainer:
 
     Raises:
         DeviceError: A device is asked for that is not there.
+        ConfigError: The input layer is to read a table that its model has none of, or that is too large.
+        GraphError: The table is damaged, or can't be written.
     """
 
     def __init__(
@@ -116,8 +119,15 @@ class Trainer:
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
         self.model = build_model(task, graph.num_features, graph.num_classes).to(self._device)
+        self._table = input_table(graph, self.model, on_chunk) if config.input_aggregation == "full" else None
         self._pipeline = Pipeline(
-            graph, config, task.fanouts, seed=task.seed, device=device, aggregator=self.model.aggregator
+            graph,
+            config,
+            task.fanouts,
+            seed=task.seed,
+            device=device,
+            aggregator=self.model.aggregator,
+            table=None if self._table is None else self._table.rows,
         )
         self.optimizer = self._fresh_optimizer()
         self.batches_per_epoch = self._pipeline.num_batches
@@ -218,6 +228,7 @@ class Trainer:
                 f"the loss must be finite, got {value} at mini-batch {batch.index} of epoch {batch.epoch + 1}; "
                 "a smaller learning_rate or normalised features may help"
             )
+        transfer = 0.0 if batch.arrival is None else batch.arrival.seconds()  # there is none on the host
         return Step(
             epoch=batch.epoch,
             index=batch.index,
@@ -226,17 +237,14 @@ class Trainer:
             input_nodes=batch.subgraph.num_nodes,
             hits=batch.hits,
             sampled_edges=batch.subgraph.num_edges,
-            seconds=dataclasses.replace(batch.seconds, transfer=_transfer(batch), train=perf_counter() - begin),
+            seconds=dataclasses.replace(batch.seconds, transfer=transfer, train=perf_counter() - begin),
         )
 
     def _loss(self, batch: MiniBatch) -> Tensor:
         """Returns the mean cross-entropy of the seeds; dropout is drawn from the mini-batch's own seed."""
-        blocks = blocks_of(batch, with_degrees=self.model.needs_degrees)
+        blocks = blocks_of(
+            batch, with_degrees=self.model.needs_degrees, whole=self._table.degrees if self._table else None
+        )
         seed = derive(self.task.seed, "dropout", batch.epoch, batch.index)
         logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed)
         return functional.cross_entropy(logits, batch.y)
-
-
-def _transfer(batch: MiniBatch) -> float:
-    """Returns the seconds of the copy to the device; 0 where there was none."""
-    return 0.0 if batch.arrival is None else batch.arrival.seconds()
