@@ -82,6 +82,21 @@ class GraphCharacteristics:
         mass = np.concatenate([[0.0], self.cached_edge_mass, [1.0]])
         return np.asarray(np.interp(fraction, known, mass))
 
+    def table_row_entries(self, model: str) -> float:
+        """Returns the stored entries of a row of the table of a model's input layer (input_aggregation full), expected.
+
+        A sum of d rows, each column of which is stored with probability p, has a share 1 - (1 - p) ** d of the columns.
+        Neighbours' rows are more alike than that, and degrees differ: tables of sparse features are down to half of it.
+        """
+        summed = self.mean_degree + (model != "sage")  # the mean's own row is apart
+        share = 1 - (1 - self.feature_density) ** summed if self.sparse_features else 1.0
+        return self.num_features * (share + self.feature_density * (model == "sage"))
+
+    def table_bytes(self, model: str) -> float:
+        """Returns the bytes of that table, expected: float32, and where features are sparse CSR."""
+        entries = self.table_row_entries(model)
+        return self.num_nodes * (8 * entries + 8 if self.sparse_features else 4 * entries)
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
         return dataclasses.asdict(self) | {"cached_edge_mass": list(self.cached_edge_mass)}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import ConfigError, unknown_name
-from a3gnn.knobs import Knob
+from a3gnn.knobs import TASKS, Knob
 from a3gnn.seeding import generator
 from a3gnn.setting import Setting
 from a3gnn.where import NEVER
@@ -51,14 +51,8 @@ class SearchSpace:
 
     @classmethod
     def of(cls, setting: Setting) -> Self:
-        """Returns the default space of `setting`, whatever its task: of each knob what its declaration tries there."""
-        graph, hardware = setting.graph, setting.hardware
-        return cls(
-            tuple(
-                knob if knob.at is None else dataclasses.replace(knob, values=knob.at(knob.values, graph, hardware))
-                for knob in KNOBS
-            )
-        )
+        """Returns the default space of `setting`: of each knob what its declaration tries there."""
+        return cls(tuple(knob.within(setting) for knob in KNOBS))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -98,8 +92,11 @@ class SearchSpace:
         return TrainConfig(**{knob.name: knob.values[i] for knob, i in zip(self.knobs, row, strict=True)})
 
     def columns(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Returns the knobs' values of `rows` (n_configs, n_knobs), one array of shape (n_configs,) per knob."""
-        return {k.name: np.array(k.values)[rows[:, j]] for j, k in enumerate(self.knobs)}
+        """Returns the knobs' values of `rows` (n_configs, n_knobs), one array of shape (n_configs,) per knob.
+
+        They are coded (`Knob.coded`): None is 0.
+        """
+        return {k.name: np.array([k.coded(v) for v in k.values])[rows[:, j]] for j, k in enumerate(self.knobs)}
 
     def canonical(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the rows that represent `rows`: idle knobs at their first value, only partitions that can be made.
@@ -154,12 +151,14 @@ class SearchSpace:
         if knob.scale == "choice":
             raise ConfigError(f"{name} has no range: fix it to one of {list(knob.values)}")
         low, high = knob.parse(low), knob.parse(high)
+        if low is None or high is None:
+            raise ConfigError(f"{name}'s range must be between numbers, got {TASKS}: fix it to {TASKS} instead")
         if low > high:
             raise ConfigError(f"{name}'s range must be LOW:HIGH with LOW <= HIGH, got {low}:{high}")
         if knob.scale == "log2" and low > 0:
             numbers = np.geomspace(low, high, min(_MAX_VALUES, max(2, int(math.log2(high / low)) + 1)))
         else:
-            inside = [v for v in knob.values if low < v < high]
+            inside = [v for v in knob.values if v is not None and low < v < high]
             numbers = np.array([low, *inside, high]) if inside else np.linspace(low, high, _LINEAR_VALUES)
         values = tuple(dict.fromkeys(knob.rounded(value) for value in numbers))
         return self._with(dataclasses.replace(knob, values=values))

@@ -123,7 +123,7 @@ class Trainer:
         self._pipeline = Pipeline(
             graph,
             config,
-            task.fanouts,
+            config.fanouts(task),
             seed=task.seed,
             device=device,
             aggregator=self.model.aggregator,

@@ -13,7 +13,11 @@ from a3gnn.space import SearchSpace
 
 @pytest.fixture
 def space() -> SearchSpace:
+    """All choices, and few numbers of each knob, so that the rows can be enumerated."""
     knobs = {knob.name: knob for knob in KNOBS}
+    knobs["batch_size"] = dataclasses.replace(knobs["batch_size"], values=(64, 128, 256, 512, 1024))
+    for name in ("seed_fanout", "deep_fanout"):
+        knobs[name] = dataclasses.replace(knobs[name], values=(None,))
     knobs["cache_bytes"] = dataclasses.replace(knobs["cache_bytes"], values=(0, 1000, 5000))
     knobs["resources"] = dataclasses.replace(knobs["resources"], values=RESOURCES)
     return SearchSpace(tuple(knobs.values()))
@@ -40,7 +44,7 @@ def test_columns_are_what_decode_gives(space: SearchSpace) -> None:
     columns = space.columns(rows)
     for i, row in enumerate(rows):
         assert {name: values[i] for name, values in columns.items()} == {
-            name: getattr(space.decode(row), name) for name in space.names
+            knob.name: knob.coded(getattr(space.decode(row), knob.name)) for knob in space.knobs
         }
 
 
