@@ -17,6 +17,7 @@ from a3gnn.errors import ConfigError, unknown_name
 from a3gnn.knobs import TASKS, Knob
 from a3gnn.seeding import generator
 from a3gnn.setting import Setting
+from a3gnn.tied_knobs import tied_knobs
 from a3gnn.where import NEVER
 
 #: `--range` of a knob on a logarithmic scale gives at most this many values, and on a linear one, where the space has
@@ -67,7 +68,12 @@ class SearchSpace:
     @property
     def size(self) -> int:
         """Rows in the space, those that run identically counted each."""
-        return int(np.prod(self.nvec))
+        return math.prod(len(knob.values) for knob in self.knobs)
+
+    @cached_property
+    def num_distinct(self) -> int:
+        """Configurations in the space that run differently from each other: the rows of `enumerate`, only counted."""
+        return math.prod(len(one) for one in self._group_numbers)
 
     def knob(self, name: str) -> Knob:
         """Returns the knob called `name`."""
@@ -112,10 +118,26 @@ class SearchSpace:
 
     def enumerate(self) -> NDArray[np.int64]:
         """Returns every row that runs differently from all others, int64, shape (n, n_knobs), in sorted order."""
-        shape = tuple(self.nvec)
-        grid = np.indices(shape, dtype=np.int64).reshape(len(self.knobs), -1).T
-        distinct = np.unique(np.ravel_multi_index(tuple(self.canonical(grid).T), shape))
-        return np.stack(np.unravel_index(distinct, shape), axis=1)
+        numbers = np.zeros(1, dtype=np.int64)
+        for one in self._group_numbers:
+            numbers = np.add.outer(numbers, one).ravel()
+        return np.stack(np.unravel_index(np.sort(numbers), tuple(self.nvec)), axis=1)
+
+    @cached_property
+    def _group_numbers(self) -> list[NDArray[np.int64]]:
+        """For each group of `tied_knobs`, what its distinct settings add to a row's number, int64, shape (n_settings,).
+
+        A row's number is its position in the grid: the sum of its indices times the strides of their columns.
+        """
+        sizes = [len(knob.values) for knob in self.knobs]
+        strides = np.array([math.prod(sizes[j + 1 :]) for j in range(len(sizes))], dtype=np.int64)
+        found = []
+        for group in tied_knobs(self.knobs):
+            settings = np.indices(tuple(self.nvec[group])).reshape(len(group), -1).T
+            rows = np.zeros((len(settings), len(sizes)), dtype=np.int64)
+            rows[:, group] = settings
+            found.append(np.unique(self.canonical(rows)[:, group] @ strides[group]))
+        return found
 
     def sample(self, count: int, seed: int) -> NDArray[np.int64]:
         """Returns `count` canonical rows drawn uniformly from the grid, int64, shape (count, n_knobs)."""
