@@ -71,13 +71,15 @@ class GraphCharacteristics:
     largest_component: float
     cached_edge_mass: tuple[float, ...]
 
-    def cached_mass(self, cache_bytes: np.ndarray | float) -> np.ndarray:
+    def cached_mass(self, cache_bytes: np.ndarray | float, row_bytes: np.ndarray | float | None = None) -> np.ndarray:
         """Returns the share of the edges whose source a static cache of `cache_bytes` holds, float64, in [0, 1].
 
-        Interpolated between `CACHE_FRACTIONS`. Nodes are ranked by how often they are in-neighbours (PaGraph's degree).
+        Rows take `row_bytes`, by default those of features. Interpolated between `CACHE_FRACTIONS`. Nodes are ranked by
+        how often they are in-neighbours (PaGraph's degree).
         """
         for_rows = np.asarray(cache_bytes, dtype=np.float64) - CACHE_INDEX_BYTES * self.num_nodes
-        fraction = np.clip(for_rows / max(self.row_bytes * self.num_nodes, 1.0), 0.0, 1.0)
+        of_rows = np.maximum((self.row_bytes if row_bytes is None else row_bytes) * self.num_nodes, 1.0)
+        fraction = np.clip(for_rows / of_rows, 0.0, 1.0)
         known = np.concatenate([[0.0], CACHE_FRACTIONS, [1.0]])
         mass = np.concatenate([[0.0], self.cached_edge_mass, [1.0]])
         return np.asarray(np.interp(fraction, known, mass))
