@@ -23,6 +23,7 @@ CachePolicy = Literal["degree", "access", "presample", "fifo", "lru", "lfu", "cl
 SeedOrder = Literal["random", "proximity"]
 Partitioner = Literal["metis", "random", "blocks"]
 Resources = Literal["free", "auto"]
+ComputeDtype = Literal["float32", "bfloat16"]
 InputAggregation = Literal["sampled", "full"]
 ModelName = Literal["sage", "gcn", "gat", "gin"]
 
@@ -35,6 +36,7 @@ CACHE_POLICIES: tuple[CachePolicy, ...] = get_args(CachePolicy)
 SEED_ORDERS: tuple[SeedOrder, ...] = get_args(SeedOrder)
 PARTITIONERS: tuple[Partitioner, ...] = get_args(Partitioner)
 RESOURCES: tuple[Resources, ...] = get_args(Resources)
+COMPUTE_DTYPES: tuple[ComputeDtype, ...] = get_args(ComputeDtype)
 INPUT_AGGREGATIONS: tuple[InputAggregation, ...] = get_args(InputAggregation)
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
 
@@ -51,7 +53,7 @@ class TrainConfig:
     The row of a field declares its knob; `a3gnn.knobs.Knob` says what each argument means. A knob is idle where it has
     no effect: sequential mode has no workers and no stages that compete; `bias_rate` needs a cache that is static; one
     part needs no partitioner. Modes, workers, tiers and resources change when a mini-batch is ready and where its rows
-    are read, never what is in it.
+    are read, never what is in it; but sums of bfloat16 products depend on the threads, which resources change.
 
     Raises:
         ConfigError: A value is out of range.
@@ -107,7 +109,7 @@ class TrainConfig:
         "free", OneOf(RESOURCES),
         help="free (stages compete for the cores) or auto (each gets its share by a measured model).",
         at=at.only_where(at.has_cores_to_isolate, otherwise=("free",)), idle=where(parallel_mode="sequential"),
-        show=Phrase(7, "isolated stages"))
+        learns=where(compute_dtype="bfloat16"), show=Phrase(7, "isolated stages"))
     seed_fanout: int | None = knob(
         None, WholeOrTask(1, "None is the task's"),
         help="In-neighbours sampled per seed; None: as many as the task says. Evaluation takes all.",
@@ -118,12 +120,21 @@ class TrainConfig:
         help="In-neighbours sampled per node at every further hop; None: as many as the task says.",
         search=(None, 15, 10, 5, 2), at=at.below_the_deep_fanouts, learns=ALWAYS, show=Phrase(10, "deep fanout {}"),
         idle_at=at.idle_as_the_last_of(2))
+    compute_dtype: ComputeDtype = knob(
+        "float32", OneOf(COMPUTE_DTYPES),
+        help="What activations are, and the operands of dense products: float32 or bfloat16. Sums, sparse features, "
+        "weights and the optimiser are float32.",
+        at=at.only_where(at.gains_by_bfloat16, otherwise=("float32",)), learns=ALWAYS, show=Phrase(11, "in {}"))
     input_aggregation: InputAggregation = knob(
         "sampled", OneOf(INPUT_AGGREGATIONS),
         help="What the input layer aggregates: sampled neighbours, or all of them (full), once per graph, and kept "
         "beside it; the last hop is then not sampled, and its fanout does not matter. For sage, gcn and gin.",
         at=at.only_where(at.has_a_small_table, otherwise=("sampled",)), learns=ALWAYS,
         show=Phrase(12, "input aggregated in full"))
+    learning_rate_scale: float = knob(
+        1.0, Real(0, "1 is the task's learning rate", excluded=True),
+        help="Factor on the task's learning rate; above 1 the rate rises to it linearly over the first epoch.",
+        search=(0.5, 1.0, 2.0, 4.0), learns=ALWAYS, show=Phrase(14, "learning rate x{:g}"))
     schema_version: int = SCHEMA_VERSION
     # fmt: on
 

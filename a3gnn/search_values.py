@@ -28,6 +28,9 @@ MOST_TABLE_GROWTH = 4
 _DEFAULT_BATCH_SIZE = 1024
 #: Stages that can each have cores of their own: with fewer cores there is nothing to isolate.
 _ISOLATED_STAGES = 3
+#: How many times as fast as float32 products bfloat16 ones must be for a search to try them: products are a half to two
+#: thirds of a step, of which less would save under a tenth. Guess.
+_LEAST_BFLOAT16_GAIN = 1.3
 #: Ordering seeds by proximity traverses every edge before each trial: above so many edges, which take seconds, a search
 #: tries it only if it is fixed (`--fix seed_order=proximity`). Guess.
 _MAX_ORDERED_EDGES = 100_000_000
@@ -111,3 +114,12 @@ def is_quickly_ordered(setting: Setting) -> bool:
 def has_cores_to_isolate(setting: Setting) -> bool:
     """Returns whether each stage can have cores of its own."""
     return setting.hardware.num_cores >= _ISOLATED_STAGES
+
+
+def gains_by_bfloat16(setting: Setting) -> bool:
+    """Returns whether there are dense rows to multiply, and the machine does so much faster in bfloat16."""
+    hardware, found = setting.hardware, setting.hardware.profile
+    speeds = found.gemm_flops_per_s, found.bf16_gemm_flops_per_s
+    if hardware.has_device:
+        speeds = found.device_gemm_flops_per_s, found.device_bf16_gemm_flops_per_s
+    return not setting.graph.sparse_features and speeds[1] >= _LEAST_BFLOAT16_GAIN * speeds[0]

@@ -37,8 +37,8 @@ class MiniBatch:
         epoch: Epoch, from 0.
         index: Place in the epoch, from 0.
         subgraph: Ids and structure, on the host; without the input layer's hop where `x` are rows of a table.
-        x: Features of `subgraph.n_id`, float32, shape (num_nodes, num_features), dense or sparse CSR; or, where an
-            `aggregator` is named, what the input layer's destinations need of them: aggregated as they were read
+        x: Features of `subgraph.n_id`, shape (num_nodes, num_features), float32 or bfloat16, or sparse CSR; or, where
+            an `aggregator` is named, what the input layer's destinations need of them: aggregated as they were read
             (`FeatureStore.read_aggregated`), or rows of a table (`Pipeline`).
         y: Labels of the seeds, int64, shape (num_seeds,).
         indptr: `subgraph.indptr` as a tensor beside `x`.

@@ -12,6 +12,7 @@ from typing import Self
 from weakref import WeakSet
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from a3gnn.config import Resources, TrainConfig
@@ -65,6 +66,7 @@ class Pipeline:
             gathers, mini-batches carry the outcome and say so (`MiniBatch.aggregator`); else they carry the features.
         table: What `aggregator` makes of each node's whole in-neighbourhood, as memory maps, for input_aggregation
             full. Its rows are read in place of features, and the last of `fanouts` is not sampled.
+        dtype: What dense features, or their aggregates, come as: float32 or bfloat16. Sparse ones are float32.
         resources: What holds over `config.resources`: an allocation, auto or free.
 
     Attributes:
@@ -91,6 +93,7 @@ class Pipeline:
         shuffle: bool = True,
         aggregator: Aggregator | None = None,
         table: DenseFeatures | SparseFeatures | None = None,
+        dtype: torch.dtype = torch.float32,
         resources: Resources | Allocation | None = None,
     ) -> None:
         device = checked_device(device, config.sampling_device)
@@ -117,10 +120,17 @@ class Pipeline:
         width = input_width(None if tabled else aggregator, self.store.num_features)
         workers = 0 if config.parallel_mode == "sequential" else config.num_workers
         # What one epoch has out at once: each worker's mini-batch, the caller's, and the one that it has yet to drop.
-        buffers = BufferPool(width, spare=workers + 2) if on_host else None
-        lends = not reuse_buffers
+        buffers = BufferPool(width, spare=workers + 2, dtype=dtype) if on_host else None
         self._stages = Stages(
-            sampler, self.store, graph.labels, device, buffers, lends=lends, aggregator=aggregator, tabled=tabled
+            sampler,
+            self.store,
+            graph.labels,
+            device,
+            buffers,
+            lends=not reuse_buffers,
+            aggregator=aggregator,
+            dtype=dtype,
+            tabled=tabled,
         )
         self._overlap = OverlapPolicy(config.num_workers)
         resources = self._config.resources if resources is None else resources
@@ -219,15 +229,9 @@ class Pipeline:
             raise UsageError(
                 "seed_order proximity orders the seeds, got shuffle=False, which keeps their order; drop one"
             )
+        size = self._config.batch_size
         return ProximityOrder(
-            indptr,
-            indices,
-            graph.labels,
-            graph.num_classes,
-            self._seeds,
-            self._config.batch_size,
-            self._seed,
-            self._parts,
+            indptr, indices, graph.labels, graph.num_classes, self._seeds, size, self._seed, self._parts
         )
 
     def _first_seeds(self) -> Iterator[NDArray[np.int32]]:

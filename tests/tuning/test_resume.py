@@ -225,3 +225,24 @@ def test_a_budget_that_is_short_is_said_before_anything_is_measured(quick_tune) 
     assert any("exploring ends after 0 trials: the budget is spent" in line for line in lines)
     assert not any(line.startswith("search ") for line in lines)
     assert found.tuned.config == TrainConfig()
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "from_before"])
+def test_a_resumed_tune_keeps_its_space_whatever_the_probe_finds_now(
+    kept, interrupted, tiny_graph: Graph, hardware, formulas
+) -> None:
+    faster = dataclasses.replace(hardware.profile, bf16_gemm_flops_per_s=10 * hardware.profile.gemm_flops_per_s)
+    now = dataclasses.replace(hardware, profile=faster)
+    if not kept:
+        (interrupted / "product_speeds.json").unlink()
+    request = dataclasses.replace(read_request(interrupted), fixed=())
+    (interrupted / "request.json").write_text(json.dumps(request.to_dict()))
+    with open_study(request, tiny_graph, interrupted, resume=True, hardware=now, executor=formulas()) as opened:
+        values = opened.history.space.knob("compute_dtype").values
+    assert values == (("float32",) if kept else ("float32", "bfloat16"))
+
+
+def test_product_speeds_that_can_not_be_read_are_refused(interrupted, quick_tune) -> None:
+    (interrupted / "product_speeds.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"product_speeds.json must hold .* remove it"):
+        quick_tune(**PARTS, resume=True)

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from a3gnn.config import CACHE_POLICIES, KNOBS, PARTITIONERS, RESOURCES, TrainConfig
+from a3gnn.config import CACHE_POLICIES, KNOBS, PARTITIONERS, RESOURCES, Task, TrainConfig
 from a3gnn.errors import ConfigError, UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 
 
@@ -17,8 +20,8 @@ def space() -> SearchSpace:
     """All choices, and few numbers of each knob, so that the rows can be enumerated."""
     knobs = {knob.name: knob for knob in KNOBS}
     knobs["batch_size"] = dataclasses.replace(knobs["batch_size"], values=(64, 128, 256, 512, 1024))
-    for name in ("seed_fanout", "deep_fanout"):
-        knobs[name] = dataclasses.replace(knobs[name], values=(None,))
+    for name in ("seed_fanout", "deep_fanout", "learning_rate_scale"):
+        knobs[name] = dataclasses.replace(knobs[name], values=(knobs[name].default,))
     knobs["cache_bytes"] = dataclasses.replace(knobs["cache_bytes"], values=(0, 1000, 5000))
     knobs["resources"] = dataclasses.replace(knobs["resources"], values=RESOURCES)
     return SearchSpace(tuple(knobs.values()))
@@ -50,7 +53,7 @@ def test_columns_are_what_decode_gives(space: SearchSpace) -> None:
 
 
 def test_enumerate_holds_one_row_for_each_configuration_that_runs_differently(space: SearchSpace) -> None:
-    for name in ("batch_size", "feature_tier", "seed_order"):  # which no other knob depends on
+    for name in ("batch_size", "feature_tier", "seed_order", "compute_dtype"):  # which no other knob depends on
         space = space.fix(name, space.knob(name).values[0])
     grid = np.indices(tuple(space.nvec)).reshape(len(space.knobs), -1).T
     distinct = {space.decode(row).canonical() for row in grid}
@@ -181,6 +184,7 @@ def test_only_partitions_that_can_not_be_made_are_left_out(
     space: SearchSpace, unmade: tuple[tuple[str, int], ...]
 ) -> None:
     space = space.fix("batch_size", 64).fix("feature_tier", "ram").fix("seed_order", "random").fix("bias_rate", 1)
+    space = space.fix("compute_dtype", "float32")
     left = dataclasses.replace(space, unmade_parts=unmade)
     kept = {space.decode(row) for row in space.enumerate() if left.can_make(space.decode(row))}
     assert {left.decode(row) for row in left.enumerate()} == kept
@@ -204,3 +208,24 @@ def test_where_no_partitioner_is_left_there_is_one_part(space: SearchSpace) -> N
 def test_a_knob_takes_only_numbers_of_its_kind(space: SearchSpace, name: str, value: object) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be a (whole )?number, got {value!r}"):
         space.fix(name, value)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "devices", "sparse", "tried"),
+    [
+        ({"gemm_flops_per_s": 1e11, "bf16_gemm_flops_per_s": 1.31e11}, 0, False, True),
+        ({"gemm_flops_per_s": 1e11, "bf16_gemm_flops_per_s": 1.29e11}, 0, False, False),
+        ({"gemm_flops_per_s": 1e11}, 0, False, False),  # probed before it was measured
+        ({"gemm_flops_per_s": 1e11, "bf16_gemm_flops_per_s": 2e11}, 0, True, False),
+        ({"bf16_gemm_flops_per_s": 1e12, "device_gemm_flops_per_s": 1e13}, 1, False, False),
+        ({"device_gemm_flops_per_s": 1e13, "device_bf16_gemm_flops_per_s": 2e13}, 1, False, True),
+    ],
+)
+def test_bfloat16_is_tried_where_rows_are_dense_and_products_faster(
+    speeds: dict, devices: int, sparse: bool, tried: bool, tiny_graph: Graph, sparse_graph: Graph, hardware: Hardware
+) -> None:
+    profile = dataclasses.replace(hardware.profile, **speeds)
+    machine = dataclasses.replace(hardware, profile=profile, num_devices=devices)
+    graph = (sparse_graph if sparse else tiny_graph).characteristics()
+    values = SearchSpace.of(Setting(Task(), graph, machine)).knob("compute_dtype").values
+    assert values == (("float32", "bfloat16") if tried else ("float32",))

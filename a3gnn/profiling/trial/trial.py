@@ -25,7 +25,8 @@ from a3gnn.profiling.trial.timing import Machine, Timing, time_windows
 from a3gnn.profiling.trial.window import Epochs
 from a3gnn.threads.affinity import available_cores
 from a3gnn.training.input_table import input_table_seconds
-from a3gnn.training.trainer import Step, Trainer
+from a3gnn.training.step import Step
+from a3gnn.training.trainer import Trainer
 
 
 def run_trial(argument: dict[str, Any]) -> dict[str, Any]:

@@ -83,7 +83,8 @@ class LayerBlock:
     def runs_compiled(self, x: Tensor) -> bool:
         """Returns whether kernels of ours can read `x` and the block: dense, on the CPU, destinations first."""
         first = isinstance(self.dst, slice) and not self.dst.start
-        return first and x.device.type == "cpu" and x.layout is torch.strided and x.dtype is torch.float32
+        readable = x.dtype in (torch.float32, torch.bfloat16)
+        return first and x.device.type == "cpu" and x.layout is torch.strided and readable
 
     def destinations(self, x: Tensor) -> Tensor:
         """Returns the destinations' rows of `x` (num_src, ...), dense or sparse CSR."""
@@ -92,14 +93,14 @@ class LayerBlock:
         return x[self.dst]
 
     def aggregate(self, x: Tensor, reduce: Literal["sum", "mean"], weights: Tensor | None = None) -> Tensor:
-        """Returns the sum or mean of `x` over each destination's in-neighbours, float32, (num_dst, n_columns).
+        """Returns the sum or mean of `x` over each destination's in-neighbours, of its dtype, (num_dst, n_columns).
 
         Args:
-            x: Sources, float32, shape (num_src, n_columns).
+            x: Sources, float32 or bfloat16, shape (num_src, n_columns).
             reduce: sum or mean; a destination without in-neighbours gets zeros.
             weights: Factor of each edge, float32, shape (num_edges,), a constant. Ones if None.
         """
-        weights = x.new_ones(self.indices.numel()) if weights is None else weights
+        weights = x.new_ones(self.indices.numel()) if weights is None else weights.to(x.dtype)
         return csr_matmul(csr(self.indptr, self.indices, weights, (self.num_dst, self.num_src)), x, reduce)
 
 

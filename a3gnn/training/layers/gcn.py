@@ -37,5 +37,6 @@ class GCNLayer(Layer):
     def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
         weights, own = block.symmetric_weights
-        total = block.aggregate(sources, "sum", weights) + own.unsqueeze(1) * block.destinations(sources)
-        return total + self.bias if mapped else self.combine(total)
+        own = own.to(sources.dtype).unsqueeze(1)
+        total = block.aggregate(sources, "sum", weights) + own * block.destinations(sources)
+        return total + self.bias.to(total.dtype) if mapped else self.combine(total)

@@ -40,8 +40,9 @@ class GINLayer(Layer):
 
     def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
-        total = block.aggregate(sources, "sum") + (1 + self.eps) * block.destinations(sources)
-        return self._rest(total + self.nn.lins[0].bias) if mapped else self.combine(total)
+        own = (1 + self.eps).to(sources.dtype) * block.destinations(sources)
+        total = block.aggregate(sources, "sum") + own
+        return self._rest(total + self.nn.lins[0].bias.to(total.dtype)) if mapped else self.combine(total)
 
     def _rest(self, hidden: Tensor) -> Tensor:
         """Returns the MLP's output from the outcome of its first map."""
