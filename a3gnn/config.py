@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 import a3gnn.search_values as at
-from a3gnn.domains import OneOf, Real, Size, Whole
+from a3gnn.domains import OneOf, Real, Size, Whole, WholeOrTask
 from a3gnn.errors import ConfigError, unknown_name
 from a3gnn.knobs import Phrase, document, knob, knobs_of
 from a3gnn.where import ALWAYS, NEVER, where
@@ -60,7 +60,8 @@ class TrainConfig:
     # fmt: off
     batch_size: int = knob(
         1024, Whole(1, "1,024 is the default"), "Seeds per mini-batch.", later=False,
-        search=(64, 128, 256, 512, 1024), at=at.below_train_seeds, learns=ALWAYS, show=Phrase(0, "batch {}", ALWAYS))
+        search=(64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384), at=at.below_train_seeds, learns=ALWAYS,
+        show=Phrase(0, "batch {}", ALWAYS))
     num_partitions: int = knob(
         1, Whole(1, "1 trains on the whole graph"), later=False,
         help="Parts that are trained one after the other; edges between parts are not seen.",
@@ -107,11 +108,19 @@ class TrainConfig:
         help="free (stages compete for the cores) or auto (each gets its share by a measured model).",
         at=at.only_where(at.has_cores_to_isolate, otherwise=("free",)), idle=where(parallel_mode="sequential"),
         learns=where(compute_dtype="bfloat16"), show=Phrase(7, "isolated stages"))
+    seed_fanout: int | None = knob(
+        None, WholeOrTask(1, "None is the task's"),
+        help="In-neighbours sampled per seed; None: as many as the task says. Evaluation takes all.",
+        search=(None, 25, 15, 10, 5, 3), at=at.below_the_seeds_fanout, learns=ALWAYS, show=Phrase(9, "seed fanout {}"))
+    deep_fanout: int | None = knob(
+        None, WholeOrTask(1, "None is the task's"),
+        help="In-neighbours sampled per node at every further hop; None: as many as the task says.",
+        search=(None, 15, 10, 5, 2), at=at.below_the_deep_fanouts, learns=ALWAYS, show=Phrase(10, "deep fanout {}"))
     compute_dtype: ComputeDtype = knob(
         "float32", OneOf(COMPUTE_DTYPES),
         help="What activations are, and the operands of dense products: float32 or bfloat16. Sums, sparse features, "
         "weights and the optimiser are float32.",
-        at=at.only_where(at.gains_by_bfloat16, otherwise=("float32",)), learns=ALWAYS, show=Phrase(9, "in {}"))
+        at=at.only_where(at.gains_by_bfloat16, otherwise=("float32",)), learns=ALWAYS, show=Phrase(11, "in {}"))
     schema_version: int = SCHEMA_VERSION
     # fmt: on
 
@@ -134,6 +143,14 @@ class TrainConfig:
         fields = self.canonical()._knobs()
         learning = (one for one in KNOBS if one.learns != NEVER)
         return {one.name: fields[one.name] if one.learns.holds(fields) else one.default for one in learning}
+
+    def fanouts(self, task: Task) -> tuple[int, ...]:
+        """Returns the in-neighbours that training samples per node, the seeds' hop first; -1 takes all."""
+        seed, *deep = task.fanouts
+        return (
+            seed if self.seed_fanout is None else self.seed_fanout,
+            *(fanout if self.deep_fanout is None else self.deep_fanout for fanout in deep),
+        )
 
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with `changes`; unknown names are refused."""
@@ -170,7 +187,8 @@ class Task:
     Attributes:
         model: sage, gcn, gat or gin.
         hidden_channels: Width of the hidden layers.
-        fanouts: In-neighbours sampled per node, seeds' hop first; its length is the number of layers. -1 takes all.
+        fanouts: In-neighbours sampled per node, seeds' hop first, where the configuration has none of its own
+            (`TrainConfig.fanouts`); its length is the number of layers. -1 takes all.
         dropout: Probability of dropping an activation between layers.
         learning_rate: Adam's step size.
         weight_decay: Adam's L2 penalty.

@@ -26,6 +26,21 @@ class Whole:
         whole_number(name, value, self.least, self.remedy, kind=int, error=ConfigError)
 
 
+class WholeOrTask(Whole):
+    """Integers of at least `least`, or None: whatever the task has."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuses any other `value` of the field `name`.
+
+        Raises:
+            ConfigError: It is neither None nor an integer, or less.
+        """
+        if value is not None:
+            super().check(name, value)
+
+
 class Size(Whole):
     """Whole numbers of bytes, which people write with units."""
 

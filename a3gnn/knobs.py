@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from a3gnn.domains import Domain, OneOf, Real, Whole
+from a3gnn.domains import Domain, OneOf, Real, Whole, WholeOrTask
 from a3gnn.errors import ConfigError
 from a3gnn.search_values import SearchValues
 from a3gnn.where import NEVER, Where
+
+#: How the command line writes None, which stands for what the task has.
+TASKS = "task"
 
 Scale = Literal["log2", "linear", "choice"]
 T = TypeVar("T")
@@ -47,8 +50,8 @@ class Knob:
         default: What a PyG user has without tuning.
         domain: All values that the field may have.
         help: What it is, in one or a few sentences.
-        values: What a search tries, in order; in `TrainConfig`, where no graph and machine are known.
-        at: The values on a graph and a machine; None: the same.
+        values: What a search tries, in order; in `TrainConfig`, where no setting is known.
+        at: The values in a setting; None: the same.
         scale: How numbers are spaced, or `choice` for names.
         idle: Where all of its values run identically, so that the default stands for them.
         learns: Where its value changes the content of mini-batches, and so what is learnt.
@@ -75,6 +78,10 @@ class Knob:
             return self.default
         return float(fields[self.name]) if isinstance(self.domain, Real) else fields[self.name]
 
+    def coded(self, value: Any) -> Any:
+        """Returns `value` as columns hold it, which have one type each: None, the task's, is 0 there."""
+        return 0 if value is None else value
+
     def index(self, value: Any) -> int:
         """Returns the position of `value`; one that is not in the space is refused."""
         try:
@@ -90,6 +97,8 @@ class Knob:
         """
         if isinstance(self.domain, OneOf):
             return str(value)
+        if isinstance(self.domain, WholeOrTask) and value in (None, TASKS):
+            return None
         kind = int if isinstance(self.domain, Whole) else float
         try:
             number = float(value)

@@ -172,6 +172,7 @@ def metrics() -> Metrics:
         curve=rising_curve(0.8),
         curve_train_seconds=3.5,
         curve_eval_seconds=0.25,
+        curve_first=rising_curve(0.8).batches[0],
     )
 
 

@@ -37,6 +37,7 @@ VOCABULARY = {
     "setting",
     "space",
     "spread",
+    "tied_knobs",
     "tuned_file",
     "units",
     "version",

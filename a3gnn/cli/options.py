@@ -24,6 +24,16 @@ class Size(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class Limit(Size):
+    """A size, or the word `default`, which stays as it is."""
+
+    name = "size or default"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the bytes of `value`, or "default"."""
+        return value if value == "default" else super().convert(value, param, ctx)
+
+
 class Duration(click.ParamType[float]):
     """A duration such as 90s, 10min or 30d, in seconds."""
 
@@ -67,6 +77,7 @@ class Fanouts(click.ParamType[tuple[int, ...]]):
 
 MODEL = click.Choice(MODELS)
 SIZE = Size()
+LIMIT = Limit()
 DURATION = Duration()
 BUDGET = BudgetType()
 FANOUTS = Fanouts()

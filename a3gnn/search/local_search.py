@@ -23,11 +23,17 @@ _OFFSPRING_PER_REQUEST = 3
 
 
 class LocalSearch:
-    """Improves the front of all rows that it was told: asks for rows bred from it or next to it."""
+    """Improves the front of all rows that it was told: asks for rows bred from it or next to it, at first random ones.
 
-    def __init__(self, problem: Problem, candidates: CandidatePool, seed: int) -> None:
+    Args:
+        problem: What is searched.
+        seed: Decides everything random.
+        candidates: Where the rows that are asked for are kept, if another searcher asks for some too.
+    """
+
+    def __init__(self, problem: Problem, seed: int, candidates: CandidatePool | None = None) -> None:
         self._problem = problem
-        self._candidates = candidates
+        self._candidates = CandidatePool(problem, seed) if candidates is None else candidates
         # The name "finisher" decides the random numbers, so it stays.
         self._evolution = Evolution(problem.space.nvec, generator(seed, "finisher"))
         self._archive = Archive(len(problem.space.nvec))

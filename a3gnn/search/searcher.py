@@ -30,6 +30,7 @@ class Searcher(Protocol):
 
 #: Engines and their classes; each is imported when it is used.
 ENGINES = {
+    "local": "a3gnn.search.local_search:LocalSearch",
     "ppo": "a3gnn.search.ppo:PpoSearcher",
     "nsga2": "a3gnn.search.nsga2:Nsga2Searcher",
     "tpe": "a3gnn.search.tpe:TpeSearcher",
@@ -46,10 +47,10 @@ def make_searcher(engine: str, problem: Problem, seed: int, **options: Any) -> S
     """Returns the searcher called `engine` on `problem`.
 
     Args:
-        engine: ppo, nsga2, tpe, random or exhaustive.
+        engine: local, ppo, nsga2, tpe, random or exhaustive.
         problem: What is searched.
         seed: Decides everything random.
-        options: What the engine takes beyond these, such as ppo's `policy`.
+        options: What the engine takes beyond these, such as ppo's `evaluations`.
 
     Raises:
         UsageError: There is no such engine; the message names the nearest.

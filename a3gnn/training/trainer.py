@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
@@ -120,15 +120,8 @@ class Trainer:
         self._dtype: torch.dtype = getattr(torch, config.compute_dtype)
         if self._dtype is torch.bfloat16 and self.model.aggregator is not None:
             warm_up(self.model.aggregator)
-        self._pipeline = Pipeline(
-            graph,
-            config,
-            task.fanouts,
-            seed=task.seed,
-            device=device,
-            aggregator=self.model.aggregator,
-            dtype=self._dtype,
-        )
+        fed = partial(Pipeline, graph, config, config.fanouts(task), seed=task.seed, device=device)
+        self._pipeline = fed(aggregator=self.model.aggregator, dtype=self._dtype)
         self.optimizer = self._fresh_optimizer()
         self.batches_per_epoch = self._pipeline.num_batches
         self.cache_bytes = self._pipeline.store.cache_bytes

@@ -22,7 +22,6 @@ from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.folder import check_folder, check_same, open_folder
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
-from a3gnn.tuning.pretrain import shipped_policy
 from a3gnn.tuning.product_speeds import keep_product_speeds, with_kept_speeds
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.runner import Runner
@@ -95,11 +94,12 @@ def open_study(
             profiles = stack.enter_context(ProfileStore.open(folder / "profiles.sqlite"))
         profiler = stack.enter_context(Profiler(profiles, graph, study.setting, study.plan, executor, notify))
         corpus = (*shipped_measurements(), *profiles.rows())
-        study = dataclasses.replace(study, corpus=corpus, policy=shipped_policy())
+        study = dataclasses.replace(study, corpus=corpus)
         spent_s = TuneState.read(folder, done).elapsed_s
         budget = Budget(request.budget, started, spent_s)
         for trial in done:
-            budget.record(trial.measurement.seconds, counts=trial.counts)
+            if trial.counts:
+                budget.record()
         # What failed by chance in an earlier run is tried again.
         history = History(study, tuple(trial for trial in done if not trial.measurement.failed_by_chance))
         runner = Runner(profiler, journal, budget, notify)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import Task
-from a3gnn_surrogate.columns import Array
+from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.volume import BatchVolume
 
 
@@ -57,6 +58,7 @@ class ModelCost:
         activation_bytes: Bytes of the intermediate results that backward needs.
         input_bytes: Bytes of features in a mini-batch.
         parameters: Number of weights.
+        narrow: Whether linear maps are computed in bfloat16, bool.
     """
 
     gemm_flops: Array
@@ -64,6 +66,7 @@ class ModelCost:
     activation_bytes: Array
     input_bytes: Array
     parameters: int
+    narrow: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +79,14 @@ class _Layer:
     first: bool
 
 
-def model_cost(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> ModelCost:
+def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> ModelCost:
     """Returns the cost of a step (HyScale-GNN's Eqs. 10 to 12: aggregation is memory traffic, the update is GEMM).
 
-    Backward costs two forward passes; one in the first layer, whose inputs need no gradient.
+    Backward costs two forward passes; one in the first layer, whose inputs need no gradient. In bfloat16 activations
+    and inputs take half the bytes, but of sparse features and of the layer that reads them.
     """
-    ops = _OPERATORS[task.model]
+    ops, narrow = _OPERATORS[task.model], columns["compute_dtype"] == "bfloat16"
+    value_bytes = np.where(narrow, 2.0, 4.0)
     flops, spmm, activations = (np.zeros_like(volume.seeds) for _ in range(3))
     parameters = 0
     for layer in _layers(volume, task, graph):
@@ -89,8 +94,9 @@ def model_cost(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> 
         square = layer.width_out**2 * ops.maps_output
         parameters += weights * (ops.maps_destinations + ops.maps_sources) + square + layer.width_out
         passes = 2 if layer.first else 3
+        size = 4.0 if layer.first and graph.sparse_features else value_bytes
         mapped = ops.maps_destinations * layer.destinations + ops.maps_sources * layer.sources
-        message, aggregated = 4.0 * _message_width(layer, task), layer.width_in
+        message, aggregated = size * _message_width(layer, task), layer.width_in
         if layer.first and graph.sparse_features:
             stored = max(graph.num_features * graph.feature_density, 1.0)
             spmm = spmm + passes * 4.0 * layer.sources * stored * layer.width_out
@@ -104,8 +110,8 @@ def model_cost(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> 
         rows = layer.destinations * (aggregated + 3 * layer.width_out)
         rows = rows + ops.maps_sources * 2 * layer.sources * layer.width_out
         rows = rows + ops.edge_values * task.heads * layer.edges
-        activations = activations + 4.0 * rows
-    return ModelCost(flops, spmm, activations, _input_bytes(volume, task, graph), parameters)
+        activations = activations + size * rows
+    return ModelCost(flops, spmm, activations, _input_bytes(value_bytes, volume, task, graph), parameters, narrow)
 
 
 def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
@@ -113,15 +119,16 @@ def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
     return _OPERATORS[task.model].input_widths > 0 and not graph.sparse_features
 
 
-def _input_bytes(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
+def _input_bytes(value_bytes: Array, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
     """Returns the bytes of features in a mini-batch, float64, shape (n_configs,)."""
     if aggregates_while_gathering(task, graph):
-        return np.asarray(4.0 * _OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
-    return np.asarray(volume.input_nodes * served_row_bytes(graph))
+        return np.asarray(value_bytes * _OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
+    row = served_row_bytes(graph) * (1.0 if graph.sparse_features else value_bytes / 4)
+    return np.asarray(volume.input_nodes * row)
 
 
 def served_row_bytes(graph: GraphCharacteristics) -> float:
-    """Returns the bytes of a row in a mini-batch: float32, and an int32 column number where features are sparse."""
+    """Returns the bytes of a row in a float32 mini-batch, and an int32 column number where features are sparse."""
     if graph.sparse_features:
         return 8.0 * graph.num_features * graph.feature_density + 4.0
     return 4.0 * graph.num_features

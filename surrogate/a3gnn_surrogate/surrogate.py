@@ -179,7 +179,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         centre = analytic_outputs(analytic) if self.physics else np.zeros((len(features), len(OUTPUTS)))
         for output, model in enumerate(self.residual_models_):
             centre[:, output] += model.predict(features)
-        points = knob_points(columns, setting.graph)
+        points = knob_points(columns, setting)
         corrected = self.setting_corrections_.correct(setting_key(setting), points, self.residual_models_)
         return centre + corrected.mean, corrected.half_width
 
@@ -204,7 +204,9 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         return storage.load(cls, Path(folder))
 
     def _visible(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        return features if self.physics else np.ascontiguousarray(features[:, : len(PLAIN_FEATURES)])
+        if self.feature_names_ == FEATURE_NAMES:
+            return features
+        return np.ascontiguousarray(features[:, [FEATURE_NAMES.index(name) for name in self.feature_names_]])
 
     @property
     def _make(self) -> Callable[[], Learner]:

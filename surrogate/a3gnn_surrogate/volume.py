@@ -9,7 +9,7 @@ import numpy as np
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import Task
-from a3gnn_surrogate.columns import Array, Columns, cached_share
+from a3gnn_surrogate.columns import Array, Columns, cached_share, fanouts
 from a3gnn_surrogate.replacement import dynamic_hit_rate
 
 
@@ -140,8 +140,8 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
     seen = classes.nodes.scaled(np.minimum(seeds[:, None] / np.maximum(total.sum(axis=1, keepdims=True), 1.0), 1.0))
     frontier = seen.per_class
     nodes, edges = [seeds], []
-    for fanout in task.fanouts:
-        draws = _draws(frontier, classes, fanout, columns["bias_rate"][:, None])
+    for fanout in fanouts(columns, task):
+        draws = _draws(frontier, classes, fanout[:, None], columns["bias_rate"][:, None])
         edges.append(draws.misses + draws.hits)
         reached = _reach(seen, classes, draws)
         frontier = reached.cached + reached.uncached - seen.cached - seen.uncached
@@ -186,13 +186,13 @@ def _hotness_classes(columns: Columns, graph: GraphCharacteristics, kept: Array)
     return _HotnessClasses(_ByCache(covered * nodes, (1 - covered) * nodes), degree, mass / np.maximum(nodes, 1e-9), p)
 
 
-def _draws(frontier: Array, classes: _HotnessClasses, fanout: int, bias: Array) -> _Draws:
+def _draws(frontier: Array, classes: _HotnessClasses, fanout: Array, bias: Array) -> _Draws:
     """Returns the draws of a hop that hit and that miss the cache.
 
     A draw hits with probability h = g p / (1 + p (g - 1)). Sampling is without replacement, so the bias g weakens as
-    the fanout approaches the degree: where all neighbours are taken, nothing is chosen.
+    the fanout, shape (n_configs, 1), approaches the degree: where all neighbours are taken, nothing is chosen.
     """
-    taken = classes.degree if fanout < 0 else np.minimum(classes.degree, fanout)
+    taken = np.minimum(classes.degree, fanout)
     choice = 1 - taken / np.maximum(classes.degree, 1e-9)
     g = 1 + (bias - 1) * choice
     hit = g * classes.mass / (1 + classes.mass * (g - 1))

@@ -81,6 +81,7 @@ def test_a_curve_is_extended_and_never_trained_again(run: Run) -> None:
     once = run(LONG, state="")
     assert once.trained == once.curve.trained > 60
     assert once.validated == len(once.curve.batches) >= 10
+    assert once.fields["curve_first"] == once.curve.batches[0]
     assert once.fields["test_accuracy"] is None
     short = run(SHORT)
     assert short.trained == short.curve.trained <= 40
@@ -100,6 +101,7 @@ def test_what_is_known_and_suffices_is_evaluated_once_for_its_memory(run: Run) -
     assert (lost.trained, lost.validated) == (0, 1)
     unknown = run(dataclasses.replace(LONG, least_throughput=1e9))
     assert unknown.curve == dataclasses.replace(NO_CURVE, ended=CurveEnd.LOST)
+    assert unknown.fields["curve_first"] == known.batches[0]
 
 
 def test_a_state_that_has_come_further_than_is_known_is_believed(run: Run) -> None:

@@ -80,6 +80,17 @@ def test_a_rerun_serves_what_is_stored(
         assert again.measure(CONFIG.replace(num_workers=4)) == found
 
 
+def test_a_curve_without_a_point_is_not_measured_again_unless_there_is_time_for_one(
+    profiler: Callable[..., Profiler], metrics: Metrics
+) -> None:
+    none = dataclasses.replace(metrics, curve=NO_CURVE, curve_first=500)
+    pace = metrics.pace
+    short, long = (CurvePlan(pace.seconds(batches)) for batches in (499, 501))
+    found = profiler(Recorder(none), curve=short).measure(CONFIG)
+    assert profiler(Recorder(AssertionError("must not run")), curve=short).measure(CONFIG) == found
+    assert profiler(Recorder(metrics), curve=long).measure(CONFIG).metrics == metrics
+
+
 def test_a_served_row_is_known_by_its_id_and_a_repetition_has_its_own(
     profiler: Callable[..., Profiler], metrics: Metrics, store: ProfileStore
 ) -> None:

@@ -69,7 +69,8 @@ def test_timing_alone_has_no_curve_and_a_whole_training_has_the_test_accuracy(
     row = measurement(TrainConfig(), whole)
     replay = Replay([row])
     timed = replay.run(ask(row, None))
-    assert timed == dataclasses.replace(metrics, curve=None, curve_train_seconds=0.0, curve_eval_seconds=0.0)
+    untrained = {"curve": None, "curve_train_seconds": 0.0, "curve_eval_seconds": 0.0, "curve_first": None}
+    assert timed == dataclasses.replace(metrics, **untrained)
     extended = replay.run(ask(row, CurvePlan(1e6, target=0.3)))
     assert isinstance(extended, Metrics)
     assert extended.test_accuracy is None

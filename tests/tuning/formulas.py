@@ -20,6 +20,8 @@ SMALL_SPACE = {
     "cache_bytes": 0,
     "seed_order": "random",
     "num_workers": 2,
+    "seed_fanout": None,
+    "deep_fanout": None,
 }
 
 

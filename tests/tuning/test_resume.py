@@ -17,9 +17,11 @@ from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.finished import unfinished_front
 from a3gnn.tuning.folder import read_request
 from a3gnn.tuning.journal import Journal
+from a3gnn.tuning.play_off_plan import reserve_s
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.session import open_study
 from a3gnn.tuning.state import TuneState
+from a3gnn.tuning.trial_cost import TrialCost
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 
 #: Four configurations, and an end after four trials at the latest.
@@ -150,7 +152,9 @@ def test_the_reserve_for_the_play_off_is_restored(interrupted, tiny_graph: Graph
     request = dataclasses.replace(read_request(interrupted), budget=100.0)
     with open_study(request, tiny_graph, interrupted, resume=True, hardware=hardware, executor=formulas()) as opened:
         assert opened.runner.budget.trials == 1
-        assert opened.runner.budget.needed_s(10.0) == pytest.approx(25.0 + 100.0 / 3)
+        cost = TrialCost.of(opened.history)  # by formula, nothing of a trial is spent on its curve
+        assert cost == (25.0, 0.0)
+        assert reserve_s(opened.history, opened.runner.budget.play_off_s) == pytest.approx(100.0 / 3)
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,17 @@ def test_the_docstring_tells_of_every_knob() -> None:
 def range_of(knob: Knob) -> str:
     """Returns what the README's table must say of the values that a search tries, and of those that it doesn't."""
     if not isinstance(knob.domain, OneOf):
-        return f"{min(knob.values):,g} to {max(knob.values):,g}"
+        numbers = [value for value in knob.values if value is not None]
+        return f"{min(numbers):,g} to {max(numbers):,g}"
     others = [choice for choice in knob.domain.choices if choice not in knob.values]
     return ", ".join(knob.values) + (f"; by `--fix` also {', '.join(others)}" if others else "")
+
+
+def default_of(knob: Knob) -> str:
+    """Returns what the README's table must say of the default."""
+    if knob.default is None:
+        return "the task's"
+    return knob.default if isinstance(knob.default, str) else f"{knob.default:,g}"
 
 
 def test_the_readme_has_the_row_of_every_knob() -> None:
@@ -69,10 +77,7 @@ def test_the_readme_has_the_row_of_every_knob() -> None:
     expected = {knob.name: range_of(knob) for knob in KNOBS}
     expected["cache_bytes"] = f"0, {min(CACHE_SHARES):.0%} to {max(CACHE_SHARES):.0%} of the rows"
     assert [knob.name for knob in KNOBS if knob.at is shares_of_the_rows] == ["cache_bytes"]
-    assert rows == [
-        [f"`{knob.name}`", knob.default if isinstance(knob.default, str) else f"{knob.default:,g}", expected[knob.name]]
-        for knob in KNOBS
-    ]
+    assert rows == [[f"`{knob.name}`", default_of(knob), expected[knob.name]] for knob in KNOBS]
 
 
 def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
@@ -144,3 +149,22 @@ def test_task_round_trip(model: str) -> None:
 def test_a_task_out_of_range_is_refused(fields: dict, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Task(**fields)
+
+
+def test_fanouts_are_the_tasks_where_the_configuration_has_none() -> None:
+    task = Task(fanouts=(25, -1, 5))
+    assert TrainConfig().fanouts(task) == (25, -1, 5)
+    assert TrainConfig(seed_fanout=3).fanouts(task) == (3, -1, 5)
+    assert TrainConfig(deep_fanout=2).fanouts(task) == (25, 2, 2)
+    assert TrainConfig(seed_fanout=40, deep_fanout=7).fanouts(task) == (40, 7, 7)
+    assert TrainConfig(seed_fanout=3, deep_fanout=2).fanouts(Task(fanouts=(10,))) == (3,)
+
+
+@pytest.mark.parametrize("knob", ["seed_fanout", "deep_fanout"])
+def test_fanouts_decide_what_is_learnt(knob: str) -> None:
+    config = TrainConfig(**{knob: 5})
+    assert config.learning_key() != TrainConfig().learning_key()
+    assert config.key() != TrainConfig().key()
+    for wrong in (0, -1, 2.5, True):
+        with pytest.raises(ConfigError, match=f"{knob} must be an integer >= 1, got {wrong}; None is the task's"):
+            TrainConfig(**{knob: wrong})

@@ -1,9 +1,10 @@
 import dataclasses
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from a3gnn.config import CACHE_POLICIES, KNOBS, PARTITIONERS, RESOURCES, Task, TrainConfig
@@ -16,7 +17,11 @@ from a3gnn.space import SearchSpace
 
 @pytest.fixture
 def space() -> SearchSpace:
+    """All choices, and few numbers of each knob, so that the rows can be enumerated."""
     knobs = {knob.name: knob for knob in KNOBS}
+    knobs["batch_size"] = dataclasses.replace(knobs["batch_size"], values=(64, 128, 256, 512, 1024))
+    for name in ("seed_fanout", "deep_fanout"):
+        knobs[name] = dataclasses.replace(knobs[name], values=(None,))
     knobs["cache_bytes"] = dataclasses.replace(knobs["cache_bytes"], values=(0, 1000, 5000))
     knobs["resources"] = dataclasses.replace(knobs["resources"], values=RESOURCES)
     return SearchSpace(tuple(knobs.values()))
@@ -43,7 +48,7 @@ def test_columns_are_what_decode_gives(space: SearchSpace) -> None:
     columns = space.columns(rows)
     for i, row in enumerate(rows):
         assert {name: values[i] for name, values in columns.items()} == {
-            name: getattr(space.decode(row), name) for name in space.names
+            knob.name: knob.coded(getattr(space.decode(row), knob.name)) for knob in space.knobs
         }
 
 
@@ -53,7 +58,25 @@ def test_enumerate_holds_one_row_for_each_configuration_that_runs_differently(sp
     grid = np.indices(tuple(space.nvec)).reshape(len(space.knobs), -1).T
     distinct = {space.decode(row).canonical() for row in grid}
     assert {space.decode(row) for row in space.enumerate()} == distinct
-    assert len(space.enumerate()) == len(distinct)
+    assert len(space.enumerate()) == len(distinct) == space.num_distinct
+
+
+def test_millions_are_counted_sampled_and_have_neighbours_without_a_grid(space: SearchSpace) -> None:
+    for name, most in (("batch_size", 2**16), ("num_workers", 2**7), ("num_partitions", 2**7), ("bias_rate", 2.0**7)):
+        space = space.restrict(name, 1, most)
+    left = space.without_parts("metis", 4)
+    tracemalloc.start()
+    assert space.size > 3_000_000
+    cache_and_bias, modes_and_workers, parts = 1 + 2 * (2 * 8 + 1), 1 + 2 * 8 * 2, 1 + 7 * 2
+    batches, devices, tiers, orders = 8, 2, 2, 2
+    free = batches * devices * tiers * orders
+    assert space.num_distinct == free * parts * cache_and_bias * modes_and_workers
+    rows = left.sample(1000, seed=0)
+    assert all(left.can_make(left.decode(row)) for row in left.neighbours(rows[0]))
+    np.testing.assert_array_equal(left.canonical(rows), rows)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20 * 4
 
 
 def test_neighbours_differ_in_one_knob_by_a_step(space: SearchSpace) -> None:
@@ -126,6 +149,16 @@ def test_idle_knobs_never_matter_whatever_is_fixed(space: SearchSpace, data: st.
     if not space.unmade_parts:
         assert space.encode(space.decode(row).canonical()).tolist() == canonical.tolist()
         assert space.decode(canonical).canonical() == space.decode(row).canonical()
+
+
+@given(space=spaces())
+@settings(max_examples=20)
+def test_the_distinct_rows_are_those_of_the_whole_grid_in_order(space: SearchSpace) -> None:
+    for name in ("batch_size", "feature_tier", "seed_order", "sampling_device"):  # which no other knob depends on
+        space = space.fix(name, space.knob(name).values[0])
+    grid = np.indices(tuple(space.nvec)).reshape(len(space.knobs), -1).T
+    np.testing.assert_array_equal(space.enumerate(), np.unique(space.canonical(grid), axis=0))
+    assert space.num_distinct == len(space.enumerate())
 
 
 @pytest.mark.parametrize(

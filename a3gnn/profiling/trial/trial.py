@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from statistics import fmean
 from time import perf_counter
 from typing import Any
@@ -61,7 +60,6 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
     """Returns what a trial found whose partitions took `before_s` seconds, or None if kernels were compiled."""
     _limit_device(request)
     graph = Graph.load(request.graph_folder)
-    importlib.import_module("torch._dynamo")  # a second, which the first optimiser takes: imports are not set-up
     begin = perf_counter()
     with _trainer(graph, request, scratch) as trainer:
         setup_s = before_s + perf_counter() - begin
