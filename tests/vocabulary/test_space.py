@@ -15,6 +15,16 @@ from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 
+#: The knobs that are idle with some values of each other.
+_DEPENDENT = (
+    *("cache_bytes", "bias_rate", "cache_policy", "parallel_mode", "num_workers", "resources"),
+    *("num_partitions", "partitioner", "deep_fanout", "input_aggregation"),
+)
+
+
+def _independent(space: SearchSpace) -> list[str]:
+    return [knob.name for knob in space.knobs if knob.name not in _DEPENDENT]
+
 
 @pytest.fixture
 def space() -> SearchSpace:
@@ -54,7 +64,7 @@ def test_columns_are_what_decode_gives(space: SearchSpace) -> None:
 
 
 def test_enumerate_holds_one_row_for_each_configuration_that_runs_differently(space: SearchSpace) -> None:
-    for name in ("batch_size", "feature_tier", "seed_order", "compute_dtype"):  # which no other knob depends on
+    for name in _independent(space):
         space = space.fix(name, space.knob(name).values[0])
     grid = np.indices(tuple(space.nvec)).reshape(len(space.knobs), -1).T
     distinct = {space.decode(row).canonical() for row in grid}
@@ -69,10 +79,9 @@ def test_millions_are_counted_sampled_and_have_neighbours_without_a_grid(space: 
     tracemalloc.start()
     assert space.size > 3_000_000
     cache_and_bias, modes_and_workers, parts = 1 + 2 * (2 * 8 + 1), 1 + 2 * 8 * 2, 1 + 7 * 2
-    depend = ("cache_bytes", "bias_rate", "cache_policy", "parallel_mode", "num_workers", "resources")
-    depend = (*depend, "num_partitions", "partitioner")
-    free = math.prod(len(knob.values) for knob in space.knobs if knob.name not in depend)
-    assert space.num_distinct == free * parts * cache_and_bias * modes_and_workers
+    hops = len(space.knob("deep_fanout").values) + 1
+    free = math.prod(len(space.knob(name).values) for name in _independent(space))
+    assert space.num_distinct == free * parts * hops * cache_and_bias * modes_and_workers
     rows = left.sample(1000, seed=0)
     assert all(left.can_make(left.decode(row)) for row in left.neighbours(rows[0]))
     np.testing.assert_array_equal(left.canonical(rows), rows)
@@ -156,7 +165,7 @@ def test_idle_knobs_never_matter_whatever_is_fixed(space: SearchSpace, data: st.
 @given(space=spaces())
 @settings(max_examples=20)
 def test_the_distinct_rows_are_those_of_the_whole_grid_in_order(space: SearchSpace) -> None:
-    for name in ("batch_size", "feature_tier", "seed_order", "sampling_device"):  # which no other knob depends on
+    for name in _independent(space):
         space = space.fix(name, space.knob(name).values[0])
     grid = np.indices(tuple(space.nvec)).reshape(len(space.knobs), -1).T
     np.testing.assert_array_equal(space.enumerate(), np.unique(space.canonical(grid), axis=0))
