@@ -14,6 +14,9 @@ from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 
+#: Knobs that no other one depends on where no setting is known, which the whole grid is made without.
+_WITHOUT_TIES = ("compute_dtype", "input_aggregation", "learning_rate_scale")
+
 
 @pytest.fixture
 def space() -> SearchSpace:
@@ -53,7 +56,7 @@ def test_columns_are_what_decode_gives(space: SearchSpace) -> None:
 
 
 def test_enumerate_holds_one_row_for_each_configuration_that_runs_differently(space: SearchSpace) -> None:
-    for name in ("batch_size", "feature_tier", "seed_order", "compute_dtype"):  # which no other knob depends on
+    for name in ("batch_size", "feature_tier", "seed_order", *_WITHOUT_TIES):
         space = space.fix(name, space.knob(name).values[0])
     grid = np.indices(tuple(space.nvec)).reshape(len(space.knobs), -1).T
     distinct = {space.decode(row).canonical() for row in grid}
@@ -68,8 +71,8 @@ def test_millions_are_counted_sampled_and_have_neighbours_without_a_grid(space: 
     tracemalloc.start()
     assert space.size > 3_000_000
     cache_and_bias, modes_and_workers, parts = 1 + 2 * (2 * 8 + 1), 1 + 2 * 8 * 2, 1 + 7 * 2
-    batches, devices, tiers, orders, aggregations = 8, 2, 2, 2, 2
-    free = batches * devices * tiers * orders * aggregations
+    batches, devices, tiers, orders, dtypes, aggregations = 8, 2, 2, 2, 2, 2
+    free = batches * devices * tiers * orders * dtypes * aggregations
     assert space.num_distinct == free * parts * cache_and_bias * modes_and_workers
     rows = left.sample(1000, seed=0)
     assert all(left.can_make(left.decode(row)) for row in left.neighbours(rows[0]))
@@ -154,7 +157,7 @@ def test_idle_knobs_never_matter_whatever_is_fixed(space: SearchSpace, data: st.
 @given(space=spaces())
 @settings(max_examples=20)
 def test_the_distinct_rows_are_those_of_the_whole_grid_in_order(space: SearchSpace) -> None:
-    for name in ("batch_size", "feature_tier", "seed_order", "sampling_device"):  # which no other knob depends on
+    for name in ("batch_size", "feature_tier", "seed_order", "sampling_device", *_WITHOUT_TIES):
         space = space.fix(name, space.knob(name).values[0])
     grid = np.indices(tuple(space.nvec)).reshape(len(space.knobs), -1).T
     np.testing.assert_array_equal(space.enumerate(), np.unique(space.canonical(grid), axis=0))
