@@ -118,8 +118,8 @@ def has_cores_to_isolate(setting: Setting) -> bool:
 
 def gains_by_bfloat16(setting: Setting) -> bool:
     """Returns whether there are dense rows to multiply, and the machine does so much faster in bfloat16."""
-    hardware, found = setting.hardware, setting.hardware.profile
+    found = setting.hardware.profile
     speeds = found.gemm_flops_per_s, found.bf16_gemm_flops_per_s
-    if hardware.has_device:
+    if setting.hardware.has_device:
         speeds = found.device_gemm_flops_per_s, found.device_bf16_gemm_flops_per_s
     return not setting.graph.sparse_features and speeds[1] >= _LEAST_BFLOAT16_GAIN * speeds[0]

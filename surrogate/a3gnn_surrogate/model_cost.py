@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import Task
@@ -58,6 +59,7 @@ class ModelCost:
         activation_bytes: Bytes of the intermediate results that backward needs.
         input_bytes: Bytes of features in a mini-batch.
         parameters: Number of weights.
+        narrow: Whether linear maps are computed in bfloat16, bool.
     """
 
     gemm_flops: Array
@@ -65,6 +67,7 @@ class ModelCost:
     activation_bytes: Array
     input_bytes: Array
     parameters: int
+    narrow: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +83,11 @@ class _Layer:
 def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> ModelCost:
     """Returns the cost of a step (HyScale-GNN's Eqs. 10 to 12: aggregation is memory traffic, the update is GEMM).
 
-    Backward costs two forward passes; one in the first layer, whose inputs need no gradient.
+    Backward costs two forward passes; one in the first layer, whose inputs need no gradient. In bfloat16 activations
+    and inputs take half the bytes, but of sparse features and of the layer that reads them.
     """
-    ops = _OPERATORS[task.model]
+    ops, narrow = _OPERATORS[task.model], columns["compute_dtype"] == "bfloat16"
+    value_bytes = np.where(narrow, 2.0, 4.0)
     flops, spmm, activations = (np.zeros_like(volume.seeds) for _ in range(3))
     parameters = 0
     stored = np.maximum(row_entries(columns, task, graph), 1.0)
@@ -91,8 +96,9 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
         square = layer.width_out**2 * ops.maps_output
         parameters += weights * (ops.maps_destinations + ops.maps_sources) + square + layer.width_out
         passes = 2 if layer.first else 3
+        size = 4.0 if layer.first and graph.sparse_features else value_bytes
         mapped = ops.maps_destinations * layer.destinations + ops.maps_sources * layer.sources
-        message, aggregated = 4.0 * _message_width(layer, task), layer.width_in
+        message, aggregated = size * _message_width(layer, task), layer.width_in
         if layer.first and graph.sparse_features:
             spmm = spmm + passes * 4.0 * layer.sources * stored * layer.width_out
             message, aggregated = 4.0 * layer.width_out, 0
@@ -105,8 +111,8 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
         rows = layer.destinations * (aggregated + 3 * layer.width_out)
         rows = rows + ops.maps_sources * 2 * layer.sources * layer.width_out
         rows = rows + ops.edge_values * task.heads * layer.edges
-        activations = activations + 4.0 * rows
-    return ModelCost(flops, spmm, activations, _input_bytes(columns, volume, task, graph), parameters)
+        activations = activations + size * rows
+    return ModelCost(flops, spmm, activations, _input_bytes(columns, volume, task, graph), parameters, narrow)
 
 
 def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
@@ -116,9 +122,11 @@ def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
 
 def _input_bytes(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
     """Returns the bytes of features in a mini-batch, float64, shape (n_configs,)."""
+    narrow = (columns["compute_dtype"] == "bfloat16") & ~np.bool_(graph.sparse_features)
+    share = np.where(narrow, 0.5, 1.0)
     if aggregates_while_gathering(task, graph):
-        return np.asarray(4.0 * _OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
-    return np.asarray(volume.input_nodes * served_row_bytes(columns, task, graph))
+        return np.asarray(share * 4.0 * _OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
+    return np.asarray(share * volume.input_nodes * served_row_bytes(columns, task, graph))
 
 
 def _message_width(layer: _Layer, task: Task) -> int:

@@ -78,7 +78,8 @@ def stage_seconds(
     transfer = np.zeros_like(gather)
     if hardware.has_device:
         topology = np.where(on_device, 0.0, topology_bytes(volume))
-        transfer = (misses + topology) / max(limits.host_to_device_bytes_per_s, 1.0)
+        sent = misses * np.where(cost.narrow & ~np.bool_(graph.sparse_features), 0.5, 1.0)
+        transfer = (sent + topology) / max(limits.host_to_device_bytes_per_s, 1.0)
     train = train_terms(cost, hardware) @ np.array(calibration.train)
     return PredictedStageSeconds(calibration.sample * sample, calibration.gather * gather, transfer, train)
 
@@ -86,14 +87,16 @@ def stage_seconds(
 def train_terms(cost: ModelCost, hardware: Hardware) -> Array:
     """Returns the seconds of each of `TRAIN_TERMS` by the probe's constants, float64, shape (n_configs, n_terms)."""
     limits = hardware.profile
-    flops, traffic = limits.gemm_flops_per_s, limits.spmm_bytes_per_s
+    flops, narrow, traffic = limits.gemm_flops_per_s, limits.bf16_gemm_flops_per_s, limits.spmm_bytes_per_s
     if hardware.has_device:
         traffic *= max(limits.device_gemm_flops_per_s / flops, 1.0) ** _DEVICE_BANDWIDTH_EXPONENT
-        flops = max(limits.device_gemm_flops_per_s, 1.0)
+        flops, narrow = max(limits.device_gemm_flops_per_s, 1.0), limits.device_bf16_gemm_flops_per_s
+    # Where bfloat16 was not probed, nothing is promised of it.
+    speed = np.where(cost.narrow & (narrow > 0), narrow, flops)
     # Activations are written and read at the rate of a copy; a device's bandwidth is that of its sparse products.
     copied = traffic if hardware.has_device else limits.copy_bytes_per_s
     constant = [_OPTIMISER_BYTES * cost.parameters / traffic, limits.batch_overhead_s]
-    varying = [cost.gemm_flops / flops, cost.spmm_bytes / traffic, cost.activation_bytes / copied]
+    varying = [cost.gemm_flops / speed, cost.spmm_bytes / traffic, cost.activation_bytes / copied]
     return np.stack([*varying, *(np.full(len(cost.gemm_flops), seconds) for seconds in constant)], axis=1)
 
 

@@ -12,7 +12,7 @@ from a3gnn.setting import Setting
 from a3gnn_surrogate.analytic import analytic_metrics, expected_work
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.rows import cached_share
-from a3gnn_surrogate.stage_seconds import effective_workers, stage_seconds
+from a3gnn_surrogate.stage_seconds import effective_workers, stage_seconds, train_terms
 from a3gnn_surrogate.volume import batch_volume
 
 
@@ -238,3 +238,24 @@ def test_proximity_helps_a_dynamic_cache_and_no_static_one(graphs):
         random, near = batch_volume(as_columns([base, base.replace(seed_order="proximity")]), Task(), graph).hit_rate
         assert (near > 1.01 * random) == helps
         assert near > 0.999 * random
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_bfloat16_takes_half_the_memory_of_activations_and_multiplies_at_its_own_speed(model, graphs, laptop):
+    faster = dataclasses.replace(laptop.profile, bf16_gemm_flops_per_s=4 * laptop.profile.gemm_flops_per_s)
+    columns = as_columns([TrainConfig(), TrainConfig(compute_dtype="bfloat16")])
+    for name, graph in graphs.items():
+        volume, cost = expected_work(columns, Setting(Task(model=model), graph, laptop))
+        assert volume.input_nodes[0] == volume.input_nodes[1]
+        assert cost.gemm_flops[0] == cost.gemm_flops[1]
+        shares = (cost.activation_bytes[1] / cost.activation_bytes[0], cost.input_bytes[1] / cost.input_bytes[0])
+        if graph.sparse_features:
+            assert shares[0] < 1, name
+            assert shares[1] == 1
+        else:
+            assert shares == (0.5, 0.5)
+        known, unknown = (
+            train_terms(cost, dataclasses.replace(laptop, profile=profile))[:, 0]
+            for profile in (faster, laptop.profile)
+        )
+        assert known[0] == 4 * known[1] == unknown[1]
