@@ -51,7 +51,7 @@ def make_searcher(engine: str, problem: Problem, seed: int, **options: Any) -> S
         engine: local, ppo, nsga2, tpe, random or exhaustive.
         problem: What is searched.
         seed: Decides everything random.
-        options: What the engine takes beyond these, such as ppo's `evaluations`.
+        options: What the engine takes beyond these, such as local's and ppo's `evaluations`.
 
     Raises:
         UsageError: There is no such engine; the message names the nearest.
