@@ -121,6 +121,10 @@ class TrainConfig:
         help="What activations are, and the operands of dense products: float32 or bfloat16. Sums, sparse features, "
         "weights and the optimiser are float32.",
         at=at.only_where(at.gains_by_bfloat16, otherwise=("float32",)), learns=ALWAYS, show=Phrase(11, "in {}"))
+    learning_rate_scale: float = knob(
+        1.0, Real(0, "1 is the task's learning rate", excluded=True),
+        help="Factor on the task's learning rate; above 1 the rate rises to it linearly over the first epoch.",
+        search=(0.5, 1.0, 2.0, 4.0), learns=ALWAYS, show=Phrase(14, "learning rate x{:g}"))
     schema_version: int = SCHEMA_VERSION
     # fmt: on
 

@@ -41,6 +41,7 @@ from a3gnn.seeding import derive
 from a3gnn.training.batch_blocks import blocks_of
 from a3gnn.training.evaluate import Evaluator
 from a3gnn.training.layers.aggregation import warm_up
+from a3gnn.training.learning_rate import LearningRate
 from a3gnn.training.memory import MemoryGuard
 from a3gnn.training.model import build_model
 from a3gnn.training.scratch import Scratch
@@ -124,6 +125,7 @@ class Trainer:
         self._pipeline = fed(aggregator=self.model.aggregator, dtype=self._dtype)
         self.optimizer = self._fresh_optimizer()
         self.batches_per_epoch = self._pipeline.num_batches
+        self._learning_rate = LearningRate.of(task, config, self.batches_per_epoch)
         self.cache_bytes = self._pipeline.store.cache_bytes
 
     def __enter__(self) -> Self:
@@ -214,12 +216,14 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         loss = self._loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._learning_rate.at(batch.epoch * self.batches_per_epoch + batch.index)
         self.optimizer.step()
         value = loss.item()  # waits for the device
         if not math.isfinite(value):
             raise A3GNNError(
                 f"the loss must be finite, got {value} at mini-batch {batch.index} of epoch {batch.epoch + 1}; "
-                "a smaller learning_rate or normalised features may help"
+                "a smaller learning_rate or learning_rate_scale, or normalised features may help"
             )
         return Step(
             epoch=batch.epoch,

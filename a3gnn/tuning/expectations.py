@@ -16,6 +16,7 @@ from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.trial_cost import TrialCost
 from a3gnn.tuning.trial_plan import trial_plan
+from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -24,10 +25,15 @@ _SAMPLE_SIZE = 20_000
 
 
 def fit_surrogate(history: History) -> Surrogate:
-    """Returns a surrogate that is fitted to the corpus and to what the tune measured."""
-    study = history.study
+    """Returns a surrogate that is fitted to the corpus and to what the tune measured.
+
+    Rows of the tune's own setting that a store holds are judged by this tune's budget and target, not by those of the
+    tune that measured them.
+    """
+    study, reference = history.study, history.reference
+    judged_by = {setting_key(study.setting): reference} if reference and history.has_default_reference else None
     rows = [*study.corpus, *(trial.measurement for trial in history.trials)]
-    return Surrogate(seed=study.request.seed).fit(rows, target=study.setting.graph.fingerprint)
+    return Surrogate(seed=study.request.seed).fit(rows, study.setting.graph.fingerprint, judged_by)
 
 
 def predict(

@@ -53,7 +53,8 @@ def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[An
 def knob_values(knob: Knob, columns: Columns, task: Task) -> Array:
     """Returns the values of `knob`, float64, shape (n_configs,): log2 of a number, or the index of a choice.
 
-    Of a number that may be 0 it is log2(1 + n); of fanouts that of what is sampled, by mean over the further hops.
+    Of a number on a linear scale, which may be 0, it is log2(1 + n); of fanouts that of what is sampled, by mean over
+    the further hops.
     """
     if knob.name in _HOPS:
         return _mean_log2(fanouts(columns, task)[_HOPS[knob.name]], len(columns[knob.name]))
@@ -61,7 +62,7 @@ def knob_values(knob: Knob, columns: Columns, task: Task) -> Array:
     if isinstance(knob.domain, OneOf):
         choices = knob.domain.choices
         return np.asarray(np.select([values == choice for choice in choices], range(len(choices))) * 1.0)
-    return np.asarray(np.log2(values + 1.0) if knob.domain.least == 0 else np.log2(values))
+    return np.asarray(np.log2(values + 1.0) if knob.scale == "linear" else np.log2(values))
 
 
 def fanouts(columns: Columns, task: Task) -> list[Array]:

@@ -37,13 +37,8 @@ def test_every_value_of_every_knob_is_covered(space: SearchSpace) -> None:
 
 def test_a_small_space_gives_all_it_has(space: SearchSpace) -> None:
     for name in (
-        "num_partitions",
-        "cache_bytes",
-        "bias_rate",
-        "feature_tier",
-        "batch_size",
-        "seed_fanout",
-        "deep_fanout",
+        *("num_partitions", "cache_bytes", "bias_rate", "feature_tier", "batch_size"),
+        *("seed_fanout", "deep_fanout", "learning_rate_scale"),
     ):
         space = space.fix(name, getattr(TrainConfig(), name))
     found = space_filling(space, 1000, seed=0)

@@ -22,6 +22,7 @@ SMALL_SPACE = {
     "num_workers": 2,
     "seed_fanout": None,
     "deep_fanout": None,
+    "learning_rate_scale": 1.0,
 }
 
 

@@ -14,7 +14,14 @@ from a3gnn.tuning.acquisition import LEAST_PROBABILITY, choose_trials, feasibili
 
 DEVIATIONS = 1.645
 #: Small enough to be enumerated.
-SPACE = SearchSpace.from_dict({"batch_size": (64, 128, 256, 512, 1024), "seed_fanout": (None,), "deep_fanout": (None,)})
+SPACE = SearchSpace.from_dict(
+    {
+        "batch_size": (64, 128, 256, 512, 1024),
+        "seed_fanout": (None,),
+        "deep_fanout": (None,),
+        "learning_rate_scale": (1.0,),
+    }
+)
 
 
 def predict(rows: np.ndarray) -> Prediction:

@@ -18,8 +18,8 @@ def values_of(domain: Domain) -> st.SearchStrategy[Any]:
             return st.none() | st.integers(least)
         case Whole(least):
             return st.integers(least)
-        case Real(least):
-            return st.floats(least, allow_nan=False, allow_infinity=False)
+        case Real(least, _, excluded):
+            return st.floats(least, exclude_min=excluded, allow_nan=False, allow_infinity=False)
 
 
 configs = st.builds(TrainConfig, **{knob.name: values_of(knob.domain) for knob in KNOBS})

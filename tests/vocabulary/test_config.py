@@ -108,6 +108,7 @@ def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
         ({"batch_size": 10.0}, ["batch_size", "10.0"]),
         ({"bias_rate": 0.5}, ["bias_rate", ">= 1", "0.5"]),
         ({"bias_rate": float("inf")}, ["bias_rate", "finite"]),
+        ({"learning_rate_scale": 0.0}, ["learning_rate_scale must be finite and > 0, got 0.0; 1 is the task's"]),
         ({"parallel_mode": "mode3"}, ["mode1", "mode2", "sequential", "mode3", "did you mean"]),
         ({"cache_policy": "lfo"}, ["cache_policy", "did you mean", "lfu"]),
         ({"seed_order": "bfs"}, ["seed_order", "proximity", "random", "bfs"]),

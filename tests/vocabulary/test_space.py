@@ -20,8 +20,8 @@ def space() -> SearchSpace:
     """All choices, and few numbers of each knob, so that the rows can be enumerated."""
     knobs = {knob.name: knob for knob in KNOBS}
     knobs["batch_size"] = dataclasses.replace(knobs["batch_size"], values=(64, 128, 256, 512, 1024))
-    for name in ("seed_fanout", "deep_fanout"):
-        knobs[name] = dataclasses.replace(knobs[name], values=(None,))
+    for name in ("seed_fanout", "deep_fanout", "learning_rate_scale"):
+        knobs[name] = dataclasses.replace(knobs[name], values=(knobs[name].default,))
     knobs["cache_bytes"] = dataclasses.replace(knobs["cache_bytes"], values=(0, 1000, 5000))
     knobs["resources"] = dataclasses.replace(knobs["resources"], values=RESOURCES)
     return SearchSpace(tuple(knobs.values()))
@@ -68,8 +68,8 @@ def test_millions_are_counted_sampled_and_have_neighbours_without_a_grid(space: 
     tracemalloc.start()
     assert space.size > 3_000_000
     cache_and_bias, modes_and_workers, parts = 1 + 2 * (2 * 8 + 1), 1 + 2 * 8 * 2, 1 + 7 * 2
-    batches, devices, tiers, orders = 8, 2, 2, 2
-    free = batches * devices * tiers * orders
+    batches, devices, tiers, orders, dtypes = 8, 2, 2, 2, 2
+    free = batches * devices * tiers * orders * dtypes
     assert space.num_distinct == free * parts * cache_and_bias * modes_and_workers
     rows = left.sample(1000, seed=0)
     assert all(left.can_make(left.decode(row)) for row in left.neighbours(rows[0]))
@@ -152,9 +152,10 @@ def test_idle_knobs_never_matter_whatever_is_fixed(space: SearchSpace, data: st.
 
 
 @given(space=spaces())
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 def test_the_distinct_rows_are_those_of_the_whole_grid_in_order(space: SearchSpace) -> None:
-    for name in ("batch_size", "feature_tier", "seed_order", "sampling_device"):  # which no other knob depends on
+    # Which no other knob depends on.
+    for name in ("batch_size", "feature_tier", "seed_order", "sampling_device", "compute_dtype", "learning_rate_scale"):
         space = space.fix(name, space.knob(name).values[0])
     grid = np.indices(tuple(space.nvec)).reshape(len(space.knobs), -1).T
     np.testing.assert_array_equal(space.enumerate(), np.unique(space.canonical(grid), axis=0))
