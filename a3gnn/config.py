@@ -24,6 +24,7 @@ SeedOrder = Literal["random", "proximity"]
 Partitioner = Literal["metis", "random", "blocks"]
 Resources = Literal["free", "auto"]
 ComputeDtype = Literal["float32", "bfloat16"]
+InputAggregation = Literal["sampled", "full"]
 ModelName = Literal["sage", "gcn", "gat", "gin"]
 
 PARALLEL_MODES: tuple[ParallelMode, ...] = get_args(ParallelMode)
@@ -36,6 +37,7 @@ SEED_ORDERS: tuple[SeedOrder, ...] = get_args(SeedOrder)
 PARTITIONERS: tuple[Partitioner, ...] = get_args(Partitioner)
 RESOURCES: tuple[Resources, ...] = get_args(Resources)
 COMPUTE_DTYPES: tuple[ComputeDtype, ...] = get_args(ComputeDtype)
+INPUT_AGGREGATIONS: tuple[InputAggregation, ...] = get_args(InputAggregation)
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
 
 SCHEMA_VERSION = 1
@@ -111,16 +113,24 @@ class TrainConfig:
     seed_fanout: int | None = knob(
         None, WholeOrTask(1, "None is the task's"),
         help="In-neighbours sampled per seed; None: as many as the task says. Evaluation takes all.",
-        search=(None, 25, 15, 10, 5, 3), at=at.below_the_seeds_fanout, learns=ALWAYS, show=Phrase(9, "seed fanout {}"))
+        search=(None, 25, 15, 10, 5, 3), at=at.below_the_seeds_fanout, learns=ALWAYS, show=Phrase(9, "seed fanout {}"),
+        idle_at=at.idle_as_the_last_of(1))
     deep_fanout: int | None = knob(
         None, WholeOrTask(1, "None is the task's"),
         help="In-neighbours sampled per node at every further hop; None: as many as the task says.",
-        search=(None, 15, 10, 5, 2), at=at.below_the_deep_fanouts, learns=ALWAYS, show=Phrase(10, "deep fanout {}"))
+        search=(None, 15, 10, 5, 2), at=at.below_the_deep_fanouts, learns=ALWAYS, show=Phrase(10, "deep fanout {}"),
+        idle_at=at.idle_as_the_last_of(2))
     compute_dtype: ComputeDtype = knob(
         "float32", OneOf(COMPUTE_DTYPES),
         help="What activations are, and the operands of dense products: float32 or bfloat16. Sums, sparse features, "
         "weights and the optimiser are float32.",
         at=at.only_where(at.gains_by_bfloat16, otherwise=("float32",)), learns=ALWAYS, show=Phrase(11, "in {}"))
+    input_aggregation: InputAggregation = knob(
+        "sampled", OneOf(INPUT_AGGREGATIONS),
+        help="What the input layer aggregates: sampled neighbours, or all of them (full), once per graph, and kept "
+        "beside it; the last hop is then not sampled, and its fanout does not matter. For sage, gcn and gin.",
+        at=at.only_where(at.has_a_small_table, otherwise=("sampled",)), learns=ALWAYS,
+        show=Phrase(12, "input aggregated in full"))
     learning_rate_scale: float = knob(
         1.0, Real(0, "1 is the task's learning rate", excluded=True),
         help="Factor on the task's learning rate; above 1 the rate rises to it linearly over the first epoch.",

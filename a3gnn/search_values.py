@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
+from a3gnn.where import NEVER, Where, where
 
 if TYPE_CHECKING:
     from a3gnn.setting import Setting
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
 Values = tuple[Any, ...]
 #: The values that are tried of a knob in a setting, from those that its declaration lists.
 SearchValues = Callable[[Values, "Setting"], Values]
+#: Where a knob is idle in a setting.
+IdleAt = Callable[["Setting"], Where]
 
 #: Shares of the feature rows that the cache may hold, beside none. Guess.
 CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)
+#: Times the features' bytes that a table of sparse rows may take, beyond which it is refused. Guess.
+MOST_TABLE_GROWTH = 4
 #: The default batch size, which every space holds.
 _DEFAULT_BATCH_SIZE = 1024
 #: Stages that can each have cores of their own: with fewer cores there is nothing to isolate.
@@ -73,6 +78,22 @@ def shares_of_the_rows(values: Values, setting: Setting) -> Values:
     graph = setting.graph
     rows, index = graph.row_bytes * graph.num_nodes, CACHE_INDEX_BYTES * graph.num_nodes
     return (0, *(int(share * rows + index) for share in CACHE_SHARES))
+
+
+def has_a_small_table(setting: Setting) -> bool:
+    """Returns whether the model's input layer can read a table, and one that is surely not refused as too large."""
+    graph, model = setting.graph, setting.task.model
+    if model == "gat":
+        return False
+    return not graph.sparse_features or graph.table_bytes(model) <= MOST_TABLE_GROWTH * graph.feature_bytes
+
+
+def idle_as_the_last_of(hops: int) -> IdleAt:
+    """Returns the rule that a fanout is idle in tasks of so many hops where the input layer aggregates in full.
+
+    The last hop is not sampled then, and in such tasks no other hop has this fanout.
+    """
+    return lambda setting: where(input_aggregation="full") if setting.task.num_layers == hops else NEVER
 
 
 def has_device(setting: Setting) -> bool:

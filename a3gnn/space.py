@@ -53,12 +53,7 @@ class SearchSpace:
     @classmethod
     def of(cls, setting: Setting) -> Self:
         """Returns the default space of `setting`: of each knob what its declaration tries there."""
-        return cls(
-            tuple(
-                knob if knob.at is None else dataclasses.replace(knob, values=knob.at(knob.values, setting))
-                for knob in KNOBS
-            )
-        )
+        return cls(tuple(knob.within(setting) for knob in KNOBS))
 
     @cached_property
     def names(self) -> tuple[str, ...]:

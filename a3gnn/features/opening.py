@@ -35,8 +35,9 @@ def open_features(
     fanouts: Sequence[int] = (25, 10),
     seed: int = 0,
     seeds: Iterable[NDArray[np.int32]] | None = None,
+    table: DenseFeatures | SparseFeatures | None = None,
 ) -> FeatureStore:
-    """Returns the store of `graph`'s features with `config`'s tier and cache.
+    """Returns the store of `graph`'s features, or of a `table`'s rows, with `config`'s tier and cache.
 
     * ram: all rows in anonymous memory; with `parts`, the current part's rows only, in front of the disk.
     * disk: rows are read from the memory-mapped graph, which is written to the cache folder first if it isn't on disk.
@@ -46,18 +47,21 @@ def open_features(
     Args:
         graph: The graph.
         config: Its `feature_tier`, `cache_bytes` and `cache_policy` are used, and `batch_size` by policies that sample
-            mini-batches.
+            mini-batches; its `input_aggregation` says whether there is a table.
         parts: Each node's part, int32, shape (num_nodes,), where training goes part by part.
         device: Where mini-batches are trained.
         fanouts: In-neighbours sampled per node, the seeds' hop first, for policies that sample mini-batches.
         seed: Seed of the random streams, for those policies.
         seeds: Seeds of each mini-batch, in training's order, for those policies; by default the train nodes, shuffled.
+        table: Rows to serve in place of the features, one per node, as memory maps.
 
     Raises:
-        UsageError: The policy is dynamic, and the features are sparse.
+        UsageError: The policy is dynamic, and the rows are sparse; or there is no table where input_aggregation is
+            full, or one where it is not.
     """
+    _check_table(config, table)
     from_disk = config.feature_tier == "disk" or parts is not None
-    base = _base_rows(graph, from_disk)
+    base = _base_rows(graph, from_disk) if table is None else _table_rows(table, from_disk)
     choice = PolicyChoice(config.canonical().cache_policy)
     ahead = None if seeds is None or choice.policy not in ("presample", "auto") else list(seeds)
     rank = partial(
@@ -68,9 +72,10 @@ def open_features(
         batch_size=config.batch_size,
         seed=seed,
         seeds=ahead,
+        rows=base,
     )
     kept = parts if config.feature_tier == "ram" else None
-    size = (graph.num_nodes, graph.num_features)
+    size = (graph.features if table is None else table).shape
     placement = CachePlacement(base, *size, config.cache_bytes, rank, device, resident=kept is not None)
     if choice.policy == "auto":
         slots = placement.slots("fifo")
@@ -89,6 +94,20 @@ def _base_rows(graph: Graph, from_disk: bool) -> StoredRows:
         return rows_of(graph.on_disk().features)
     rows = rows_of(graph.features)
     return rows if graph.folder is None else rows.copied()
+
+
+def _check_table(config: TrainConfig, table: DenseFeatures | SparseFeatures | None) -> None:
+    if (config.input_aggregation == "full") != (table is not None):
+        raise UsageError(
+            f"input_aggregation must be full with the table of a model's input layer and sampled without, got "
+            f"{config.input_aggregation}; a3gnn's own training makes a table, a loop of your own takes sampled"
+        )
+
+
+def _table_rows(table: DenseFeatures | SparseFeatures, from_disk: bool) -> StoredRows:
+    """Returns all rows of `table`, memory-mapped if `from_disk`, else in anonymous memory."""
+    rows = rows_of(table)
+    return rows if from_disk else rows.copied()
 
 
 def _dense_store(

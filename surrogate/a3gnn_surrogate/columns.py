@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
 from a3gnn.config import KNOBS, Task, TrainConfig
 from a3gnn.domains import OneOf
 from a3gnn.errors import UsageError
@@ -79,9 +78,3 @@ def _mean_log2(hops: Sequence[Array], count: int) -> Array:
     """Returns the mean of log2 of the fanouts of `hops`, float64, shape (count,); 0 without hops."""
     logs = [np.log2(np.where(np.isinf(fanout), FULL_FANOUT, fanout)) for fanout in hops]
     return np.asarray(np.mean(logs, axis=0) if logs else np.zeros(count))
-
-
-def cached_share(columns: Columns, graph: GraphCharacteristics) -> Array:
-    """Returns the share of feature rows that fit into the cache next to its index, float64, shape (n_configs,)."""
-    for_rows = columns["cache_bytes"] - float(CACHE_INDEX_BYTES * graph.num_nodes)
-    return np.asarray(np.clip(for_rows / max(graph.row_bytes * graph.num_nodes, 1.0), 0.0, 1.0))

@@ -13,7 +13,8 @@ from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import KNOBS, MODELS, Task
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.setting import Setting
-from a3gnn_surrogate.columns import FULL_FANOUT, KNOB_NAMES, Array, Columns, cached_share, knob_values
+from a3gnn_surrogate.columns import FULL_FANOUT, KNOB_NAMES, Array, Columns, knob_values
+from a3gnn_surrogate.rows import cached_share
 
 #: Predictions of the analytic model that are shares or differences; the others enter as logarithms.
 _PLAIN_ANALYTIC = ("accuracy_drop", "cache_hit_rate")
@@ -83,7 +84,7 @@ def feature_matrix(columns: Columns, setting: Setting, analytic: Mapping[str, Ar
 def knob_features(columns: Columns, setting: Setting) -> Array:
     """Returns the columns `KNOB_FEATURES`, float64, shape (n_configs, n): log2 of numbers, index of names."""
     values = [knob_values(knob, columns, setting.task) for knob in KNOBS]
-    values.append(cached_share(columns, setting.graph))
+    values.append(cached_share(columns, setting.task, setting.graph))
     values.append(np.log2(np.minimum(columns["batch_size"], max(setting.graph.num_train, 1))))
     return np.stack(values, axis=1)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import Task
 from a3gnn_surrogate.columns import Array, Columns
+from a3gnn_surrogate.rows import reads_table, row_entries, served_row_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
 
@@ -89,7 +90,8 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
     value_bytes = np.where(narrow, 2.0, 4.0)
     flops, spmm, activations = (np.zeros_like(volume.seeds) for _ in range(3))
     parameters = 0
-    for layer in _layers(volume, task, graph):
+    stored = np.maximum(row_entries(columns, task, graph), 1.0)
+    for layer in _layers(columns, volume, task, graph):
         weights = layer.width_in * layer.width_out
         square = layer.width_out**2 * ops.maps_output
         parameters += weights * (ops.maps_destinations + ops.maps_sources) + square + layer.width_out
@@ -98,7 +100,6 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
         mapped = ops.maps_destinations * layer.destinations + ops.maps_sources * layer.sources
         message, aggregated = size * _message_width(layer, task), layer.width_in
         if layer.first and graph.sparse_features:
-            stored = max(graph.num_features * graph.feature_density, 1.0)
             spmm = spmm + passes * 4.0 * layer.sources * stored * layer.width_out
             message, aggregated = 4.0 * layer.width_out, 0
             activations = activations + 4.0 * layer.sources * layer.width_out
@@ -111,7 +112,7 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
         rows = rows + ops.maps_sources * 2 * layer.sources * layer.width_out
         rows = rows + ops.edge_values * task.heads * layer.edges
         activations = activations + size * rows
-    return ModelCost(flops, spmm, activations, _input_bytes(value_bytes, volume, task, graph), parameters, narrow)
+    return ModelCost(flops, spmm, activations, _input_bytes(columns, volume, task, graph), parameters, narrow)
 
 
 def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
@@ -119,19 +120,13 @@ def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
     return _OPERATORS[task.model].input_widths > 0 and not graph.sparse_features
 
 
-def _input_bytes(value_bytes: Array, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
+def _input_bytes(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
     """Returns the bytes of features in a mini-batch, float64, shape (n_configs,)."""
+    narrow = (columns["compute_dtype"] == "bfloat16") & ~np.bool_(graph.sparse_features)
+    share = np.where(narrow, 0.5, 1.0)
     if aggregates_while_gathering(task, graph):
-        return np.asarray(value_bytes * _OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
-    row = served_row_bytes(graph) * (1.0 if graph.sparse_features else value_bytes / 4)
-    return np.asarray(volume.input_nodes * row)
-
-
-def served_row_bytes(graph: GraphCharacteristics) -> float:
-    """Returns the bytes of a row in a float32 mini-batch, and an int32 column number where features are sparse."""
-    if graph.sparse_features:
-        return 8.0 * graph.num_features * graph.feature_density + 4.0
-    return 4.0 * graph.num_features
+        return np.asarray(share * 4.0 * _OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
+    return np.asarray(share * volume.input_nodes * served_row_bytes(columns, task, graph))
 
 
 def _message_width(layer: _Layer, task: Task) -> int:
@@ -141,11 +136,15 @@ def _message_width(layer: _Layer, task: Task) -> int:
     return min(layer.width_in, layer.width_out)
 
 
-def _layers(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Iterator[_Layer]:
-    """Yields the layers, the input layer first; layer l computes the nodes that are seen after hop L - 1 - l."""
+def _layers(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Iterator[_Layer]:
+    """Yields the layers, the input layer first; layer l computes the nodes that are seen after hop L - 1 - l.
+
+    An input layer that reads a table has no edges.
+    """
     depth = task.num_layers
     widths = [graph.num_features, *[task.hidden_channels] * (depth - 1), graph.num_classes]
     for layer in range(depth):
         hop = depth - 1 - layer
         edges = np.sum(volume.edges[: hop + 1], axis=0)
+        edges = np.where(reads_table(columns), 0.0, edges) if layer == 0 else edges
         yield _Layer(widths[layer], widths[layer + 1], volume.nodes[hop + 1], volume.nodes[hop], edges, layer == 0)

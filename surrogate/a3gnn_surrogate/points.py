@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from a3gnn.config import KNOBS, PARALLEL_MODES, STATIC_POLICIES, TrainConfig
 from a3gnn.setting import Setting
-from a3gnn_surrogate.columns import Array, Columns, as_columns, cached_share, knob_values
+from a3gnn_surrogate.columns import Array, Columns, as_columns, knob_values
+from a3gnn_surrogate.rows import cached_share
 
 #: Knobs whose inputs `knob_points` scales one by one.
 _SCALED: tuple[str, ...] = (
@@ -41,7 +42,7 @@ def knob_points(columns: Columns, setting: Setting) -> Array:
         np.log2(columns["bias_rate"]) / 2,
         columns["sampling_device"] == "cuda",
         np.log2(columns["num_workers"]),
-        2 * cached_share(columns, graph),
+        2 * cached_share(columns, task, graph),
         *modes,
         1.5 * (columns["feature_tier"] == "disk"),
         ~np.isin(columns["cache_policy"], STATIC_POLICIES),

@@ -12,7 +12,8 @@ from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
 from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
 from a3gnn_surrogate.columns import Array, Columns
-from a3gnn_surrogate.model_cost import ModelCost, served_row_bytes
+from a3gnn_surrogate.model_cost import ModelCost
+from a3gnn_surrogate.rows import served_row_bytes, stored_row_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
 #: Seconds of a biased draw over those of a uniform one. Guess, after a prototype of the sampler; the rows `biased` and
@@ -61,9 +62,9 @@ def stage_seconds(
     reads = (volume.sampled_edges + volume.input_nodes) * np.where(columns["bias_rate"] > 1, _BIASED_DRAW, 1.0)
     on_device = columns["sampling_device"] == "cuda"
     sample = reads / limits.random_reads_per_s / np.where(on_device, _DEVICE_SAMPLING_SPEEDUP, 1.0)
-    served = volume.input_nodes * served_row_bytes(graph)
+    served = volume.input_nodes * served_row_bytes(columns, setting.task, graph)
     hits, misses = served * volume.hit_rate, served * (1 - volume.hit_rate)
-    stored = volume.input_nodes * (1 - volume.hit_rate) * graph.row_bytes
+    stored = volume.input_nodes * (1 - volume.hit_rate) * stored_row_bytes(columns, setting.task, graph)
     from_disk = np.where(columns["feature_tier"] == "disk", stored / limits.disk_read_bytes_per_s, 0.0)
     # A row that a dynamic cache admits is copied once more, and each look-up updates what eviction goes by.
     dynamic = np.isin(columns["cache_policy"], DYNAMIC_POLICIES)
@@ -141,4 +142,5 @@ def epoch_overhead(columns: Columns, setting: Setting) -> Array:
     graph, limits = setting.graph, setting.hardware.profile
     shuffle = graph.num_train / limits.random_reads_per_s
     reads_parts = (columns["num_partitions"] > 1) & (columns["feature_tier"] == "ram")
-    return shuffle + np.where(reads_parts, graph.feature_bytes / limits.disk_read_bytes_per_s, 0.0)
+    rows = stored_row_bytes(columns, setting.task, graph) * graph.num_nodes
+    return shuffle + np.where(reads_parts, rows / limits.disk_read_bytes_per_s, 0.0)

@@ -16,7 +16,8 @@ from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.learn import learn
 from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
-from a3gnn.training.trainer import Step, Trainer
+from a3gnn.training.step import Step
+from a3gnn.training.trainer import Trainer
 
 TASK = Task(hidden_channels=16, fanouts=(5, 5))
 CONFIG = TrainConfig(batch_size=16)

@@ -11,7 +11,8 @@ from a3gnn.config import MODELS, Task, TrainConfig
 from a3gnn.setting import Setting
 from a3gnn_surrogate.analytic import analytic_metrics, expected_work
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.stage_seconds import effective_workers, train_terms
+from a3gnn_surrogate.rows import cached_share
+from a3gnn_surrogate.stage_seconds import effective_workers, stage_seconds, train_terms
 from a3gnn_surrogate.volume import batch_volume
 
 
@@ -79,6 +80,34 @@ def test_a_fanout_of_all_takes_every_edge_of_a_batch_that_holds_every_node(graph
     volume = batch_volume(columns, Task(fanouts=(-1,)), graph)
     assert volume.sampled_edges[0] == pytest.approx(graph.num_edges, rel=1e-6)
     assert volume.input_nodes[0] == pytest.approx(graph.num_nodes, rel=1e-6)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
+@pytest.mark.parametrize("name", ["dense", "words"])
+def test_a_table_saves_a_hop_and_takes_its_own_bytes(name, model, graphs, laptop):
+    graph, task = graphs[name], Task(model=model)
+    columns = as_columns([TrainConfig(input_aggregation=value) for value in ("sampled", "full")])
+    setting = Setting(task, graph, laptop)
+    volume, cost = expected_work(columns, setting)
+    assert volume.nodes[-1][1] == volume.nodes[-2][1] == volume.nodes[-2][0] < volume.nodes[-1][0]
+    assert (volume.edges[-1][1], volume.edges[0][1]) == (0, volume.edges[0][0])
+    seconds = stage_seconds(columns, volume, cost, setting)
+    assert seconds.sample[1] < seconds.sample[0]
+    if not graph.sparse_features:
+        assert cost.gemm_flops[1] == cost.gemm_flops[0]
+        assert cost.spmm_bytes[1] == cost.spmm_bytes[0]  # the input layer's is part of the gather
+        assert cost.input_bytes[1] == cost.input_bytes[0]
+    tiers = as_columns([TrainConfig(input_aggregation="full", feature_tier=tier) for tier in ("ram", "disk")])
+    ram, disk = analytic_metrics(tiers, setting)["peak_host_bytes"]
+    assert ram - disk == pytest.approx(graph.table_bytes(model))
+
+
+def test_a_cache_of_equal_bytes_holds_half_of_a_mean_tables_rows(graphs):
+    graph = graphs["dense"]
+    config = TrainConfig(cache_bytes=graph.feature_bytes // 4 + 4 * graph.num_nodes)
+    columns = as_columns([config, config.replace(input_aggregation="full")])
+    assert cached_share(columns, Task(model="sage"), graph) == pytest.approx([0.25, 0.125], rel=1e-3)
+    assert cached_share(columns, Task(model="gcn"), graph) == pytest.approx([0.25, 0.25], rel=1e-3)
 
 
 def test_bias_raises_the_hit_rate_and_shrinks_the_batch(graphs):

@@ -6,12 +6,13 @@ import dataclasses
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import MODELS, Task, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.training.model import build_model
 
 
 @pytest.fixture
@@ -70,3 +71,36 @@ def test_any_fanout_can_be_fixed(setting: Setting) -> None:
         space.restrict("seed_fanout", 3, "task")
     with pytest.raises(ConfigError, match="seed_fanout must be an integer >= 1, got 0"):
         space.restrict("seed_fanout", 0, 8)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_full_aggregation_is_offered_where_the_model_and_the_tables_size_allow_it(model, setting: Setting) -> None:
+    task, graph = Task(model=model), dataclasses.replace(setting.graph, sparse_features=True, mean_degree=3.0)
+    net = build_model(task, 4, 2)
+    dense = values(dataclasses.replace(setting, task=task), "input_aggregation")
+    assert dense == (("sampled", "full") if net.aggregator else ("sampled",))
+    for density, feature_bytes, least in ((0.003, 1.0, 4.0), (0.003, 1.05, 3.8)):
+        entries = graph.num_nodes * graph.num_features * density
+        thin = dataclasses.replace(graph, feature_density=density, feature_bytes=int(8 * entries * feature_bytes))
+        offered = values(Setting(task, thin, setting.hardware), "input_aggregation")
+        small = thin.table_bytes(model) <= 4 * thin.feature_bytes
+        assert thin.table_bytes(model) > least * 7 * entries
+        assert offered == (("sampled", "full") if net.aggregator and small else ("sampled",))
+
+
+@pytest.mark.parametrize(
+    ("fanouts", "idle"), [((10,), {"seed_fanout"}), ((10, 5), {"deep_fanout"}), ((10, 5, 5), set())]
+)
+def test_the_last_hops_fanout_is_idle_where_the_input_layer_aggregates_in_full(
+    setting: Setting, fanouts: tuple[int, ...], idle: set[str]
+) -> None:
+    space = SearchSpace.of(dataclasses.replace(setting, task=Task(fanouts=fanouts)))
+    for full in (True, False):
+        config = TrainConfig(input_aggregation="full" if full else "sampled")
+        for name in ("seed_fanout", "deep_fanout"):
+            for value in space.knob(name).values:
+                row = space.encode(TrainConfig(input_aggregation=config.input_aggregation)).copy()
+                row[space.names.index(name)] = space.knob(name).index(value)
+                changed = space.decode(space.canonical(row[None])[0])
+                assert changed == (config if full and name in idle else config.replace(**{name: value}))
+                assert space.encode(changed).tolist() == space.canonical(row[None])[0].tolist()

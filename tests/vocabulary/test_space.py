@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import math
 import tracemalloc
 
 import numpy as np
@@ -68,8 +69,9 @@ def test_millions_are_counted_sampled_and_have_neighbours_without_a_grid(space: 
     tracemalloc.start()
     assert space.size > 3_000_000
     cache_and_bias, modes_and_workers, parts = 1 + 2 * (2 * 8 + 1), 1 + 2 * 8 * 2, 1 + 7 * 2
-    batches, devices, tiers, orders, dtypes = 8, 2, 2, 2, 2
-    free = batches * devices * tiers * orders * dtypes
+    depend = ("cache_bytes", "bias_rate", "cache_policy", "parallel_mode", "num_workers", "resources")
+    depend = (*depend, "num_partitions", "partitioner")
+    free = math.prod(len(knob.values) for knob in space.knobs if knob.name not in depend)
     assert space.num_distinct == free * parts * cache_and_bias * modes_and_workers
     rows = left.sample(1000, seed=0)
     assert all(left.can_make(left.decode(row)) for row in left.neighbours(rows[0]))

@@ -100,7 +100,7 @@ class SparseRows:
     def fill(self, ids: NDArray[np.int32], where: NDArray[np.int32], out: CsrArrays) -> None:
         """Writes the rows of `ids`, as stored, to rows `where` of `out`, whose indptr is set."""
         indptr, indices, data = self.csr
-        gather_csr((indptr, indices, _bits(data)), ids, where, (out.indptr, out.indices, _bits(out.data)))
+        gather_csr((indptr, indices, bits(data)), ids, where, (out.indptr, out.indices, bits(out.data)))
 
 
 StoredRows = DenseRows | SparseRows
@@ -116,10 +116,10 @@ def widened(data: NDArray[Any]) -> NDArray[np.float32]:
     if data.dtype == np.float32:
         return data
     wide = np.empty(len(data), dtype=np.float32)
-    widen(_bits(data), wide)
+    widen(bits(data), wide)
     return wide
 
 
-def _bits(array: NDArray[Any]) -> NDArray[Any]:
-    # numba has no float16 on the CPU.
+def bits(array: NDArray[Any]) -> NDArray[Any]:
+    """Returns `array` as kernels take it: float16 as uint16, since numba has no float16 on the CPU."""
     return array.view(np.uint16) if array.dtype == np.float16 else array

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import DeviceError
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition_seconds
@@ -24,13 +24,15 @@ from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.profiling.trial.timing import Machine, Timing, time_windows
 from a3gnn.profiling.trial.window import Epochs
 from a3gnn.threads.affinity import available_cores
-from a3gnn.training.trainer import Step, Trainer
+from a3gnn.training.input_table import input_table_seconds
+from a3gnn.training.step import Step
+from a3gnn.training.trainer import Trainer
 
 
 def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
     """Carries out `argument["request"]`, a `TrialRequest`, with scratch files in the folder `argument["scratch"]`.
 
-    `argument["partition_seconds"]` is what `prepare` returned.
+    `argument["prepare_seconds"]` is what `prepare_parts` and `prepare_table` returned together.
 
     Returns `{"metrics": ...}`, the fields of `Metrics` but those of the host's memory, which whoever watches this
     process knows (`a3gnn.profiling.executor.joined`), or `{"failure": ...}`.
@@ -38,13 +40,13 @@ def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
     """
     try:
         request = TrialRequest.from_dict(argument["request"])
-        metrics = _measure(request, argument["scratch"], argument["partition_seconds"])
+        metrics = _measure(request, argument["scratch"], argument["prepare_seconds"])
         return {} if metrics is None else {"metrics": metrics}
     except Exception as error:
         return {"failure": failure_of(error).to_dict()}
 
 
-def prepare(argument: dict[str, Any]) -> dict[str, Any]:
+def prepare_parts(argument: dict[str, Any]) -> dict[str, Any]:
     """Partitions the graph at `argument["graph_folder"]` as `argument["config"]` says, which is kept beside the graph.
 
     Returns `{"seconds": ...}`, what that takes, whether it was done now or before; or `{"failure": ...}`.
@@ -56,8 +58,20 @@ def prepare(argument: dict[str, Any]) -> dict[str, Any]:
         return {"failure": failure_of(error).to_dict()}
 
 
+def prepare_table(argument: dict[str, Any]) -> dict[str, Any]:
+    """Makes the table that the input layer of the task `argument["task"]` reads, which is kept beside the graph.
+
+    Takes and returns what `prepare_parts` does otherwise.
+    """
+    try:
+        graph, task = Graph.load(argument["graph_folder"]), Task.from_dict(argument["task"])
+        return {"seconds": input_table_seconds(graph, task)}
+    except Exception as error:
+        return {"failure": failure_of(error).to_dict()}
+
+
 def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, Any] | None:
-    """Returns what a trial found whose partitions took `before_s` seconds, or None if kernels were compiled."""
+    """Returns what a trial found whose files took `before_s` seconds to make, or None if kernels were compiled."""
     _limit_device(request)
     graph = Graph.load(request.graph_folder)
     begin = perf_counter()
