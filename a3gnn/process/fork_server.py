@@ -39,7 +39,9 @@ PRELOADED = ("numpy", "torch", "torch._dynamo", "a3gnn.profiling.trial.trial", "
 COMPILED = (
     "a3gnn.sampling.sampler",
     "a3gnn.features.opening",
+    "a3gnn.training.adam_kernels",
     "a3gnn.training.layers.kernels",
+    "a3gnn.training.layers.sparse_kernels",
     "a3gnn.machine.host_constants",
 )
 _STDIN = 0

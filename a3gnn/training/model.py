@@ -15,6 +15,7 @@ from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.gcn import GCNLayer
 from a3gnn.training.layers.layer import Layer
 from a3gnn.training.layers.sage import SAGELayer
+from a3gnn.training.layers.sparse_linear import by_column
 
 
 class Model(nn.Module):
@@ -78,8 +79,16 @@ class Model(nn.Module):
         return x.float()
 
 
-def build_model(task: Task, num_features: int, num_classes: int) -> Model:
-    """Returns the task's model with the weights that its seed decides, whatever torch's own generator holds."""
+def build_model(task: Task, num_features: int, num_classes: int, *, sparse: bool = False) -> Model:
+    """Returns the task's model with the weights that its seed decides, whatever torch's own generator holds.
+
+    Args:
+        task: The task.
+        num_features: Columns of the features.
+        num_classes: Columns of the logits.
+        sparse: Whether features are sparse: the memory of the weights that map them is then in the order of their
+            columns, as products with sparse rows read it.
+    """
     widths = [num_features, *[task.hidden_channels] * (task.num_layers - 1), num_classes]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(task.seed, "weights"))
@@ -87,6 +96,8 @@ def build_model(task: Task, num_features: int, num_classes: int) -> Model:
             _layer(task, narrow, wide, last=i == task.num_layers - 1)
             for i, (narrow, wide) in enumerate(pairwise(widths))
         ]
+    for weight in layers[0].input_weights if sparse else []:
+        by_column(weight)
     return Model(layers, task.dropout)
 
 

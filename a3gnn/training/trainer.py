@@ -36,6 +36,7 @@ from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
+from a3gnn.training.adam import Adam
 from a3gnn.training.batch_blocks import blocks_of
 from a3gnn.training.evaluate import Evaluator
 from a3gnn.training.input_table import input_table
@@ -94,7 +95,8 @@ class Trainer:
         self._device = torch.device(checked_device(device))
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
-        self.model = build_model(task, graph.num_features, graph.num_classes).to(self._device)
+        sparse = graph.features.is_sparse
+        self.model = build_model(task, graph.num_features, graph.num_classes, sparse=sparse).to(self._device)
         self._table = input_table(graph, self.model, on_chunk) if config.input_aggregation == "full" else None
         self._dtype: torch.dtype = getattr(torch, config.compute_dtype)
         if self._dtype is torch.bfloat16 and self.model.aggregator is not None:
@@ -184,11 +186,8 @@ class Trainer:
             on_chunk=self._on_chunk,
         )
 
-    def _fresh_optimizer(self) -> torch.optim.Adam:
-        task = self.task
-        return torch.optim.Adam(
-            self.model.parameters(), lr=task.learning_rate, weight_decay=task.weight_decay, fused=True
-        )
+    def _fresh_optimizer(self) -> Adam:
+        return Adam(self.model.parameters(), self.task.learning_rate, self.task.weight_decay)
 
     def _train(self, batch: MiniBatch) -> Step:
         begin = perf_counter()

@@ -1,23 +1,38 @@
-"""Kernels between layers: none is left to compile once they are warm, whatever the size of a mini-batch."""
+"""Kernels of training: none is left to compile once they are warm, whatever the size of a mini-batch."""
 
 import pytest
 
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.training.layers import kernels
+from a3gnn.training import adam_kernels
+from a3gnn.training.layers import kernels, sparse_kernels
 from a3gnn.training.trainer import Trainer
 
-WARMED = (kernels.by_source, kernels.collect, kernels.count_in_edges, kernels.rectify, kernels.gate)
+MODULES = (kernels, sparse_kernels, adam_kernels)
+WARMED = (
+    kernels.by_source,
+    kernels.collect,
+    kernels.count_in_edges,
+    kernels.rectify,
+    kernels.gate,
+    sparse_kernels.multiply,
+    sparse_kernels.count_columns,
+    sparse_kernels.sort_by_column,
+    adam_kernels.update,
+)
 
 
+@pytest.mark.parametrize("features", ["dense", "sparse"])
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
-def test_training_compiles_nothing_more(small_graph: Graph, model: str) -> None:
-    kernels.warm_up()
+def test_training_compiles_nothing_more(small_graph: Graph, sparse_graph: Graph, model: str, features: str) -> None:
+    for module in MODULES:
+        module.warm_up()
     known = {kernel.py_func.__name__: list(kernel.signatures) for kernel in WARMED}
     # Wide layers aggregate first, narrow ones last, and the last mini-batch of an epoch is a small one.
+    graph = sparse_graph if features == "sparse" else small_graph
     for hidden in (8, 256):
         task = Task(model=model, hidden_channels=hidden, fanouts=(3, 2), dropout=0.5)
-        with Trainer(small_graph, TrainConfig(batch_size=199), task) as trainer:
+        with Trainer(graph, TrainConfig(batch_size=199), task) as trainer:
             steps = list(trainer.steps(0))
     assert steps
     assert {kernel.py_func.__name__: list(kernel.signatures) for kernel in WARMED} == known

@@ -19,6 +19,7 @@ from a3gnn.training.layers.activation import rectify_in_place, relu_dropout
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.kernels import collect
+from a3gnn.training.layers.neighbour_sum import neighbour_sum
 
 
 def aggregated(aggregator: Aggregator, block: LayerBlock, x: Tensor, dropout: Dropout | None = None) -> Tensor:
@@ -41,12 +42,12 @@ def aggregated(aggregator: Aggregator, block: LayerBlock, x: Tensor, dropout: Dr
     x = x if dropout is None else relu_dropout(x, dropout)
     match aggregator:
         case "mean":
-            return torch.cat([block.aggregate(x, "mean"), block.destinations(x)], dim=1)
+            return torch.cat([neighbour_sum(block, x, block.shares), block.destinations(x)], dim=1)
         case "sum":
-            return block.aggregate(x, "sum") + block.destinations(x)
+            return neighbour_sum(block, x) + block.destinations(x)
         case "gcn":
             weights, own = block.symmetric_weights
-            return block.aggregate(x, "sum", weights) + own.to(x.dtype).unsqueeze(1) * block.destinations(x)
+            return neighbour_sum(block, x, weights) + own.to(x.dtype).unsqueeze(1) * block.destinations(x)
 
 
 class _Aggregate(torch.autograd.Function):
@@ -113,9 +114,7 @@ def factors(aggregator: Aggregator, block: LayerBlock) -> tuple[NDArray[np.float
     """Returns the factors of edges and of own rows, float32, shapes (num_edges,) and (num_dst,)."""
     match aggregator:
         case "mean":
-            counts = np.diff(block.indptr.numpy())
-            shares = np.float32(1) / np.maximum(counts, 1).astype(np.float32)
-            return np.repeat(shares, counts), np.ones(block.num_dst, dtype=np.float32)
+            return block.shares.numpy(), np.ones(block.num_dst, dtype=np.float32)
         case "sum":
             return np.ones(block.indices.numel(), dtype=np.float32), np.ones(block.num_dst, dtype=np.float32)
         case "gcn":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import torch
@@ -86,35 +85,33 @@ class LayerBlock:
         readable = x.dtype in (torch.float32, torch.bfloat16)
         return first and x.device.type == "cpu" and x.layout is torch.strided and readable
 
+    @cached_property
+    def shares(self) -> Tensor:
+        """A destination's share of each of its edges, 1 / its edges, float32, shape (num_edges,)."""
+        if self.indptr.is_cuda:
+            counts = self.indptr.diff()
+            return (1 / counts).repeat_interleave(counts, output_size=self.indices.numel())
+        numbers = np.diff(self.indptr.numpy())
+        return torch.from_numpy(np.repeat(np.float32(1) / np.maximum(numbers, 1).astype(np.float32), numbers))
+
     def destinations(self, x: Tensor) -> Tensor:
         """Returns the destinations' rows of `x` (num_src, ...), dense or sparse CSR."""
         if x.layout is torch.sparse_csr:
             return first_rows(x, self.num_dst)
         return x[self.dst]
 
-    def aggregate(self, x: Tensor, reduce: Literal["sum", "mean"], weights: Tensor | None = None) -> Tensor:
-        """Returns the sum or mean of `x` over each destination's in-neighbours, of its dtype, (num_dst, n_columns).
 
-        Args:
-            x: Sources, float32 or bfloat16, shape (num_src, n_columns).
-            reduce: sum or mean; a destination without in-neighbours gets zeros.
-            weights: Factor of each edge, float32, shape (num_edges,), a constant. Ones if None.
-        """
-        weights = x.new_ones(self.indices.numel()) if weights is None else weights.to(x.dtype)
-        return csr_matmul(csr(self.indptr, self.indices, weights, (self.num_dst, self.num_src)), x, reduce)
-
-
-def csr_matmul(matrix: Tensor, x: Tensor, reduce: Literal["sum", "mean"] = "sum") -> Tensor:
-    """Returns `matrix @ x` for a sparse CSR `matrix`, or the mean over its rows' stored entries.
+def csr_matmul(matrix: Tensor, x: Tensor) -> Tensor:
+    """Returns `matrix @ x` for a sparse CSR `matrix`.
 
     By torch's reducing kernel on the CPU; CUDA has no such kernel, and PyG picks one there.
     """
     if not x.is_cuda:
-        product: Tensor = torch.sparse.mm(matrix, x.contiguous(), reduce)
+        product: Tensor = torch.sparse.mm(matrix, x.contiguous(), "sum")
         return product
     from torch_geometric.utils import spmm
 
-    on_device: Tensor = spmm(matrix, x, reduce)
+    on_device: Tensor = spmm(matrix, x, "sum")
     return on_device
 
 

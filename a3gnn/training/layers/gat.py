@@ -49,6 +49,11 @@ class GATLayer(Layer):
         glorot(self.att_src)
         glorot(self.att_dst)
 
+    @property
+    def input_weights(self) -> list[Tensor]:
+        """`W` of all heads; see `Layer.input_weights`."""
+        return [self.lin.weight]
+
     def maps_first(self, work: Work) -> bool:
         """Returns True: the attention reads mapped rows."""
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.layer import Layer, linear
 
@@ -26,6 +27,11 @@ class GCNLayer(Layer):
         nn.init.xavier_uniform_(self.lin.weight)  # PyG calls it glorot
         self.bias = nn.Parameter(torch.zeros(out_channels))
 
+    @property
+    def input_weights(self) -> list[Tensor]:
+        """`W`; see `Layer.input_weights`."""
+        return [self.lin.weight]
+
     def combine(self, inputs: Tensor) -> Tensor:
         """Returns `W inputs + b`; see `Layer.combine`."""
         return linear(inputs, self.lin.weight, self.bias)
@@ -36,7 +42,5 @@ class GCNLayer(Layer):
 
     def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
-        weights, own = block.symmetric_weights
-        own = own.to(sources.dtype).unsqueeze(1)
-        total = block.aggregate(sources, "sum", weights) + own * block.destinations(sources)
-        return total + self.bias.to(total.dtype) if mapped else self.combine(total)
+        total = aggregated("gcn", block, sources)
+        return total.add_(self.bias.to(total.dtype)) if mapped else self.combine(total)

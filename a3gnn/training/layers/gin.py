@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch_geometric.nn.models import MLP
 
+from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.layer import Layer, linear
 
@@ -29,6 +30,11 @@ class GINLayer(Layer):
         self.nn = MLP([in_channels, out_channels, out_channels], norm="batch_norm", norm_kwargs=single)
         self.register_buffer("eps", torch.zeros(1))
 
+    @property
+    def input_weights(self) -> list[Tensor]:
+        """Those of the MLP's first map; see `Layer.input_weights`."""
+        return [self.nn.lins[0].weight]
+
     def combine(self, inputs: Tensor) -> Tensor:
         """Returns the MLP of `inputs`; see `Layer.combine`."""
         first = self.nn.lins[0]
@@ -40,9 +46,8 @@ class GINLayer(Layer):
 
     def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
-        own = (1 + self.eps).to(sources.dtype) * block.destinations(sources)
-        total = block.aggregate(sources, "sum") + own
-        return self._rest(total + self.nn.lins[0].bias.to(total.dtype)) if mapped else self.combine(total)
+        total = aggregated("sum", block, sources)
+        return self._rest(total.add_(self.nn.lins[0].bias.to(total.dtype))) if mapped else self.combine(total)
 
     def _rest(self, hidden: Tensor) -> Tensor:
         """Returns the MLP's output from the outcome of its first map."""

@@ -179,7 +179,7 @@ def collect(
     Args:
         grad: By what destinations aggregated, shape (num_dst, columns); the edges' part begins at column 0.
         own_column: Where the part of a destination's own row begins.
-        own: Factors of own rows, shape (num_dst,).
+        own: Factors of own rows, shape (num_dst,), or empty if none counts.
         weights: Factors of edges in the block's order, shape (num_edges,).
         starts: Of the edges by source (`by_source`).
         edges: Likewise.
@@ -194,7 +194,7 @@ def collect(
     scratch = np.empty(width, dtype=np.float32)
     for s in range(low, high):
         total = sum_of(out[s], scratch)
-        if s < len(grad):
+        if s < len(own):
             row, factor = grad[s, own_column : own_column + width], own[s]
             for j in range(width):
                 total[j] = factor * widened(row[j])

@@ -19,6 +19,7 @@ from a3gnn.training.layers.block import LayerBlock, csr_matmul
 from a3gnn.training.layers.cost import Work
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.product import product
+from a3gnn.training.layers.sparse_linear import sparse_linear
 
 
 class Layer(nn.Module, ABC):
@@ -65,6 +66,11 @@ class Layer(nn.Module, ABC):
             return self.combine(aggregated(self.aggregator, block, x, dropout))
         x = x if dropout is None else relu_dropout(x, dropout)
         return self.update(block, self.sources(x, mapped), block.destinations(x), mapped)
+
+    @property
+    @abstractmethod
+    def input_weights(self) -> list[Tensor]:
+        """The weights that map the layer's input, parameters of shape (out, in_channels)."""
 
     def combine(self, inputs: Tensor) -> Tensor:
         """Returns the output of rows that have been through `aggregator`, of their dtype, (n_rows, out_channels).
@@ -113,5 +119,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return product(x, weight, bias)
     if x.layout is not torch.sparse_csr:
         return functional.linear(x, weight, bias)
+    if not x.is_cuda:
+        return sparse_linear(x, weight, bias)
     mapped = csr_matmul(x, weight.t())
     return mapped if bias is None else mapped + bias

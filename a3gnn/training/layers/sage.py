@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.layer import Layer, linear
+from a3gnn.training.layers.neighbour_sum import neighbour_sum
 
 
 class SAGELayer(Layer):
@@ -19,6 +20,11 @@ class SAGELayer(Layer):
         self.lin_l = nn.Linear(in_channels, out_channels)
         self.lin_r = nn.Linear(in_channels, out_channels, bias=False)
 
+    @property
+    def input_weights(self) -> list[Tensor]:
+        """Those of in-neighbours and of the node itself; see `Layer.input_weights`."""
+        return [self.lin_l.weight, self.lin_r.weight]
+
     def combine(self, inputs: Tensor) -> Tensor:
         """Returns the output, in one product; see `Layer.combine`."""
         return linear(inputs, torch.cat([self.lin_l.weight, self.lin_r.weight], dim=1), self.lin_l.bias)
@@ -29,6 +35,7 @@ class SAGELayer(Layer):
 
     def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
-        mean = block.aggregate(sources, "mean")
         own = linear(x, self.lin_r.weight, self.lin_l.bias)
-        return own + (mean if mapped else linear(mean, self.lin_l.weight))
+        if mapped:
+            return neighbour_sum(block, sources, block.shares, onto=own)
+        return own + linear(neighbour_sum(block, sources, block.shares), self.lin_l.weight)

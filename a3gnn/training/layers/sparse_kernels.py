@@ -1,0 +1,109 @@
+"""Compiled kernels over CSR matrices: products with dense ones, and transposition. All release the GIL.
+
+Each call works on a range of its output, on one thread. `a3gnn.threads.pool` splits the output; each of its rows is
+summed by one call in the order of the entries, so that results are the same bit for bit, however it is split. Four
+entries per pass over a sum: what bounds a product is reading rows of `dense` from the caches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True, nogil=True)
+def multiply(
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    values: NDArray[Any],
+    dense: NDArray[Any],
+    start: NDArray[Any],
+    out: NDArray[Any],
+    low: int,
+    high: int,
+) -> None:
+    """Writes rows `low` to `high` of a CSR matrix times `dense`, plus `start`.
+
+    Args:
+        indptr: The matrix's, shape (n_rows + 1,).
+        indices: The matrix's, shape (num_stored,).
+        values: The matrix's, float32 or float64 as what follows, shape (num_stored,).
+        dense: Shape (n_columns, width).
+        start: Added to every row, shape (width,); empty to add what `out` holds.
+        out: Written, shape (n_rows, width).
+        low: First row.
+        high: Past the last row.
+    """
+    width = out.shape[1]
+    for i in range(low, high):
+        total, e, end = out[i], indptr[i], indptr[i + 1]
+        for j in range(len(start)):
+            total[j] = start[j]
+        while e + 3 < end:
+            a, b, c, d = dense[indices[e]], dense[indices[e + 1]], dense[indices[e + 2]], dense[indices[e + 3]]
+            p, q, r, s = values[e], values[e + 1], values[e + 2], values[e + 3]
+            for j in range(width):
+                total[j] = (((total[j] + p * a[j]) + q * b[j]) + r * c[j]) + s * d[j]
+            e += 4
+        while e < end:
+            row, value = dense[indices[e]], values[e]
+            for j in range(width):
+                total[j] += value * row[j]
+            e += 1
+
+
+@njit(cache=True, nogil=True)
+def count_columns(indices: NDArray[Any], starts: NDArray[np.int64]) -> None:
+    """Writes where each column's entries begin in an order by column, shape (n_columns + 1,)."""
+    starts[:] = 0
+    for column in indices:
+        starts[column + 1] += 1
+    for c in range(1, len(starts)):
+        starts[c] += starts[c - 1]
+
+
+@njit(cache=True, nogil=True)
+def sort_by_column(
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    values: NDArray[Any],
+    starts: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    sorted_values: NDArray[Any],
+    low: int,
+    high: int,
+) -> None:
+    """Sorts the entries of columns `low` to `high` of a CSR matrix by column, and by row within one.
+
+    Args:
+        indptr: The matrix's.
+        indices: The matrix's.
+        values: The matrix's.
+        starts: As `count_columns` wrote them.
+        rows: Written: the entries' rows, shape (num_stored,).
+        sorted_values: Written: their values.
+        low: First column.
+        high: Past the last column.
+    """
+    place = starts[low:high].copy()
+    for i in range(len(indptr) - 1):
+        for e in range(indptr[i], indptr[i + 1]):
+            column = indices[e]
+            if low <= column < high:
+                at = place[column - low]
+                place[column - low] = at + 1
+                rows[at] = i
+                sorted_values[at] = values[e]
+
+
+def warm_up() -> None:
+    """Compiles these kernels or loads them from numba's cache."""
+    matrix = np.zeros((1, 1), dtype=np.float32)
+    indptr, indices, starts = np.arange(2, dtype=np.int32), np.zeros(1, dtype=np.int32), np.zeros(2, dtype=np.int64)
+    multiply(indptr, indices, matrix[0], matrix, matrix[0], matrix.copy(), 0, 1)
+    count_columns(indices, starts)
+    sort_by_column(indptr, indices, matrix[0], starts, indices.copy(), matrix[0].copy(), 0, 1)
+    multiply(starts, indices, matrix[0], matrix, matrix[0], matrix.copy(), 0, 1)
