@@ -36,7 +36,8 @@ def neighbour_sum(block: LayerBlock, x: Tensor, weights: Tensor | None = None, *
     if x.device.type == "cpu" and x.dtype is torch.float32:
         total: Tensor = _Sum.apply(x.contiguous(), onto, block, weights)  # type: ignore[no-untyped-call]
         return total
-    total = csr_matmul(csr(block.indptr, block.indices, weights, (block.num_dst, block.num_src)), x)
+    matrix = csr(block.indptr, block.indices, weights.to(x.dtype), (block.num_dst, block.num_src))
+    total = csr_matmul(matrix, x)
     return total if onto is None else onto + total
 
 
