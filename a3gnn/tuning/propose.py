@@ -18,7 +18,7 @@ from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Surrogate evaluations per search: with them local finds 97 to 100 % of the best known front's hypervolume in a
+#: Surrogate evaluations per search: with them local finds 97 % and more of the best known front's hypervolume in a
 #: second, in default spaces of millions (docs/search.md).
 SEARCH_EVALUATIONS = 3_000
 #: Trials per search. Guess.
