@@ -38,7 +38,7 @@ class PpoSearcher:
         self._problem = problem
         self._seed = seed
         self._candidates = CandidatePool(problem, seed)
-        self._local_search = LocalSearch(problem, seed, self._candidates)
+        self._local_search = LocalSearch(problem, seed, evaluations, self._candidates)
         self._proposals = self._propose(evaluations)
 
     def ask(self, count: int) -> NDArray[np.int64]:

@@ -47,7 +47,7 @@ def run_search(engine: str, problem: Problem, evaluations: int, seed: int) -> Se
     evaluations = min(evaluations, MAX_EVALUATIONS.get(engine, evaluations))
     grid = Grid(problem) if problem.enumerable else None
     problem = problem if grid is None else dataclasses.replace(problem, predict=grid)
-    options = {"evaluations": evaluations} if engine == "ppo" else {}
+    options = {"evaluations": evaluations} if engine in ("local", "ppo") else {}
 
     start = time.perf_counter()
     cache = EvaluationCache(problem)

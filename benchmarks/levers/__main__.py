@@ -4,8 +4,9 @@
 
 Every value of every knob of the default space is measured beside the default, through the product's own profiling: the
 default trains until it stops rising, the others as long, and right after each one the default is timed again, so that
-both are from the same minutes. A knob that is idle in the default is varied where one other change wakes it. Then
-the best values are combined greedily, for throughput and for seconds to accuracy.
+both are from the same minutes. A knob that is idle in the default is varied where one other change wakes it, and what
+it gains itself is told against that change alone. Then the best values are combined greedily, for throughput and for
+seconds to accuracy.
 
 Measurements are kept in FOLDER/profiles.sqlite, what was compared in FOLDER/cells.jsonl: the same command goes on where
 it was interrupted. A knob that gains under 10 % in throughput and memory at the default's accuracy (less a point), and
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from a3gnn.config import KNOBS, Task
+from a3gnn.config import KNOBS, Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import probe_hardware, within_peaks
@@ -30,10 +31,10 @@ from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
 from benchmarks.engine.graphs import spec_of
 from benchmarks.levers.bench import LeverBench, Unmeasurable
-from benchmarks.levers.combination import Measured, combine
+from benchmarks.levers.combination import COMBINED, Measured, combine
 from benchmarks.levers.gains import Gains
 from benchmarks.levers.report import graph_table, stored, summary_table
-from benchmarks.levers.variants import single_knobs
+from benchmarks.levers.variants import Variant, single_knobs
 from benchmarks.report import write_report
 from benchmarks.result_lines import ResultLines
 
@@ -66,7 +67,11 @@ def plan_of(options: argparse.Namespace) -> TrialPlan:
 def measure_graph(bench: LeverBench, options: argparse.Namespace) -> list[Measured]:
     """Returns every value of every knob alone, and the combinations, with what they gain."""
     variants = single_knobs(bench.space, tuple(options.knobs), farthest=options.quick)
-    singles = [Measured(one, Gains.of(cells)) for one, cells in zip(variants, bench.measure(variants), strict=True)]
+    singles = []
+    for variant, cells in zip(variants, bench.measure(variants), strict=True):
+        awake = variant.base != TrainConfig()
+        base = bench.measure([Variant(variant.knob, "base", variant.base)])[0] if awake else ()
+        singles.append(Measured(variant, Gains.of(cells), Gains.of(cells, base)))
     together = (combine(bench, singles, measure) for measure in ("throughput", "time"))
     return [*singles, *(one for one in together if one is not None)]
 
@@ -105,7 +110,7 @@ def main() -> None:
         )
         found = run(options, executor, store, hardware, console)
     singles = {
-        graph: [one for one in rows if not one.variant.knob.startswith("best of")] for graph, rows in found.items()
+        graph: [one for one in rows if not one.variant.knob.startswith(COMBINED)] for graph, rows in found.items()
     }
     console.print(summary_table(singles))
     if options.json:

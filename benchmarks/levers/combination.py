@@ -11,12 +11,22 @@ from benchmarks.levers.bench import LeverBench
 from benchmarks.levers.gains import Gains
 from benchmarks.levers.variants import Variant
 
+#: What a combination is called where a single knob has its name.
+COMBINED = "best of all"
+
 
 class Measured(NamedTuple):
-    """A variant and what it gains."""
+    """A variant and what it gains.
+
+    Attributes:
+        variant: The variant.
+        gains: Over the default.
+        alone: Over its base: what is the knob's own where another change had to wake it.
+    """
 
     variant: Variant
     gains: Gains
+    alone: Gains
 
 
 def combine(bench: LeverBench, singles: Sequence[Measured], measure: str) -> Measured | None:
@@ -37,8 +47,9 @@ def combine(bench: LeverBench, singles: Sequence[Measured], measure: str) -> Mea
     together: Measured | None = None
     for one in best.values():
         config = (together.variant.config if together else TrainConfig()).replace(**one.variant.changes())
-        tried = Variant(f"best of all ({measure})", describe_config(config), config)
-        found = Measured(tried, Gains.of(bench.measure([tried])[0]))
+        tried = Variant(f"{COMBINED} ({measure})", describe_config(config), config)
+        gains = Gains.of(bench.measure([tried])[0])
+        found = Measured(tried, gains, gains)
         if together is None or found.gains.counting(measure) > together.gains.counting(measure):
             together = found
     return together

@@ -15,13 +15,13 @@ MEASURES = ("throughput", "time", "memory")
 
 
 class Gains(NamedTuple):
-    """Ratios of the default's figures and a variant's, over the seeds; more is better.
+    """Ratios of the default's figures, or another configuration's, and a variant's, over the seeds; more is better.
 
     Attributes:
         throughput: Of epochs per second; None where a trial failed.
         time: Of seconds to accuracy; None where either side did not reach it with some seed.
         memory: Of peak memory; None where a trial failed.
-        points: Mean difference of validation accuracy at equal training time; None where it is not known.
+        points: Mean validation accuracy at equal training time less the default's, in points; None if not known.
         failure: Why a trial failed, or "".
     """
 
@@ -32,12 +32,17 @@ class Gains(NamedTuple):
     failure: str
 
     @classmethod
-    def of(cls, cells: Sequence[Cell]) -> Self:
-        """Returns the gains of one variant from its cells, one per seed."""
+    def of(cls, cells: Sequence[Cell], base: Sequence[Cell] = ()) -> Self:
+        """Returns the gains of one variant from its cells, one per seed.
+
+        Args:
+            cells: The variant's.
+            base: Those of what its ratios are told against, each beside a default of its own; the default if empty.
+        """
         points = [cell.points for cell in cells]
         known = [point for point in points if point is not None]
         return cls(
-            *(_spread([getattr(cell, name) for cell in cells]) for name in MEASURES),
+            *(_spread(_ratios(name, cells, base)) for name in MEASURES),
             statistics.fmean(known) if len(known) == len(points) else None,
             next((cell.failure for cell in cells if cell.failure), ""),
         )
@@ -57,3 +62,9 @@ class Gains(NamedTuple):
 def _spread(ratios: list[float | None]) -> Spread | None:
     known = [ratio for ratio in ratios if ratio is not None]
     return Spread.of(known) if len(known) == len(ratios) else None
+
+
+def _ratios(measure: str, cells: Sequence[Cell], base: Sequence[Cell]) -> list[float | None]:
+    own: list[float | None] = [getattr(cell, measure) for cell in cells]
+    other: list[float | None] = [getattr(cell, measure) for cell in base] or [1.0] * len(own)
+    return [one / two if one and two else None for one, two in zip(own, other, strict=True)]

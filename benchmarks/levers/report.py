@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from a3gnn.spread import Spread
-from benchmarks.levers.combination import Measured
+from benchmarks.levers.combination import COMBINED, Measured
 from benchmarks.levers.gains import MEASURES
 
 #: A knob that gains less on every graph does not pay for what it adds to the search.
@@ -18,12 +18,14 @@ WORTH = 1.10
 
 def graph_table(name: str, rows: Sequence[Measured]) -> Table:
     """Returns the table of one graph: a line per value of a knob, and one per combination."""
-    table = Table("knob", "value", *(f"{measure} x" for measure in MEASURES), "points", title=name)
-    for variant, gains in rows:
+    table = Table("knob", "value", *(f"{measure} x" for measure in MEASURES), "points", "beside", title=name)
+    for variant, gains, _ in rows:
         ratios = (_ratio(getattr(gains, measure)) for measure in MEASURES)
+        other = [f"{key} {value}" for key, value in variant.changes().items() if key != variant.knob]
+        beside = "" if variant.knob.startswith(COMBINED) else ", ".join(other)
         points = "" if gains.points is None else f"{gains.points:+.2f}"
         failure = gains.failure.strip().rpartition("\n")[2][:60]
-        table.add_row(variant.knob, variant.value, *ratios, failure or points)
+        table.add_row(variant.knob, variant.value, *ratios, failure or points, beside)
     return table
 
 
@@ -41,7 +43,7 @@ def best_gains(found: Mapping[str, Sequence[Measured]]) -> dict[str, dict[str, t
     """Returns per knob and measure the largest gain that counts, and the graph that it is on; 0 and "" for none."""
     best: dict[str, dict[str, tuple[float, str]]] = {}
     for graph, rows in found.items():
-        for variant, gains in rows:
+        for variant, _, gains in rows:
             own = best.setdefault(variant.knob, dict.fromkeys(MEASURES, (0.0, "")))
             for name in MEASURES:
                 own[name] = max(own[name], (gains.counting(name), graph))
@@ -53,7 +55,7 @@ def worth_on(found: Mapping[str, Sequence[Measured]], knob: str) -> list[str]:
     return [
         graph
         for graph, rows in found.items()
-        if any(gains.counting(name) >= WORTH for variant, gains in rows if variant.knob == knob for name in MEASURES)
+        if any(one.alone.counting(name) >= WORTH for one in rows if one.variant.knob == knob for name in MEASURES)
     ]
 
 
@@ -63,10 +65,11 @@ def stored(rows: Sequence[Measured]) -> list[dict[str, Any]]:
         {
             **dataclasses.asdict(variant),
             **{name: None if (found := getattr(gains, name)) is None else found.to_dict() for name in MEASURES},
+            "alone": {name: None if (found := getattr(alone, name)) is None else found.to_dict() for name in MEASURES},
             "points": gains.points,
             "failure": gains.failure,
         }
-        for variant, gains in rows
+        for variant, gains, alone in rows
     ]
 
 

@@ -75,6 +75,16 @@ def test_gains_are_ratios_in_which_more_is_better() -> None:
     assert gains.points == pytest.approx(0.0)
 
 
+def test_the_gain_over_a_base_is_that_of_the_same_seed() -> None:
+    cells = [cell(Side(4.0, 500, 0.9, 5.0)), cell(Side(9.0, 250, 0.9, None), 1)]
+    base = [cell(Side(2.0, 1000, 0.8, 10.0)), cell(Side(3.0, 500, 0.8, 10.0), 1)]
+    gains = Gains.of(cells, base)
+    assert gains.throughput == (2.5, 2.0, 3.0, 2)
+    assert gains.memory == (2.0, 2.0, 2.0, 2)
+    assert gains.time is None
+    assert gains.points == pytest.approx(0.0)
+
+
 def test_what_loses_more_than_a_point_gains_nothing_but_time() -> None:
     gains = Gains.of([cell(Side(2.0, 500, 0.88, 5.0))])
     assert [gains.counting(name) for name in ("throughput", "memory", "time")] == [0, 0, 2]
@@ -94,10 +104,10 @@ def test_a_knob_is_named_that_is_worth_it_nowhere() -> None:
     fast = Gains.of([cell(Side(1.2, 1000, 0.9, 10.0))])
     slow = Gains.of([cell(Side(1.05, 1000, 0.9, 10.0))])
     rows = {
-        "one": [Measured(Variant("batch_size", "64", TrainConfig(batch_size=64)), slow)],
+        "one": [Measured(Variant("batch_size", "64", TrainConfig(batch_size=64)), slow, slow)],
         "other": [
-            Measured(Variant("batch_size", "64", TrainConfig(batch_size=64)), fast),
-            Measured(Variant("num_partitions", "2", TrainConfig(num_partitions=2)), slow),
+            Measured(Variant("batch_size", "64", TrainConfig(batch_size=64)), fast, fast),
+            Measured(Variant("num_partitions", "2", TrainConfig(num_partitions=2)), fast, slow),
         ],
     }
     assert worth_on(rows, "batch_size") == ["other"]
@@ -131,6 +141,8 @@ def test_the_best_combination_is_found_and_a_second_run_measures_nothing(measure
     assert alone["parallel_mode", "mode1"].throughput.repeats == 2
     assert alone["feature_tier", "disk"].throughput.median == pytest.approx(0.8)
     assert alone["feature_tier", "disk"].memory.median > 1
+    for one in rows:
+        assert one.alone == one.gains
     best = next(one for one in rows if one.variant.knob == "best of all (throughput)")
     assert best.variant.config == TrainConfig(parallel_mode="mode1")
     assert stored(rows)[0]["config"]["batch_size"] != 1024
@@ -139,6 +151,16 @@ def test_the_best_combination_is_found_and_a_second_run_measures_nothing(measure
     (again,) = measured(executor, *knobs).values()
     assert again == rows
     assert len(executor.ran) == before
+
+
+def test_a_knob_that_another_had_to_wake_is_not_credited_with_what_that_one_gains(measured, make_metrics) -> None:
+    (rows,) = measured(Formulas(make_metrics), "--knobs", "num_workers", "--seeds", "1").values()
+    own = [one for one in rows if one.variant.knob == "num_workers"]
+    assert len(own) == 3
+    for one in own:
+        assert one.gains.throughput.median > 1.15
+        assert one.alone.throughput.median == pytest.approx(1.0)
+    assert worth_on({"tiny": rows}, "num_workers") == []
 
 
 def test_each_variant_is_timed_right_before_the_default(measured, make_metrics) -> None:

@@ -14,7 +14,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, Task, TrainConfig
+from a3gnn.config import COMPUTE_DTYPES, DYNAMIC_POLICIES, STATIC_POLICIES, Task, TrainConfig
 from a3gnn.errors import ConfigError, GraphError, UsageError
 from a3gnn.features.rows.aggregate import AGGREGATORS
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
@@ -177,12 +177,13 @@ HOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChec
     policy=st.sampled_from([*STATIC_POLICIES, *DYNAMIC_POLICIES]),
     share=st.sampled_from([0.0, 0.2, 0.7, 3.0]),
     parts=st.sampled_from([1, 3]),
+    dtype=st.sampled_from(COMPUTE_DTYPES),
 )
 def test_modes_workers_tiers_and_caches_change_no_bit(
-    form, model, layers, mode, workers, tier, policy, share, parts, graphs, tmp_path
+    form, model, layers, mode, workers, tier, policy, share, parts, dtype, graphs, tmp_path
 ) -> None:
     graph, task = graphs[form], Task(model=model, hidden_channels=8, fanouts=(3,) * layers)
-    plain = FULL.replace(num_partitions=parts, partitioner="random")
+    plain = FULL.replace(num_partitions=parts, partitioner="random", compute_dtype=dtype)
     if graph.features.is_sparse and policy in DYNAMIC_POLICIES:
         policy = "degree"
     cache_bytes = int(share * graph.features.nbytes) + 4 * graph.num_nodes if share else 0

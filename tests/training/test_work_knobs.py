@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import COMPUTE_DTYPES, Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.training.checkpoint import identity, restore_checkpoint, save_checkpoint
 from a3gnn.training.progress import Progress
@@ -26,6 +26,7 @@ WORK = {
     "batch_size": st.sampled_from((20, 64, 4096)),
     "seed_fanout": st.sampled_from((None, 1, 3, 9)),
     "deep_fanout": st.sampled_from((None, 2, 5)),
+    "compute_dtype": st.sampled_from(COMPUTE_DTYPES),
     "learning_rate_scale": st.sampled_from((0.5, 1.0, 4.0)),
 }
 #: Ways to run it that may change no bit.
@@ -73,7 +74,7 @@ def assert_equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-@settings(max_examples=15)
+@settings(max_examples=15, deadline=None)  # the first example may compile kernels
 @given(
     work=st.fixed_dictionaries(WORK),
     way=WAYS,
