@@ -84,6 +84,14 @@ class GraphCharacteristics:
         mass = np.concatenate([[0.0], self.cached_edge_mass, [1.0]])
         return np.asarray(np.interp(fraction, known, mass))
 
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a stored feature: 4 (float32) or 2 (float16)."""
+        entries = max(self.num_nodes * self.num_features * self.feature_density, 1.0)
+        if self.sparse_features:
+            return round((self.feature_bytes - 8 * (self.num_nodes + 1)) / entries) - 4
+        return round(self.feature_bytes / entries)
+
     def table_row_entries(self, model: str) -> float:
         """Returns the stored entries of a row of the table of a model's input layer (input_aggregation full), expected.
 

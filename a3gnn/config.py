@@ -24,6 +24,7 @@ SeedOrder = Literal["random", "proximity"]
 Partitioner = Literal["metis", "random", "blocks"]
 Resources = Literal["free", "auto"]
 ComputeDtype = Literal["float32", "bfloat16"]
+FeatureDtype = Literal["float32", "float16"]
 InputAggregation = Literal["sampled", "full"]
 ModelName = Literal["sage", "gcn", "gat", "gin"]
 
@@ -37,6 +38,7 @@ SEED_ORDERS: tuple[SeedOrder, ...] = get_args(SeedOrder)
 PARTITIONERS: tuple[Partitioner, ...] = get_args(Partitioner)
 RESOURCES: tuple[Resources, ...] = get_args(Resources)
 COMPUTE_DTYPES: tuple[ComputeDtype, ...] = get_args(ComputeDtype)
+FEATURE_DTYPES: tuple[FeatureDtype, ...] = get_args(FeatureDtype)
 INPUT_AGGREGATIONS: tuple[InputAggregation, ...] = get_args(InputAggregation)
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
 
@@ -131,6 +133,11 @@ class TrainConfig:
         "beside it; the last hop is then not sampled, and its fanout does not matter. For sage, gcn and gin.",
         at=at.only_where(at.has_a_small_table, otherwise=("sampled",)), learns=ALWAYS,
         show=Phrase(12, "input aggregated in full"))
+    feature_dtype: FeatureDtype = knob(
+        "float32", OneOf(FEATURE_DTYPES),
+        help="What rows of float32 are kept as in RAM, on disk and in caches: float32, or float16, to which they are "
+        "rounded once. They are widened as they are read.",
+        at=at.only_where(at.has_rows_to_halve, otherwise=("float32",)), learns=ALWAYS, show=Phrase(13, "{} rows"))
     learning_rate_scale: float = knob(
         1.0, Real(0, "1 is the task's learning rate", excluded=True),
         help="Factor on the task's learning rate; above 1 the rate rises to it linearly over the first epoch.",

@@ -123,3 +123,8 @@ def gains_by_bfloat16(setting: Setting) -> bool:
     if setting.hardware.has_device:
         speeds = found.device_gemm_flops_per_s, found.device_bf16_gemm_flops_per_s
     return not setting.graph.sparse_features and speeds[1] >= _LEAST_BFLOAT16_GAIN * speeds[0]
+
+
+def has_rows_to_halve(setting: Setting) -> bool:
+    """Returns whether the graph's features are float32."""
+    return setting.graph.value_bytes > 2

@@ -35,9 +35,9 @@ class TrialExecutor(Protocol):
 class LocalExecutor:
     """Runs one trial at a time, each in a process of its own that a fork server starts.
 
-    Where the configuration asks for partitions or for a table of its input layer, these are made first in other
-    processes, so that METIS' memory is not taken for the training's; those are held to the same limits. Executors on
-    one machine take turns, by trial.
+    Where the configuration asks for partitions, for a table of its input layer or for features of float16 on disk,
+    these are made first in other processes, so that METIS' memory is not taken for the training's; those are held to
+    the same limits. Executors on one machine take turns, by trial.
 
     Args:
         notify: Takes each line for people, such as who is waited for.
@@ -90,6 +90,8 @@ class LocalExecutor:
             steps["prepare_parts"] = f"{PARTITIONING} by {config.partitioner} into {config.num_partitions} parts"
         if config.input_aggregation == "full":
             steps["prepare_table"] = "while the input layer's table was made"
+        elif config.feature_dtype == "float16" and (config.feature_tier == "disk" or config.num_partitions > 1):
+            steps["prepare_halves"] = "while features of float16 were written"
         fields = {"config": config.to_dict(), "task": request.setting.task.to_dict()}
         for name, what in steps.items():
             ended = self._run(name, {"graph_folder": request.graph_folder, **fields}, request)

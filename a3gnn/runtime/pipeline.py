@@ -136,8 +136,7 @@ class Pipeline:
         resources = self._config.resources if resources is None else resources
         self.isolation: Isolation | None = None
         if resources != "free":
-            row_bytes = (graph.features if table is None else table).nbytes // graph.num_nodes
-            self.isolation = Isolation(self._stages, self._config, resources, row_bytes)
+            self.isolation = Isolation(self._stages, self._config, resources, self.store.row_bytes)
         self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[MiniBatch]:

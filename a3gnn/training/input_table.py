@@ -8,11 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from a3gnn.config import Task
+from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.halves import halves_beside, halves_seconds
 from a3gnn.training.aggregate_table import aggregate_table, table_seconds
 from a3gnn.training.inference import CHUNK_BYTES
 from a3gnn.training.model import Model, build_model
@@ -31,12 +32,13 @@ class InputTable(NamedTuple):
     degrees: Tensor | None
 
 
-def input_table(graph: Graph, model: Model, on_chunk: Callable[[], None]) -> InputTable:
+def input_table(graph: Graph, model: Model, config: TrainConfig, on_chunk: Callable[[], None]) -> InputTable:
     """Returns the table of the input layer of `model`, which is made where it is not beside the graph.
 
     Args:
         graph: The whole graph, whatever parts training sees; one in RAM is written to the cache folder first.
         model: What is trained.
+        config: Its `feature_dtype` is that of the rows.
         on_chunk: Called before each chunk of nodes; what it raises ends the work there.
 
     Raises:
@@ -46,10 +48,12 @@ def input_table(graph: Graph, model: Model, on_chunk: Callable[[], None]) -> Inp
     stored = graph.on_disk()
     around = _around(stored, on_chunk)
     rows = aggregate_table(stored, _aggregator(model), around)
+    if config.feature_dtype == "float16":
+        rows = halves_beside(stored, rows, _aggregator(model))
     return InputTable(rows, around.degrees() if model.needs_degrees else None)
 
 
-def input_table_seconds(graph: Graph, task: Task) -> float:
+def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
     """Returns the seconds that making the table of a task takes, which is then beside `graph`, a graph on disk.
 
     Raises:
@@ -57,7 +61,11 @@ def input_table_seconds(graph: Graph, task: Task) -> float:
         GraphError: Likewise.
     """
     model = build_model(task, graph.num_features, graph.num_classes)
-    return table_seconds(graph, _aggregator(model), _around(graph, lambda: None))
+    aggregator, around = _aggregator(model), _around(graph, lambda: None)
+    seconds = table_seconds(graph, aggregator, around)
+    if config.feature_dtype == "float16":
+        seconds += halves_seconds(graph, aggregate_table(graph, aggregator, around), aggregator)
+    return seconds
 
 
 def _aggregator(model: Model) -> Aggregator:

@@ -97,7 +97,8 @@ class Trainer:
         self.memory = MemoryGuard(host_memory_limit)
         sparse = graph.features.is_sparse
         self.model = build_model(task, graph.num_features, graph.num_classes, sparse=sparse).to(self._device)
-        self._table = input_table(graph, self.model, on_chunk) if config.input_aggregation == "full" else None
+        full = config.input_aggregation == "full"
+        self._table = input_table(graph, self.model, config, on_chunk) if full else None
         self._dtype: torch.dtype = getattr(torch, config.compute_dtype)
         if self._dtype is torch.bfloat16 and self.model.aggregator is not None:
             warm_up(self.model.aggregator)

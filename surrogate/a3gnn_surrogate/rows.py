@@ -17,8 +17,19 @@ def reads_table(columns: Columns) -> NDArray[np.bool_]:
 
 def stored_row_bytes(columns: Columns, task: Task, graph: GraphCharacteristics) -> Array:
     """Returns the mean bytes of a row as tiers and caches hold it, float64, shape (n_configs,)."""
+    return _single_row_bytes(columns, task, graph) * stored_share(columns, task, graph)
+
+
+def stored_share(columns: Columns, task: Task, graph: GraphCharacteristics) -> Array:
+    """Returns the bytes of a row over those without `feature_dtype` float16, float64, shape (n_configs,)."""
+    value_bytes = np.where(reads_table(columns), 4.0, graph.value_bytes)
+    saved = (value_bytes - 2.0) * row_entries(columns, task, graph) / _single_row_bytes(columns, task, graph)
+    return np.where(columns["feature_dtype"] == "float16", 1.0 - saved, 1.0)
+
+
+def _single_row_bytes(columns: Columns, task: Task, graph: GraphCharacteristics) -> Array:
     in_table = graph.table_bytes(task.model) / max(graph.num_nodes, 1)
-    return np.where(reads_table(columns), in_table, graph.row_bytes)
+    return np.maximum(np.where(reads_table(columns), in_table, graph.row_bytes), 1.0)
 
 
 def served_row_bytes(columns: Columns, task: Task, graph: GraphCharacteristics) -> Array:

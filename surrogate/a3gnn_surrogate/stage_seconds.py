@@ -13,7 +13,7 @@ from a3gnn.setting import Setting
 from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.model_cost import ModelCost
-from a3gnn_surrogate.rows import served_row_bytes, stored_row_bytes
+from a3gnn_surrogate.rows import served_row_bytes, stored_row_bytes, stored_share
 from a3gnn_surrogate.volume import BatchVolume
 
 #: Seconds of a biased draw over those of a uniform one. Guess, after a prototype of the sampler; the rows `biased` and
@@ -70,7 +70,8 @@ def stage_seconds(
     dynamic = np.isin(columns["cache_policy"], DYNAMIC_POLICIES)
     upkeep = np.where(dynamic, volume.input_nodes / limits.random_reads_per_s + misses / limits.copy_bytes_per_s, 0.0)
     # A device's cache is read at the device's speed, which costs nothing compared with the host's.
-    copied = misses if hardware.has_device else hits + misses
+    # Half of a copy is reading, of which rows of float16 take less.
+    copied = (misses if hardware.has_device else hits + misses) * (1 + stored_share(columns, setting.task, graph)) / 2
     # All cores gather, except with workers of mode 1 next to a device: they use one thread each.
     one_thread = (columns["parallel_mode"] == "mode1") & hardware.has_device
     speedup = np.where(one_thread, 1.0, _all_cores_speedup(hardware))

@@ -11,7 +11,7 @@ from a3gnn.config import MODELS, Task, TrainConfig
 from a3gnn.setting import Setting
 from a3gnn_surrogate.analytic import analytic_metrics, expected_work
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.rows import cached_share
+from a3gnn_surrogate.rows import cached_share, stored_share
 from a3gnn_surrogate.stage_seconds import effective_workers, stage_seconds, train_terms
 from a3gnn_surrogate.volume import batch_volume
 
@@ -238,6 +238,23 @@ def test_proximity_helps_a_dynamic_cache_and_no_static_one(graphs):
         random, near = batch_volume(as_columns([base, base.replace(seed_order="proximity")]), Task(), graph).hit_rate
         assert (near > 1.01 * random) == helps
         assert near > 0.999 * random
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_rows_of_float16_take_half_the_bytes_in_every_tier_and_cache(model, graphs, laptop):
+    for graph in graphs.values():
+        some = graph.feature_bytes // 3 + 4 * graph.num_nodes
+        configs = [TrainConfig(cache_bytes=some), TrainConfig(feature_tier="disk")]
+        halved = [config.replace(feature_dtype="float16") for config in configs]
+        setting, columns = Setting(Task(model=model), graph, laptop), as_columns([*configs, *halved])
+        shares = stored_share(columns, setting.task, graph)
+        assert shares.tolist() == [1, 1, shares[2], shares[2]]
+        assert shares[2] == pytest.approx(0.75 if graph.sparse_features else 0.5, abs=0.05)
+        found = analytic_metrics(columns, setting)
+        saved = found["peak_host_bytes"][0] - found["peak_host_bytes"][2]
+        assert saved == pytest.approx((1 - shares[2]) * graph.feature_bytes, rel=0.01)
+        assert (found["gather_seconds"][2:] < found["gather_seconds"][:2]).all()
+        assert found["cache_hit_rate"][2] > found["cache_hit_rate"][0]
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -279,13 +279,13 @@ def test_a_damaged_sparse_table_is_refused(graphs, tmp_path) -> None:
 def test_a_table_is_written_in_memory_far_below_its_size(spec: str, tmp_path) -> None:
     # The high-water mark of anonymous memory counts no pages of files, which the system takes back when it wants.
     code = (
-        "import re, sys, threading; from a3gnn.config import Task\n"
+        "import re, sys, threading; from a3gnn.config import Task, TrainConfig\n"
         "from a3gnn.graphs.conversion.convert import convert\n"
         "from a3gnn.training.input_table import input_table_seconds\n"
         "def anonymous(): return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
         "def make(name, spec):\n"
         "    graph = convert(f'synthetic:degree=3,{spec}', sys.argv[1] + name, 1 << 26)\n"
-        "    return graph, Task(hidden_channels=8)\n"
+        "    return graph, Task(hidden_channels=8), TrainConfig()\n"
         "small = sys.argv[2].replace('0000', '00')\n"
         "input_table_seconds(*make('warm', small)); large = make('large', sys.argv[2]); before = peak = anonymous()\n"
         "ended = threading.Event()\n"

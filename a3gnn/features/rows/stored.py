@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.features.rows.sparse_kernels import gather_csr, row_lengths, widen
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.halves import as_halves
 from a3gnn.sampling.views import readonly
 
 
@@ -50,6 +51,14 @@ class DenseRows:
         """Returns a copy of all rows in anonymous memory."""
         return DenseRows(readonly(np.array(self.array)))
 
+    def halved(self) -> DenseRows:
+        """Returns all rows in anonymous memory as float16.
+
+        Raises:
+            ConfigError: A value is beyond its range.
+        """
+        return DenseRows(readonly(as_halves(self.array)))
+
     def num_that_fit(self, nodes: NDArray[np.int32], nbytes: int) -> int:
         """Returns how many of `nodes`, from the first on, have rows that `take` copies to at most `nbytes`."""
         return min(len(nodes), nbytes // max(self.row_bytes, 1))
@@ -85,6 +94,16 @@ class SparseRows:
     def copied(self) -> SparseRows:
         """Returns a copy of all rows in anonymous memory."""
         return SparseRows(CsrArrays(*(readonly(np.array(array)) for array in self.csr)))
+
+    def halved(self) -> SparseRows:
+        """Returns all rows in anonymous memory with values of float16.
+
+        Raises:
+            ConfigError: A value is beyond its range.
+        """
+        indptr, indices, data = self.csr
+        copies = np.array(indptr), np.array(indices), as_halves(data)
+        return SparseRows(CsrArrays(*(readonly(array) for array in copies)))
 
     def num_that_fit(self, nodes: NDArray[np.int32], nbytes: int) -> int:
         """Returns how many of `nodes`, from the first on, have rows that `take` copies to at most `nbytes`."""

@@ -108,6 +108,11 @@ class DeviceCachedStore:
         return self.host.host_bytes + sum(shard.map_bytes for shard in self._shards) + rows
 
     @property
+    def row_bytes(self) -> int:
+        """Mean bytes of a row as it is stored."""
+        return self.host.row_bytes
+
+    @property
     def stats(self) -> CacheStats:
         """Hits, misses and overhead of the devices' cache so far; `host.stats` are the second level's.
 

@@ -42,6 +42,10 @@ class FeatureStore(Protocol):
         """Whether `read_aggregated` works: the rows are dense and on the host."""
 
     @property
+    def row_bytes(self) -> int:
+        """Mean bytes of a row as it is stored."""
+
+    @property
     def device(self) -> str:
         """Where the rows that `read` returns are: cpu or cuda."""
 

@@ -12,6 +12,7 @@ import torch
 from a3gnn.config import Task, TrainConfig
 from a3gnn.errors import DeviceError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.halves import halves_seconds
 from a3gnn.graphs.partition import partition_seconds
 from a3gnn.learning_curve import Pace
 from a3gnn.machine.other_work import OtherWork
@@ -65,7 +66,16 @@ def prepare_table(argument: dict[str, Any]) -> dict[str, Any]:
     """
     try:
         graph, task = Graph.load(argument["graph_folder"]), Task.from_dict(argument["task"])
-        return {"seconds": input_table_seconds(graph, task)}
+        return {"seconds": input_table_seconds(graph, task, TrainConfig.from_dict(argument["config"]))}
+    except Exception as error:
+        return {"failure": failure_of(error).to_dict()}
+
+
+def prepare_halves(argument: dict[str, Any]) -> dict[str, Any]:
+    """Makes the features of float16 that are kept beside the graph; takes and returns what `prepare_parts` does."""
+    try:
+        graph = Graph.load(argument["graph_folder"])
+        return {"seconds": halves_seconds(graph, graph.features, "features")}
     except Exception as error:
         return {"failure": failure_of(error).to_dict()}
 
