@@ -7,6 +7,7 @@ from torch.nn import functional
 
 from a3gnn.features.rows.csr import csr
 from a3gnn.threads import pool
+from a3gnn.training.layers import sparse_linear as by_tile
 from a3gnn.training.layers.block import first_rows
 from a3gnn.training.layers.sparse_linear import by_column, sparse_linear
 
@@ -33,7 +34,9 @@ def dense_of(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("order", ["by row", "by column"])
 @pytest.mark.parametrize("width", [1, 5, 64])
 @pytest.mark.parametrize("biased", [True, False])
-def test_outputs_and_gradients_equal_those_of_the_dense_product(biased, width, order, ids):
+@pytest.mark.parametrize("tile_rows", [7, 1024])
+def test_outputs_and_gradients_equal_those_of_the_dense_product(tile_rows, biased, width, order, ids, monkeypatch):
+    monkeypatch.setattr(by_tile, "_TILE_ROWS", tile_rows)
     x = sparse_rows(ids=ids)
     torch.manual_seed(1)
     weight, bias = nn.Parameter(torch.randn(width, 23)), nn.Parameter(torch.randn(width)) if biased else None
@@ -71,8 +74,10 @@ def test_no_stored_entry_leaves_the_bias_and_no_gradient():
     assert not by_weight.any()
 
 
-def test_threads_change_no_bit(monkeypatch):
+@pytest.mark.parametrize("tile_rows", [7, 64, 1024])
+def test_threads_change_no_bit(tile_rows, monkeypatch):
     monkeypatch.setattr(pool, "_GRAIN_BYTES", 64)
+    monkeypatch.setattr(by_tile, "_TILE_ROWS", tile_rows)
     x, results = sparse_rows(200, 31), []
     weight = torch.randn(16, 31, requires_grad=True)
     for threads in (1, 5):

@@ -17,7 +17,7 @@ WARMED = (
     kernels.gate,
     sparse_kernels.multiply,
     sparse_kernels.count_columns,
-    sparse_kernels.sort_by_column,
+    sparse_kernels.sort_tiles,
     adam_kernels.update,
 )
 

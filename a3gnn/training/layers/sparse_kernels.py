@@ -56,45 +56,61 @@ def multiply(
 
 
 @njit(cache=True, nogil=True)
-def count_columns(indices: NDArray[Any], starts: NDArray[np.int64]) -> None:
-    """Writes where each column's entries begin in an order by column, shape (n_columns + 1,)."""
-    starts[:] = 0
-    for column in indices:
-        starts[column + 1] += 1
-    for c in range(1, len(starts)):
-        starts[c] += starts[c - 1]
+def count_columns(
+    indptr: NDArray[Any], indices: NDArray[Any], tile_rows: int, starts: NDArray[np.int64], low: int, high: int
+) -> None:
+    """Writes where each column's entries begin in tiles `low` to `high`, sorted by tile and then by column.
+
+    Args:
+        indptr: A CSR matrix's.
+        indices: The matrix's.
+        tile_rows: Rows of a tile; the last one may be shorter.
+        starts: Written, shape (n_tiles, n_columns + 1); the last column is where the tile ends.
+        low: First tile.
+        high: Past the last tile.
+    """
+    rows = len(indptr) - 1
+    for t in range(low, high):
+        begin, places = indptr[t * tile_rows], starts[t]
+        places[:] = 0
+        for e in range(begin, indptr[min(rows, (t + 1) * tile_rows)]):
+            places[indices[e] + 1] += 1
+        places[0] = begin
+        for c in range(1, len(places)):
+            places[c] += places[c - 1]
 
 
 @njit(cache=True, nogil=True)
-def sort_by_column(
+def sort_tiles(
     indptr: NDArray[Any],
     indices: NDArray[Any],
     values: NDArray[Any],
+    tile_rows: int,
     starts: NDArray[np.int64],
     rows: NDArray[np.int32],
     sorted_values: NDArray[Any],
     low: int,
     high: int,
 ) -> None:
-    """Sorts the entries of columns `low` to `high` of a CSR matrix by column, and by row within one.
+    """Sorts the entries of tiles `low` to `high` by column, and by row within one.
 
     Args:
-        indptr: The matrix's.
-        indices: The matrix's.
+        indptr: As `count_columns` read it.
+        indices: Likewise.
         values: The matrix's.
+        tile_rows: Likewise.
         starts: As `count_columns` wrote them.
         rows: Written: the entries' rows, shape (num_stored,).
         sorted_values: Written: their values.
-        low: First column.
-        high: Past the last column.
+        low: First tile.
+        high: Past the last tile.
     """
-    place = starts[low:high].copy()
-    for i in range(len(indptr) - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            column = indices[e]
-            if low <= column < high:
-                at = place[column - low]
-                place[column - low] = at + 1
+    for t in range(low, high):
+        places = starts[t].copy()
+        for i in range(t * tile_rows, min(len(indptr) - 1, (t + 1) * tile_rows)):
+            for e in range(indptr[i], indptr[i + 1]):
+                at = places[indices[e]]
+                places[indices[e]] = at + 1
                 rows[at] = i
                 sorted_values[at] = values[e]
 
@@ -102,8 +118,12 @@ def sort_by_column(
 def warm_up() -> None:
     """Compiles these kernels or loads them from numba's cache."""
     matrix = np.zeros((1, 1), dtype=np.float32)
-    indptr, indices, starts = np.arange(2, dtype=np.int32), np.zeros(1, dtype=np.int32), np.zeros(2, dtype=np.int64)
+    indptr, indices, starts = (
+        np.arange(2, dtype=np.int32),
+        np.zeros(1, dtype=np.int32),
+        np.zeros((1, 2), dtype=np.int64),
+    )
     multiply(indptr, indices, matrix[0], matrix, matrix[0], matrix.copy(), 0, 1)
-    count_columns(indices, starts)
-    sort_by_column(indptr, indices, matrix[0], starts, indices.copy(), matrix[0].copy(), 0, 1)
-    multiply(starts, indices, matrix[0], matrix, matrix[0], matrix.copy(), 0, 1)
+    count_columns(indptr, indices, 1, starts, 0, 1)
+    sort_tiles(indptr, indices, matrix[0], 1, starts, indices.copy(), matrix[0].copy(), 0, 1)
+    multiply(starts[0], indices, matrix[0], matrix, matrix[0], matrix.copy(), 0, 1)

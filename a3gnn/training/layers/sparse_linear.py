@@ -12,10 +12,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from a3gnn.threads import pool
-from a3gnn.training.layers.sparse_kernels import count_columns, multiply, sort_by_column
+from a3gnn.training.layers.sparse_kernels import count_columns, multiply, sort_tiles
 
-# Ranges of columns that threads share. Guess.
-_RANGES = 64
+# Rows whose gradients, 1 KiB each at 256 channels, a core's cache holds: 512 to 2,048 were alike on 2 MiB. Guess.
+_TILE_ROWS = 1024
+# Columns that a tile may count for each of its entries. Guess.
+_COUNTS_PER_ENTRY = 2
 
 
 def sparse_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -57,30 +59,38 @@ class _SparseLinear(torch.autograd.Function):
 
 
 def _weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
-    """Returns the transpose of `x.T @ grad`, (out_channels, in_channels), in the order of its columns."""
+    """Returns the transpose of `x.T @ grad`, (out_channels, in_channels), in the order of its columns.
+
+    Tile by tile of rows, so that those of `grad` are read from the cache of the core that has just read them.
+    """
     indptr, indices, values = _arrays(x)
-    in_channels = x.shape[1]
-    starts = np.empty(in_channels + 1, dtype=np.int64)
+    num_rows, in_channels = x.shape
+    # Each tile counts its columns anew, which few entries are not worth.
+    most_tiles = max(1, _COUNTS_PER_ENTRY * len(indices) // in_channels)
+    tile_rows = max(_TILE_ROWS, -(-num_rows // most_tiles))
+    tiles = max(1, -(-num_rows // tile_rows))
+    starts = np.empty((tiles, in_channels + 1), dtype=np.int64)
     rows, sorted_values = np.empty(len(indices), dtype=np.int32), np.empty_like(values)
-    count_columns(indices, starts)
-    # Each call reads every entry: one range per thread.
-    entries = max(1, indices.nbytes + values.nbytes)
-    grain = max(pool.grain(in_channels, entries), -(-in_channels // pool.size()))
-    pool.in_chunks(partial(sort_by_column, indptr, indices, values, starts, rows, sorted_values), in_channels, grain)
+    pool.in_chunks(partial(count_columns, indptr, indices, tile_rows, starts), tiles, 1)
+    pool.in_chunks(partial(sort_tiles, indptr, indices, values, tile_rows, starts, rows, sorted_values), tiles, 1)
     columns = grad.new_empty(in_channels, grad.shape[1])
-    start = np.zeros(grad.shape[1], dtype=values.dtype)
-    kernel = partial(multiply, starts, rows, sorted_values, grad.detach().numpy(), start, columns.numpy())
+    given, written = grad.detach().numpy(), columns.numpy()
+    zeros, none = (np.zeros(width, dtype=values.dtype) for width in (grad.shape[1], 0))
     bounds = _even_bounds(starts)
-    pool.in_chunks(
-        lambda low, high: kernel(bounds[low], bounds[high]), _RANGES, pool.grain(_RANGES, _moved(x, columns))
-    )
+
+    def add_tiles(low: int, high: int) -> None:
+        for tile in range(tiles):
+            begin = none if tile else zeros
+            multiply(starts[tile], rows, sorted_values, given, begin, written, bounds[low], bounds[high])
+
+    pool.in_chunks(add_tiles, len(bounds) - 1, 1)
     return columns.t()
 
 
 def _even_bounds(starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns bounds of ranges of columns that take about as long each: some columns hold most entries."""
-    work = starts + np.arange(len(starts))
-    bounds: NDArray[np.int64] = np.searchsorted(work, np.linspace(0, work[-1], _RANGES + 1))
+    """Returns bounds of a range of columns per thread that take about as long each: some columns hold most entries."""
+    work = starts.sum(axis=0) + np.arange(starts.shape[1])
+    bounds: NDArray[np.int64] = np.searchsorted(work, np.linspace(work[0], work[-1], pool.size() + 1))
     return bounds
 
 
