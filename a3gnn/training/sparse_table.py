@@ -50,8 +50,8 @@ def row_starts(
         if taken > most:
             raise ConfigError(
                 f"input_aggregation full needs a table of at most {MOST_TABLE_GROWTH} times the bytes of the features "
-                f"({format_size(most)} of {graph.name}), but {format_size(taken)} hold only the first {ids[-1] + 1:,} "
-                f"of {graph.num_nodes:,} rows; use sampled"
+                f"({format_size(most)} of {graph.name}), got {format_size(taken)} for the first {ids[-1] + 1:,} of "
+                f"{graph.num_nodes:,} rows; use sampled"
             )
     return np.cumsum(starts, out=starts)
 
