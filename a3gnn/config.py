@@ -54,8 +54,8 @@ class TrainConfig:
 
     The row of a field declares its knob; `a3gnn.knobs.Knob` says what each argument means. A knob is idle where it has
     no effect: sequential mode has no workers and no stages that compete; `bias_rate` needs a cache that is static; one
-    part needs no partitioner. Modes, workers, tiers and resources change when a mini-batch is ready and where its rows
-    are read, never what is in it; but sums of bfloat16 products depend on the threads, which resources change.
+    part needs no partitioner. Modes, workers and tiers change when a mini-batch is ready and where its rows are read,
+    never what is in it; nor do resources, but they change the threads, on which the last bits of products depend.
 
     Raises:
         ConfigError: A value is out of range.
@@ -111,7 +111,7 @@ class TrainConfig:
         "free", OneOf(RESOURCES),
         help="free (stages compete for the cores) or auto (each gets its share by a measured model).",
         at=at.only_where(at.has_cores_to_isolate, otherwise=("free",)), idle=where(parallel_mode="sequential"),
-        learns=where(compute_dtype="bfloat16"), show=Phrase(7, "isolated stages"))
+        learns=ALWAYS, show=Phrase(7, "isolated stages"))
     seed_fanout: int | None = knob(
         None, WholeOrTask(1, "None is the task's"),
         help="In-neighbours sampled per seed; None: as many as the task says. Evaluation takes all.",

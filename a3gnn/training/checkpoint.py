@@ -20,8 +20,8 @@ CHECKPOINT_VERSION = 1
 def identity(graph: Graph, config: TrainConfig, task: Task) -> dict[str, Any]:
     """Returns what must be equal for a run to go on bit-identically, by name.
 
-    Modes, workers, tiers and resources may change: they decide when a mini-batch comes, not what is in it. Knobs that
-    came later than the first checkpoints are left out at their defaults.
+    Modes, workers and tiers may change: they decide when a mini-batch comes, not what is in it. Knobs that came later
+    than the first checkpoints are left out at their defaults.
     """
     learning = dict(config.learning_key())
     return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **task.to_dict()}
