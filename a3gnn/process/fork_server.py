@@ -41,6 +41,7 @@ COMPILED = (
     "a3gnn.features.opening",
     "a3gnn.training.adam_kernels",
     "a3gnn.training.layers.kernels",
+    "a3gnn.training.layers.norm_kernels",
     "a3gnn.training.layers.sparse_kernels",
     "a3gnn.machine.host_constants",
 )

@@ -5,10 +5,10 @@ import pytest
 from a3gnn.config import Task, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.training import adam_kernels
-from a3gnn.training.layers import kernels, sparse_kernels
+from a3gnn.training.layers import kernels, norm_kernels, sparse_kernels
 from a3gnn.training.trainer import Trainer
 
-MODULES = (kernels, sparse_kernels, adam_kernels)
+MODULES = (kernels, norm_kernels, sparse_kernels, adam_kernels)
 WARMED = (
     kernels.by_source,
     kernels.collect,
@@ -18,6 +18,10 @@ WARMED = (
     sparse_kernels.multiply,
     sparse_kernels.count_columns,
     sparse_kernels.sort_tiles,
+    norm_kernels.block_moments,
+    norm_kernels.scale_and_rectify,
+    norm_kernels.block_gradients,
+    norm_kernels.input_gradient,
     adam_kernels.update,
 )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 from torch_geometric.nn.models import MLP
 
 from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.layer import Layer, linear
+from a3gnn.training.layers.norm import norm_relu
 
 
 class GINLayer(Layer):
@@ -52,4 +52,4 @@ class GINLayer(Layer):
     def _rest(self, hidden: Tensor) -> Tensor:
         """Returns the MLP's output from the outcome of its first map."""
         second = self.nn.lins[1]
-        return linear(functional.relu_(self.nn.norms[0](hidden)), second.weight, second.bias)
+        return linear(norm_relu(hidden, self.nn.norms[0]), second.weight, second.bias)
