@@ -1,19 +1,17 @@
-"""What is tuned (`TrainConfig`) and what is not (`Task`)."""
+"""What is tuned: `TrainConfig`, a configuration of training."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 import a3gnn.search_values as at
 from a3gnn.domains import OneOf, Real, Size, Whole, WholeOrTask
-from a3gnn.errors import ConfigError, unknown_name
 from a3gnn.knobs import Phrase, document, knob, knobs_of
+from a3gnn.stored_fields import SCHEMA_VERSION, check_names, check_version, hash_of
+from a3gnn.task import Task
 from a3gnn.where import ALWAYS, NEVER, where
 
 ParallelMode = Literal["sequential", "mode1", "mode2"]
@@ -26,7 +24,6 @@ Resources = Literal["free", "auto"]
 ComputeDtype = Literal["float32", "bfloat16"]
 FeatureDtype = Literal["float32", "float16"]
 InputAggregation = Literal["sampled", "full"]
-ModelName = Literal["sage", "gcn", "gat", "gin"]
 
 PARALLEL_MODES: tuple[ParallelMode, ...] = get_args(ParallelMode)
 DEVICES: tuple[Device, ...] = get_args(Device)
@@ -40,9 +37,6 @@ RESOURCES: tuple[Resources, ...] = get_args(Resources)
 COMPUTE_DTYPES: tuple[ComputeDtype, ...] = get_args(ComputeDtype)
 FEATURE_DTYPES: tuple[FeatureDtype, ...] = get_args(FeatureDtype)
 INPUT_AGGREGATIONS: tuple[InputAggregation, ...] = get_args(InputAggregation)
-MODELS: tuple[ModelName, ...] = get_args(ModelName)
-
-SCHEMA_VERSION = 1
 
 #: What decides what is learnt, as `TrainConfig.learning_key` gives it.
 LearningKey = tuple[tuple[str, Any], ...]
@@ -148,7 +142,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for one in KNOBS:
             one.domain.check(one.name, getattr(self, one.name))
-        _check_version("TrainConfig", self.schema_version)
+        check_version("TrainConfig", self.schema_version)
 
     def canonical(self) -> Self:
         """Returns the one configuration that stands for all that run identically to this one: idle knobs at default."""
@@ -175,7 +169,7 @@ class TrainConfig:
 
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with `changes`; unknown names are refused."""
-        _check_names("TrainConfig", changes, {f.name for f in dataclasses.fields(self)})
+        check_names("TrainConfig", changes, {f.name for f in dataclasses.fields(self)})
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -185,12 +179,12 @@ class TrainConfig:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the configuration of `to_dict`; unknown fields and other schema versions are refused."""
-        _check_names("TrainConfig", fields, {f.name for f in dataclasses.fields(cls)})
+        check_names("TrainConfig", fields, {f.name for f in dataclasses.fields(cls)})
         return cls(**fields)
 
     def key(self) -> str:
         """Returns a short stable hash of the canonical configuration."""
-        return _hash(_keyed(self.canonical().to_dict()))
+        return hash_of(_keyed(self.canonical().to_dict()))
 
     def _knobs(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in KNOBS}
@@ -201,96 +195,7 @@ KNOBS = knobs_of(TrainConfig)
 document(TrainConfig, KNOBS)
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What is trained, which tuning does not change.
-
-    Attributes:
-        model: sage, gcn, gat or gin.
-        hidden_channels: Width of the hidden layers.
-        fanouts: In-neighbours sampled per node, seeds' hop first, where the configuration has none of its own
-            (`TrainConfig.fanouts`); its length is the number of layers. -1 takes all.
-        dropout: Probability of dropping an activation between layers.
-        learning_rate: Adam's step size.
-        weight_decay: Adam's L2 penalty.
-        heads: Attention heads (gat only).
-        precision: fp32.
-        seed: Decides initial weights, seed order, neighbours and dropout.
-        schema_version: Version of these fields.
-    """
-
-    model: ModelName = "sage"
-    hidden_channels: int = 256
-    fanouts: tuple[int, ...] = (25, 10)
-    dropout: float = 0.5
-    learning_rate: float = 0.003
-    weight_decay: float = 0.0
-    heads: int = 4
-    precision: Literal["fp32"] = "fp32"
-    seed: int = 0
-    schema_version: int = SCHEMA_VERSION
-
-    def __post_init__(self) -> None:
-        OneOf(MODELS).check("model", self.model)
-        Whole(1, "256 is the default").check("hidden_channels", self.hidden_channels)
-        Whole(1, "4 is the default").check("heads", self.heads)
-        if self.model == "gat" and self.hidden_channels % self.heads:
-            raise ConfigError(
-                f"hidden_channels must be a multiple of heads, got {self.hidden_channels} and {self.heads}"
-            )
-        object.__setattr__(self, "fanouts", tuple(self.fanouts))
-        if not self.fanouts or any(
-            isinstance(k, bool) or not isinstance(k, int) or (k < 1 and k != -1) for k in self.fanouts
-        ):
-            raise ConfigError(f"fanouts must be positive integers (or -1 for all), one per layer, got {self.fanouts}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ConfigError(f"learning_rate must be positive, got {self.learning_rate}")
-        if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
-            raise ConfigError(f"weight_decay must be >= 0, got {self.weight_decay}")
-        OneOf(("fp32",)).check("precision", self.precision)
-        Whole(0, "any non-negative integer does").check("seed", self.seed)
-        _check_version("Task", self.schema_version)
-
-    @property
-    def num_layers(self) -> int:
-        """Layers of the model: one per hop."""
-        return len(self.fanouts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self) | {"fanouts": list(self.fanouts)}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the task of `to_dict`; unknown fields and other schema versions are refused."""
-        _check_names("Task", fields, {f.name for f in dataclasses.fields(cls)})
-        return cls(**{**fields, "fanouts": tuple(fields["fanouts"])} if "fanouts" in fields else fields)
-
-    def key(self) -> str:
-        """Returns a short stable hash of the task."""
-        return _hash(self.to_dict())
-
-
-def _check_version(name: str, version: Any) -> None:
-    if version != SCHEMA_VERSION:
-        raise ConfigError(
-            f"{name}.schema_version must be {SCHEMA_VERSION}, got {version!r}; tune again with this version of a3gnn"
-        )
-
-
-def _check_names(kind: str, fields: Mapping[str, Any], known: set[str]) -> None:
-    for name in fields:
-        if name not in known:
-            raise ConfigError(str(unknown_name(f"a field of {kind}", name, known)))
-
-
 def _keyed(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Returns `fields` of `TrainConfig` without the later ones that are at their defaults."""
     later = {one.name: one.default for one in KNOBS if one.later}
     return {name: value for name, value in fields.items() if name not in later or value != later[name]}
-
-
-def _hash(fields: Mapping[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(fields, sort_keys=True).encode(), digest_size=8).hexdigest()

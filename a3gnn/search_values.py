@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
+from a3gnn.setting import Setting
 from a3gnn.where import NEVER, Where, where
-
-if TYPE_CHECKING:
-    from a3gnn.setting import Setting
 
 Values = tuple[Any, ...]
 #: The values that are tried of a knob in a setting, from those that its declaration lists.
-SearchValues = Callable[[Values, "Setting"], Values]
+SearchValues = Callable[[Values, Setting], Values]
 #: Where a knob is idle in a setting.
-IdleAt = Callable[["Setting"], Where]
+IdleAt = Callable[[Setting], Where]
 
 #: Shares of the feature rows that the cache may hold, beside none. Guess.
 CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)

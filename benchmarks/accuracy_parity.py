@@ -21,8 +21,9 @@ from pathlib import Path
 
 from scipy.stats import ttest_ind
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
 from a3gnn.training.trainer import Trainer
 from benchmarks.pyg_peer import add_peers_dir, pyg_accuracies, pyg_python
 

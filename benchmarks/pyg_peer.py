@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from a3gnn.config import Task
+from a3gnn.task import Task
 
 SCRIPT = Path(__file__).parent / "workers" / "pyg_script.py"
 

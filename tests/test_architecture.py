@@ -37,6 +37,8 @@ VOCABULARY = {
     "setting",
     "space",
     "spread",
+    "stored_fields",
+    "task",
     "tied_knobs",
     "tuned_file",
     "units",

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from a3gnn.config import MODELS
 from a3gnn.errors import UsageError
+from a3gnn.task import MODELS
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
 

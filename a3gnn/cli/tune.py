@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from a3gnn.cli.options import BUDGET, FANOUTS, LIMIT, MODEL, SIZE
-from a3gnn.config import KNOBS, Task
+from a3gnn.config import KNOBS
 from a3gnn.domains import Size
 from a3gnn.errors import UsageError
+from a3gnn.task import Task
 from a3gnn.units import parse_size
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a3gnn.checks import flag, whole_number
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.as_graph import as_graph, is_data
 from a3gnn.runtime.batch import MiniBatch
@@ -20,6 +20,7 @@ from a3gnn.runtime.neighbor_arguments import check_arguments
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.runtime.pyg_batch import PygBatches
 from a3gnn.runtime.pyg_graph import graph_of
+from a3gnn.task import Task
 from a3gnn.tuned_file import tuned_config
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from a3gnn.config import KNOBS, Task, TrainConfig
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.graphs.graph import Graph
 from a3gnn.storage.atomic import replacing
+from a3gnn.task import Task
 from a3gnn.training.progress import Progress
 from a3gnn.training.trainer import Trainer
 

@@ -8,12 +8,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_beside, halves_seconds
+from a3gnn.task import Task
 from a3gnn.training.aggregate_table import aggregate_table, table_seconds
 from a3gnn.training.inference import CHUNK_BYTES
 from a3gnn.training.model import Model, build_model

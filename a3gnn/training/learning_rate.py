@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
+from a3gnn.task import Task
 
 #: Mini-batches that a warm-up takes at least: where an epoch has few, it would be none. Guess.
 _LEAST_WARM_UP = 20

@@ -7,9 +7,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from a3gnn.config import Task
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.seeding import derive
+from a3gnn.task import Task
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.gcn import GCNLayer

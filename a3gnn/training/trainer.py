@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.batch import MiniBatch
@@ -36,6 +36,7 @@ from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
+from a3gnn.task import Task
 from a3gnn.training.adam import Adam
 from a3gnn.training.batch_blocks import blocks_of
 from a3gnn.training.evaluate import Evaluator

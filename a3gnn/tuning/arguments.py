@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from a3gnn.config import Task
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.objectives import Priority
 from a3gnn.profiling.store.database import database_url
+from a3gnn.task import Task
 from a3gnn.tuning.folder import check_folder
 from a3gnn.tuning.request import DEFAULT_PEAK, TuneRequest
 from a3gnn.units import parse_budget, parse_size

@@ -9,13 +9,14 @@ from typing import Any, Literal, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.checks import positive_number, real_number, size_or_none, whole_number
-from a3gnn.config import KNOBS, Task
+from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
 from a3gnn.objectives import Limits, Priority
 from a3gnn.search.searcher import ENGINES
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
 from a3gnn.training.target import share_of_percent
 from a3gnn.tuning.possible import refuse_impossible
 

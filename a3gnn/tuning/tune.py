@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from a3gnn.config import Task
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.hardware import Hardware
 from a3gnn.objectives import Priority
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.feasibility import why_infeasible
+from a3gnn.task import Task
 from a3gnn.training.run_folder import default_folder
 from a3gnn.tuning.arguments import check_places, make_request
 from a3gnn.tuning.expectations import fit_surrogate

@@ -22,13 +22,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from a3gnn.config import KNOBS, Task, TrainConfig
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
+from a3gnn.task import Task
 from benchmarks.engine.graphs import spec_of
 from benchmarks.levers.bench import LeverBench, Unmeasurable
 from benchmarks.levers.combination import COMBINED, Measured, combine

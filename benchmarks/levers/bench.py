@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures, Reference
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
@@ -21,6 +21,7 @@ from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
 from benchmarks.levers.cells import Cell, Side
 from benchmarks.levers.variants import Variant
 from benchmarks.result_lines import ResultLines

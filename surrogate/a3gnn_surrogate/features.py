@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
-from a3gnn.config import KNOBS, MODELS, Task
+from a3gnn.config import KNOBS
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.setting import Setting
+from a3gnn.task import MODELS, Task
 from a3gnn_surrogate.columns import FULL_FANOUT, KNOB_NAMES, Array, Columns, knob_values
 from a3gnn_surrogate.rows import cached_share
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import Task
+from a3gnn.task import Task
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.rows import reads_table, row_entries, served_row_bytes
 from a3gnn_surrogate.volume import BatchVolume

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
-from a3gnn.config import Task
+from a3gnn.task import Task
 from a3gnn_surrogate.columns import Array, Columns
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
-from a3gnn.config import Task
+from a3gnn.task import Task
 from a3gnn_surrogate.columns import Array, Columns, fanouts
 from a3gnn_surrogate.replacement import dynamic_hit_rate
 from a3gnn_surrogate.rows import cached_share, reads_table, stored_row_bytes

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
@@ -20,6 +20,7 @@ from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
 from benchmarks.levers.__main__ import parser, run
 from benchmarks.levers.cells import Cell, Side
 from benchmarks.levers.combination import Measured

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.features.opening import open_features
 from a3gnn.graphs.features import DenseFeatures
@@ -17,6 +17,7 @@ from a3gnn.graphs.halves import as_halves, halves_seconds
 from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
 from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 

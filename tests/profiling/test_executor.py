@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a3gnn.config import FEATURE_TIERS, INPUT_AGGREGATIONS, FeatureTier, InputAggregation, Task, TrainConfig
+from a3gnn.config import FEATURE_TIERS, INPUT_AGGREGATIONS, FeatureTier, InputAggregation, TrainConfig
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
@@ -28,6 +28,7 @@ from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
 from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
 from a3gnn.profiling.trial.timing import MOST_REPEATS
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from tests.curves import rising_curve
 
 MIB = 1 << 20

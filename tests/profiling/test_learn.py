@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve, Pace
@@ -16,6 +16,7 @@ from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.learn import learn
 from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import NO_CURVE
@@ -19,6 +19,7 @@ from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from tests.curves import rising_curve
 
 PLAN = TrialPlan(curve=CurvePlan(1e6, most_epochs=20), warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)

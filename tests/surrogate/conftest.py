@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.measurement import Measurement, Metrics, StageSeconds, default_accuracy_epochs
 from a3gnn.seeding import generator
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
 
 Simulate = Callable[[str, Sequence[TrainConfig]], list[Measurement]]
 

@@ -7,8 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from a3gnn.config import MODELS, Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.setting import Setting
+from a3gnn.task import MODELS, Task
 from a3gnn_surrogate.analytic import analytic_metrics, expected_work
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.rows import cached_share, stored_share

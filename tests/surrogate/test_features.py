@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn.config import KNOBS, MODELS, Task, TrainConfig
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.setting import Setting
+from a3gnn.task import MODELS, Task
 from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.columns import as_columns, fanouts
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix

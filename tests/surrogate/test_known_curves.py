@@ -8,12 +8,13 @@ import math
 import numpy as np
 import pytest
 
-from a3gnn.config import KNOBS, Task, TrainConfig
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.figures import Figures, Reference
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.measurement import MEASUREMENT_VERSION, METRICS
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.known_curve import KnownCurve, learning_values

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from a3gnn.config import Task
 from a3gnn.errors import GraphError
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.verify import verify
+from a3gnn.task import Task
 from a3gnn.training import aggregate_table as room
 from a3gnn.training import inference
 from a3gnn.training.inference import Inference

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.features.rows import kernels as row_kernels
 from a3gnn.features.rows.aggregate import AGGREGATORS, input_width
+from a3gnn.task import Task
 from a3gnn.training.layers import aggregation, gat, kernels, layer, product
 from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.dropout import Dropout

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
+from a3gnn.task import Task
 from a3gnn.training import curve_state
 from a3gnn.training.curve import CurveTraining, train_curve
 from a3gnn.training.curve_points import first_point

@@ -14,13 +14,14 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from a3gnn.config import COMPUTE_DTYPES, DYNAMIC_POLICIES, STATIC_POLICIES, Task, TrainConfig
+from a3gnn.config import COMPUTE_DTYPES, DYNAMIC_POLICIES, STATIC_POLICIES, TrainConfig
 from a3gnn.errors import ConfigError, GraphError, UsageError
 from a3gnn.features.rows.aggregate import AGGREGATORS
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.verify import verify
 from a3gnn.runtime.loader import Loader
+from a3gnn.task import Task
 from a3gnn.training.aggregate_table import aggregate_table
 from a3gnn.training.batch_blocks import blocks_of
 from a3gnn.training.curve_points import first_point

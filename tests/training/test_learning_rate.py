@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
 from a3gnn.training.adam import Adam
 from a3gnn.training.learning_rate import LearningRate
 from a3gnn.training.trainer import Trainer

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch_geometric.nn.models import GraphSAGE
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
+from a3gnn.task import Task
 from a3gnn.training.checkpoint import save
 from a3gnn.training.neighbourhoods import Neighbourhoods
 from a3gnn.training.request import TrainRequest

@@ -12,8 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from a3gnn.config import COMPUTE_DTYPES, Task, TrainConfig
+from a3gnn.config import COMPUTE_DTYPES, TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity, restore_checkpoint, save_checkpoint
 from a3gnn.training.progress import Progress
 from a3gnn.training.trainer import Trainer

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.task import Task
 from a3gnn.tuning import session
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.tune import tune

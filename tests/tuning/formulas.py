@@ -22,6 +22,8 @@ SMALL_SPACE = {
     "num_workers": 2,
     "seed_fanout": None,
     "deep_fanout": None,
+    "input_aggregation": "sampled",
+    "feature_dtype": "float32",
     "learning_rate_scale": 1.0,
 }
 

@@ -43,7 +43,7 @@ def predict(rows: np.ndarray) -> Prediction:
 @pytest.fixture
 def problem() -> Problem:
     objectives = Objectives(Limits(), Priority.parse("throughput"), has_device=False)
-    return Problem(SPACE, predict, objectives, np.zeros(1, dtype=np.float32))
+    return Problem(SPACE, predict, objectives)
 
 
 @pytest.fixture

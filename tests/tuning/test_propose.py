@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
@@ -16,6 +16,7 @@ from a3gnn.profiling.executor import PARTITIONING
 from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
 from a3gnn.tuning import expectations
 from a3gnn.tuning.acquisition import LEAST_PROBABILITY, feasibility
 from a3gnn.tuning.expectations import fit_surrogate, predict, smallest_memory

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.config import Task
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.objectives import Priority
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.folder import open_folder
 from a3gnn.tuning.request import TuneRequest

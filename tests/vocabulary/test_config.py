@@ -4,11 +4,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from a3gnn.config import DYNAMIC_POLICIES, KNOBS, MODELS, Task, TrainConfig
+from a3gnn.config import DYNAMIC_POLICIES, KNOBS, TrainConfig
 from a3gnn.domains import OneOf
 from a3gnn.errors import ConfigError, ExitCode
 from a3gnn.knobs import Knob
 from a3gnn.search_values import CACHE_SHARES, shares_of_the_rows
+from a3gnn.task import MODELS, Task
 from tests.vocabulary.random_configs import configs
 
 README = Path(__file__).parents[2] / "README.md"

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from a3gnn.config import CACHE_POLICIES, KNOBS, PARTITIONERS, RESOURCES, Task, TrainConfig
+from a3gnn.config import CACHE_POLICIES, KNOBS, PARTITIONERS, RESOURCES, TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
 from a3gnn.where import NEVER
 
 

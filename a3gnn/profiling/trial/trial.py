@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import DeviceError
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_seconds
@@ -24,6 +24,7 @@ from a3gnn.profiling.trial.learn import learn
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.profiling.trial.timing import Machine, Timing, time_windows
 from a3gnn.profiling.trial.window import Epochs
+from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores
 from a3gnn.training.input_table import input_table_seconds
 from a3gnn.training.step import Step
