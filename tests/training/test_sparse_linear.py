@@ -97,3 +97,23 @@ def test_a_weight_ordered_by_column_keeps_shape_and_values_and_takes_its_gradien
     sparse_linear(sparse_rows(), weight).sum().backward()
     assert weight.grad is not None
     assert weight.grad.stride() == (1, 5)
+
+
+def test_a_gradients_memory_is_taken_again_once_nothing_uses_it():
+    weight, x = nn.Parameter(torch.randn(5, 23)), sparse_rows()
+    by_column(weight)
+
+    def gradient() -> Tensor:
+        return torch.autograd.grad(sparse_linear(x, weight).sum(), weight)[0]
+
+    first, second = gradient(), gradient()
+    assert first.data_ptr() != second.data_ptr()
+    assert torch.equal(first, second)
+    kept, place = first.clone(), second.data_ptr()
+    view = second[2:]
+    del second
+    third = gradient()
+    assert third.data_ptr() not in (place, first.data_ptr())
+    del view
+    assert gradient().data_ptr() == place
+    assert torch.equal(first, kept)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
+from collections.abc import MutableMapping
 from functools import partial
 from typing import Any
 
@@ -10,12 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from a3gnn.threads import pool
 from a3gnn.training.layers.sparse_kernels import count_columns, multiply, sort_tiles
 
 # Rows whose gradients, 1 KiB each at 256 channels, a core's cache holds: 512 to 2,048 were alike on 2 MiB. Guess.
 _TILE_ROWS = 1024
+# Of each weight, the memory that a gradient no longer uses.
+_spare: MutableMapping[Tensor, deque[Tensor]] = WeakTensorKeyDictionary()
 # Columns that a tile may count for each of its entries. Guess.
 _COUNTS_PER_ENTRY = 2
 
@@ -43,7 +49,7 @@ def by_column(weight: Tensor) -> None:
 class _SparseLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.x = x
+        ctx.x, ctx.weight = x, weight
         columns = weight.detach().t().contiguous()
         start = columns.new_zeros(columns.shape[1]) if bias is None else bias.detach()
         out = columns.new_empty(x.shape[0], columns.shape[1])
@@ -54,12 +60,30 @@ class _SparseLinear(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
-        by_weight = _weight_gradient(ctx.x, grad.contiguous()) if ctx.needs_input_grad[1] else None
+        by_weight = (
+            _weight_gradient(ctx.x, grad.contiguous(), _memory_of(ctx.weight)) if ctx.needs_input_grad[1] else None
+        )
         return None, by_weight, grad.sum(0) if ctx.needs_input_grad[2] else None
 
 
-def _weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
-    """Returns the transpose of `x.T @ grad`, (out_channels, in_channels), in the order of its columns.
+def _memory_of(weight: Tensor) -> Tensor:
+    """Returns memory for a gradient of `weight`, (in_channels, out_channels): its last one's, once nothing uses that.
+
+    Fresh pages of a wide weight's gradient cost more than the sums that are written to them.
+    """
+    spare = _spare.setdefault(weight, deque(maxlen=1))
+    try:
+        memory: Tensor = spare.pop()
+    except IndexError:
+        memory = torch.empty(weight.shape[1], weight.shape[0], dtype=weight.dtype)
+    # Tensors and their views share one storage, which holds this view: it dies with the last of them.
+    view = memory.numpy()
+    weakref.finalize(view, spare.append, memory).atexit = False
+    return torch.from_numpy(view)
+
+
+def _weight_gradient(x: Tensor, grad: Tensor, columns: Tensor) -> Tensor:
+    """Returns the transpose of `x.T @ grad`, which it writes to `columns`: in the order of its columns.
 
     Tile by tile of rows, so that those of `grad` are read from the cache of the core that has just read them.
     """
@@ -73,7 +97,6 @@ def _weight_gradient(x: Tensor, grad: Tensor) -> Tensor:
     rows, sorted_values = np.empty(len(indices), dtype=np.int32), np.empty_like(values)
     pool.in_chunks(partial(count_columns, indptr, indices, tile_rows, starts), tiles, 1)
     pool.in_chunks(partial(sort_tiles, indptr, indices, values, tile_rows, starts, rows, sorted_values), tiles, 1)
-    columns = grad.new_empty(in_channels, grad.shape[1])
     given, written = grad.detach().numpy(), columns.numpy()
     zeros, none = (np.zeros(width, dtype=values.dtype) for width in (grad.shape[1], 0))
     bounds = _even_bounds(starts)
