@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from a3gnn.config import TrainConfig
+from a3gnn.errors import InfeasibleError
+from a3gnn.measurement import Failure
 from a3gnn.search.result import SearchResult
 from a3gnn.tuning.expectations import expected_required_s, expected_trial_s, fit_surrogate, smallest_memory
 from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
+from a3gnn.tuning.lines import describe_failure
 from a3gnn.tuning.play_off_plan import reserve_s
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.propose import propose
@@ -51,7 +54,11 @@ def warn_of_short_budget(history: History, runner: Runner) -> None:
 
 
 def measure_references(history: History, surrogate: Surrogate, runner: Runner) -> History:
-    """Measures the default configuration, and where it does not fit, the same with features on disk."""
+    """Measures the default configuration, and where it does not fit, the same with features on disk.
+
+    Raises:
+        InfeasibleError: The memory limit is to be what the default takes, and nothing could be measured of it.
+    """
     if history.default is None:
         history = runner.measure(Proposal("default", TrainConfig()), history, surrogate)
     if not history.has_default_reference:
@@ -70,7 +77,12 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
 
 def _describe_limit(history: History) -> str:
     if history.default_bytes is None:
-        return "the default could not be measured, so that --memory-limit default sets no limit"
+        outcomes = [trial.measurement.outcome for trial in history.trials if trial.reason == "default"]
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        raise InfeasibleError(
+            "--memory-limit default is what the default configuration takes, but none of its trials succeeded "
+            f"(the last one: {describe_failure(failures[-1])}); give --memory-limit a size"
+        )
     return (
         f"the memory limit is what the default took, and {DEFAULT_TOLERANCE:.0%} for what its repetitions differ by: "
         f"{format_size(history.default_bytes)}"

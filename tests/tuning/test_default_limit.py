@@ -8,6 +8,7 @@ import pytest
 
 from a3gnn.cli.options import LIMIT
 from a3gnn.config import TrainConfig
+from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.history import DEFAULT_TOLERANCE
@@ -79,16 +80,14 @@ def test_what_stands_in_for_a_default_that_fits_nowhere_sets_the_limit(quick_tun
     assert found.tuned.limits.host_bytes == allowed(260 * MiB + 1024 * 40_000 // 2)
 
 
-def test_where_nothing_was_measured_of_the_default_it_is_said_that_there_is_no_limit(quick_tune, formulas) -> None:
+def test_where_nothing_was_measured_of_the_default_the_limit_must_be_a_size(quick_tune, formulas) -> None:
     def fails_alike(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
         if request.config.num_partitions == 1:
             return Failure(FailureKind.INVALID, "by formula")
         return metrics
 
-    lines: list[str] = []
-    found = quick_tune(executor=formulas(fails_alike), memory_limit="default", notify=lines.append)
-    assert found.tuned.limits.host_bytes is None
-    assert any("--memory-limit default sets no limit" in line for line in lines)
+    with pytest.raises(InfeasibleError, match=r"the last one: invalid: by formula\); give --memory-limit a size"):
+        quick_tune(executor=formulas(fails_alike), memory_limit="default")
 
 
 def test_the_command_line_takes_the_word_or_a_size() -> None:
