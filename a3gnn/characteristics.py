@@ -71,16 +71,41 @@ class GraphCharacteristics:
     largest_component: float
     cached_edge_mass: tuple[float, ...]
 
-    def cached_mass(self, cache_bytes: np.ndarray | float) -> np.ndarray:
+    def cached_mass(self, cache_bytes: np.ndarray | float, row_bytes: np.ndarray | float | None = None) -> np.ndarray:
         """Returns the share of the edges whose source a static cache of `cache_bytes` holds, float64, in [0, 1].
 
-        Interpolated between `CACHE_FRACTIONS`. Nodes are ranked by how often they are in-neighbours (PaGraph's degree).
+        Rows take `row_bytes`, by default those of features. Interpolated between `CACHE_FRACTIONS`. Nodes are ranked by
+        how often they are in-neighbours (PaGraph's degree).
         """
         for_rows = np.asarray(cache_bytes, dtype=np.float64) - CACHE_INDEX_BYTES * self.num_nodes
-        fraction = np.clip(for_rows / max(self.row_bytes * self.num_nodes, 1.0), 0.0, 1.0)
+        of_rows = np.maximum((self.row_bytes if row_bytes is None else row_bytes) * self.num_nodes, 1.0)
+        fraction = np.clip(for_rows / of_rows, 0.0, 1.0)
         known = np.concatenate([[0.0], CACHE_FRACTIONS, [1.0]])
         mass = np.concatenate([[0.0], self.cached_edge_mass, [1.0]])
         return np.asarray(np.interp(fraction, known, mass))
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a stored feature: 4 (float32) or 2 (float16)."""
+        entries = max(self.num_nodes * self.num_features * self.feature_density, 1.0)
+        if self.sparse_features:
+            return round((self.feature_bytes - 8 * (self.num_nodes + 1)) / entries) - 4
+        return round(self.feature_bytes / entries)
+
+    def table_row_entries(self, model: str) -> float:
+        """Returns the stored entries of a row of the table of a model's input layer (input_aggregation full), expected.
+
+        A sum of d rows, each column of which is stored with probability p, has a share 1 - (1 - p) ** d of the columns.
+        Neighbours' rows are more alike than that, and degrees differ: tables of sparse features are down to half of it.
+        """
+        summed = self.mean_degree + (model != "sage")  # the mean's own row is apart
+        share = 1 - (1 - self.feature_density) ** summed if self.sparse_features else 1.0
+        return self.num_features * (share + self.feature_density * (model == "sage"))
+
+    def table_bytes(self, model: str) -> float:
+        """Returns the bytes of that table, expected: float32, and where features are sparse CSR."""
+        entries = self.table_row_entries(model)
+        return self.num_nodes * (8 * entries + 8 if self.sparse_features else 4 * entries)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

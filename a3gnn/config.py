@@ -1,19 +1,17 @@
-"""What is tuned (`TrainConfig`) and what is not (`Task`)."""
+"""What is tuned: `TrainConfig`, a configuration of training."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 import a3gnn.search_values as at
-from a3gnn.domains import OneOf, Real, Size, Whole
-from a3gnn.errors import ConfigError, unknown_name
+from a3gnn.domains import OneOf, Real, Size, Whole, WholeOrTask
 from a3gnn.knobs import Phrase, document, knob, knobs_of
+from a3gnn.stored_fields import SCHEMA_VERSION, check_names, check_version, hash_of
+from a3gnn.task import Task
 from a3gnn.where import ALWAYS, NEVER, where
 
 ParallelMode = Literal["sequential", "mode1", "mode2"]
@@ -23,7 +21,9 @@ CachePolicy = Literal["degree", "access", "presample", "fifo", "lru", "lfu", "cl
 SeedOrder = Literal["random", "proximity"]
 Partitioner = Literal["metis", "random", "blocks"]
 Resources = Literal["free", "auto"]
-ModelName = Literal["sage", "gcn", "gat", "gin"]
+ComputeDtype = Literal["float32", "bfloat16"]
+FeatureDtype = Literal["float32", "float16"]
+InputAggregation = Literal["sampled", "full"]
 
 PARALLEL_MODES: tuple[ParallelMode, ...] = get_args(ParallelMode)
 DEVICES: tuple[Device, ...] = get_args(Device)
@@ -34,9 +34,9 @@ CACHE_POLICIES: tuple[CachePolicy, ...] = get_args(CachePolicy)
 SEED_ORDERS: tuple[SeedOrder, ...] = get_args(SeedOrder)
 PARTITIONERS: tuple[Partitioner, ...] = get_args(Partitioner)
 RESOURCES: tuple[Resources, ...] = get_args(Resources)
-MODELS: tuple[ModelName, ...] = get_args(ModelName)
-
-SCHEMA_VERSION = 1
+COMPUTE_DTYPES: tuple[ComputeDtype, ...] = get_args(ComputeDtype)
+FEATURE_DTYPES: tuple[FeatureDtype, ...] = get_args(FeatureDtype)
+INPUT_AGGREGATIONS: tuple[InputAggregation, ...] = get_args(InputAggregation)
 
 #: What decides what is learnt, as `TrainConfig.learning_key` gives it.
 LearningKey = tuple[tuple[str, Any], ...]
@@ -48,8 +48,8 @@ class TrainConfig:
 
     The row of a field declares its knob; `a3gnn.knobs.Knob` says what each argument means. A knob is idle where it has
     no effect: sequential mode has no workers and no stages that compete; `bias_rate` needs a cache that is static; one
-    part needs no partitioner. Modes, workers, tiers and resources change when a mini-batch is ready and where its rows
-    are read, never what is in it.
+    part needs no partitioner. Modes, workers and tiers change when a mini-batch is ready and where its rows are read,
+    never what is in it; nor do resources, but they change the threads, on which the last bits of products depend.
 
     Raises:
         ConfigError: A value is out of range.
@@ -58,7 +58,8 @@ class TrainConfig:
     # fmt: off
     batch_size: int = knob(
         1024, Whole(1, "1,024 is the default"), "Seeds per mini-batch.", later=False,
-        search=(64, 128, 256, 512, 1024), at=at.below_train_seeds, learns=ALWAYS, show=Phrase(0, "batch {}", ALWAYS))
+        search=(64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384), at=at.below_train_seeds, learns=ALWAYS,
+        show=Phrase(0, "batch {}", ALWAYS))
     num_partitions: int = knob(
         1, Whole(1, "1 trains on the whole graph"), later=False,
         help="Parts that are trained one after the other; edges between parts are not seen.",
@@ -104,14 +105,44 @@ class TrainConfig:
         "free", OneOf(RESOURCES),
         help="free (stages compete for the cores) or auto (each gets its share by a measured model).",
         at=at.only_where(at.has_cores_to_isolate, otherwise=("free",)), idle=where(parallel_mode="sequential"),
-        show=Phrase(7, "isolated stages"))
+        learns=ALWAYS, show=Phrase(7, "isolated stages"))
+    seed_fanout: int | None = knob(
+        None, WholeOrTask(1, "None is the task's"),
+        help="In-neighbours sampled per seed; None: as many as the task says. Evaluation takes all.",
+        search=(None, 25, 15, 10, 5, 3), at=at.below_the_seeds_fanout, learns=ALWAYS, show=Phrase(9, "seed fanout {}"),
+        idle_at=at.idle_as_the_last_of(1))
+    deep_fanout: int | None = knob(
+        None, WholeOrTask(1, "None is the task's"),
+        help="In-neighbours sampled per node at every further hop; None: as many as the task says.",
+        search=(None, 15, 10, 5, 2), at=at.below_the_deep_fanouts, learns=ALWAYS, show=Phrase(10, "deep fanout {}"),
+        idle_at=at.idle_as_the_last_of(2))
+    compute_dtype: ComputeDtype = knob(
+        "float32", OneOf(COMPUTE_DTYPES),
+        help="What activations are, and the operands of dense products: float32 or bfloat16. Sums, sparse features, "
+        "weights and the optimiser are float32.",
+        at=at.only_where(at.gains_by_bfloat16, otherwise=("float32",)), learns=ALWAYS, show=Phrase(11, "in {}"))
+    input_aggregation: InputAggregation = knob(
+        "sampled", OneOf(INPUT_AGGREGATIONS),
+        help="What the input layer aggregates: sampled neighbours, or all of them (full), once per graph, and kept "
+        "beside it; the last hop is then not sampled, and its fanout does not matter. For sage, gcn and gin.",
+        at=at.only_where(at.has_a_small_table, otherwise=("sampled",)), learns=ALWAYS,
+        show=Phrase(12, "input aggregated in full"))
+    feature_dtype: FeatureDtype = knob(
+        "float32", OneOf(FEATURE_DTYPES),
+        help="What rows of float32 are kept as in RAM, on disk and in caches: float32, or float16, to which they are "
+        "rounded once. They are widened as they are read.",
+        at=at.only_where(at.has_rows_to_halve, otherwise=("float32",)), learns=ALWAYS, show=Phrase(13, "{} rows"))
+    learning_rate_scale: float = knob(
+        1.0, Real(0, "1 is the task's learning rate", excluded=True),
+        help="Factor on the task's learning rate; above 1 the rate rises to it linearly over the first epoch.",
+        search=(0.5, 1.0, 2.0, 4.0), learns=ALWAYS, show=Phrase(14, "learning rate x{:g}"))
     schema_version: int = SCHEMA_VERSION
     # fmt: on
 
     def __post_init__(self) -> None:
         for one in KNOBS:
             one.domain.check(one.name, getattr(self, one.name))
-        _check_version("TrainConfig", self.schema_version)
+        check_version("TrainConfig", self.schema_version)
 
     def canonical(self) -> Self:
         """Returns the one configuration that stands for all that run identically to this one: idle knobs at default."""
@@ -128,9 +159,17 @@ class TrainConfig:
         learning = (one for one in KNOBS if one.learns != NEVER)
         return {one.name: fields[one.name] if one.learns.holds(fields) else one.default for one in learning}
 
+    def fanouts(self, task: Task) -> tuple[int, ...]:
+        """Returns the in-neighbours that training samples per node, the seeds' hop first; -1 takes all."""
+        seed, *deep = task.fanouts
+        return (
+            seed if self.seed_fanout is None else self.seed_fanout,
+            *(fanout if self.deep_fanout is None else self.deep_fanout for fanout in deep),
+        )
+
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with `changes`; unknown names are refused."""
-        _check_names("TrainConfig", changes, {f.name for f in dataclasses.fields(self)})
+        check_names("TrainConfig", changes, {f.name for f in dataclasses.fields(self)})
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,12 +179,12 @@ class TrainConfig:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the configuration of `to_dict`; unknown fields and other schema versions are refused."""
-        _check_names("TrainConfig", fields, {f.name for f in dataclasses.fields(cls)})
+        check_names("TrainConfig", fields, {f.name for f in dataclasses.fields(cls)})
         return cls(**fields)
 
     def key(self) -> str:
         """Returns a short stable hash of the canonical configuration."""
-        return _hash(_keyed(self.canonical().to_dict()))
+        return hash_of(_keyed(self.canonical().to_dict()))
 
     def _knobs(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in KNOBS}
@@ -156,95 +195,7 @@ KNOBS = knobs_of(TrainConfig)
 document(TrainConfig, KNOBS)
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What is trained, which tuning does not change.
-
-    Attributes:
-        model: sage, gcn, gat or gin.
-        hidden_channels: Width of the hidden layers.
-        fanouts: In-neighbours sampled per node, seeds' hop first; its length is the number of layers. -1 takes all.
-        dropout: Probability of dropping an activation between layers.
-        learning_rate: Adam's step size.
-        weight_decay: Adam's L2 penalty.
-        heads: Attention heads (gat only).
-        precision: fp32.
-        seed: Decides initial weights, seed order, neighbours and dropout.
-        schema_version: Version of these fields.
-    """
-
-    model: ModelName = "sage"
-    hidden_channels: int = 256
-    fanouts: tuple[int, ...] = (25, 10)
-    dropout: float = 0.5
-    learning_rate: float = 0.003
-    weight_decay: float = 0.0
-    heads: int = 4
-    precision: Literal["fp32"] = "fp32"
-    seed: int = 0
-    schema_version: int = SCHEMA_VERSION
-
-    def __post_init__(self) -> None:
-        OneOf(MODELS).check("model", self.model)
-        Whole(1, "256 is the default").check("hidden_channels", self.hidden_channels)
-        Whole(1, "4 is the default").check("heads", self.heads)
-        if self.model == "gat" and self.hidden_channels % self.heads:
-            raise ConfigError(
-                f"hidden_channels must be a multiple of heads, got {self.hidden_channels} and {self.heads}"
-            )
-        object.__setattr__(self, "fanouts", tuple(self.fanouts))
-        if not self.fanouts or any(
-            isinstance(k, bool) or not isinstance(k, int) or (k < 1 and k != -1) for k in self.fanouts
-        ):
-            raise ConfigError(f"fanouts must be positive integers (or -1 for all), one per layer, got {self.fanouts}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ConfigError(f"learning_rate must be positive, got {self.learning_rate}")
-        if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
-            raise ConfigError(f"weight_decay must be >= 0, got {self.weight_decay}")
-        OneOf(("fp32",)).check("precision", self.precision)
-        Whole(0, "any non-negative integer does").check("seed", self.seed)
-        _check_version("Task", self.schema_version)
-
-    @property
-    def num_layers(self) -> int:
-        """Layers of the model: one per hop."""
-        return len(self.fanouts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self) | {"fanouts": list(self.fanouts)}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the task of `to_dict`; unknown fields and other schema versions are refused."""
-        _check_names("Task", fields, {f.name for f in dataclasses.fields(cls)})
-        return cls(**{**fields, "fanouts": tuple(fields["fanouts"])} if "fanouts" in fields else fields)
-
-    def key(self) -> str:
-        """Returns a short stable hash of the task."""
-        return _hash(self.to_dict())
-
-
-def _check_version(name: str, version: Any) -> None:
-    if version != SCHEMA_VERSION:
-        raise ConfigError(
-            f"{name}.schema_version must be {SCHEMA_VERSION}, got {version!r}; tune again with this version of a3gnn"
-        )
-
-
-def _check_names(kind: str, fields: Mapping[str, Any], known: set[str]) -> None:
-    for name in fields:
-        if name not in known:
-            raise ConfigError(str(unknown_name(f"a field of {kind}", name, known)))
-
-
 def _keyed(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Returns `fields` of `TrainConfig` without the later ones that are at their defaults."""
     later = {one.name: one.default for one in KNOBS if one.later}
     return {name: value for name, value in fields.items() if name not in later or value != later[name]}
-
-
-def _hash(fields: Mapping[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(fields, sort_keys=True).encode(), digest_size=8).hexdigest()

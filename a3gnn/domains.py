@@ -26,6 +26,21 @@ class Whole:
         whole_number(name, value, self.least, self.remedy, kind=int, error=ConfigError)
 
 
+class WholeOrTask(Whole):
+    """Integers of at least `least`, or None: whatever the task has."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuses any other `value` of the field `name`.
+
+        Raises:
+            ConfigError: It is neither None nor an integer, or less.
+        """
+        if value is not None:
+            super().check(name, value)
+
+
 class Size(Whole):
     """Whole numbers of bytes, which people write with units."""
 
@@ -34,10 +49,11 @@ class Size(Whole):
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """Finite numbers of at least `least`."""
+    """Finite numbers of at least `least`, or above it where that is excluded."""
 
     least: float
     remedy: str
+    excluded: bool = False
 
     def check(self, name: str, value: Any) -> None:
         """Refuses any other `value` of the field `name`.
@@ -45,8 +61,9 @@ class Real:
         Raises:
             ConfigError: It is not finite, or less.
         """
-        if not (math.isfinite(value) and value >= self.least):
-            raise ConfigError(f"{name} must be finite and >= {self.least:g}, got {value}; {self.remedy}")
+        if not (math.isfinite(value) and (value > self.least if self.excluded else value >= self.least)):
+            sign = ">" if self.excluded else ">="
+            raise ConfigError(f"{name} must be finite and {sign} {self.least:g}, got {value}; {self.remedy}")
 
 
 @dataclass(frozen=True, slots=True)

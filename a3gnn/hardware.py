@@ -30,6 +30,8 @@ class MachineProfile:
         host_to_device_bytes_per_s: Pinned copy to the device; 0 without one.
         device_gemm_flops_per_s: As `gemm_flops_per_s`, on the device; 0 without one.
         idle_device_bytes: Device memory of an empty CUDA context; 0 without a device.
+        bf16_gemm_flops_per_s: As `gemm_flops_per_s`, in bfloat16; 0 in rows that were stored before it was measured.
+        device_bf16_gemm_flops_per_s: Likewise, on the device; 0 without one.
     """
 
     random_reads_per_s: float
@@ -43,6 +45,8 @@ class MachineProfile:
     host_to_device_bytes_per_s: float = 0.0
     device_gemm_flops_per_s: float = 0.0
     idle_device_bytes: int = 0
+    bf16_gemm_flops_per_s: float = 0.0
+    device_bf16_gemm_flops_per_s: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

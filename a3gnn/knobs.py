@@ -10,12 +10,18 @@ import inspect
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from a3gnn.domains import Domain, OneOf, Real, Whole
+from a3gnn.domains import Domain, OneOf, Real, Whole, WholeOrTask
 from a3gnn.errors import ConfigError
-from a3gnn.search_values import SearchValues
+from a3gnn.search_values import IdleAt, SearchValues
 from a3gnn.where import NEVER, Where
+
+if TYPE_CHECKING:
+    from a3gnn.setting import Setting
+
+#: How the command line writes None, which stands for what the task has.
+TASKS = "task"
 
 Scale = Literal["log2", "linear", "choice"]
 T = TypeVar("T")
@@ -47,10 +53,11 @@ class Knob:
         default: What a PyG user has without tuning.
         domain: All values that the field may have.
         help: What it is, in one or a few sentences.
-        values: What a search tries, in order; in `TrainConfig`, where no graph and machine are known.
-        at: The values on a graph and a machine; None: the same.
+        values: What a search tries, in order; in `TrainConfig`, where no setting is known.
+        at: The values in a setting; None: the same.
         scale: How numbers are spaced, or `choice` for names.
         idle: Where all of its values run identically, so that the default stands for them.
+        idle_at: The same in a setting, which the search space knows and `TrainConfig` does not; None: `idle`.
         learns: Where its value changes the content of mini-batches, and so what is learnt.
         later: Whether it came later than the first stored profiles: keys leave it out at its default, so that those
             stored before still name the same configuration.
@@ -65,15 +72,25 @@ class Knob:
     at: SearchValues | None
     scale: Scale
     idle: Where
+    idle_at: IdleAt | None
     learns: Where
     later: bool
     show: Phrase
+
+    def within(self, setting: Setting) -> Self:
+        """Returns the knob with the values that a search tries in `setting`, and idle where it is there."""
+        values = self.values if self.at is None else self.at(self.values, setting)
+        return dataclasses.replace(self, values=values, idle=self.idle_at(setting) if self.idle_at else self.idle)
 
     def settled(self, fields: Mapping[str, Any]) -> Any:
         """Returns the value that stands for all that run identically where the knobs have the values `fields`."""
         if self.idle.holds(fields):
             return self.default
         return float(fields[self.name]) if isinstance(self.domain, Real) else fields[self.name]
+
+    def coded(self, value: Any) -> Any:
+        """Returns `value` as columns hold it, which have one type each: None, the task's, is 0 there."""
+        return 0 if value is None else value
 
     def index(self, value: Any) -> int:
         """Returns the position of `value`; one that is not in the space is refused."""
@@ -90,6 +107,8 @@ class Knob:
         """
         if isinstance(self.domain, OneOf):
             return str(value)
+        if isinstance(self.domain, WholeOrTask) and value in (None, TASKS):
+            return None
         kind = int if isinstance(self.domain, Whole) else float
         try:
             number = float(value)
@@ -114,6 +133,7 @@ def knob(
     at: SearchValues | None = None,
     scale: Literal["log2", "linear"] = "log2",
     idle: Where = NEVER,
+    idle_at: IdleAt | None = None,
     learns: Where = NEVER,
     later: bool = True,
 ) -> T:
@@ -121,7 +141,7 @@ def knob(
     choices = domain.choices if isinstance(domain, OneOf) else None
     values = search if search is not None else choices or (default,)
     spaced: Scale = "choice" if choices else scale
-    declared = Knob("", default, domain, help, values, at, spaced, idle, learns, later, show)
+    declared = Knob("", default, domain, help, values, at, spaced, idle, idle_at, learns, later, show)
     made: T = dataclasses.field(default=default, metadata={"knob": declared})
     return made
 

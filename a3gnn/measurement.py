@@ -82,6 +82,8 @@ class Metrics:
             where no curve was asked for, and in version 2.
         curve_train_seconds: What training the curve's new mini-batches took.
         curve_eval_seconds: What evaluating its new points took.
+        curve_first: Mini-batches before its first point, by which it is known that a curve without points has none in
+            so much time; None where no curve was asked for, and in rows from before it was noted.
     """
 
     throughput_epochs_per_s: float
@@ -105,6 +107,7 @@ class Metrics:
     curve: LearningCurve | None = None
     curve_train_seconds: float = 0.0
     curve_eval_seconds: float = 0.0
+    curve_first: int | None = None
 
     @property
     def pace(self) -> Pace:

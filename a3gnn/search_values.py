@@ -1,68 +1,128 @@
-"""The values that a search tries of a knob, where they depend on the graph and the machine."""
+"""The values that a search tries of a knob, where they depend on the task, the graph and the machine."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
-from a3gnn.hardware import Hardware
+from a3gnn.characteristics import CACHE_INDEX_BYTES
+from a3gnn.setting import Setting
+from a3gnn.where import NEVER, Where, where
 
 Values = tuple[Any, ...]
-#: The values that are tried of a knob on a graph and a machine, from those that its declaration lists.
-SearchValues = Callable[[Values, GraphCharacteristics, Hardware], Values]
+#: The values that are tried of a knob in a setting, from those that its declaration lists.
+SearchValues = Callable[[Values, Setting], Values]
+#: Where a knob is idle in a setting.
+IdleAt = Callable[[Setting], Where]
 
 #: Shares of the feature rows that the cache may hold, beside none. Guess.
 CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)
+#: Times the features' bytes that a table of sparse rows may take, beyond which it is refused. Guess.
+MOST_TABLE_GROWTH = 4
+#: The default batch size, which every space holds.
+_DEFAULT_BATCH_SIZE = 1024
 #: Stages that can each have cores of their own: with fewer cores there is nothing to isolate.
 _ISOLATED_STAGES = 3
+#: How many times as fast as float32 products bfloat16 ones must be for a search to try them: products are a half to two
+#: thirds of a step, of which less would save under a tenth. Guess.
+_LEAST_BFLOAT16_GAIN = 1.3
 #: Ordering seeds by proximity traverses every edge before each trial: above so many edges, which take seconds, a search
 #: tries it only if it is fixed (`--fix seed_order=proximity`). Guess.
 _MAX_ORDERED_EDGES = 100_000_000
 
 
-def only_where(condition: Callable[[GraphCharacteristics, Hardware], bool], otherwise: Values) -> SearchValues:
+def only_where(condition: Callable[[Setting], bool], otherwise: Values) -> SearchValues:
     """Returns the rule that tries all values where `condition` holds and `otherwise` elsewhere."""
-    return lambda values, graph, hardware: values if condition(graph, hardware) else otherwise
+    return lambda values, setting: values if condition(setting) else otherwise
 
 
-def below_train_seeds(values: Values, graph: GraphCharacteristics, hardware: Hardware) -> Values:
-    """Returns the batch sizes below the number of train seeds, and the largest.
+def below_train_seeds(values: Values, setting: Setting) -> Values:
+    """Returns the batch sizes below the number of train seeds, and the first that holds all of them.
 
-    Of those that hold every train seed, which run identically, the largest stands for all: it is the default's, so that
-    the default lies in the space.
+    Those that hold every train seed run identically. The default's stands for all where it is one of them, so that the
+    default lies in the space.
     """
-    return tuple(dict.fromkeys([*(size for size in values if size < graph.num_train), values[-1]]))
+    seeds = setting.graph.num_train
+    whole = (size for size in values if size >= max(seeds, _DEFAULT_BATCH_SIZE))
+    return (*(size for size in values if size < seeds), *list(whole)[:1])
 
 
-def up_to_the_cores(values: Values, graph: GraphCharacteristics, hardware: Hardware) -> Values:
+def below_the_seeds_fanout(values: Values, setting: Setting) -> Values:
+    """Returns None, for the task's fanout of the seeds' hop, and the fanouts below it."""
+    return _below(values, setting.task.fanouts[:1])
+
+
+def below_the_deep_fanouts(values: Values, setting: Setting) -> Values:
+    """Returns None, for the task's fanouts of the further hops, and those below the largest of them."""
+    return _below(values, setting.task.fanouts[1:])
+
+
+def _below(values: Values, fanouts: tuple[int, ...]) -> Values:
+    """Returns None, and the values below the largest of `fanouts`; -1, all neighbours, is above every value."""
+    largest = math.inf if -1 in fanouts else max(fanouts, default=0)
+    return (None, *(value for value in values if value is not None and value < largest))
+
+
+def up_to_the_cores(values: Values, setting: Setting) -> Values:
     """Returns up to four numbers of workers, from 1 to 4 or to the cores where there are more."""
-    return tuple(int(n) for n in np.geomspace(1, max(4, hardware.num_cores), 4).round())
+    return tuple(int(n) for n in np.geomspace(1, max(4, setting.hardware.num_cores), 4).round())
 
 
-def shares_of_the_rows(values: Values, graph: GraphCharacteristics, hardware: Hardware) -> Values:
+def shares_of_the_rows(values: Values, setting: Setting) -> Values:
     """Returns no bytes, and the bytes of a cache for each of `CACHE_SHARES` of the feature rows and for its index."""
+    graph = setting.graph
     rows, index = graph.row_bytes * graph.num_nodes, CACHE_INDEX_BYTES * graph.num_nodes
     return (0, *(int(share * rows + index) for share in CACHE_SHARES))
 
 
-def has_device(graph: GraphCharacteristics, hardware: Hardware) -> bool:
+def has_a_small_table(setting: Setting) -> bool:
+    """Returns whether the model's input layer can read a table, and one that is surely not refused as too large."""
+    graph, model = setting.graph, setting.task.model
+    if model == "gat":
+        return False
+    return not graph.sparse_features or graph.table_bytes(model) <= MOST_TABLE_GROWTH * graph.feature_bytes
+
+
+def idle_as_the_last_of(hops: int) -> IdleAt:
+    """Returns the rule that a fanout is idle in tasks of so many hops where the input layer aggregates in full.
+
+    The last hop is not sampled then, and in such tasks no other hop has this fanout.
+    """
+    return lambda setting: where(input_aggregation="full") if setting.task.num_layers == hops else NEVER
+
+
+def has_device(setting: Setting) -> bool:
     """Returns whether there is an accelerator."""
-    return hardware.has_device
+    return setting.hardware.has_device
 
 
-def has_dense_rows(graph: GraphCharacteristics, hardware: Hardware) -> bool:
+def has_dense_rows(setting: Setting) -> bool:
     """Returns whether dynamic caches can hold the rows: no store has one of sparse rows."""
-    return not graph.sparse_features
+    return not setting.graph.sparse_features
 
 
-def is_quickly_ordered(graph: GraphCharacteristics, hardware: Hardware) -> bool:
+def is_quickly_ordered(setting: Setting) -> bool:
     """Returns whether ordering the seeds by proximity takes seconds at most."""
-    return graph.num_edges <= _MAX_ORDERED_EDGES
+    return setting.graph.num_edges <= _MAX_ORDERED_EDGES
 
 
-def has_cores_to_isolate(graph: GraphCharacteristics, hardware: Hardware) -> bool:
+def has_cores_to_isolate(setting: Setting) -> bool:
     """Returns whether each stage can have cores of its own."""
-    return hardware.num_cores >= _ISOLATED_STAGES
+    return setting.hardware.num_cores >= _ISOLATED_STAGES
+
+
+def gains_by_bfloat16(setting: Setting) -> bool:
+    """Returns whether there are dense rows to multiply, and the machine does so much faster in bfloat16."""
+    found = setting.hardware.profile
+    speeds = found.gemm_flops_per_s, found.bf16_gemm_flops_per_s
+    if setting.hardware.has_device:
+        speeds = found.device_gemm_flops_per_s, found.device_bf16_gemm_flops_per_s
+    return not setting.graph.sparse_features and speeds[1] >= _LEAST_BFLOAT16_GAIN * speeds[0]
+
+
+def has_rows_to_halve(setting: Setting) -> bool:
+    """Returns whether the graph's features are float32."""
+    return setting.graph.value_bytes > 2

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import Task
 from a3gnn.hardware import Hardware
+from a3gnn.task import Task
 
 
 @dataclass(frozen=True, slots=True)

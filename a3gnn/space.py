@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import ConfigError, unknown_name
-from a3gnn.knobs import Knob
+from a3gnn.knobs import TASKS, Knob
 from a3gnn.seeding import generator
 from a3gnn.setting import Setting
+from a3gnn.tied_knobs import tied_knobs
 from a3gnn.where import NEVER
 
 #: `--range` of a knob on a logarithmic scale gives at most this many values, and on a linear one, where the space has
@@ -51,14 +52,8 @@ class SearchSpace:
 
     @classmethod
     def of(cls, setting: Setting) -> Self:
-        """Returns the default space of `setting`, whatever its task: of each knob what its declaration tries there."""
-        graph, hardware = setting.graph, setting.hardware
-        return cls(
-            tuple(
-                knob if knob.at is None else dataclasses.replace(knob, values=knob.at(knob.values, graph, hardware))
-                for knob in KNOBS
-            )
-        )
+        """Returns the default space of `setting`: of each knob what its declaration tries there."""
+        return cls(tuple(knob.within(setting) for knob in KNOBS))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -73,7 +68,12 @@ class SearchSpace:
     @property
     def size(self) -> int:
         """Rows in the space, those that run identically counted each."""
-        return int(np.prod(self.nvec))
+        return math.prod(len(knob.values) for knob in self.knobs)
+
+    @cached_property
+    def num_distinct(self) -> int:
+        """Configurations in the space that run differently from each other: the rows of `enumerate`, only counted."""
+        return math.prod(len(one) for one in self._group_numbers)
 
     def knob(self, name: str) -> Knob:
         """Returns the knob called `name`."""
@@ -98,8 +98,11 @@ class SearchSpace:
         return TrainConfig(**{knob.name: knob.values[i] for knob, i in zip(self.knobs, row, strict=True)})
 
     def columns(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Returns the knobs' values of `rows` (n_configs, n_knobs), one array of shape (n_configs,) per knob."""
-        return {k.name: np.array(k.values)[rows[:, j]] for j, k in enumerate(self.knobs)}
+        """Returns the knobs' values of `rows` (n_configs, n_knobs), one array of shape (n_configs,) per knob.
+
+        They are coded (`Knob.coded`): None is 0.
+        """
+        return {k.name: np.array([k.coded(v) for v in k.values])[rows[:, j]] for j, k in enumerate(self.knobs)}
 
     def canonical(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the rows that represent `rows`: idle knobs at their first value, only partitions that can be made.
@@ -115,10 +118,26 @@ class SearchSpace:
 
     def enumerate(self) -> NDArray[np.int64]:
         """Returns every row that runs differently from all others, int64, shape (n, n_knobs), in sorted order."""
-        shape = tuple(self.nvec)
-        grid = np.indices(shape, dtype=np.int64).reshape(len(self.knobs), -1).T
-        distinct = np.unique(np.ravel_multi_index(tuple(self.canonical(grid).T), shape))
-        return np.stack(np.unravel_index(distinct, shape), axis=1)
+        numbers = np.zeros(1, dtype=np.int64)
+        for one in self._group_numbers:
+            numbers = np.add.outer(numbers, one).ravel()
+        return np.stack(np.unravel_index(np.sort(numbers), tuple(self.nvec)), axis=1)
+
+    @cached_property
+    def _group_numbers(self) -> list[NDArray[np.int64]]:
+        """For each group of `tied_knobs`, what its distinct settings add to a row's number, int64, shape (n_settings,).
+
+        A row's number is its position in the grid: the sum of its indices times the strides of their columns.
+        """
+        sizes = [len(knob.values) for knob in self.knobs]
+        strides = np.array([math.prod(sizes[j + 1 :]) for j in range(len(sizes))], dtype=np.int64)
+        found = []
+        for group in tied_knobs(self.knobs):
+            settings = np.indices(tuple(self.nvec[group])).reshape(len(group), -1).T
+            rows = np.zeros((len(settings), len(sizes)), dtype=np.int64)
+            rows[:, group] = settings
+            found.append(np.unique(self.canonical(rows)[:, group] @ strides[group]))
+        return found
 
     def sample(self, count: int, seed: int) -> NDArray[np.int64]:
         """Returns `count` canonical rows drawn uniformly from the grid, int64, shape (count, n_knobs)."""
@@ -154,12 +173,14 @@ class SearchSpace:
         if knob.scale == "choice":
             raise ConfigError(f"{name} has no range: fix it to one of {list(knob.values)}")
         low, high = knob.parse(low), knob.parse(high)
+        if low is None or high is None:
+            raise ConfigError(f"{name}'s range must be between numbers, got {TASKS}: fix it to {TASKS} instead")
         if low > high:
             raise ConfigError(f"{name}'s range must be LOW:HIGH with LOW <= HIGH, got {low}:{high}")
         if knob.scale == "log2" and low > 0:
             numbers = np.geomspace(low, high, min(_MAX_VALUES, max(2, int(math.log2(high / low)) + 1)))
         else:
-            inside = [v for v in knob.values if low < v < high]
+            inside = [v for v in knob.values if v is not None and low < v < high]
             numbers = np.array([low, *inside, high]) if inside else np.linspace(low, high, _LINEAR_VALUES)
         values = tuple(dict.fromkeys(knob.rounded(value) for value in numbers))
         return self._with(dataclasses.replace(knob, values=values))

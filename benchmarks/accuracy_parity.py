@@ -16,16 +16,16 @@ import dataclasses
 import json
 import os
 import statistics
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from scipy.stats import ttest_ind
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
 from a3gnn.training.trainer import Trainer
-from benchmarks.pyg_peer import SCRIPT, add_peers_dir, pyg_python
+from benchmarks.pyg_peer import add_peers_dir, pyg_accuracies, pyg_python
 
 GRAPHS = ("amazon_computers", "coauthor_cs", "facebook_pages", "fb_cornell5")
 CONFIG = TrainConfig(batch_size=512)
@@ -71,19 +71,13 @@ def by_a3gnn(graph: Graph, epochs: int, seed: int) -> float:
         return 100 * trainer.test()
 
 
-def by_pyg(python: Path, graph: Graph, epochs: int, seeds: range) -> list[float]:
-    """Returns the test accuracies, in percent, of PyG's script."""
-    command = [python, SCRIPT, graph.folder, "--epochs", epochs, "--batch-size", CONFIG.batch_size]
-    command += ["--hidden", TASK.hidden_channels, "--dropout", TASK.dropout, "--learning-rate", TASK.learning_rate]
-    command += ["--fanouts", *TASK.fanouts, "--seeds", *seeds]
-    run = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True, check=True)
-    return [100 * json.loads(line)["test"] for line in run.stdout.splitlines()]
-
-
 def compare(spec: str, python: Path | None, epochs: int, seeds: range) -> Row:
     """Returns both sides' accuracies on one graph."""
     graph = Graph.load(spec).on_disk()
-    pyg = by_pyg(python, graph, epochs, seeds) if python else []
+    assert graph.folder is not None, "it is on disk"
+    pyg = []
+    if python:
+        pyg = [100 * one for one in pyg_accuracies(python, graph.folder, CONFIG.batch_size, TASK, epochs, seeds)]
     return Row(Path(spec).stem, [by_a3gnn(graph, epochs, seed) for seed in seeds], pyg)
 
 

@@ -26,13 +26,14 @@ from time import perf_counter
 
 import numpy as np
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.allocation.allocate import isolate
 from a3gnn.runtime.allocation.allocation import Allocation
 from a3gnn.runtime.allocation.isolation import Isolation
 from a3gnn.runtime.allocation.solver import solve
 from a3gnn.runtime.allocation.stage_model import Stage, StageModel
+from a3gnn.task import Task
 from a3gnn.threads import pool
 from a3gnn.training.trainer import Trainer
 from benchmarks.report import median_and_range, write_report

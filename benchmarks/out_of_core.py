@@ -23,12 +23,13 @@ from mmap import MADV_DONTNEED
 from pathlib import Path
 from time import perf_counter
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import MemoryLimitError
 from a3gnn.graphs.conversion.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.storage.cache import cache_root
 from a3gnn.storage.mapping import mapping_of
+from a3gnn.task import Task
 from a3gnn.units import format_size, parse_size
 from benchmarks.report import write_report
 

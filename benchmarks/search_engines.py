@@ -1,9 +1,13 @@
-"""Compares the search engines on the toy problem: share of the exhaustive front's hypervolume, and seconds.
+"""Compares the search engines: share of the best known predicted front's hypervolume, and seconds.
 
     python -m benchmarks.search_engines [--fine] [--evaluations 300 1000 3000] [--seeds 5]
+    python -m benchmarks.search_engines --graphs citeseer tolokers amazon_computers --evaluations 3000
 
-The toy is invented (see toy_problem.py): the figures compare engines on it and say nothing about any graph. Engines
-with a cap (a3gnn.search.searcher.MAX_EVALUATIONS) show the evaluations that they took.
+The first compares them on a toy, which is invented (see toy_problem.py): its figures say nothing about any graph. The
+second does on what the surrogate predicts for graphs of the shipped profiles, in the whole default space, under the
+default's limits (see predicted_problem.py). The best known front is the exhaustive one where the space can be
+enumerated, and else that of everything that all engines found with all seeds and evaluations. Engines with a cap
+(a3gnn.search.searcher.MAX_EVALUATIONS) show the evaluations that they took.
 """
 
 from __future__ import annotations
@@ -11,81 +15,77 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from a3gnn.objectives import Limits, Objectives, Priority
+from a3gnn.pareto import non_dominated
 from a3gnn.search.grid import Grid
+from a3gnn.search.normalised_hypervolume import NormalisedHypervolume
 from a3gnn.search.problem import Problem
 from a3gnn.search.result import SearchResult
 from a3gnn.search.run import run_search
 from a3gnn.search.searcher import ENGINES
-from a3gnn_envs.context import Context
-from a3gnn_envs.policy import Policy
-from a3gnn_envs.pretraining import train_policy
+from benchmarks.predicted_problem import predicted_problems
 from benchmarks.toy_problem import ToyProblem
 
-PRETRAINING_CONTEXTS = 60
-PRETRAINING_EVALUATIONS = 60_000
 
-
-def the_problem(fine: bool) -> Problem:
+def toy_problem(fine: bool) -> Problem:
     """Returns the default toy under a limit of 1 GiB."""
     toy = ToyProblem()
     space = toy.space(fine)
     objectives = Objectives(Limits(host_bytes=2**30), Priority.parse("balanced"), has_device=False)
-    return Problem(space, partial(toy.predict, space), objectives, toy.features())
+    return Problem(space, partial(toy.predict, space), objectives)
 
 
-def pretrained(fine: bool) -> Policy:
-    """Returns a policy trained on random toys, each under a random limit; the default toy is none of them."""
-    random = np.random.default_rng(5)
-    contexts = []
-    for _ in range(PRETRAINING_CONTEXTS):
-        toy = ToyProblem.draw(random)
-        space = toy.space(fine)
-        memory = toy.predict(space, space.sample(200, seed=1)).column("peak_host_bytes", "high")
-        limits = Limits(host_bytes=int(np.quantile(memory, random.uniform(0.1, 0.9))))
-        contexts.append(Context(space, partial(toy.predict, space), limits, False, toy.features()))
-    return train_policy(contexts, PRETRAINING_EVALUATIONS, seed=0)
+def problems(options: argparse.Namespace) -> Iterator[tuple[str, Problem]]:
+    """Yields the problems that `options` name."""
+    if options.graphs:
+        yield from predicted_problems(options.graphs, options.priority)
+    else:
+        yield "fine toy" if options.fine else "toy", toy_problem(options.fine)
+
+
+def compare(name: str, problem: Problem, options: argparse.Namespace) -> None:
+    """Prints a line per budget and engine."""
+    grid = Grid(problem) if problem.enumerable else None
+    problem = problem if grid is None else dataclasses.replace(problem, predict=grid)
+    found: dict[tuple[int, str], list[SearchResult]] = {
+        (budget, engine): [run_search(engine, problem, budget, seed) for seed in range(options.seeds)]
+        for budget in options.evaluations
+        for engine in options.engines
+    }
+    fronts = [result.costs for results in found.values() for result in results if result.feasible]
+    everything = np.concatenate(fronts) if grid is None else grid.front_costs
+    best = everything[non_dominated(everything)]
+    volume = NormalisedHypervolume.fit(best)
+    whole = volume.measure(best)
+    print(f"{name}: {problem.space.num_distinct:,} configurations, {len(best)} on the best known front")
+    print(f"{'engine':12}{'budget':>8}{'taken':>8}{'ratio mean':>12}{'least':>9}{'seconds':>9}")
+    for (budget, engine), results in found.items():
+        ratios = [volume.measure(one.costs) / whole if one.feasible else 0.0 for one in results]
+        seconds = statistics.median(one.seconds for one in results)
+        taken = results[0].evaluations
+        line = f"{engine:12}{budget:8}{taken:8}{statistics.mean(ratios):12.4f}{min(ratios):9.4f}{seconds:9.2f}"
+        print(line, flush=True)
 
 
 def main() -> None:
-    """Prints the table."""
+    """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fine", action="store_true", help="a space ten times as large")
+    parser.add_argument("--fine", action="store_true", help="a toy space ten times as large")
+    parser.add_argument("--graphs", nargs="+", default=[], help="graphs of the shipped profiles, in place of the toy")
+    parser.add_argument("--priority", default="throughput", help="with --graphs: what is searched for")
     parser.add_argument("--evaluations", type=int, nargs="+", default=[300, 1000, 3000])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument(
         "--engines", nargs="+", default=[e for e in ENGINES if e != "exhaustive"], choices=list(ENGINES)
     )
     options = parser.parse_args()
-
-    problem = the_problem(options.fine)
-    grid = Grid(problem)
-    problem = dataclasses.replace(problem, predict=grid)
-    print(f"toy of {problem.space.size} rows, {len(grid.rows)} distinct, {len(grid.front_costs)} on the feasible front")
-    runs: dict[str, Callable[[int, int], SearchResult]] = {e: partial(run_search, e, problem) for e in options.engines}
-    if "ppo" in runs:
-        start = time.perf_counter()
-        policy = pretrained(options.fine)
-        print(f"pre-trained on {PRETRAINING_CONTEXTS} other toys in {time.perf_counter() - start:.0f} s")
-        runs["ppo, pre-trained"] = partial(run_search, "ppo", problem, policy=policy)
-
-    print(f"{'engine':18}{'budget':>8}{'taken':>8}{'ratio mean':>12}{'least':>9}{'seconds':>9}")
-    for budget in options.evaluations:
-        for name, run in runs.items():
-            results = [run(budget, seed) for seed in range(options.seeds)]
-            ratios = [result.hypervolume_ratio for result in results]
-            seconds = statistics.median(result.seconds for result in results)
-            print(
-                f"{name:18}{budget:8}{results[0].evaluations:8}{statistics.mean(ratios):12.4f}{min(ratios):9.4f}"
-                f"{seconds:9.2f}",
-                flush=True,
-            )
+    for name, problem in problems(options):
+        compare(name, problem, options)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.features.caches.replay import replay
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
@@ -35,6 +35,7 @@ from a3gnn.runtime import pipeline
 from a3gnn.runtime.plan import epoch_plan
 from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.task import Task
 from a3gnn.training.trainer import Trainer
 from benchmarks.engine.graphs import spec_of
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.config import KNOBS
 from a3gnn.measurement import METRICS
 from a3gnn.prediction import Prediction
 from a3gnn.space import SearchSpace
@@ -20,8 +20,10 @@ from a3gnn.space import SearchSpace
 _GIB = 2**30
 
 
-#: Knobs that the toy does not model.
-_UNKNOWN = ("cache_policy", "seed_order", "partitioner", "resources")
+#: Knobs that the toy models.
+_KNOBS = (
+    *("batch_size", "num_partitions", "bias_rate", "num_workers", "cache_bytes", "parallel_mode", "feature_tier"),
+)
 
 
 @dataclass(frozen=True)
@@ -74,16 +76,13 @@ class ToyProblem:
         shares = np.linspace(0, 0.8, 16) if fine else np.array([0.0, 0.1, 0.2, 0.4, 0.8])
         values: dict[str, tuple[Any, ...]] = {
             "cache_bytes": tuple(int(share * self.feature_bytes) for share in shares),
-            "sampling_device": ("cpu",),
-            **{
-                name: (getattr(TrainConfig(), name),)
-                for name in ("cache_policy", "seed_order", "partitioner", "resources")
-            },
+            "batch_size": (64, 128, 256, 512, 1024),
         }
         if fine:
             values["bias_rate"] = tuple(float(2 ** (i / 1.75)) for i in range(8))
             values["num_workers"] = tuple(range(1, 9))
-        return SearchSpace.from_dict({k.name: values.get(k.name, k.values) for k in KNOBS})
+        others = {k.name: k.values if k.name in _KNOBS else (k.default,) for k in KNOBS}
+        return SearchSpace.from_dict(others | values)
 
     def predict(self, space: SearchSpace, rows: NDArray[np.int64]) -> Prediction:
         """Returns the metrics of `rows`, memory's upper bound 5 % above its mean.

@@ -25,8 +25,9 @@ WARM_UP, STEPS = 5, 40
 
 def step_ms() -> float:
     """Returns the median milliseconds of a training step of the default configuration in this process."""
-    from a3gnn.config import Task, TrainConfig
+    from a3gnn.config import TrainConfig
     from a3gnn.graphs.graph import Graph
+    from a3gnn.task import Task
     from a3gnn.training.trainer import Trainer
 
     with Trainer(Graph.load(SPEC), TrainConfig(batch_size=256), Task()) as trainer:

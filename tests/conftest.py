@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.process.worker import Worker
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from tests.curves import rising_curve
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, which several of them send.
@@ -172,6 +173,7 @@ def metrics() -> Metrics:
         curve=rising_curve(0.8),
         curve_train_seconds=3.5,
         curve_eval_seconds=0.25,
+        curve_first=rising_curve(0.8).batches[0],
     )
 
 

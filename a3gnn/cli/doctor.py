@@ -28,7 +28,7 @@ _PACKAGES = (
     ("xgboost", "xgboost-cpu", "the surrogate", "a3gnn"),
     ("sklearn", "scikit-learn", "the surrogate", "a3gnn"),
     ("gymnasium", "gymnasium", "the search's environments", "a3gnn"),
-    ("stable_baselines3", "stable-baselines3", "the search's policy", "a3gnn"),
+    ("stable_baselines3", "stable-baselines3", "the engine ppo", "a3gnn"),
     ("optuna", "optuna", "the engines nsga2 and tpe", "a3gnn"),
     ("matplotlib", "matplotlib", "front.png and the notebook", "a3gnn[plot]"),
     ("ogb", "ogb", "ogb: data sets", "a3gnn[ogb]"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from a3gnn.config import MODELS
 from a3gnn.errors import UsageError
+from a3gnn.task import MODELS
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
 
@@ -22,6 +22,16 @@ class Size(click.ParamType[int]):
             return value if isinstance(value, int) else parse_size(value)
         except UsageError as error:
             self.fail(str(error), param, ctx)
+
+
+class Limit(Size):
+    """A size, or the word `default`, which stays as it is."""
+
+    name = "size or default"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the bytes of `value`, or "default"."""
+        return value if value == "default" else super().convert(value, param, ctx)
 
 
 class Duration(click.ParamType[float]):
@@ -67,6 +77,7 @@ class Fanouts(click.ParamType[tuple[int, ...]]):
 
 MODEL = click.Choice(MODELS)
 SIZE = Size()
+LIMIT = Limit()
 DURATION = Duration()
 BUDGET = BudgetType()
 FANOUTS = Fanouts()

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from a3gnn.cli.options import FANOUTS, MODEL, SIZE
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Measurement
 from a3gnn.objectives import Limits
+from a3gnn.task import Task
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from a3gnn.cli.options import BUDGET, FANOUTS, MODEL, SIZE
-from a3gnn.config import KNOBS, Task
+from a3gnn.cli.options import BUDGET, FANOUTS, LIMIT, MODEL, SIZE
+from a3gnn.config import KNOBS
 from a3gnn.domains import Size
 from a3gnn.errors import UsageError
+from a3gnn.task import Task
 from a3gnn.units import parse_size
 
 
@@ -23,11 +24,15 @@ from a3gnn.units import parse_size
 @click.option(
     "--priority", default="throughput", show_default=True, help="time, throughput, memory, accuracy, balanced, T,M,A."
 )
-@click.option("--memory-limit", type=SIZE, help="Of the GPU where there is one, of the host otherwise; such as 4GiB.")
+@click.option(
+    "--memory-limit",
+    type=LIMIT,
+    help="Of the GPU where there is one, of the host otherwise: such as 4GiB, or default for what the default takes.",
+)
 @click.option("--host-memory-limit", type=SIZE, help="Of the host, beside a GPU.")
 @click.option("--max-accuracy-drop", type=float, default=1.0, show_default=True, help="Points below the default.")
 @click.option("--budget", type=BUDGET, default="5min", show_default=True, help="A duration, or a number of trials.")
-@click.option("--engine", default="ppo", show_default=True, help="ppo, nsga2, tpe, random or exhaustive.")
+@click.option("--engine", default="local", show_default=True, help="local, ppo, nsga2, tpe, random or exhaustive.")
 @click.option("--fix", "fixed", multiple=True, metavar="KNOB=VALUE", help="Fix a knob; may be repeated.")
 @click.option("--range", "ranges", multiple=True, metavar="KNOB=LOW:HIGH", help="Restrict a knob; may be repeated.")
 @click.option("--target-accuracy", type=float, help="In percent; by default the default's best less the drop.")

@@ -23,6 +23,7 @@ from a3gnn.features.stores.sparse import SparseHostStore
 from a3gnn.features.stores.store import FeatureStore
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.halves import halves_beside
 from a3gnn.sampling.subgraph import Block
 
 
@@ -35,29 +36,35 @@ def open_features(
     fanouts: Sequence[int] = (25, 10),
     seed: int = 0,
     seeds: Iterable[NDArray[np.int32]] | None = None,
+    table: DenseFeatures | SparseFeatures | None = None,
 ) -> FeatureStore:
-    """Returns the store of `graph`'s features with `config`'s tier and cache.
+    """Returns the store of `graph`'s features, or of a `table`'s rows, with `config`'s tier and cache.
 
     * ram: all rows in anonymous memory; with `parts`, the current part's rows only, in front of the disk.
     * disk: rows are read from the memory-mapped graph, which is written to the cache folder first if it isn't on disk.
+    * float16: rows are converted while they are copied to RAM; for the disk, once, to a file beside the graph.
     * cache: rows that fit in `config.cache_bytes`, by `config.cache_policy`: on the device where that is CUDA and the
       rows are dense, else in RAM. A policy changes the store's `stats`, never the values that it returns.
 
     Args:
         graph: The graph.
-        config: Its `feature_tier`, `cache_bytes` and `cache_policy` are used, and `batch_size` by policies that sample
-            mini-batches.
+        config: Its `feature_tier`, `feature_dtype`, `cache_bytes` and `cache_policy` are used, and `batch_size` by
+            policies that sample mini-batches; its `input_aggregation` says whether there is a table.
         parts: Each node's part, int32, shape (num_nodes,), where training goes part by part.
         device: Where mini-batches are trained.
         fanouts: In-neighbours sampled per node, the seeds' hop first, for policies that sample mini-batches.
         seed: Seed of the random streams, for those policies.
         seeds: Seeds of each mini-batch, in training's order, for those policies; by default the train nodes, shuffled.
+        table: Rows to serve in place of the features, one per node, as memory maps; of `config.feature_dtype`.
 
     Raises:
-        UsageError: The policy is dynamic, and the features are sparse.
+        UsageError: The policy is dynamic, and the rows are sparse; or there is no table where input_aggregation is
+            full, or one where it is not.
+        ConfigError: A feature is beyond float16's range.
     """
+    _check_table(config, table)
     from_disk = config.feature_tier == "disk" or parts is not None
-    base = _base_rows(graph, from_disk)
+    base = _base_rows(graph, config, from_disk) if table is None else _table_rows(table, from_disk)
     choice = PolicyChoice(config.canonical().cache_policy)
     ahead = None if seeds is None or choice.policy not in ("presample", "auto") else list(seeds)
     rank = partial(
@@ -68,9 +75,10 @@ def open_features(
         batch_size=config.batch_size,
         seed=seed,
         seeds=ahead,
+        rows=base,
     )
     kept = parts if config.feature_tier == "ram" else None
-    size = (graph.num_nodes, graph.num_features)
+    size = (graph.features if table is None else table).shape
     placement = CachePlacement(base, *size, config.cache_bytes, rank, device, resident=kept is not None)
     if choice.policy == "auto":
         slots = placement.slots("fifo")
@@ -83,12 +91,30 @@ def open_features(
     return _dense_store(dense, base, placement, choice)
 
 
-def _base_rows(graph: Graph, from_disk: bool) -> StoredRows:
+def _base_rows(graph: Graph, config: TrainConfig, from_disk: bool) -> StoredRows:
     """Returns all rows, memory-mapped if `from_disk`, else in anonymous memory."""
+    halves = config.feature_dtype == "float16"
     if from_disk:
-        return rows_of(graph.on_disk().features)
+        graph = graph.on_disk()
+        return rows_of(halves_beside(graph, graph.features, "features") if halves else graph.features)
     rows = rows_of(graph.features)
+    if halves:
+        return rows.halved()
     return rows if graph.folder is None else rows.copied()
+
+
+def _check_table(config: TrainConfig, table: DenseFeatures | SparseFeatures | None) -> None:
+    if (config.input_aggregation == "full") != (table is not None):
+        raise UsageError(
+            f"input_aggregation must be full with the table of a model's input layer and sampled without, got "
+            f"{config.input_aggregation}; a3gnn's own training makes a table, a loop of your own takes sampled"
+        )
+
+
+def _table_rows(table: DenseFeatures | SparseFeatures, from_disk: bool) -> StoredRows:
+    """Returns all rows of `table`, memory-mapped if `from_disk`, else in anonymous memory."""
+    rows = rows_of(table)
+    return rows if from_disk else rows.copied()
 
 
 def _dense_store(

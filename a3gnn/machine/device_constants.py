@@ -37,6 +37,7 @@ def measure_device(argument: dict[str, Any]) -> dict[str, float]:
     return {
         "host_to_device_bytes_per_s": _COPY_BYTES / fastest(copy),
         "device_gemm_flops_per_s": gemm(device),
+        "device_bf16_gemm_flops_per_s": gemm(device, torch.bfloat16),
         "idle_device_bytes": idle,
     }
 

@@ -45,6 +45,7 @@ def measure_host(argument: dict[str, Any]) -> dict[str, Any]:
         "copy_bytes_per_s": _copy(rows),
         "disk_read_bytes_per_s": _disk(rows, Path(argument["scratch"]) / "rows.npy"),
         "gemm_flops_per_s": gemm(torch.device("cpu")),
+        "bf16_gemm_flops_per_s": gemm(torch.device("cpu"), torch.bfloat16),
         "spmm_bytes_per_s": _spmm(),
         "batch_overhead_s": _batch_overhead(),
     }
@@ -62,7 +63,7 @@ def check_host(argument: dict[str, Any]) -> dict[str, Any]:
     constants = {
         "random_reads_per_s": _CHECKED_READS / seconds,
         "copy_bytes_per_s": _copy(_rows(table), _CHECK_SECONDS),
-        "gemm_flops_per_s": gemm(torch.device("cpu"), _CHECK_SECONDS),
+        "gemm_flops_per_s": gemm(torch.device("cpu"), seconds=_CHECK_SECONDS),
     }
     return {"constants": constants, "other_work_cores": others.cores()}
 
@@ -84,11 +85,11 @@ def fastest(function: Callable[[], object], seconds: float = _SECONDS) -> float:
     return best
 
 
-def gemm(device: torch.device, seconds: float = _SECONDS) -> float:
-    """Returns float32 operations per second (2 m n k per product) of products of a mini-batch's size on `device`."""
-    left = torch.ones(_ROWS, _FEATURES, device=device)
-    right = torch.ones(_FEATURES, _HIDDEN, device=device)
-    out = torch.empty(_ROWS, _HIDDEN, device=device)
+def gemm(device: torch.device, dtype: torch.dtype = torch.float32, *, seconds: float = _SECONDS) -> float:
+    """Returns operations per second (2 m n k per product) of products of a mini-batch's size on `device` in `dtype`."""
+    left = torch.ones(_ROWS, _FEATURES, device=device, dtype=dtype)
+    right = torch.ones(_FEATURES, _HIDDEN, device=device, dtype=dtype)
+    out = torch.empty(_ROWS, _HIDDEN, device=device, dtype=dtype)
 
     def product() -> None:
         torch.mm(left, right, out=out)

@@ -23,7 +23,7 @@ from a3gnn.storage.cache import cache_root
 from a3gnn.units import format_size
 
 #: Raised when the profile is measured in another way; profiles that were cached by another version are measured anew.
-PROBE_VERSION = 2
+PROBE_VERSION = 3
 _NO_PROFILE = MachineProfile(0, 0, 0, 0, 0, 1, 0, 0)
 _TIMEOUT_SECONDS = 120.0
 #: Cores of other work from which on a check that finds the machine slower says nothing of the machine. Guess.

@@ -20,8 +20,7 @@ def space_filling(space: SearchSpace, count: int, seed: int) -> list[TrainConfig
     sequence = qmc.Halton(len(space.knobs), seed=generator(seed, "space_filling"))
     found: dict[TrainConfig, None] = {}
     default = TrainConfig().canonical()
-    # The default may be one of those found; and a space with room to spare need not be counted.
-    enough = count + 1 if space.size > 20 * count else min(count + 1, len(space.enumerate()))
+    enough = min(count + 1, space.num_distinct)  # the default may be one of those found
     while len(found) < enough:
         points = sequence.random(256)
         for row in np.minimum((points * space.nvec).astype(np.int64), space.nvec - 1):

@@ -35,8 +35,9 @@ class TrialExecutor(Protocol):
 class LocalExecutor:
     """Runs one trial at a time, each in a process of its own that a fork server starts.
 
-    Where the configuration asks for partitions, they are made first in another process, so that METIS' memory is not
-    taken for the training's; that process is held to the same limits. Executors on one machine take turns, by trial.
+    Where the configuration asks for partitions, for a table of its input layer or for features of float16 on disk,
+    these are made first in other processes, so that METIS' memory is not taken for the training's; those are held to
+    the same limits. Executors on one machine take turns, by trial.
 
     Args:
         notify: Takes each line for people, such as who is waited for.
@@ -70,22 +71,35 @@ class LocalExecutor:
         self.worker.close()
 
     def _run_alone(self, request: TrialRequest) -> Metrics | Failure:
-        partition_s = 0.0
-        if request.config.num_partitions > 1:
-            argument = {"graph_folder": request.graph_folder, "config": request.config.to_dict()}
-            ended = self._run("prepare", argument, request)
-            if isinstance(ended, Failure):
-                what = f"{PARTITIONING} by {request.config.partitioner} into {request.config.num_partitions} parts"
-                return dataclasses.replace(ended, detail=f"{what}: {ended.detail}")
-            assert ended.result is not None
-            partition_s = ended.result["seconds"]
+        prepare_s = self._prepare(request)
+        if isinstance(prepare_s, Failure):
+            return prepare_s
         with tempfile.TemporaryDirectory(dir=self.worker.folder, ignore_cleanup_errors=True) as scratch:
-            trial = {"request": request.to_dict(), "scratch": scratch, "partition_seconds": partition_s}
+            trial = {"request": request.to_dict(), "scratch": scratch, "prepare_seconds": prepare_s}
             ended = self._run("run_trial", trial, request)
         if isinstance(ended, Failure):
             return ended
         assert ended.result is not None
         return joined(ended.result["metrics"], ended.peak)
+
+    def _prepare(self, request: TrialRequest) -> float | Failure:
+        """Returns the seconds that making what the trial reads beside the graph takes, or how it failed."""
+        config, seconds = request.config, 0.0
+        steps = {}
+        if config.num_partitions > 1:
+            steps["prepare_parts"] = f"{PARTITIONING} by {config.partitioner} into {config.num_partitions} parts"
+        if config.input_aggregation == "full":
+            steps["prepare_table"] = "while the input layer's table was made"
+        elif config.feature_dtype == "float16" and (config.feature_tier == "disk" or config.num_partitions > 1):
+            steps["prepare_halves"] = "while features of float16 were written"
+        fields = {"config": config.to_dict(), "task": request.setting.task.to_dict()}
+        for name, what in steps.items():
+            ended = self._run(name, {"graph_folder": request.graph_folder, **fields}, request)
+            if isinstance(ended, Failure):
+                return dataclasses.replace(ended, detail=f"{what}: {ended.detail}")
+            assert ended.result is not None
+            seconds += ended.result["seconds"]
+        return seconds
 
     def _run(self, name: str, argument: dict[str, Any], request: TrialRequest) -> Ended | Failure:
         """Returns how the function `name` of the trial's module ended, with its result, or its failure."""

@@ -24,11 +24,15 @@ class KnownCurves:
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
         self._longest: dict[LearningKey, LearningCurve] = {}
+        self._first: dict[LearningKey, int] = {}
 
     def learn(self, measurement: Measurement) -> None:
-        """Takes note of the curve of `measurement`, if it has one that goes further."""
-        if measurement.setting.key() == self._setting.key():
-            keep_longest(self._longest, measurement)
+        """Takes note of the curve of `measurement`, if it has one that goes further, and of where its points lie."""
+        if measurement.setting.key() != self._setting.key():
+            return
+        keep_longest(self._longest, measurement)
+        if measurement.metrics is not None and measurement.metrics.curve_first is not None:
+            self._first[measurement.config.learning_key()] = measurement.metrics.curve_first
 
     def of(self, config: TrainConfig) -> LearningCurve:
         """Returns the longest curve of what `config` learns; one without points where nothing is known."""
@@ -48,5 +52,6 @@ class KnownCurves:
             plan: How far its curve is trained.
         """
         longest = self.of(config)
-        first = longest.batches[0] if longest.batches else 1  # without a point, one mini-batch is the least that it has
+        # Where its first point lies is not known of old rows without a point; it has one mini-batch at least.
+        first = longest.batches[0] if longest.batches else self._first.get(config.learning_key(), 1)
         return CurveRules.of(plan, metrics).cut(longest, first)

@@ -53,11 +53,11 @@ def as_asked(metrics: Metrics, request: TrialRequest) -> Metrics:
     plan = request.plan.curve
     if plan is None:
         return dataclasses.replace(
-            metrics, curve=None, test_accuracy=None, curve_train_seconds=0.0, curve_eval_seconds=0.0
+            metrics, curve=None, test_accuracy=None, curve_train_seconds=0.0, curve_eval_seconds=0.0, curve_first=None
         )
     known = NO_CURVE if plan.whole else request.known_curve or NO_CURVE
     longest = max(metrics.curve, known, key=lambda curve: curve.trained)
-    first = longest.batches[0] if longest.batches else 1
+    first = longest.batches[0] if longest.batches else metrics.curve_first or 1
     trained = CurveRules.of(plan, metrics).cut(longest, first) or longest
     curve = trained if trained.trained > known.trained else dataclasses.replace(known, ended=trained.ended)
     return dataclasses.replace(metrics, curve=curve, test_accuracy=metrics.test_accuracy if plan.whole else None)

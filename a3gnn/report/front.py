@@ -29,12 +29,16 @@ PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
 
 
 class MeasuredConfig(NamedTuple):
-    """A configuration with its figures, what was predicted of it before, by metric and bound, and why it lost."""
+    """A configuration with its figures, what was predicted of it before, by metric and bound, and why it lost.
+
+    `in_play_off` is whether its speed was measured in the play-off.
+    """
 
     config: TrainConfig
     figures: Figures
     predicted: dict[str, dict[str, float]] | None
     note: str = ""
+    in_play_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class FrontRow:
         labels: What it is: `default`, `chosen`, or the best of a priority.
         broken: The limits that it breaks, each with by how much.
         note: Why it was not chosen, where that is not by the limits; "" where nothing is to be said.
+        in_play_off: Whether its speed was measured in the play-off, beside that of the choice, not before.
     """
 
     config: TrainConfig
@@ -60,6 +65,7 @@ class FrontRow:
     labels: tuple[str, ...]
     broken: tuple[Breach, ...] = ()
     note: str = ""
+    in_play_off: bool = False
 
     def describe_broken(self) -> str:
         """Returns the broken limits in a few words, "" where none is; files of older versions say no more than that."""
@@ -76,6 +82,7 @@ class FrontRow:
             "measured": dataclasses.asdict(self.measured),
             "predicted": self.predicted,
             "note": self.note,
+            "in_play_off": self.in_play_off,
         }
 
     @classmethod
@@ -92,6 +99,7 @@ class FrontRow:
             labels=tuple(fields["labels"]),
             broken=tuple(map(Breach.from_dict, fields.get("broken", ()))),
             note=fields.get("note", ""),
+            in_play_off=fields.get("in_play_off", False),
         )
 
 
@@ -140,12 +148,12 @@ class Front:
             on_front[kept] = non_dominated(objectives.measured_costs(feasible))
         notes = _notes(measured, broken, objectives, chosen)
         rows = []
-        for i, (config, figures, predicted, _) in enumerate(measured):
+        for i, (config, figures, predicted, _, in_play_off) in enumerate(measured):
             own = ["chosen"] if config == chosen else []
             own += ["default"] if config == TrainConfig().canonical() else []
             labels = (*own, *best.get(i, ()))
-            row = FrontRow(config, figures, predicted, not broken[i], bool(on_front[i]), labels, broken[i], notes[i])
-            rows.append(row)
+            flags = not broken[i], bool(on_front[i])
+            rows.append(FrontRow(config, figures, predicted, *flags, labels, broken[i], notes[i], in_play_off))
         order = np.argsort(objectives.measured_costs([row.measured for row in rows])[:, 0], kind="stable")
         limits = objectives.limits
         return cls(
@@ -166,7 +174,7 @@ class Front:
         for row in self.rows:
             predicted = [(row.predicted or {}).get(name, {}).get("mean", "") for name in METRICS]
             measured = [getattr(row.measured, name) for name in figures]
-            flags = [row.on_front, row.feasible, " ".join(row.labels), row.describe_broken(), row.note]
+            flags = [row.on_front, row.feasible, " ".join(row.labels), row.describe_broken(), row.note, row.in_play_off]
             writer.writerow([*(getattr(row.config, name) for name in knobs), *measured, *predicted, *flags])
         return out.getvalue()
 
@@ -205,7 +213,7 @@ class Front:
 
 
 _RANGES = ("throughput_low", "throughput_high", "complete")
-_FLAGS = ("on_front", "feasible", "labels", "broken", "note")
+_FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off")
 
 
 def _picks(feasible: Sequence[Figures], objectives: Objectives) -> dict[int, list[str]]:

@@ -17,6 +17,9 @@ from a3gnn.knobs import Knob
 from a3gnn.report.front import Front
 from a3gnn.units import format_size
 
+#: Under a table of which some rows were timed in the play-off and others were not.
+_TIMED_BEFORE = "* timed once, before the play-off: the machine may have been faster or slower then"
+
 
 def describe_config(config: TrainConfig) -> str:
     """Returns `config` in one line, leaving out what is off: `batch 512 · mode2 x2 · cache 1.2 MiB · bias 4`."""
@@ -74,20 +77,24 @@ def describe_breaches(breaches: Sequence[Breach]) -> str:
 def front_table(front: Front, everything: bool = False) -> Table:
     """Returns the front as a table, with the default, the chosen row, and rows that say why they were not chosen.
 
-    With `everything`, all measured rows.
+    With `everything`, all measured rows. Where some of the shown rows were timed in the play-off and others were not, a
+    footnote says so.
     """
+    shown = [row for row in front.rows if everything or row.on_front or row.labels or row.note]
+    mixed = len({row.in_play_off for row in shown}) > 1
     table = Table(title=_title(front), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.caption, table.caption_justify = (_TIMED_BEFORE if mixed else None), "left"
     table.add_column("", no_wrap=True)
     for heading, _ in _columns(front):
         table.add_column(heading, justify="right", no_wrap=True)
     for heading in ("configuration", "why not"):
         table.add_column(heading, no_wrap=True)
-    for row in front.rows:
-        if everything or row.on_front or row.labels or row.note:
-            cells = [show(row.measured) for _, show in _columns(front)]
-            why = ", ".join(filter(None, [row.describe_broken(), row.note]))
-            style = None if row.feasible else "dim"
-            table.add_row(", ".join(row.labels), *cells, describe_config(row.config), why, style=style)
+    for row in shown:
+        cells = [show(row.measured) for _, show in _columns(front)]
+        labels = ", ".join(row.labels) + (" *" if mixed and not row.in_play_off else "")
+        why = ", ".join(filter(None, [row.describe_broken(), row.note]))
+        style = None if row.feasible else "dim"
+        table.add_row(labels.strip(), *cells, describe_config(row.config), why, style=style)
     return table
 
 

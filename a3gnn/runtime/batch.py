@@ -36,9 +36,10 @@ class MiniBatch:
     Attributes:
         epoch: Epoch, from 0.
         index: Place in the epoch, from 0.
-        subgraph: Ids and structure, on the host.
-        x: Features of `subgraph.n_id`, float32, shape (num_nodes, num_features), dense or sparse CSR; or, where an
-            `aggregator` is named, what the input layer's destinations need of them (`FeatureStore.read_aggregated`).
+        subgraph: Ids and structure, on the host; without the input layer's hop where `x` are rows of a table.
+        x: Features of `subgraph.n_id`, shape (num_nodes, num_features), float32 or bfloat16, or sparse CSR; or, where
+            an `aggregator` is named, what the input layer's destinations need of them: aggregated as they were read
+            (`FeatureStore.read_aggregated`), or rows of a table (`Pipeline`).
         y: Labels of the seeds, int64, shape (num_seeds,).
         indptr: `subgraph.indptr` as a tensor beside `x`.
         indices: `subgraph.indices` as a tensor beside `x`.
@@ -77,11 +78,11 @@ class MiniBatch:
 
     @property
     def blocks(self) -> list[TorchBlock]:
-        """The layers' blocks, input layer first, as views of one CSR."""
+        """The blocks of all layers whose hop was sampled, input layer first, as views of one CSR."""
         return [self.block(layer) for layer in range(self.subgraph.num_layers)]
 
     def block(self, layer: int) -> TorchBlock:
-        """Returns the block of `layer`, 0 for the input layer, as views."""
+        """Returns the block of `layer`, 0 for the first whose hop was sampled, as views."""
         num_src, num_dst = self.subgraph.layer_sizes(layer)
         edges = int(self.subgraph.indptr[num_dst])
         return TorchBlock(self.indptr[: num_dst + 1], self.indices[:edges], num_src, num_dst)

@@ -7,12 +7,14 @@ from collections import deque
 
 import torch
 
+from a3gnn.features.rows.tensors import as_array
+
 # Rows of a buffer over those of the longest mini-batch so far. Guess.
 _SLACK = 1.1
 
 
 class BufferPool:
-    """Hands out float32 buffers and takes them back; safe to call from several threads.
+    """Hands out buffers and takes them back; safe to call from several threads.
 
     Buffers are as long as the longest mini-batch so far needed, and a tenth more: worst-case buffers would take
     gigabytes. What is taken must be given back; what is lent comes back. Of those that came back at most `spare` are
@@ -21,16 +23,18 @@ class BufferPool:
     Args:
         width: Columns.
         spare: Buffers that may wait to be handed out again.
+        dtype: float32 or bfloat16.
     """
 
-    def __init__(self, width: int, spare: int) -> None:
+    def __init__(self, width: int, spare: int, dtype: torch.dtype = torch.float32) -> None:
         self._width = width
+        self._dtype = dtype
         # Appending to a full one drops the buffer that has waited longest.
         self._free: deque[torch.Tensor] = deque(maxlen=spare)
         self._rows = 0
 
     def take(self, rows: int) -> torch.Tensor:
-        """Returns a buffer's first `rows` rows, float32, shape (rows, width), with whatever they held."""
+        """Returns a buffer's first `rows` rows, shape (rows, width), with whatever they held."""
         return self._buffer(rows)[:rows]
 
     def give(self, taken: torch.Tensor) -> None:
@@ -42,18 +46,18 @@ class BufferPool:
         """Returns the same as `take`, whose memory is handed out again once no tensor uses it any more."""
         buffer = self._buffer(rows)
         # Tensors and their views share one storage, which holds this view: it dies with the last of them.
-        view = buffer.numpy()[:rows]
+        view = as_array(buffer)[:rows]
         weakref.finalize(view, self._free.append, buffer).atexit = False
-        return torch.from_numpy(view)
+        return torch.from_numpy(view).view(self._dtype)
 
     def _buffer(self, rows: int) -> torch.Tensor:
         try:
             buffer = self._free.pop()
         except IndexError:
-            buffer = torch.empty((0, self._width))
+            buffer = torch.empty((0, self._width), dtype=self._dtype)
         if len(buffer) < rows:
             self._rows = max(self._rows, int(rows * _SLACK))
             # The short one goes before the long one comes, so that both are never held at once.
             del buffer
-            buffer = torch.empty((max(self._rows, rows), self._width))
+            buffer = torch.empty((max(self._rows, rows), self._width), dtype=self._dtype)
         return buffer

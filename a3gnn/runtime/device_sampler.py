@@ -64,7 +64,7 @@ class DeviceSampler:
             edges.append(local)
             sizes.append(len(known))
         indptr = torch.cat([torch.zeros(1, dtype=torch.int64, device=known.device), *degrees]).cumsum(0)
-        n_id, pointers, indices = (_array(tensor) for tensor in (known, indptr, torch.cat(edges)))
+        n_id, pointers, indices = (_array(tensor) for tensor in (known, indptr, torch.cat([known[:0], *edges])))
         return Subgraph(n_id, pointers, indices, tuple(sizes[1:]))
 
     def _checked(self, seeds: NDArray[np.int32]) -> torch.Tensor:

@@ -20,6 +20,7 @@ from a3gnn.runtime.neighbor_arguments import check_arguments
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.runtime.pyg_batch import PygBatches
 from a3gnn.runtime.pyg_graph import graph_of
+from a3gnn.task import Task
 from a3gnn.tuned_file import tuned_config
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class Loader:
     num_sampled_edges (for `trim_to_layer`), and the other attributes of nodes and of the graph if a `Data` is loaded.
     The first `batch_size` nodes are the seeds. It has no e_id.
 
-    What is given as an argument holds over `config`; `config` says the rest, such as cache and tier.
+    What is given as an argument holds over `config`; `config` says the rest, such as cache and tier. Only its fanouts,
+    where it has some (`seed_fanout`, `deep_fanout`), hold over `num_neighbors`, as they do over a task's.
 
     Example:
         >>> loader = Loader(data, num_neighbors=[25, 10], input_nodes=data.train_mask, batch_size=1024, shuffle=True)
@@ -43,7 +45,7 @@ class Loader:
 
     Args:
         data: A PyG `Data` with x and edge_index, a graph, or what `Graph.load` takes.
-        num_neighbors: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        num_neighbors: In-neighbours sampled per node, the seeds' hop first; -1 takes all. As many hops are sampled.
         input_nodes: Seeds: node ids, distinct, or a bool mask over the nodes; None takes all nodes.
         batch_size: Seeds per mini-batch; by default `config`'s, 1,024 without one.
         shuffle: Whether seeds are shuffled, anew for every epoch.
@@ -95,7 +97,7 @@ class Loader:
         self._pipeline = Pipeline(
             graph,
             config,
-            _fanouts(num_neighbors),
+            config.fanouts(Task(fanouts=_fanouts(num_neighbors))),
             seed=seed,
             device=device,
             reuse_buffers=False,

@@ -12,6 +12,7 @@ from typing import Self
 from weakref import WeakSet
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from a3gnn.config import Resources, TrainConfig
@@ -19,6 +20,7 @@ from a3gnn.errors import UsageError
 from a3gnn.features.opening import open_features
 from a3gnn.features.rows.aggregate import Aggregator, input_width
 from a3gnn.features.stores.store import FeatureStore
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
 from a3gnn.runtime.allocation.allocation import Allocation
@@ -62,6 +64,9 @@ class Pipeline:
         shuffle: Whether seeds are shuffled, anew for every epoch.
         aggregator: What the model's input layer makes of in-neighbours' features. Where the host can do that while it
             gathers, mini-batches carry the outcome and say so (`MiniBatch.aggregator`); else they carry the features.
+        table: What `aggregator` makes of each node's whole in-neighbourhood, as memory maps, for input_aggregation
+            full. Its rows are read in place of features, and the last of `fanouts` is not sampled.
+        dtype: What dense features, or their aggregates, come as: float32 or bfloat16. Sparse ones are float32.
         resources: What holds over `config.resources`: an allocation, auto or free.
 
     Attributes:
@@ -71,7 +76,8 @@ class Pipeline:
 
     Raises:
         DeviceError: A device is asked for that is not there.
-        UsageError: The device is of another kind, or the seeds are to keep their order and to be ordered by proximity.
+        UsageError: The device is of another kind, the seeds are to keep their order and to be ordered by proximity, or
+            there is no table where input_aggregation is full.
     """
 
     def __init__(
@@ -86,9 +92,12 @@ class Pipeline:
         input_nodes: NDArray[np.int32] | None = None,
         shuffle: bool = True,
         aggregator: Aggregator | None = None,
+        table: DenseFeatures | SparseFeatures | None = None,
+        dtype: torch.dtype = torch.float32,
         resources: Resources | Allocation | None = None,
     ) -> None:
         device = checked_device(device, config.sampling_device)
+        fanouts = fanouts if table is None else fanouts[:-1]
         self._config = config.canonical()
         self._seed = seed
         self._shuffle = shuffle
@@ -102,22 +111,32 @@ class Pipeline:
         self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
         self._order = self._proximity(graph, indptr, indices)
         self.store: FeatureStore = open_features(
-            graph, self._config, self._parts, device, fanouts=fanouts, seed=seed, seeds=self._first_seeds()
+            graph, self._config, self._parts, device, fanouts=fanouts, seed=seed, seeds=self._first_seeds(), table=table
         )
         sampler = self._sampler(indptr, indices, fanouts)
         on_host = not self.store.is_sparse and device == "cpu"
-        aggregator = aggregator if self.store.can_aggregate else None
-        width = input_width(aggregator, graph.num_features)
+        tabled = table is not None
+        aggregator = aggregator if tabled or self.store.can_aggregate else None
+        width = input_width(None if tabled else aggregator, self.store.num_features)
         workers = 0 if config.parallel_mode == "sequential" else config.num_workers
         # What one epoch has out at once: each worker's mini-batch, the caller's, and the one that it has yet to drop.
-        buffers = BufferPool(width, spare=workers + 2) if on_host else None
-        lends = not reuse_buffers
-        self._stages = Stages(sampler, self.store, graph.labels, device, buffers, lends=lends, aggregator=aggregator)
+        buffers = BufferPool(width, spare=workers + 2, dtype=dtype) if on_host else None
+        self._stages = Stages(
+            sampler,
+            self.store,
+            graph.labels,
+            device,
+            buffers,
+            lends=not reuse_buffers,
+            aggregator=aggregator,
+            dtype=dtype,
+            tabled=tabled,
+        )
         self._overlap = OverlapPolicy(config.num_workers)
         resources = self._config.resources if resources is None else resources
         self.isolation: Isolation | None = None
         if resources != "free":
-            self.isolation = Isolation(self._stages, self._config, resources, graph.features.nbytes // graph.num_nodes)
+            self.isolation = Isolation(self._stages, self._config, resources, self.store.row_bytes)
         self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[MiniBatch]:
@@ -209,15 +228,9 @@ class Pipeline:
             raise UsageError(
                 "seed_order proximity orders the seeds, got shuffle=False, which keeps their order; drop one"
             )
+        size = self._config.batch_size
         return ProximityOrder(
-            indptr,
-            indices,
-            graph.labels,
-            graph.num_classes,
-            self._seeds,
-            self._config.batch_size,
-            self._seed,
-            self._parts,
+            indptr, indices, graph.labels, graph.num_classes, self._seeds, size, self._seed, self._parts
         )
 
     def _first_seeds(self) -> Iterator[NDArray[np.int32]]:

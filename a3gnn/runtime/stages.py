@@ -48,6 +48,8 @@ class Stages:
         buffers: Memory for dense features that are trained on the host; None allocates for each mini-batch.
         lends: Whether a mini-batch keeps its buffer as long as its features are in use, and not just until `release`.
         aggregator: What to make of the features for the input layer; None leaves them as they are.
+        tabled: Whether the store's rows have been through `aggregator` already.
+        dtype: Of dense features, float32 or bfloat16, on the host that of `buffers`.
     """
 
     def __init__(
@@ -60,6 +62,8 @@ class Stages:
         *,
         lends: bool = False,
         aggregator: Aggregator | None = None,
+        tabled: bool = False,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self._sampler = sampler
         self._store = store
@@ -68,6 +72,8 @@ class Stages:
         self._buffers = buffers
         self._lends = lends
         self._aggregator = aggregator
+        self._fused = None if tabled else aggregator
+        self._dtype = dtype
         self._upload = None if self._device.type == "cpu" else Upload(self._device)
 
     def sample(self, epoch: int, planned: PlannedBatch) -> Sampled:
@@ -114,17 +120,19 @@ class Stages:
 
     def _read(self, subgraph: Subgraph) -> ReadResult:
         """Returns what the input layer reads."""
+        if self._fused is None:
+            return self._store.read(subgraph.n_id, self._buffer(subgraph.num_nodes))
         block = subgraph.block(0)
-        buffer = self._buffer(block.num_src if self._aggregator is None else block.num_dst)
-        if self._aggregator is None:
-            return self._store.read(subgraph.n_id, buffer)
-        return self._store.read_aggregated(subgraph.n_id, block, self._aggregator, buffer)
+        return self._store.read_aggregated(subgraph.n_id, block, self._fused, self._buffer(block.num_dst))
 
     def _buffer(self, rows: int) -> torch.Tensor | None:
-        """Returns memory for dense rows on the host; None where they are sparse, on the device, or the caller's own."""
+        """Returns memory for dense rows where the store reads them; None where they are sparse."""
         if self._buffers:
             return self._buffers.lend(rows) if self._lends else self._buffers.take(rows)
-        if self._upload is None or self._store.is_sparse or self._store.device != "cpu":
+        if self._upload is None or self._store.is_sparse:
             return None
+        shape = rows, input_width(self._fused, self._store.num_features)
+        if self._store.device != "cpu":
+            return torch.empty(shape, dtype=self._dtype, device=self._device)
         # torch keeps page-locked memory and reuses it once the copies out of it have ended, so it needs no pool.
-        return torch.empty((rows, input_width(self._aggregator, self._store.num_features)), pin_memory=True)
+        return torch.empty(shape, dtype=self._dtype, pin_memory=True)

@@ -31,7 +31,7 @@ class NeighbourSampler:
     Args:
         indptr: In-neighbours as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
-        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all. Without any, seeds stay alone.
         seed: Any non-negative integer below 2**64.
         bias_rate: Weight of a cached in-neighbour, >= 1; 1 samples uniformly.
         cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. `two_bucket` reads it once, and
@@ -135,7 +135,7 @@ def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None
         UsageError: One is out of range.
     """
     whole = all(isinstance(fanout, int | np.integer) and not isinstance(fanout, bool) for fanout in fanouts)
-    if not fanouts or not whole or any(fanout < 1 and fanout != -1 for fanout in fanouts):
+    if not whole or any(fanout < 1 and fanout != -1 for fanout in fanouts):
         raise UsageError(f"fanouts must be positive integers (or -1 for all), one per hop, got {tuple(fanouts)}")
     if not (math.isfinite(bias_rate) and bias_rate >= 1):
         raise UsageError(f"bias_rate must be finite and >= 1, got {bias_rate}; 1 samples uniformly")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.search.problem import Problem
 from a3gnn.seeding import derive, generator
 
-#: Rounds of drawing at random before all rows are enumerated to find the new ones. Guess.
+#: Rounds of drawing at random before the rows of an enumerable space are enumerated to find the new ones. Guess.
 _ROUNDS = 4
 
 
@@ -36,16 +37,20 @@ class CandidatePool:
         return rows[keep]
 
     def draw(self, count: int) -> NDArray[np.int64]:
-        """Returns up to `count` random new rows, and fewer only when the space is exhausted."""
-        space = self._problem.space
+        """Returns up to `count` random new rows, and fewer only when the space is exhausted.
+
+        One that is too large to enumerate is too large to be exhausted by what a search may ask for.
+        """
+        space, enumerable = self._problem.space, self._problem.enumerable
         drawn = np.empty((0, len(space.nvec)), dtype=np.int64)
-        for _ in range(_ROUNDS):
+        rounds = range(_ROUNDS) if enumerable else itertools.count()
+        for _ in rounds:
             if len(drawn) == count:
                 break
             self._draws += 1
             sample = space.sample(2 * (count - len(drawn)), derive(self._seed, "unasked", self._draws))
             drawn = np.concatenate([drawn, self.take(sample, count - len(drawn))])
-        if len(drawn) < count and self._problem.enumerable:
+        if len(drawn) < count:
             drawn = np.concatenate([drawn, self.take(self._every, count - len(drawn))])
         return drawn
 

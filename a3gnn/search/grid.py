@@ -30,13 +30,12 @@ class Grid:
         self.rows = problem.space.enumerate()
         self.prediction = problem.predict(self.rows)
         self._problem = problem
-        self._position = np.full(problem.space.size, -1, dtype=np.int64)
-        self._position[problem.keys(self.rows)] = np.arange(len(self.rows))
+        self._keys = problem.keys(self.rows)  # in ascending order, as the rows are
 
     def __call__(self, rows: NDArray[np.int64]) -> Prediction:
         """Returns the prediction of `rows`, which may repeat and need not be canonical."""
         canonical = self._problem.space.canonical(rows)
-        return self.prediction.take(self._position[self._problem.keys(canonical)])
+        return self.prediction.take(np.searchsorted(self._keys, self._problem.keys(canonical)))
 
     @cached_property
     def front_costs(self) -> NDArray[np.float64]:
@@ -49,8 +48,8 @@ class Grid:
 
 def check_enumerable(space: SearchSpace) -> None:
     """Raises a `UsageError` if `space` is too large to enumerate."""
-    if space.size > ENUMERABLE:
+    if space.num_distinct > ENUMERABLE:
         raise UsageError(
-            f"a space of {space.size:,} configurations is too large to enumerate, at most {ENUMERABLE:,} are; "
-            "fix knobs, narrow ranges, or search it with ppo"
+            f"a space must have at most {ENUMERABLE:,} configurations to be searched exhaustively, got "
+            f"{space.num_distinct:,}; fix knobs, narrow ranges, or take another engine"
         )

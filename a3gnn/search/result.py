@@ -24,6 +24,7 @@ class SearchResult:
         prediction: Of `rows`.
         costs: Of `rows`, float64, shape (n, 3), as `Objectives.costs` has them.
         violation: Of `rows`, float64, shape (n,); 0 everywhere if feasible.
+        configurations: Those of the space that run differently.
         evaluations: Distinct configurations that it evaluated, those of training a policy included.
         seconds: Wall clock of the search. Predicting an enumerable space, which is done once before, is not in it.
         hypervolume: Of the front, by `NormalisedHypervolume`; 0 where nothing is feasible.
@@ -39,6 +40,7 @@ class SearchResult:
     prediction: Prediction
     costs: NDArray[np.float64]
     violation: NDArray[np.float64]
+    configurations: int
     evaluations: int
     seconds: float
     hypervolume: float

@@ -16,7 +16,6 @@ from a3gnn.search.normalised_hypervolume import NormalisedHypervolume
 from a3gnn.search.problem import Problem
 from a3gnn.search.result import SearchResult
 from a3gnn.search.searcher import MAX_EVALUATIONS, Searcher, make_searcher
-from a3gnn_envs.policy import Policy
 
 #: Rows asked for at a time. Guess.
 BATCH = 64
@@ -24,33 +23,31 @@ BATCH = 64
 _NUM_LEAST_VIOLATING = 16
 
 
-def run_search(
-    engine: str, problem: Problem, evaluations: int, seed: int, policy: Policy | None = None
-) -> SearchResult:
+def run_search(engine: str, problem: Problem, evaluations: int, seed: int) -> SearchResult:
     """Returns what `engine` finds on `problem` with up to `evaluations` distinct configurations.
 
     It is compared with the exhaustive front, if the space can be enumerated, and with random search at as many
     evaluations.
 
     Args:
-        engine: ppo, nsga2, tpe, random or exhaustive; the last takes the whole space whatever `evaluations` says.
+        engine: local, ppo, nsga2, tpe, random or exhaustive; the last takes the whole space, whatever `evaluations`
+            says.
         problem: What is searched.
         evaluations: The budget, at most `MAX_EVALUATIONS` of the engine; training a policy counts.
         seed: Decides everything random.
-        policy: Where ppo starts, if it fits the problem; otherwise ppo trains one within the budget.
 
     Raises:
         UsageError: There is no such engine, `evaluations` is not positive, or the space is too large for exhaustive.
     """
     if evaluations < 1:
-        raise UsageError(f"evaluations must be >= 1, got {evaluations}; 3,000 suit ppo")
+        raise UsageError(f"evaluations must be >= 1, got {evaluations}; 3,000 suit local")
     if engine == "exhaustive":
         check_enumerable(problem.space)
-        evaluations = problem.space.size
+        evaluations = problem.space.num_distinct
     evaluations = min(evaluations, MAX_EVALUATIONS.get(engine, evaluations))
     grid = Grid(problem) if problem.enumerable else None
     problem = problem if grid is None else dataclasses.replace(problem, predict=grid)
-    options = {"policy": policy, "evaluations": evaluations} if engine == "ppo" else {}
+    options = {"evaluations": evaluations} if engine in ("local", "ppo") else {}
 
     start = time.perf_counter()
     cache = EvaluationCache(problem)
@@ -97,6 +94,7 @@ def _result(
         prediction=cache.prediction.take(best),
         costs=costs[best],
         violation=violation[best],
+        configurations=problem.space.num_distinct,
         evaluations=len(cache),
         seconds=seconds,
         hypervolume=measured[0],

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
-from a3gnn.features.rows.aggregate import Aggregator, weigh
+from a3gnn.features.rows.aggregate import Aggregator, aggregate, input_width, weigh
 from a3gnn.features.rows.kernels import locate
 from a3gnn.features.rows.table import RowTable, row_like
-from a3gnn.graphs.derived import read_aggregates, write_aggregates
-from a3gnn.graphs.features import DenseFeatures
+from a3gnn.graphs.derived import noted_seconds, noting_seconds
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.tables import read_table, write_sparse_table, write_table
 from a3gnn.training.chunks import in_edges
 from a3gnn.training.layers.aggregation import factors
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.neighbourhoods import Neighbourhoods
+from a3gnn.training.sparse_table import row_starts, sparse_pieces
 
 #: Bytes per edge at the peak: its row's address and its place, its weight, and what computing that takes.
 _EDGE_BYTES = 64
@@ -27,52 +30,104 @@ _EDGE_BYTES = 64
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-def aggregate_table(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> NDArray[np.float32] | None:
-    """Returns the table of `aggregator` as a memory map, float32, shape (num_nodes, num_features).
+def aggregate_table(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> DenseFeatures | SparseFeatures:
+    """Returns the table of `aggregator` as memory maps: float32, shape (num_nodes, input_width), CSR as the features.
 
-    `mean` is without the node's own row, which its layer reads from the features; `sum` and `gcn` are as
-    `a3gnn.features.rows.aggregate` has them. The table lies beside the graph, where a first call writes it in chunks.
+    Rows are what `a3gnn.features.rows.aggregate` makes of all in-neighbours: for `mean`, the node's own row lies beside
+    the mean; `gcn` takes the whole graph's degrees. The table lies beside the graph, where a first call writes it in
+    chunks, and notes how long that took.
 
     Args:
-        graph: Its features are dense.
+        graph: A graph on disk.
         aggregator: The rule.
         around: Of the same graph; what it raises before a chunk leaves no table.
 
-    Returns:
-        The table, or None where none can be kept: the graph is in RAM, or its folder takes no files.
+    Raises:
+        GraphError: The table is damaged or can't be written; the message says what to do.
+        ConfigError: Features are sparse, and the table would take more than 4 times their bytes.
+    """
+    folder = _folder(graph, aggregator)
+    if not folder.is_dir():
+        _make(graph, aggregator, around)
+    return read_table(graph, folder)
+
+
+def table_if_kept(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> DenseFeatures | None:
+    """Returns `aggregate_table`, or None where none can be kept: the graph is in RAM, or its folder takes no files.
+
+    Args:
+        graph: Its features are dense.
+        aggregator: As for `aggregate_table`.
+        around: Likewise.
 
     Raises:
         GraphError: The table is damaged, or the disk is full; the message says what to do.
     """
     if graph.folder is None:
         return None
-    folder = graph.derived(f"aggregates-{aggregator}")
-    if not folder.is_dir():
-        try:
-            write_aggregates(graph, folder, graph.num_features, _pieces(graph, aggregator, around))
-        except GraphError as error:
-            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _READ_ONLY:
-                return None
-            raise
-    return read_aggregates(graph, folder)
+    try:
+        table = aggregate_table(graph, aggregator, around)
+    except GraphError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _READ_ONLY:
+            return None
+        raise
+    assert isinstance(table, DenseFeatures)
+    return table
 
 
-def _pieces(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> Iterator[NDArray[np.float32]]:
-    """Yields the table's rows in order."""
-    assert isinstance(graph.features, DenseFeatures)
-    features = graph.features.array
+def table_seconds(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> float:
+    """Returns the seconds that making the table takes, which is then beside the graph and verified.
+
+    One that lies there already counts what it took then; where that was not noted it is made once more.
+
+    Args:
+        graph: As for `aggregate_table`.
+        aggregator: Likewise.
+        around: Likewise.
+
+    Raises:
+        GraphError: As in `aggregate_table`.
+        ConfigError: Likewise.
+    """
+    aggregate_table(graph, aggregator, around)
+    while (seconds := noted_seconds(_folder(graph, aggregator))) is None:
+        _make(graph, aggregator, around)
+    return seconds
+
+
+def _folder(graph: Graph, aggregator: Aggregator) -> Path:
+    return graph.derived(f"table-{aggregator}")
+
+
+def _make(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> None:
+    folder, columns = _folder(graph, aggregator), input_width(aggregator, graph.num_features)
+    with noting_seconds(graph, folder):
+        if isinstance(graph.features, DenseFeatures):
+            write_table(graph, folder, columns, _pieces(graph, graph.features, aggregator, around))
+        else:
+            starts = row_starts(graph, graph.features, aggregator, around)
+            pieces = sparse_pieces(graph, graph.features, aggregator, around, starts)
+            write_sparse_table(graph, folder, columns, starts, pieces)
+
+
+def _pieces(
+    graph: Graph, features: DenseFeatures, aggregator: Aggregator, around: Neighbourhoods
+) -> Iterator[NDArray[np.float32]]:
+    """Yields the rows of a dense table in order."""
+    columns = input_width(aggregator, graph.num_features)
     degrees = around.degrees() if aggregator == "gcn" else None
     every = np.arange(graph.num_nodes, dtype=np.int32)
-    for ids in around.chunks(every, 4 * graph.num_features + 16, _EDGE_BYTES):
+    for ids in around.chunks(every, 2 * 4 * columns + 16, _EDGE_BYTES):  # twice: one piece is held while it is written
         indptr, indices = in_edges(graph, ids)
-        run = slice(int(ids[0]), int(ids[-1]) + 1)
-        block = LayerBlock(torch.from_numpy(indptr), torch.from_numpy(indices), graph.num_nodes, run, degrees)
-        weights, own = factors(aggregator, block)
-        if aggregator == "mean":
-            own = np.zeros_like(own)
-        out = np.empty((len(ids), graph.num_features), dtype=np.float32)
+        out = np.empty((len(ids), columns), dtype=np.float32)
+        table = _rows(features.array, np.concatenate([ids, indices]))
         places = np.arange(len(ids), len(ids) + len(indices), dtype=np.int32)
-        weigh(_rows(features, np.concatenate([ids, indices])), indptr, places, weights, own, out)
+        if aggregator == "gcn":
+            run = slice(int(ids[0]), int(ids[-1]) + 1)
+            block = LayerBlock(torch.from_numpy(indptr), torch.from_numpy(indices), graph.num_nodes, run, degrees)
+            weigh(table, indptr, places, *factors(aggregator, block), out)
+        else:
+            aggregate(aggregator, table, indptr, places, out)
         yield out
 
 

@@ -10,19 +10,25 @@ from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.kernels import count_in_edges
 
 
-def blocks_of(batch: MiniBatch, *, with_degrees: bool) -> list[LayerBlock]:
-    """Returns the blocks of `batch`, input layer first.
+def blocks_of(batch: MiniBatch, *, with_degrees: bool, whole: Tensor | None = None) -> list[LayerBlock]:
+    """Returns the blocks of `batch`, input layer first where its hop was sampled.
 
     Args:
         batch: The mini-batch.
         with_degrees: Whether they carry the nodes' sampled in-degrees: those of the whole sampled graph, as PyG takes
             them from a mini-batch's `edge_index`; nodes of the last hop have none.
+        whole: Where `x` are rows of a table of whole in-neighbourhoods, each node's in-neighbours other than itself,
+            float32, shape (num_nodes of the graph,): the in-degrees of nodes of the last hop, as if one more hop had
+            been sampled in full.
     """
     parts = batch.blocks
     blocks = [LayerBlock(part.indptr, part.indices, part.num_src, slice(0, part.num_dst)) for part in parts]
-    if not with_degrees:
+    if not with_degrees or not blocks:
         return blocks
     degrees = _in_degrees(parts[0])
+    if whole is not None:
+        last = batch.subgraph.n_id[parts[0].num_dst :]
+        degrees[parts[0].num_dst :] = whole[torch.from_numpy(last)].to(degrees.device)
     return [LayerBlock(b.indptr, b.indices, b.num_src, b.dst, degrees[: b.num_src]) for b in blocks]
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.graphs.graph import Graph
 from a3gnn.storage.atomic import replacing
+from a3gnn.task import Task
 from a3gnn.training.progress import Progress
 from a3gnn.training.trainer import Trainer
 
@@ -20,7 +21,8 @@ CHECKPOINT_VERSION = 1
 def identity(graph: Graph, config: TrainConfig, task: Task) -> dict[str, Any]:
     """Returns what must be equal for a run to go on bit-identically, by name.
 
-    Modes, workers, tiers and resources may change: they decide when a mini-batch comes, not what is in it.
+    Modes, workers and tiers may change: they decide when a mini-batch comes, not what is in it. Knobs that came later
+    than the first checkpoints are left out at their defaults.
     """
     learning = dict(config.learning_key())
     return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **task.to_dict()}
@@ -61,18 +63,21 @@ def restore_checkpoint(path: Path, trainer: Trainer, known: dict[str, Any]) -> P
         raise ConfigError(
             f"{path} must be a checkpoint, but can't be read: {error}; train without --resume in another --out"
         ) from error
-    changed = [
-        f"{name} was {before.get(name)!r} and is {value!r}"
-        for name, value in known.items()
-        if before.get(name) != value
-    ]
-    if changed:
+    if changed := _changes(before, known):
         raise ConfigError(
             f"{path} is of another run: {'; '.join(changed)}; use the same config and data, or another --out"
         )
     trainer.model.load_state_dict(state["model"])
     trainer.optimizer.load_state_dict(state["optimizer"])
     return progress
+
+
+def _changes(before: dict[str, Any], known: dict[str, Any]) -> list[str]:
+    """Returns what differs between two `identity`, for people; later knobs at their defaults are in none."""
+    defaults = {knob.name: knob.default for knob in KNOBS if knob.later}
+    names = dict.fromkeys((*known, *before))
+    pairs = ((name, *(one.get(name, defaults.get(name)) for one in (before, known))) for name in names)
+    return [f"{name} was {was!r} and is {now!r}" for name, was, now in pairs if was != now]
 
 
 def save(path: Path, state: dict[str, Any]) -> None:

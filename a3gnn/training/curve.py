@@ -15,7 +15,8 @@ from a3gnn.errors import UsageError
 from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve, next_point
 from a3gnn.training.curve_state import CurveState
 from a3gnn.training.save_timer import SaveTimer
-from a3gnn.training.trainer import Step, Trainer
+from a3gnn.training.step import Step
+from a3gnn.training.trainer import Trainer
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,14 @@ def first_point(trainer: Trainer) -> int:
 
 def _cost(model: Model, subgraph: Subgraph, *, sparse: bool) -> float:
     """Returns the cost of training on `subgraph`, in bytes moved; sampling and the optimiser come on top of it."""
-    total = 0.0
-    for i, layer in enumerate(model.layers):
+    first, *others = model.layers
+    total, rows = 0.0, subgraph.num_nodes
+    if subgraph.num_layers == len(others):  # the input layer reads a table
+        total += first.cost(Work(rows, rows, 0, sparse, True, False))
+    for i, layer in enumerate(model.layers[-subgraph.num_layers or len(model.layers) :]):
         block = subgraph.block(i)
         edges = len(block.indices)
-        total += layer.cost(Work(block.num_src, block.num_dst, edges, sparse and i == 0, True, i > 0))
+        total += layer.cost(
+            Work(block.num_src, block.num_dst, edges, sparse and layer is first, True, layer is not first)
+        )
     return total

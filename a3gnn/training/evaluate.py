@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from a3gnn.config import Task
 from a3gnn.errors import GraphError
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.graph import Graph
 from a3gnn.seeding import generator
+from a3gnn.task import Task
 from a3gnn.training.inference import CHUNK_BYTES, Inference
 from a3gnn.training.model import Model
 from a3gnn.training.scratch import Scratch

@@ -8,8 +8,9 @@ from time import perf_counter
 
 from a3gnn.learning_curve import next_point
 from a3gnn.training.progress import EpochResult, Progress
+from a3gnn.training.step import Step
 from a3gnn.training.target import Point, Target
-from a3gnn.training.trainer import Step, Trainer
+from a3gnn.training.trainer import Trainer
 
 
 def fit(

@@ -13,7 +13,7 @@ from torch.nn import functional
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.graph import Graph
 from a3gnn.learning_curve import LEAST_POINTS
-from a3gnn.training.aggregate_table import aggregate_table
+from a3gnn.training.aggregate_table import table_if_kept
 from a3gnn.training.chunks import EDGE_BYTES
 from a3gnn.training.feature_rows import FeatureRows
 from a3gnn.training.layers.cost import Work
@@ -78,8 +78,8 @@ class Inference:
             self._needed.insert(0, self._around.closed(self._needed[0]))
         pays = _EVALUATIONS * self._around.count(self._needed[0]) >= graph.num_edges
         self._aggregator = aggregator if pays and not graph.features.is_sparse else None
-        table = None if self._aggregator is None else aggregate_table(graph, self._aggregator, self._around)
-        self._table = None if table is None else FeatureRows(torch.from_numpy(table))
+        table = None if self._aggregator is None else table_if_kept(graph, self._aggregator, self._around)
+        self._table = None if table is None else FeatureRows(table)
         self._inputs = self._needed[0] if self._table is not None else self._around.closed(self._needed[0])
 
     @torch.inference_mode()
@@ -106,12 +106,8 @@ class Inference:
 
     def _of_table(self, layer: Layer, table: FeatureRows) -> Outputs:
         """Yields what the input layer makes of the table's rows."""
-        features = FeatureRows(self._graph.features) if layer.aggregator == "mean" else None
         for ids in self._around.chunks(self._needed[0], 4 * (4 * layer.in_channels + 2 * layer.out_channels), 0):
-            rows = table.read(ids, self._device)
-            if features is not None:
-                rows = torch.cat([rows, features.read(ids, self._device)], dim=1)
-            yield ids, layer.combine(rows)
+            yield ids, layer.combine(table.read(ids, self._device))
 
     def _of_features(self, layer: Layer) -> Outputs:
         """Yields what the input layer makes of the features."""

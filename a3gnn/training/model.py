@@ -7,9 +7,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from a3gnn.config import Task
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.seeding import derive
+from a3gnn.task import Task
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.gcn import GCNLayer
@@ -45,26 +45,38 @@ class Model(nn.Module):
         return self.layers[0].aggregator
 
     def forward(
-        self, x: Tensor, blocks: list[LayerBlock], *, aggregated: bool = False, seed: int | None = None
+        self,
+        x: Tensor,
+        blocks: list[LayerBlock],
+        *,
+        aggregated: bool = False,
+        seed: int | None = None,
+        dtype: torch.dtype = torch.float32,
     ) -> Tensor:
         """Returns the seeds' logits, float32, shape (num_seeds, num_classes).
 
         Args:
-            x: Input nodes' features, float32, shape (num_src of the first block, num_features), dense or sparse CSR;
-                or what the input layer's `aggregator` made of them, shape (num_dst of the first block, input_width).
-            blocks: One per layer, input layer first; each one's destinations are the next one's sources.
+            x: Input nodes' features, of `dtype` or in sparse CSR float32, (num_src of the first block, num_features);
+                or, (num_dst of the first block, input_width), what the input layer's `aggregator` made of them.
+            blocks: One per layer, input layer first; each one's destinations are the next one's sources. Where `x` is
+                aggregated the input layer's is not read, and may be left out.
             aggregated: Which of the two `x` is.
             seed: Decides what is dropped in training; None draws a seed from torch's generator.
+            dtype: Of activations and of the operands of products, float32 or bfloat16.
         """
         if seed is None:
             seed = int(torch.randint(2**62, ())) if self.training else 0
-        for i, (layer, block) in enumerate(zip(self.layers, blocks, strict=True)):
-            if i == 0 and aggregated:
-                x = layer.combine(x)
-                continue
+        layers = list(enumerate(self.layers))
+        if aggregated:
+            x = self.layers[0].combine(x)
+            del layers[0]
+            blocks = blocks[len(blocks) - len(layers) :]
+        for (i, layer), block in zip(layers, blocks, strict=True):
+            if i:
+                x = x.to(dtype)  # sparse features are float32, and so is what the input layer makes of them
             dropout = Dropout.of(self.dropout if self.training else 0.0, seed, "hidden", i) if i else None
             x = layer(block, x, dropout, derive(seed, "layer", i))
-        return x
+        return x.float()
 
 
 def build_model(task: Task, num_features: int, num_classes: int, *, sparse: bool = False) -> Model:

@@ -36,9 +36,15 @@ class Neighbourhoods:
         self._on_chunk = on_chunk
         self._degrees: Tensor | None = None
 
-    def chunks(self, ids: NDArray[np.int32], row_bytes: int, edge_bytes: int) -> Iterator[NDArray[np.int32]]:
-        """Yields `ids` in order, in pieces that keep the budget at so many bytes per node and per in-edge of it."""
-        for some in chunks(ids, self._graph.indptr, row_bytes, edge_bytes, self._chunk_bytes):
+    def chunks(
+        self, ids: NDArray[np.int32], row_bytes: int, edge_bytes: int, indptr: NDArray[np.int64] | None = None
+    ) -> Iterator[NDArray[np.int32]]:
+        """Yields `ids` in order, in pieces that keep the budget at so many bytes per node and per in-edge of it.
+
+        With an `indptr` of something else, int64, shape (num_nodes + 1,), that is counted in place of the in-edges.
+        """
+        counted = self._graph.indptr if indptr is None else indptr
+        for some in chunks(ids, counted, row_bytes, edge_bytes, self._chunk_bytes):
             self._on_chunk()
             yield some
 

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.measurement import StageSeconds
+from a3gnn.training.step import Step
 from a3gnn.training.target import Point
-from a3gnn.training.trainer import Step
 
 #: What epochs of former versions have besides.
 _FORMER_FIELDS = {"test_accuracy"}

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from a3gnn.training.progress import EpochResult
-from a3gnn.training.trainer import Step
+from a3gnn.training.step import Step
 
 
 class ProgressBar:

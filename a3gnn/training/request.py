@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Self
 
 import torch
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
+from a3gnn.task import Task
 from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
+from a3gnn.task import Task
 
 
 @dataclass(frozen=True, slots=True)

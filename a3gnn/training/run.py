@@ -10,8 +10,9 @@ from a3gnn.training.fit import fit
 from a3gnn.training.interrupt import Interrupt
 from a3gnn.training.progress import EpochResult, Progress
 from a3gnn.training.run_folder import RunFolder
+from a3gnn.training.step import Step
 from a3gnn.training.target import Point, Target
-from a3gnn.training.trainer import Step, Trainer
+from a3gnn.training.trainer import Trainer
 from a3gnn.units import format_duration
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.curve_points import first_point
 from a3gnn.training.interrupt import Interrupt

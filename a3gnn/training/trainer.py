@@ -17,8 +17,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
@@ -29,46 +28,25 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError
 from a3gnn.graphs.graph import Graph
-from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
+from a3gnn.task import Task
 from a3gnn.training.adam import Adam
 from a3gnn.training.batch_blocks import blocks_of
 from a3gnn.training.evaluate import Evaluator
+from a3gnn.training.input_table import input_table
+from a3gnn.training.layers.aggregation import warm_up
+from a3gnn.training.learning_rate import LearningRate
 from a3gnn.training.memory import MemoryGuard
 from a3gnn.training.model import build_model
 from a3gnn.training.scratch import Scratch
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One mini-batch that has been trained on.
-
-    Attributes:
-        epoch: Epoch, from 0.
-        index: Place in the epoch, from 0.
-        loss: Mean cross-entropy of its seeds.
-        seeds: Seeds.
-        input_nodes: Rows of features that it read.
-        hits: Those that the cache served.
-        sampled_edges: Sampled edges.
-        seconds: Work in each stage.
-    """
-
-    epoch: int
-    index: int
-    loss: float
-    seeds: int
-    input_nodes: int
-    hits: int
-    sampled_edges: int
-    seconds: StageSeconds
+from a3gnn.training.step import Step
 
 
 class Trainer:
@@ -98,6 +76,8 @@ class Trainer:
 
     Raises:
         DeviceError: A device is asked for that is not there.
+        ConfigError: The input layer is to read a table that its model has none of, or that is too large.
+        GraphError: The table is damaged, or can't be written.
     """
 
     def __init__(
@@ -118,11 +98,17 @@ class Trainer:
         self.memory = MemoryGuard(host_memory_limit)
         sparse = graph.features.is_sparse
         self.model = build_model(task, graph.num_features, graph.num_classes, sparse=sparse).to(self._device)
-        self._pipeline = Pipeline(
-            graph, config, task.fanouts, seed=task.seed, device=device, aggregator=self.model.aggregator
-        )
+        full = config.input_aggregation == "full"
+        self._table = input_table(graph, self.model, config, on_chunk) if full else None
+        self._dtype: torch.dtype = getattr(torch, config.compute_dtype)
+        if self._dtype is torch.bfloat16 and self.model.aggregator is not None:
+            warm_up(self.model.aggregator)
+        fed = partial(Pipeline, graph, config, config.fanouts(task), seed=task.seed, device=device)
+        table = None if self._table is None else self._table.rows
+        self._pipeline = fed(aggregator=self.model.aggregator, table=table, dtype=self._dtype)
         self.optimizer = self._fresh_optimizer()
         self.batches_per_epoch = self._pipeline.num_batches
+        self._learning_rate = LearningRate.of(task, config, self.batches_per_epoch)
         self.cache_bytes = self._pipeline.store.cache_bytes
 
     def __enter__(self) -> Self:
@@ -210,13 +196,16 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         loss = self._loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._learning_rate.at(batch.epoch * self.batches_per_epoch + batch.index)
         self.optimizer.step()
         value = loss.item()  # waits for the device
         if not math.isfinite(value):
             raise A3GNNError(
                 f"the loss must be finite, got {value} at mini-batch {batch.index} of epoch {batch.epoch + 1}; "
-                "a smaller learning_rate or normalised features may help"
+                "a smaller learning_rate or learning_rate_scale, or normalised features may help"
             )
+        transfer = 0.0 if batch.arrival is None else batch.arrival.seconds()  # there is none on the host
         return Step(
             epoch=batch.epoch,
             index=batch.index,
@@ -225,17 +214,14 @@ class Trainer:
             input_nodes=batch.subgraph.num_nodes,
             hits=batch.hits,
             sampled_edges=batch.subgraph.num_edges,
-            seconds=dataclasses.replace(batch.seconds, transfer=_transfer(batch), train=perf_counter() - begin),
+            seconds=dataclasses.replace(batch.seconds, transfer=transfer, train=perf_counter() - begin),
         )
 
     def _loss(self, batch: MiniBatch) -> Tensor:
         """Returns the mean cross-entropy of the seeds; dropout is drawn from the mini-batch's own seed."""
-        blocks = blocks_of(batch, with_degrees=self.model.needs_degrees)
+        blocks = blocks_of(
+            batch, with_degrees=self.model.needs_degrees, whole=self._table.degrees if self._table else None
+        )
         seed = derive(self.task.seed, "dropout", batch.epoch, batch.index)
-        logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed)
+        logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed, dtype=self._dtype)
         return functional.cross_entropy(logits, batch.y)
-
-
-def _transfer(batch: MiniBatch) -> float:
-    """Returns the seconds of the copy to the device; 0 where there was none."""
-    return 0.0 if batch.arrival is None else batch.arrival.seconds()

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from a3gnn.config import Task
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.objectives import Priority
 from a3gnn.profiling.store.database import database_url
+from a3gnn.task import Task
 from a3gnn.tuning.folder import check_folder
-from a3gnn.tuning.request import TuneRequest
+from a3gnn.tuning.request import DEFAULT_PEAK, TuneRequest
 from a3gnn.units import parse_budget, parse_size
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def make_request(
         spec="",
         task=Task() if task is None else task,
         priority=priority if isinstance(priority, Priority) else Priority.parse(priority),
-        memory_limit=_parsed("--memory-limit", memory_limit, parse_size),
+        memory_limit=_parsed("--memory-limit", memory_limit, _limit),
         host_memory_limit=_parsed("--host-memory-limit", host_memory_limit, parse_size),
         budget=_parsed("--budget", budget, parse_budget),
         fixed=tuple(_entries("fix", fix, "{'batch_size': 512}").items()),
@@ -52,6 +52,10 @@ def _parsed(option: str, value: Any, parse: Callable[[str], T]) -> Any:
         return parse(value) if isinstance(value, str) else value
     except UsageError as error:
         raise UsageError(f"{option}: {error}") from error
+
+
+def _limit(text: str) -> int | str:
+    return text if text == DEFAULT_PEAK else parse_size(text)
 
 
 def _entries(name: str, value: Any, example: str) -> Mapping[str, Any]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 
 from a3gnn.units import count, format_duration
 
-#: Share of a tune's seconds that is kept for the play-off.
+#: Share of a tune's seconds that is kept for the play-off, where that takes so long.
 PLAY_OFF_SHARE = 1 / 3
 
 
 class Budget:
-    """A number of trials, or seconds of which the last third is kept for the play-off.
+    """A number of trials, or seconds of which up to a third is kept for the play-off.
 
     Args:
         total: Seconds (float) or trials (int).
@@ -24,7 +23,6 @@ class Budget:
         self.total = total
         self.trials = 0
         self._start = (time.monotonic() if started is None else started) - spent_s
-        self._seconds: list[float] = []
 
     @property
     def in_trials(self) -> bool:
@@ -43,31 +41,21 @@ class Budget:
 
     @property
     def play_off_s(self) -> float:
-        """Seconds that are kept for the play-off; 0 where trials are counted."""
+        """Seconds that are kept for the play-off at most; 0 where trials are counted."""
         return 0.0 if self.in_trials else self.total * PLAY_OFF_SHARE
 
-    def record(self, trial_s: float, *, counts: bool = True) -> None:
-        """Takes note of a trial of `trial_s` seconds, of this run or an earlier one.
+    def record(self) -> None:
+        """Takes note of a trial of the budget's, of this run or an earlier one; the default's is not."""
+        self.trials += 1
+
+    def affords(self, trial_s: float, reserve_s: float) -> bool:
+        """Whether one more trial fits.
 
         Args:
-            trial_s: What it took when it was measured, though a store may have served it since.
-            counts: Whether it is one of the budget's; the default's is not.
+            trial_s: Seconds that it is expected to take.
+            reserve_s: Seconds that are kept for what comes after it.
         """
-        self._seconds.append(trial_s)
-        self.trials += counts
-
-    def needed_s(self, predicted_s: float = 0.0) -> float:
-        """Returns the seconds that one more trial and the play-off are expected to take.
-
-        Args:
-            predicted_s: What the trial is expected to take, if that is more than the median so far.
-        """
-        typical = statistics.median(self._seconds) if self._seconds else 0.0
-        return max(typical, predicted_s) + self.play_off_s
-
-    def affords(self, predicted_s: float = 0.0) -> bool:
-        """Whether one more trial fits, with the play-off afterwards; `predicted_s` as in `needed_s`."""
-        return self.trials < self.total if self.in_trials else self.left_s > self.needed_s(predicted_s)
+        return self.trials < self.total if self.in_trials else self.left_s > trial_s + reserve_s
 
     def describe(self) -> str:
         """Returns what is left, for people."""
@@ -75,11 +63,11 @@ class Budget:
             return f"{count(max(round(self.total) - self.trials, 0), 'trial')} left"
         return f"{format_duration(max(self.left_s, 0))} left"
 
-    def describe_end(self, predicted_s: float = 0.0) -> str:
-        """Returns why it affords no more, for people; `predicted_s` as in `needed_s`."""
+    def describe_end(self, trial_s: float, reserve_s: float) -> str:
+        """Returns why it affords no more, for people; arguments as in `affords`."""
         if self.in_trials or self.left_s <= 0:
             return "the budget is spent"
         return (
-            f"{self.describe()}, a third of the budget is kept for the play-off, and another trial is expected to "
-            f"take {format_duration(self.needed_s(predicted_s) - self.play_off_s)}"
+            f"{self.describe()}, {format_duration(reserve_s)} of them are kept for the play-off, and another trial is "
+            f"expected to take {format_duration(trial_s)}"
         )

@@ -11,24 +11,29 @@ from numpy.typing import NDArray
 from a3gnn.config import TrainConfig
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import ENUMERABLE
-from a3gnn.tuning.acquisition import unmeasured
+from a3gnn.tuning.acquisition import Rows, unmeasured
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
+from a3gnn.tuning.trial_cost import TrialCost
 from a3gnn.tuning.trial_plan import trial_plan
+from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Seconds that a trial takes beside its training and timing: its process, the graph, the first mini-batches. Guess.
-_START_S = 2.0
-#: Rows sampled from a space that is too large to enumerate. Guess.
+#: Rows sampled from a space that is too large to enumerate, from the best of which a descent starts. Guess.
 _SAMPLE_SIZE = 20_000
 
 
 def fit_surrogate(history: History) -> Surrogate:
-    """Returns a surrogate that is fitted to the corpus and to what the tune measured."""
-    study = history.study
+    """Returns a surrogate that is fitted to the corpus and to what the tune measured.
+
+    Rows of the tune's own setting that a store holds are judged by this tune's budget and target, not by those of the
+    tune that measured them.
+    """
+    study, reference = history.study, history.reference
+    judged_by = {setting_key(study.setting): reference} if reference and history.has_default_reference else None
     rows = [*study.corpus, *(trial.measurement for trial in history.trials)]
-    return Surrogate(seed=study.request.seed).fit(rows, target=study.setting.graph.fingerprint)
+    return Surrogate(seed=study.request.seed).fit(rows, study.setting.graph.fingerprint, judged_by)
 
 
 def predict(
@@ -58,17 +63,16 @@ def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig
     The curve of the reference takes its share of the budget at most; another one's ends with the reference's seconds,
     or at the target, if its plan says so and that is expected earlier; a known one is not trained again.
     """
-    timing = history.study.plan.timed_seconds + _START_S
-    reference = history.reference
+    cost, reference = TrialCost.of(history), history.reference
     if reference is None:
-        return timing + history.study.reference_curve.most_seconds
+        return cost.seconds(history.study.reference_curve.most_seconds)
     if history.curve(config) is not None:
-        return timing
+        return cost.around_s
     seconds = reference.budget_s
     plan = trial_plan(Proposal("best", config), history)
     if plan.curve is not None and plan.curve.target is not None:
         seconds = min(seconds, float(predict(surrogate, history, [config]).column("seconds_to_accuracy")[0]))
-    return timing + seconds
+    return cost.seconds(seconds)
 
 
 def expected_required_s(history: History) -> float:
@@ -76,21 +80,34 @@ def expected_required_s(history: History) -> float:
 
     A default that is measured already is left out.
     """
-    timing = history.study.plan.timed_seconds + _START_S
+    cost = TrialCost.of(history)
     if history.reference is not None:
-        return timing + history.reference.budget_s
-    return 2 * (timing + history.study.reference_curve.most_seconds)
+        return cost.seconds(history.reference.budget_s)
+    return 2 * cost.seconds(history.study.reference_curve.most_seconds)
 
 
 def smallest_memory(surrogate: Surrogate, history: History) -> TrainConfig | None:
     """Returns the configuration with the least predicted memory of those whose memory may yet be found out.
 
     These are the unmeasured ones and those that ran out of memory; of equals, the fastest. None where none is left.
+    In a space that is too large to enumerate, it is the least that steps of one knob each reach from the least of a
+    sample.
     """
     space = history.space
-    everything = space.enumerate() if space.size <= ENUMERABLE else space.sample(_SAMPLE_SIZE, 0)
-    rows = unmeasured(everything, history.settled())
+    if space.num_distinct <= ENUMERABLE:
+        found = _least_memory(surrogate, history, space.enumerate())
+        return None if found is None else space.decode(found)
+    found, before = _least_memory(surrogate, history, space.sample(_SAMPLE_SIZE, 0)), None
+    while found is not None and (before is None or (found != before).any()):
+        found, before = _least_memory(surrogate, history, np.vstack([found, space.neighbours(found)])), found
+    return None if found is None else space.decode(found)
+
+
+def _least_memory(surrogate: Surrogate, history: History, rows: Rows) -> Rows | None:
+    """Returns which of `rows` (n, n_knobs) `smallest_memory` prefers, the first of equals, or None."""
+    space = history.space
+    rows = unmeasured(rows, history.settled())
     prediction = predict(surrogate, history, space.columns(rows))
     throughput, memory = prediction.column("throughput_epochs_per_s"), prediction.column(history.objectives.memory)
-    configs = (space.decode(row) for row in rows[np.lexsort((-throughput, memory))])
-    return next(filter(space.can_make, configs), None)
+    best = rows[np.lexsort((-throughput, memory))]
+    return next((row for row in best if space.can_make(space.decode(row))), None)

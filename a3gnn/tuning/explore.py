@@ -8,14 +8,18 @@ from typing import NamedTuple
 from a3gnn.config import TrainConfig
 from a3gnn.search.result import SearchResult
 from a3gnn.tuning.expectations import expected_required_s, expected_trial_s, fit_surrogate, smallest_memory
-from a3gnn.tuning.history import History
+from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
+from a3gnn.tuning.play_off_plan import reserve_s
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.propose import propose
+from a3gnn.tuning.request import DEFAULT_PEAK
 from a3gnn.tuning.runner import Runner
-from a3gnn.units import count, format_duration
+from a3gnn.tuning.trial_cost import TrialCost
+from a3gnn.units import count, format_duration, format_size
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: A round that adds less than this share to the measured hypervolume has stalled; two in a row end the tune. Guesses.
+#: A round that adds less than this share to the measured hypervolume has stalled; two in a row end the exploring, once
+#: something beats the default. Guesses.
 _MIN_GAIN = 0.01
 _STALLS = 2
 
@@ -59,15 +63,29 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
             runner.notify(
                 "that does not fit either: the best measured accuracy is the reference instead of the default's"
             )
+    if history.study.request.memory_limit == DEFAULT_PEAK:
+        runner.notify(_describe_limit(history))
     return history
 
 
+def _describe_limit(history: History) -> str:
+    if history.default_bytes is None:
+        return "the default could not be measured, so that --memory-limit default sets no limit"
+    return (
+        f"the memory limit is what the default took, and {DEFAULT_TOLERANCE:.0%} for what its repetitions differ by: "
+        f"{format_size(history.default_bytes)}"
+    )
+
+
 def explore(history: History, surrogate: Surrogate, runner: Runner) -> Explored:
-    """Searches and measures in rounds; the surrogate, fitted to `history`, learns from each but the last."""
+    """Searches and measures in rounds; the surrogate, fitted to `history`, learns from each but the last.
+
+    While nothing measured is better than the default, they go on as long as the budget does.
+    """
     searches = []
     stalls, volume, ended = 0, history.hypervolume(), ""
     while not ended:
-        ended = "" if runner.budget.affords() else runner.budget.describe_end()
+        ended = _why_no_more(history, runner, TrialCost.of(history).around_s)
         if not ended:
             proposals, search = propose(history, surrogate)
             searches.append(search)
@@ -76,7 +94,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner) -> Explored:
             surrogate = fit_surrogate(history)
             before, volume = volume, history.hypervolume()
             stalls = stalls + 1 if volume > 0 and volume < before * (1 + _MIN_GAIN) else 0
-            ended = "the front has stopped growing" if stalls == _STALLS else ""
+            ended = "the front has stopped growing" if stalls >= _STALLS and _beats_default(history) else ""
     runner.notify(f"exploring ends after {count(runner.budget.trials, 'trial')}: {ended}")
     return Explored(history, surrogate, tuple(searches))
 
@@ -88,7 +106,7 @@ def measure_round(proposals: Sequence[Proposal], history: History, surrogate: Su
         if not history.space.can_make(proposal.config):  # a trial before it in this round may have found that out
             continue
         expected_s = expected_trial_s(surrogate, history, proposal.config)
-        if not runner.budget.affords(expected_s):
+        if _why_no_more(history, runner, expected_s):
             too_long.append(expected_s)
             continue
         history = runner.measure(proposal, history, surrogate)
@@ -96,8 +114,22 @@ def measure_round(proposals: Sequence[Proposal], history: History, surrogate: Su
     if done:
         return Round(history, "")
     return Round(
-        history, runner.budget.describe_end(min(too_long)) if too_long else "nothing of interest is left to measure"
+        history,
+        _why_no_more(history, runner, min(too_long)) if too_long else "nothing of interest is left to measure",
     )
+
+
+def _why_no_more(history: History, runner: Runner, trial_s: float) -> str:
+    """Returns why the budget affords no trial of `trial_s` seconds beside the play-off; "" where it does."""
+    budget = runner.budget
+    reserve = 0.0 if budget.in_trials else reserve_s(history, budget.play_off_s)
+    return "" if budget.affords(trial_s, reserve) else budget.describe_end(trial_s, reserve)
+
+
+def _beats_default(history: History) -> bool:
+    """Whether something that was measured is better than the default by the priority."""
+    best, reference = history.best(), history.reference_trial
+    return best is not None and (reference is None or best.trial.measurement.config != reference.measurement.config)
 
 
 def measure_smallest(history: History, surrogate: Surrogate, runner: Runner) -> History:

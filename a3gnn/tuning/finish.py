@@ -78,18 +78,24 @@ def _seconds_to_accuracy(metrics: Metrics, target: float | None) -> Spread | Non
 
 def _describe(search: SearchSummary) -> str:
     text = f"search   {search.engine}, {search.evaluations:,} predictions in {format_duration(search.seconds)}"
-    if search.hypervolume_ratio is None:
-        return text
-    beside = f"; random search {search.random_ratio:.1%}" if search.random_ratio is not None else ""
-    return f"{text}: {search.hypervolume_ratio:.1%} of the exhaustive front's predicted hypervolume{beside}"
+    if search.hypervolume_ratio is not None:
+        beside = f"; random search {search.random_ratio:.1%}" if search.random_ratio is not None else ""
+        return f"{text}: {search.hypervolume_ratio:.1%} of the exhaustive front's predicted hypervolume{beside}"
+    if search.over_random is not None:
+        text += f": {search.over_random:.2f} x the predicted hypervolume of as many random configurations"
+    return f"{text}; the space has {search.configurations:,}"
 
 
 def _summary(engine: str, searches: Sequence[SearchResult]) -> SearchSummary:
+    last = searches[-1] if searches else None
+    by_chance = last.random_hypervolume if last else 0.0
     return SearchSummary(
         engine=engine,
         evaluations=sum(search.evaluations for search in searches),
-        hypervolume_ratio=searches[-1].hypervolume_ratio if searches else None,
-        random_ratio=searches[-1].random_ratio if searches else None,
+        configurations=last.configurations if last else None,
+        hypervolume_ratio=last.hypervolume_ratio if last else None,
+        random_ratio=last.random_ratio if last else None,
+        over_random=last.hypervolume / by_chance if last and by_chance else None,
         seconds=sum(search.seconds for search in searches),
     )
 

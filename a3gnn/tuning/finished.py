@@ -37,7 +37,7 @@ def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
         spent = counted if isinstance(request.budget, int) else state.elapsed_s
     if request.budget > spent:
         return None
-    nothing_new = SearchSummary(request.engine, 0, None, None, 0.0)
+    nothing_new = SearchSummary(request.engine, 0, None, None, None, None, 0.0)
     return TuneResult(folder, TunedConfig.read(folder), Front.read(folder), nothing_new, counted, state.elapsed_s)
 
 

@@ -14,6 +14,10 @@ from a3gnn.tuning.history import History
 from a3gnn.tuning.lines import describe_failure
 from a3gnn.tuning.trial import Trial
 
+#: A share of right answers up to which there is nothing to allow: no target may be as low, and a curve without a point
+#: counts as none.
+_NO_ACCURACY = 0.01
+
 
 class _Broken(NamedTuple):
     """A trial, and the limits that it breaks."""
@@ -64,7 +68,8 @@ def _only_breaches(broken: Sequence[_Broken], limit: str) -> list[Breach]:
 def _remedy(history: History, broken: Sequence[_Broken], closest: Sequence[Breach], smallest: float | None) -> str:
     """Returns what to allow: options that change one limit, if one is enough, or else several limits."""
     remedies = [] if smallest is None else [f"the smallest limit that would: --memory-limit {_size(smallest)}"]
-    remedies += [_drop(history, breach) for breach in _least(_only_breaches(broken, "least_accuracy"))]
+    accuracies = (breach for breach in _only_breaches(broken, "least_accuracy") if breach.found > _NO_ACCURACY)
+    remedies += [_drop(history, breach) for breach in _least(list(accuracies))]
     if remedies:
         return f"With the other limits as they are, {', or '.join(remedies)}"
     both = [
@@ -79,8 +84,13 @@ def _least(breaches: Sequence[Breach]) -> list[Breach]:
 
 
 def _drop(history: History, breach: Breach) -> str:
-    """Returns the option that allows the accuracy of `breach`: a target, where one was asked for."""
+    """Returns the option that allows the accuracy of `breach`: a target, where one was asked for.
+
+    Where there is no accuracy to speak of, only longer training can help.
+    """
     request = history.study.request
+    if breach.found <= _NO_ACCURACY:
+        return "longer training than the default's seconds allow: a larger --budget, as a duration"
     if request.target_accuracy is not None:
         return f"--target-accuracy {math.floor(breach.found * 1e4) / 100:g}"
     points = request.max_accuracy_drop + breach.excess * 100

@@ -13,13 +13,13 @@ from a3gnn.search.result import SearchResult
 from a3gnn.search.run import run_search
 from a3gnn.seeding import derive
 from a3gnn.tuning.acquisition import Rows, choose_trials, unmeasured
-from a3gnn.tuning.context import context_features
 from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Surrogate evaluations per search: ppo reaches the whole front of the toy with them (docs/search.md).
+#: Surrogate evaluations per search: with them local finds 97 % and more of the best known front's hypervolume in a
+#: second, in default spaces of millions (docs/search.md).
 SEARCH_EVALUATIONS = 3_000
 #: Trials per search. Guess.
 ROUND_TRIALS = 4
@@ -44,7 +44,7 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     study = history.study
     problem = _problem(history, surrogate)
     seed = derive(study.request.seed, "search", len(history.trials))
-    result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed, study.policy)
+    result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed)
     rows = _candidates(history, result.rows)
     chosen = (
         choose_trials(problem, rows, problem.predict(rows), ROUND_TRIALS, _best_score(history)) if len(rows) else []
@@ -81,5 +81,4 @@ def _problem(history: History, surrogate: Surrogate) -> Problem:
     def predict_rows(rows: Rows) -> Prediction:
         return predict(surrogate, history, history.space.columns(rows))
 
-    features = context_features(history.study.setting)
-    return Problem(history.space, predict_rows, history.objectives, features)
+    return Problem(history.space, predict_rows, history.objectives)

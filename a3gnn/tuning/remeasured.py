@@ -1,4 +1,4 @@
-"""What configurations come to when they are measured again, and what that is expected to take."""
+"""What configurations come to when they are measured again."""
 
 from __future__ import annotations
 
@@ -10,24 +10,8 @@ from a3gnn.figures import Figures
 from a3gnn.measurement import Metrics
 from a3gnn.tuning.choice import Judged
 from a3gnn.tuning.history import History
-from a3gnn.tuning.trial_plan import timing_plan
 
 _PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
-
-
-def expected_seconds(history: History) -> tuple[float, float]:
-    """Returns the seconds that a timed trial and a whole one are expected to take, as those so far did."""
-    measured = history.measured()
-    less = history.study.plan.timed_seconds - timing_plan(history).timed_seconds
-    around = [
-        one.trial.measurement.seconds - one.metrics.curve_train_seconds - one.metrics.curve_eval_seconds - less
-        for one in measured
-    ]
-    trained = sum(one.metrics.curve_train_seconds for one in measured)
-    share = sum(one.metrics.curve_eval_seconds for one in measured) / trained if trained else 0.0
-    budget_s = history.reference.budget_s if history.reference else 0.0
-    timing = max(median(around), 0.0) if around else 0.0
-    return timing, timing + budget_s * (1 + share)
 
 
 def with_timing(metrics: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics] = ()) -> Metrics:

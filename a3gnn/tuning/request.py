@@ -5,19 +5,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.checks import positive_number, real_number, size_or_none, whole_number
-from a3gnn.config import KNOBS, Task
+from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
 from a3gnn.objectives import Limits, Priority
 from a3gnn.search.searcher import ENGINES
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
 from a3gnn.training.target import share_of_percent
 from a3gnn.tuning.possible import refuse_impossible
+
+#: The memory limit that allows what the default configuration takes.
+DEFAULT_PEAK: Literal["default"] = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class TuneRequest:
         spec: The graph, as `Graph.load` takes it.
         task: What is trained.
         priority: What counts among the configurations that keep the limits.
-        memory_limit: Bytes of the device where there is one, of the host otherwise; None for no limit.
+        memory_limit: Bytes of the device where there is one, of the host otherwise; "default" for the default
+            configuration's measured peak; None for no limit.
         host_memory_limit: Bytes of the host, where there is a device.
         max_accuracy_drop: Points of validation accuracy that may be lost against the default configuration, each
             trained as long.
@@ -48,7 +53,7 @@ class TuneRequest:
     spec: str
     task: Task
     priority: Priority
-    memory_limit: int | None
+    memory_limit: int | Literal["default"] | None
     host_memory_limit: int | None
     max_accuracy_drop: float
     budget: float | int
@@ -66,12 +71,13 @@ class TuneRequest:
         if not isinstance(self.engine, str) or self.engine not in ENGINES:
             raise unknown_name("--engine", self.engine, ENGINES)
         checked: dict[str, Any] = {
-            "memory_limit": size_or_none("--memory-limit", self.memory_limit),
             "host_memory_limit": size_or_none("--host-memory-limit", self.host_memory_limit),
             "max_accuracy_drop": real_number("--max-accuracy-drop", self.max_accuracy_drop, "points"),
             "budget": positive_number("--budget", self.budget, "a duration such as 10min or a number of trials"),
             "seed": whole_number("--seed", self.seed, 0),
         }
+        if self.memory_limit != DEFAULT_PEAK:
+            checked["memory_limit"] = size_or_none("--memory-limit", self.memory_limit)
         if self.accuracy_epochs is not None:
             checked["accuracy_epochs"] = whole_number("--accuracy-epochs", self.accuracy_epochs, 1)
         if self.target_accuracy is not None:
@@ -103,11 +109,18 @@ class TuneRequest:
         """`target_accuracy` as a share of 1, or None."""
         return None if self.target_accuracy is None else share_of_percent("--target-accuracy", self.target_accuracy)
 
-    def limits(self, hardware: Hardware, least_accuracy: float | None) -> Limits:
-        """Returns the limits on `hardware`, with `least_accuracy`, of validation and in [0, 1], or None."""
-        host, device = self.memory_limit, None
+    def limits(self, hardware: Hardware, least_accuracy: float | None, default_bytes: int | None = None) -> Limits:
+        """Returns the limits on `hardware`.
+
+        Args:
+            hardware: Says which memory is limited.
+            least_accuracy: Of validation, in [0, 1], or None.
+            default_bytes: What a memory limit of "default" allows; None sets none, as before the default is measured.
+        """
+        memory = default_bytes if self.memory_limit == DEFAULT_PEAK else self.memory_limit
+        host, device = memory, None
         if hardware.has_device:
-            host, device = self.host_memory_limit, self.memory_limit
+            host, device = self.host_memory_limit, memory
         elif self.host_memory_limit is not None:
             host = min(self.host_memory_limit, host or self.host_memory_limit)
         return Limits(host, device, least_accuracy)

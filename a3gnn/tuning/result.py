@@ -27,16 +27,21 @@ class SearchSummary:
     Attributes:
         engine: The searcher.
         evaluations: Distinct configurations that the surrogate predicted, over all rounds.
+        configurations: Those of the space that the last search was made in which run differently; None without one.
         hypervolume_ratio: Predicted hypervolume that the last search found over the exhaustive front's, or None
             where the space is too large to enumerate.
         random_ratio: The same for as many random configurations.
+        over_random: Predicted hypervolume that the last search found over that of as many random configurations, on the
+            scale of both fronts, or None where a random one keeps no limit.
         seconds: What the searches took.
     """
 
     engine: str
     evaluations: int
+    configurations: int | None
     hypervolume_ratio: float | None
     random_ratio: float | None
+    over_random: float | None
     seconds: float
 
 

@@ -99,7 +99,8 @@ class Runner:
         trial = Trial(proposal.reason, predicted, measure(proposal.config))
         self._journal.append(trial)
         longer = history.with_trial(trial)
-        self.budget.record(trial.measurement.seconds, counts=trial.counts)
+        if trial.counts:
+            self.budget.record()
         self.keep_time()
         self.notify(describe_trial(trial, longer, self.budget))
         self.report_unmade_parts(longer, len(history.space.unmade_parts))

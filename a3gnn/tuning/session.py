@@ -22,7 +22,7 @@ from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.folder import check_folder, check_same, open_folder
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
-from a3gnn.tuning.pretrain import shipped_policy
+from a3gnn.tuning.product_speeds import keep_product_speeds, with_kept_speeds
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.state import TuneState
@@ -82,20 +82,24 @@ def open_study(
         if hardware is None:
             stored = profiles.rows() if profiles else []
             hardware = _machine(executor, [*stored, *(trial.measurement for trial in done)], notify)
+        hardware = with_kept_speeds(folder, hardware) if resume else hardware
         notify(_describe(hardware))
         notify(_describe_graph(characteristics))
         study = Study.of(request, Setting(request.task, characteristics, hardware))
         check_same(done, study.setting)
         journal = open_folder(folder, request, resume)
+        if not resume:
+            keep_product_speeds(folder, hardware)
         if profiles is None:
             profiles = stack.enter_context(ProfileStore.open(folder / "profiles.sqlite"))
         profiler = stack.enter_context(Profiler(profiles, graph, study.setting, study.plan, executor, notify))
         corpus = (*shipped_measurements(), *profiles.rows())
-        study = dataclasses.replace(study, corpus=corpus, policy=shipped_policy())
+        study = dataclasses.replace(study, corpus=corpus)
         spent_s = TuneState.read(folder, done).elapsed_s
         budget = Budget(request.budget, started, spent_s)
         for trial in done:
-            budget.record(trial.measurement.seconds, counts=trial.counts)
+            if trial.counts:
+                budget.record()
         # What failed by chance in an earlier run is tried again.
         history = History(study, tuple(trial for trial in done if not trial.measurement.failed_by_chance))
         runner = Runner(profiler, journal, budget, notify)

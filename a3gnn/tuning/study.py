@@ -11,7 +11,6 @@ from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.request import TuneRequest
-from a3gnn_envs.policy import Policy
 
 #: A trial's timeout: this share of a tune's budget, but at least and at most so many seconds. Guesses.
 _TRIAL_SHARE, _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1 / 3, 60.0, 1800.0
@@ -29,9 +28,9 @@ class Study:
         request: What was asked for.
         setting: The task, the graph and the machine.
         space: What may be chosen.
-        plan: How trials are timed, and their limits; what they train is in `a3gnn.tuning.trial_plan`.
+        plan: How trials are timed, and the limits that are known from the start; what they train is in
+            `a3gnn.tuning.trial_plan`.
         corpus: Measurements that the surrogate starts from, of this and other graphs and machines.
-        policy: Where the engine ppo starts, or None.
     """
 
     request: TuneRequest
@@ -39,11 +38,10 @@ class Study:
     space: SearchSpace
     plan: TrialPlan
     corpus: tuple[Measurement, ...] = ()
-    policy: Policy | None = None
 
     @classmethod
     def of(cls, request: TuneRequest, setting: Setting) -> Self:
-        """Returns the study of `request` in `setting`, without a corpus or a policy.
+        """Returns the study of `request` in `setting`, without a corpus.
 
         Raises:
             UsageError: Nothing that was asked for can run there, or the engine can't search so large a space.
@@ -68,10 +66,11 @@ class Study:
             most_epochs=request.accuracy_epochs,
         )
 
-    def objectives(self, least_accuracy: float | None) -> Objectives:
-        """Returns what is wanted, with `least_accuracy` of validation, in [0, 1] or None."""
-        hardware = self.setting.hardware
-        return Objectives(self.request.limits(hardware, least_accuracy), self.request.priority, hardware.has_device)
+    def objectives(self, least_accuracy: float | None, default_bytes: int | None) -> Objectives:
+        """Returns what is wanted; both as in `TuneRequest.limits`."""
+        request, hardware = self.request, self.setting.hardware
+        limits = request.limits(hardware, least_accuracy, default_bytes)
+        return Objectives(limits, request.priority, hardware.has_device)
 
 
 def _timeout_s(budget: float | int) -> float:

@@ -28,7 +28,7 @@ def trial_plan(proposal: Proposal, history: History) -> TrialPlan:
     is a limit alone, until they reach the target. One that can no longer reach it ends earlier, and so does one that is
     there for the priority's sake (`proposal.for_priority`) and can no longer beat the best.
     """
-    plan, reference = history.study.plan, history.reference
+    plan, reference = history.plan, history.reference
     if reference is None or proposal.reason == "default":
         return dataclasses.replace(plan, curve=history.study.reference_curve)
     priority = history.study.request.priority
@@ -48,12 +48,12 @@ def whole_plan(history: History) -> TrialPlan:
     """Returns how a finalist is measured: trained from the start for the reference's seconds, then tested once."""
     reference = history.reference
     seconds = history.study.reference_curve.most_seconds if reference is None else reference.budget_s
-    return dataclasses.replace(history.study.plan, curve=CurvePlan(seconds, whole=True))
+    return dataclasses.replace(history.plan, curve=CurvePlan(seconds, whole=True))
 
 
 def timing_plan(history: History) -> TrialPlan:
     """Returns how a round of the play-off is measured: mini-batches are timed, and no curve is trained."""
-    return dataclasses.replace(history.study.plan, curve=None, timed_seconds=_TIMED_S)
+    return dataclasses.replace(history.plan, curve=None, timed_seconds=_TIMED_S)
 
 
 def _accuracy_hurdles(history: History, reference: Reference) -> list[Hurdle]:

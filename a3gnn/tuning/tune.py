@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from a3gnn.config import Task
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.hardware import Hardware
 from a3gnn.objectives import Priority
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.feasibility import why_infeasible
+from a3gnn.task import Task
 from a3gnn.training.run_folder import default_folder
 from a3gnn.tuning.arguments import check_places, make_request
 from a3gnn.tuning.expectations import fit_surrogate
@@ -38,7 +38,7 @@ def tune(
     host_memory_limit: str | int | None = None,
     max_accuracy_drop: float = 1.0,
     budget: str | float | int = "5min",
-    engine: str = "ppo",
+    engine: str = "local",
     task: Task | None = None,
     fix: Mapping[str, Any] | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
@@ -61,13 +61,14 @@ def tune(
     Args:
         dataset: A graph, a PyG `Data`, or what `Graph.load` takes.
         priority: time (seconds to accuracy), throughput, memory, accuracy, balanced, or weights "T,M,A".
-        memory_limit: Of the device where there is one, of the host otherwise: bytes, or text such as "4GiB".
+        memory_limit: Of the device where there is one, of the host otherwise: bytes, text such as "4GiB", or
+            "default" for what the default configuration takes, as measured.
         host_memory_limit: Of the host, where there is a device.
         max_accuracy_drop: Points of validation accuracy that may be lost against the default configuration, each
             trained as long.
         budget: A duration such as "10min" or seconds (float), or a number of trials (int); its clock starts with the
             call, and goes on where a resumed tune's stopped.
-        engine: ppo, nsga2, tpe, random or exhaustive.
+        engine: local, ppo, nsga2, tpe, random or exhaustive.
         task: What is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
-from a3gnn.config import SEED_ORDERS, Task, TrainConfig
+from a3gnn.config import SEED_ORDERS, TrainConfig
 from a3gnn.features.caches.replay import replay
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
 from a3gnn.runtime.plan import epoch_plan
 from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.task import Task
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.volume import batch_volume
 from benchmarks.engine.graphs import spec_of

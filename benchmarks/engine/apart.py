@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import statistics
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.engine.client import Engine
-from benchmarks.engine.memory import Resident
+from benchmarks.engine.memory import watched
 from benchmarks.engine.workers.work import Unavailable, Work
 
 _LOOK_S = 0.25
@@ -88,7 +85,7 @@ def training_memory(
     try:
         with Engine(name, python) as engine:
             engine.ask("open", folder=str(folder))
-            with _watched(engine) as seen:
+            with watched(engine.resident, _LOOK_S) as seen:
                 engine.ask("start", key="memory", work=work.to_dict(), variant=variant)
                 if not epochs:
                     engine.ask("measure", key="memory", count=batches, skip=0)
@@ -99,25 +96,6 @@ def training_memory(
     except Unavailable as reason:
         return MemoryUse(missing=str(reason))
     return MemoryUse("", variant, max(one.total for one in seen), max(one.anonymous for one in seen), by_epoch)
-
-
-@contextmanager
-def _watched(engine: Engine) -> Iterator[list[Resident]]:
-    """Collects the engine's memory four times per second."""
-    seen: list[Resident] = []
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(_LOOK_S):
-            seen.append(engine.resident())
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _alone(variant: str) -> bool:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from a3gnn.process.memory import process_tree
@@ -28,6 +31,25 @@ def resident(pid: int) -> Resident:
     """Returns the memory of process `pid` and all its descendants; zero once they are gone."""
     parts = [_resident(member) for member in process_tree(pid)]
     return Resident(sum(part.total for part in parts), sum(part.anonymous for part in parts))
+
+
+@contextmanager
+def watched(read: Callable[[], Resident], look_s: float) -> Iterator[list[Resident]]:
+    """Collects what `read` returns every `look_s` seconds."""
+    seen: list[Resident] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(look_s):
+            seen.append(read())
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _resident(pid: int) -> Resident:

@@ -71,6 +71,6 @@ def is_reference(columns: Columns, graph: GraphCharacteristics) -> NDArray[np.bo
     same = seeds == default_seeds(graph)
     for knob in KNOBS:
         if knob.name != "batch_size" and knob.learns != NEVER:
-            unlike = columns[knob.name] != knob.default
+            unlike = columns[knob.name] != knob.coded(knob.default)
             same &= ~(unlike & knob.learns.holds(columns) & (~knob.idle).holds(columns))
     return np.asarray(same)

@@ -25,7 +25,7 @@ class Work(NamedTuple):
 def expected_work(columns: Columns, setting: Setting) -> Work:
     """Returns the work of canonical `columns` (`as_columns`), which no calibration changes."""
     volume = batch_volume(columns, setting.task, setting.graph)
-    return Work(volume, model_cost(volume, setting.task, setting.graph))
+    return Work(volume, model_cost(columns, volume, setting.task, setting.graph))
 
 
 def analytic_metrics(

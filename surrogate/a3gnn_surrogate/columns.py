@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.domains import OneOf
 from a3gnn.errors import UsageError
 from a3gnn.knobs import Knob
+from a3gnn.task import Task
 from a3gnn.where import NEVER
 
 #: One array of shape (n_configs,) per knob, as `SearchSpace.columns` returns them.
@@ -22,6 +22,11 @@ Array = NDArray[np.float64]
 #: The fields of `TrainConfig` that are tuned.
 KNOB_NAMES: tuple[str, ...] = tuple(knob.name for knob in KNOBS)
 
+#: Stands for a fanout of all neighbours in logarithms. Guess.
+FULL_FANOUT = 100
+#: The hops whose fanouts a knob decides.
+_HOPS = {"seed_fanout": slice(0, 1), "deep_fanout": slice(1, None)}
+
 
 def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[Any]]:
     """Returns `configs` as canonical columns: configurations that run identically get equal values.
@@ -30,7 +35,7 @@ def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[An
         UsageError: A knob's column is missing, or the columns differ in length.
     """
     if not isinstance(configs, Mapping):
-        configs = {name: np.array([getattr(config, name) for config in configs]) for name in KNOB_NAMES}
+        configs = {k.name: np.array([k.coded(getattr(config, k.name)) for config in configs]) for k in KNOBS}
     missing = [name for name in KNOB_NAMES if name not in configs]
     if missing:
         raise UsageError(f"columns must hold every knob, {', '.join(missing)} missing; see SearchSpace.columns")
@@ -39,21 +44,38 @@ def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[An
         raise UsageError(f"columns must have one length, got {lengths}")
     columns = {name: np.asarray(configs[name]) for name in KNOB_NAMES}
     return columns | {
-        knob.name: np.where(knob.idle.holds(columns), knob.default, columns[knob.name])
+        knob.name: np.where(knob.idle.holds(columns), knob.coded(knob.default), columns[knob.name])
         for knob in KNOBS
         if knob.idle != NEVER
     }
 
 
-def knob_values(knob: Knob, values: NDArray[Any]) -> Array:
-    """Returns the values of `knob` as float64: log2 of a number, log2(1 + n) if it may be 0, the index of a choice."""
+def knob_values(knob: Knob, columns: Columns, task: Task) -> Array:
+    """Returns the values of `knob`, float64, shape (n_configs,): log2 of a number, or the index of a choice.
+
+    Of a number on a linear scale, which may be 0, it is log2(1 + n); of fanouts that of what is sampled, by mean over
+    the further hops.
+    """
+    if knob.name in _HOPS:
+        return _mean_log2(fanouts(columns, task)[_HOPS[knob.name]], len(columns[knob.name]))
+    values = columns[knob.name]
     if isinstance(knob.domain, OneOf):
         choices = knob.domain.choices
         return np.asarray(np.select([values == choice for choice in choices], range(len(choices))) * 1.0)
-    return np.asarray(np.log2(values + 1.0) if knob.domain.least == 0 else np.log2(values))
+    return np.asarray(np.log2(values + 1.0) if knob.scale == "linear" else np.log2(values))
 
 
-def cached_share(columns: Columns, graph: GraphCharacteristics) -> Array:
-    """Returns the share of feature rows that fit into the cache next to its index, float64, shape (n_configs,)."""
-    for_rows = columns["cache_bytes"] - float(CACHE_INDEX_BYTES * graph.num_nodes)
-    return np.asarray(np.clip(for_rows / max(graph.row_bytes * graph.num_nodes, 1.0), 0.0, 1.0))
+def fanouts(columns: Columns, task: Task) -> list[Array]:
+    """Returns the in-neighbours that are sampled per node at each hop, the seeds' first, as `TrainConfig.fanouts` does.
+
+    Each is float64, shape (n_configs,); infinite where all are taken.
+    """
+    hops = [columns["seed_fanout"], *[columns["deep_fanout"]] * (task.num_layers - 1)]
+    own = [np.inf if fanout < 0 else float(fanout) for fanout in task.fanouts]
+    return [np.where(hop == 0, fanout, hop) for hop, fanout in zip(hops, own, strict=True)]
+
+
+def _mean_log2(hops: Sequence[Array], count: int) -> Array:
+    """Returns the mean of log2 of the fanouts of `hops`, float64, shape (count,); 0 without hops."""
+    logs = [np.log2(np.where(np.isinf(fanout), FULL_FANOUT, fanout)) for fanout in hops]
+    return np.asarray(np.mean(logs, axis=0) if logs else np.zeros(count))

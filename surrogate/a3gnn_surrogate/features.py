@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
-from a3gnn.config import KNOBS, MODELS, Task
+from a3gnn.config import KNOBS
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.setting import Setting
-from a3gnn_surrogate.columns import KNOB_NAMES, Array, Columns, cached_share, knob_values
+from a3gnn.task import MODELS, Task
+from a3gnn_surrogate.columns import FULL_FANOUT, KNOB_NAMES, Array, Columns, knob_values
+from a3gnn_surrogate.rows import cached_share
 
 #: Predictions of the analytic model that are shares or differences; the others enter as logarithms.
 _PLAIN_ANALYTIC = ("accuracy_drop", "cache_hit_rate")
@@ -31,8 +33,6 @@ _ANALYTIC_NAMES = (
     "sampled_edges_per_batch",
     "cache_hit_rate",
 )
-#: Stands for a fanout of all neighbours in the feature task_fanout_product. Guess.
-_FULL_FANOUT = 100
 _GRAPH_SHARES = ("degree_gini", "feature_density", "label_rate", "homophily", "largest_component")
 _GRAPH_NAMES = tuple(
     field.name
@@ -45,6 +45,11 @@ _TASK_NAMES = ("model", "hidden_channels", "dropout", "learning_rate", "heads")
 
 #: Columns of the matrix that `knob_features` returns.
 KNOB_FEATURES: tuple[str, ...] = (*(f"knob_{name}" for name in KNOB_NAMES), "knob_cache_share", "knob_seeds")
+#: Those of knobs and of probed constants that came after the first stored surrogates, whose learners may not know them.
+LATER_FEATURES: tuple[str, ...] = (
+    *(f"knob_{knob.name}" for knob in KNOBS if knob.later),
+    *("hardware_bf16_gemm_flops_per_s", "hardware_device_bf16_gemm_flops_per_s"),
+)
 #: Columns without the analytic model's predictions, for a plain regression.
 PLAIN_FEATURES: tuple[str, ...] = (
     *KNOB_FEATURES,
@@ -61,7 +66,7 @@ FEATURE_NAMES: tuple[str, ...] = (*PLAIN_FEATURES, *(f"analytic_{name}" for name
 
 def feature_matrix(columns: Columns, setting: Setting, analytic: Mapping[str, Array]) -> NDArray[np.float32]:
     """Returns the columns `FEATURE_NAMES` of canonical `columns`, float32, shape (n_configs, n_features)."""
-    knobs = knob_features(columns, setting.graph)
+    knobs = knob_features(columns, setting)
     constant = np.array(
         [*_graph_values(setting.graph), *_hardware_values(setting.hardware), *_task_values(setting.task)]
     )
@@ -77,11 +82,11 @@ def feature_matrix(columns: Columns, setting: Setting, analytic: Mapping[str, Ar
     return matrix
 
 
-def knob_features(columns: Columns, graph: GraphCharacteristics) -> Array:
+def knob_features(columns: Columns, setting: Setting) -> Array:
     """Returns the columns `KNOB_FEATURES`, float64, shape (n_configs, n): log2 of numbers, index of names."""
-    values = [knob_values(knob, columns[knob.name]) for knob in KNOBS]
-    values.append(cached_share(columns, graph))
-    values.append(np.log2(np.minimum(columns["batch_size"], max(graph.num_train, 1))))
+    values = [knob_values(knob, columns, setting.task) for knob in KNOBS]
+    values.append(cached_share(columns, setting.task, setting.graph))
+    values.append(np.log2(np.minimum(columns["batch_size"], max(setting.graph.num_train, 1))))
     return np.stack(values, axis=1)
 
 
@@ -102,5 +107,5 @@ def _hardware_values(hardware: Hardware) -> list[float]:
 def _task_values(task: Task) -> list[float]:
     fields = {"model": MODELS.index(task.model), "hidden_channels": math.log2(task.hidden_channels)}
     fields |= {"dropout": task.dropout, "learning_rate": math.log10(task.learning_rate), "heads": task.heads}
-    product = math.prod(fanout if fanout > 0 else _FULL_FANOUT for fanout in task.fanouts)
+    product = math.prod(fanout if fanout > 0 else FULL_FANOUT for fanout in task.fanouts)
     return [*(float(fields[name]) for name in _TASK_NAMES), float(task.num_layers), math.log(product)]

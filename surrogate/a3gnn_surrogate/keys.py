@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import Task
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 
 
 def setting_key(setting: Setting) -> str:

@@ -41,22 +41,28 @@ class KnownCurve:
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
         fields = {name: getattr(self, name) for name in KnownCurve.__slots__}
-        return fields | {"knobs": list(self.knobs), "curve": self.curve.to_dict()}
+        named = {knob.name: value for knob, value in zip(_LEARNING, self.knobs, strict=True)}
+        return fields | {"knobs": named, "curve": self.curve.to_dict()}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the curve of `to_dict`."""
+        """Returns the curve of `to_dict`; a knob that came later has its default's value."""
+        stored = fields["knobs"]
+        if not isinstance(stored, Mapping):  # older files list the values of the knobs of then
+            stored = {knob.name: value for knob, value in zip(_LEARNING, stored, strict=False)}
+        knobs = tuple(stored.get(knob.name, knob.coded(knob.default)) for knob in _LEARNING)
         curve = LearningCurve.from_dict(
             {**fields["curve"], **{name: tuple(fields["curve"][name]) for name in ("batches", "val_accuracy")}}
         )
-        return cls(tuple(fields["knobs"]), curve, fields["batches_per_epoch"], fields["setup_s"])
+        return cls(knobs, curve, fields["batches_per_epoch"], fields["setup_s"])
 
 
 def learning_values(config: TrainConfig) -> tuple[Any, ...]:
-    """Returns what decides the mini-batches of `config`: equal for configurations of equal learning keys."""
-    return tuple(config.learning_values().values())
+    """Returns what decides the mini-batches of `config`, coded: equal for configurations of equal learning keys."""
+    values = config.learning_values()
+    return tuple(knob.coded(values[knob.name]) for knob in _LEARNING)
 
 
 def learning_columns(columns: Columns) -> list[NDArray[Any]]:
     """Returns the same of canonical `columns`: an array of shape (n_configs,) per value."""
-    return [np.where(knob.learns.holds(columns), columns[knob.name], knob.default) for knob in _LEARNING]
+    return [np.where(knob.learns.holds(columns), columns[knob.name], knob.coded(knob.default)) for knob in _LEARNING]

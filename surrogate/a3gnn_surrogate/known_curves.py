@@ -53,8 +53,14 @@ class KnownCurves:
     reference: Reference | None = None
 
     @classmethod
-    def of(cls, measurements: Sequence[Measurement]) -> Self:
-        """Returns the curves of the `measurements` of one setting."""
+    def of(cls, measurements: Sequence[Measurement], reference: Reference | None = None) -> Self:
+        """Returns the curves of the `measurements` of one setting.
+
+        Args:
+            measurements: Of one setting.
+            reference: By what they are judged; by default what the first row of the default configuration reached. A
+                target that the default's curve does not reach counts as the usual one.
+        """
         by_key: dict[tuple[Any, ...], list[Metrics]] = {}
         for row in _with_curve(measurements):
             by_key.setdefault(learning_values(row.config), []).append(_metrics(row))
@@ -65,6 +71,11 @@ class KnownCurves:
         metrics, values = _metrics(default), learning_values(default.config)
         known = _longest(values, [metrics])
         throughput = metrics.throughput_epochs_per_s
+        if reference is not None:
+            known = next(curve for curve in curves if curve.knobs == values)
+            if known.curve.first_reaching(reference.target) is None:
+                reference = dataclasses.replace(reference, target=reference.val_accuracy - _MAX_DROP)
+            return cls(curves, known, throughput, reference)
         return cls(curves, known, throughput, Reference.of(metrics, known.curve, _MAX_DROP))
 
     def learnt(self, measurements: Sequence[Measurement]) -> list[Learnt]:

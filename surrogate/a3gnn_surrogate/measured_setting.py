@@ -74,7 +74,7 @@ class MeasuredSetting:
         analytic = analytic_metrics(self.columns, setting, calibration, self.work)
         return TrainingRows(
             features=feature_matrix(self.columns, setting, analytic),
-            points=knob_points(self.columns, setting.graph),
+            points=knob_points(self.columns, setting),
             analytic=analytic_outputs(analytic),
             measured=self.measured,
             graphs=np.full(count, setting.graph.fingerprint),

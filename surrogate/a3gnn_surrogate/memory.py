@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
+from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.setting import Setting
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.model_cost import ModelCost
+from a3gnn_surrogate.rows import stored_row_bytes
 from a3gnn_surrogate.stage_seconds import topology_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
@@ -26,12 +27,12 @@ def peak_host_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, sett
     and 5). Memory-mapped topology and features on disk are reclaimable and do not count; of a partitioned graph one
     part's features at a time are in RAM.
     """
-    graph, hardware = setting.graph, setting.hardware
+    graph, hardware, row_bytes = setting.graph, setting.hardware, stored_row_bytes(columns, setting.task, setting.graph)
     in_ram = columns["feature_tier"] == "ram"
     partitioned = columns["num_partitions"] > 1
     index = np.where(partitioned, float(CACHE_INDEX_BYTES * graph.num_nodes), 0.0)
-    features = np.where(in_ram, graph.feature_bytes / columns["num_partitions"] + index, 0.0)
-    cache = np.where(hardware.has_device, 0.0, cache_bytes(columns, graph))
+    features = np.where(in_ram, row_bytes * graph.num_nodes / columns["num_partitions"] + index, 0.0)
+    cache = np.where(hardware.has_device, 0.0, cache_bytes(columns, setting))
     reordered = (columns["bias_rate"] > 1) & (columns["cache_bytes"] > 0)
     adjacency = np.where(reordered, 4.0 * graph.num_edges * volume.kept_edges, 0.0)
     workers = columns["num_workers"].astype(np.float64)
@@ -49,13 +50,14 @@ def peak_device_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, se
         return np.zeros_like(volume.seeds)
     batch = cost.input_bytes + topology_bytes(volume)
     topology = np.where(columns["sampling_device"] == "cuda", 4.0 * graph.num_edges + 8.0 * graph.num_nodes, 0.0)
-    fixed = hardware.profile.idle_device_bytes + cache_bytes(columns, graph) + topology
+    fixed = hardware.profile.idle_device_bytes + cache_bytes(columns, setting) + topology
     return np.asarray(fixed + batch + _compute_bytes(cost) + _EVALUATION_BYTES)
 
 
-def cache_bytes(columns: Columns, graph: GraphCharacteristics) -> Array:
+def cache_bytes(columns: Columns, setting: Setting) -> Array:
     """Returns the bytes that the cache really takes, index included: at most those of all rows and their positions."""
-    return np.minimum(columns["cache_bytes"], (graph.row_bytes + CACHE_INDEX_BYTES) * graph.num_nodes)
+    row_bytes = stored_row_bytes(columns, setting.task, setting.graph)
+    return np.minimum(columns["cache_bytes"], (row_bytes + CACHE_INDEX_BYTES) * setting.graph.num_nodes)
 
 
 def _in_flight(columns: Columns, volume: BatchVolume, cost: ModelCost) -> Array:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import Task
-from a3gnn_surrogate.columns import Array
+from a3gnn.task import Task
+from a3gnn_surrogate.columns import Array, Columns
+from a3gnn_surrogate.rows import reads_table, row_entries, served_row_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
 
@@ -57,6 +59,7 @@ class ModelCost:
         activation_bytes: Bytes of the intermediate results that backward needs.
         input_bytes: Bytes of features in a mini-batch.
         parameters: Number of weights.
+        narrow: Whether linear maps are computed in bfloat16, bool.
     """
 
     gemm_flops: Array
@@ -64,6 +67,7 @@ class ModelCost:
     activation_bytes: Array
     input_bytes: Array
     parameters: int
+    narrow: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +80,26 @@ class _Layer:
     first: bool
 
 
-def model_cost(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> ModelCost:
+def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> ModelCost:
     """Returns the cost of a step (HyScale-GNN's Eqs. 10 to 12: aggregation is memory traffic, the update is GEMM).
 
-    Backward costs two forward passes; one in the first layer, whose inputs need no gradient.
+    Backward costs two forward passes; one in the first layer, whose inputs need no gradient. In bfloat16 activations
+    and inputs take half the bytes, but of sparse features and of the layer that reads them.
     """
-    ops = _OPERATORS[task.model]
+    ops, narrow = _OPERATORS[task.model], columns["compute_dtype"] == "bfloat16"
+    value_bytes = np.where(narrow, 2.0, 4.0)
     flops, spmm, activations = (np.zeros_like(volume.seeds) for _ in range(3))
     parameters = 0
-    for layer in _layers(volume, task, graph):
+    stored = np.maximum(row_entries(columns, task, graph), 1.0)
+    for layer in _layers(columns, volume, task, graph):
         weights = layer.width_in * layer.width_out
         square = layer.width_out**2 * ops.maps_output
         parameters += weights * (ops.maps_destinations + ops.maps_sources) + square + layer.width_out
         passes = 2 if layer.first else 3
+        size = 4.0 if layer.first and graph.sparse_features else value_bytes
         mapped = ops.maps_destinations * layer.destinations + ops.maps_sources * layer.sources
-        message, aggregated = 4.0 * _message_width(layer, task), layer.width_in
+        message, aggregated = size * _message_width(layer, task), layer.width_in
         if layer.first and graph.sparse_features:
-            stored = max(graph.num_features * graph.feature_density, 1.0)
             spmm = spmm + passes * 4.0 * layer.sources * stored * layer.width_out
             message, aggregated = 4.0 * layer.width_out, 0
             activations = activations + 4.0 * layer.sources * layer.width_out
@@ -104,8 +111,8 @@ def model_cost(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> 
         rows = layer.destinations * (aggregated + 3 * layer.width_out)
         rows = rows + ops.maps_sources * 2 * layer.sources * layer.width_out
         rows = rows + ops.edge_values * task.heads * layer.edges
-        activations = activations + 4.0 * rows
-    return ModelCost(flops, spmm, activations, _input_bytes(volume, task, graph), parameters)
+        activations = activations + size * rows
+    return ModelCost(flops, spmm, activations, _input_bytes(columns, volume, task, graph), parameters, narrow)
 
 
 def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
@@ -113,18 +120,13 @@ def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
     return _OPERATORS[task.model].input_widths > 0 and not graph.sparse_features
 
 
-def _input_bytes(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
+def _input_bytes(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
     """Returns the bytes of features in a mini-batch, float64, shape (n_configs,)."""
+    narrow = (columns["compute_dtype"] == "bfloat16") & ~np.bool_(graph.sparse_features)
+    share = np.where(narrow, 0.5, 1.0)
     if aggregates_while_gathering(task, graph):
-        return np.asarray(4.0 * _OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
-    return np.asarray(volume.input_nodes * served_row_bytes(graph))
-
-
-def served_row_bytes(graph: GraphCharacteristics) -> float:
-    """Returns the bytes of a row in a mini-batch: float32, and an int32 column number where features are sparse."""
-    if graph.sparse_features:
-        return 8.0 * graph.num_features * graph.feature_density + 4.0
-    return 4.0 * graph.num_features
+        return np.asarray(share * 4.0 * _OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
+    return np.asarray(share * volume.input_nodes * served_row_bytes(columns, task, graph))
 
 
 def _message_width(layer: _Layer, task: Task) -> int:
@@ -134,11 +136,15 @@ def _message_width(layer: _Layer, task: Task) -> int:
     return min(layer.width_in, layer.width_out)
 
 
-def _layers(volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Iterator[_Layer]:
-    """Yields the layers, the input layer first; layer l computes the nodes that are seen after hop L - 1 - l."""
+def _layers(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Iterator[_Layer]:
+    """Yields the layers, the input layer first; layer l computes the nodes that are seen after hop L - 1 - l.
+
+    An input layer that reads a table has no edges.
+    """
     depth = task.num_layers
     widths = [graph.num_features, *[task.hidden_channels] * (depth - 1), graph.num_classes]
     for layer in range(depth):
         hop = depth - 1 - layer
         edges = np.sum(volume.edges[: hop + 1], axis=0)
+        edges = np.where(reads_table(columns), 0.0, edges) if layer == 0 else edges
         yield _Layer(widths[layer], widths[layer + 1], volume.nodes[hop + 1], volume.nodes[hop], edges, layer == 0)

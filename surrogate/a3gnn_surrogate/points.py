@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import KNOBS, PARALLEL_MODES, STATIC_POLICIES
-from a3gnn_surrogate.columns import Array, Columns, cached_share, knob_values
+from a3gnn.config import KNOBS, PARALLEL_MODES, STATIC_POLICIES, TrainConfig
+from a3gnn.setting import Setting
+from a3gnn_surrogate.columns import Array, Columns, as_columns, knob_values
+from a3gnn_surrogate.rows import cached_share
 
 #: Knobs whose inputs `knob_points` scales one by one.
 _SCALED: tuple[str, ...] = (
     *("batch_size", "num_partitions", "bias_rate", "sampling_device", "num_workers", "cache_bytes"),
     *("parallel_mode", "feature_tier", "cache_policy"),
 )
-#: The others: each number is an input, and each choice that a search tries beside the default.
+#: The others: each number is an input, less the default's, and each choice that a search tries beside the default. So
+#: the default is 0 in all of them, and points that were stored before a knob came lack zeros only.
 _OTHERS = tuple(knob for knob in KNOBS if knob.name not in _SCALED)
 _CHOICES = tuple(
     (knob.name, value) for knob in _OTHERS if knob.scale == "choice" for value in knob.values if value != knob.default
@@ -30,8 +32,9 @@ POINT_NAMES: tuple[str, ...] = (
 )
 
 
-def knob_points(columns: Columns, graph: GraphCharacteristics) -> Array:
+def knob_points(columns: Columns, setting: Setting) -> Array:
     """Returns `columns` as points, float64, shape (n_configs, n_points), columns `POINT_NAMES`."""
+    graph, task, default = setting.graph, setting.task, as_columns([TrainConfig()])
     modes = [columns["parallel_mode"] == mode for mode in PARALLEL_MODES]
     values: list[NDArray[Any]] = [
         np.log2(np.minimum(columns["batch_size"], max(graph.num_train, 1))) / 2,
@@ -39,11 +42,11 @@ def knob_points(columns: Columns, graph: GraphCharacteristics) -> Array:
         np.log2(columns["bias_rate"]) / 2,
         columns["sampling_device"] == "cuda",
         np.log2(columns["num_workers"]),
-        2 * cached_share(columns, graph),
+        2 * cached_share(columns, task, graph),
         *modes,
         1.5 * (columns["feature_tier"] == "disk"),
         ~np.isin(columns["cache_policy"], STATIC_POLICIES),
         *(columns[name] == value for name, value in _CHOICES),
-        *(knob_values(knob, columns[knob.name]) / 2 for knob in _NUMBERS),
+        *((knob_values(knob, columns, task) - knob_values(knob, default, task)) / 2 for knob in _NUMBERS),
     ]
     return np.stack(values, axis=1).astype(np.float64)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from a3gnn.figures import Reference
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Measurement
 from a3gnn_surrogate.calibrate import general_calibrations
@@ -20,16 +21,26 @@ from a3gnn_surrogate.training_rows import TrainingRows, no_rows
 class RowSource:
     """Measurements, as training rows.
 
+    Args:
+        measurements: Of any settings.
+        physics: As the attribute.
+        judged_by: By `setting_key`, what a setting's rows are held to, where that is known (`KnownCurves.of`).
+
     Attributes:
         settings: By `setting_key`, the rows of each setting, once per probe of its machine.
         curves: By `setting_key`, what is known of learning.
         physics: Whether rows carry the analytic model; without it, it predicts 0.
     """
 
-    def __init__(self, measurements: Sequence[Measurement], physics: bool = True) -> None:
+    def __init__(
+        self,
+        measurements: Sequence[Measurement],
+        physics: bool = True,
+        judged_by: Mapping[str, Reference] | None = None,
+    ) -> None:
         done = [row for row in measurements if row.metrics is not None]
         references, groups = reference_accuracies(done), by_setting(done)
-        self.curves = {key: KnownCurves.of(rows) for key, rows in groups.items()}
+        self.curves = {key: KnownCurves.of(rows, (judged_by or {}).get(key)) for key, rows in groups.items()}
         self.settings = {
             key: [MeasuredSetting.of(probed, self.curves[key], references) for probed in _by_probe(rows)]
             for key, rows in groups.items()

@@ -12,7 +12,8 @@ from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
 from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
 from a3gnn_surrogate.columns import Array, Columns
-from a3gnn_surrogate.model_cost import ModelCost, served_row_bytes
+from a3gnn_surrogate.model_cost import ModelCost
+from a3gnn_surrogate.rows import served_row_bytes, stored_row_bytes, stored_share
 from a3gnn_surrogate.volume import BatchVolume
 
 #: Seconds of a biased draw over those of a uniform one. Guess, after a prototype of the sampler; the rows `biased` and
@@ -61,15 +62,16 @@ def stage_seconds(
     reads = (volume.sampled_edges + volume.input_nodes) * np.where(columns["bias_rate"] > 1, _BIASED_DRAW, 1.0)
     on_device = columns["sampling_device"] == "cuda"
     sample = reads / limits.random_reads_per_s / np.where(on_device, _DEVICE_SAMPLING_SPEEDUP, 1.0)
-    served = volume.input_nodes * served_row_bytes(graph)
+    served = volume.input_nodes * served_row_bytes(columns, setting.task, graph)
     hits, misses = served * volume.hit_rate, served * (1 - volume.hit_rate)
-    stored = volume.input_nodes * (1 - volume.hit_rate) * graph.row_bytes
+    stored = volume.input_nodes * (1 - volume.hit_rate) * stored_row_bytes(columns, setting.task, graph)
     from_disk = np.where(columns["feature_tier"] == "disk", stored / limits.disk_read_bytes_per_s, 0.0)
     # A row that a dynamic cache admits is copied once more, and each look-up updates what eviction goes by.
     dynamic = np.isin(columns["cache_policy"], DYNAMIC_POLICIES)
     upkeep = np.where(dynamic, volume.input_nodes / limits.random_reads_per_s + misses / limits.copy_bytes_per_s, 0.0)
     # A device's cache is read at the device's speed, which costs nothing compared with the host's.
-    copied = misses if hardware.has_device else hits + misses
+    # Half of a copy is reading, of which rows of float16 take less.
+    copied = (misses if hardware.has_device else hits + misses) * (1 + stored_share(columns, setting.task, graph)) / 2
     # All cores gather, except with workers of mode 1 next to a device: they use one thread each.
     one_thread = (columns["parallel_mode"] == "mode1") & hardware.has_device
     speedup = np.where(one_thread, 1.0, _all_cores_speedup(hardware))
@@ -77,7 +79,8 @@ def stage_seconds(
     transfer = np.zeros_like(gather)
     if hardware.has_device:
         topology = np.where(on_device, 0.0, topology_bytes(volume))
-        transfer = (misses + topology) / max(limits.host_to_device_bytes_per_s, 1.0)
+        sent = misses * np.where(cost.narrow & ~np.bool_(graph.sparse_features), 0.5, 1.0)
+        transfer = (sent + topology) / max(limits.host_to_device_bytes_per_s, 1.0)
     train = train_terms(cost, hardware) @ np.array(calibration.train)
     return PredictedStageSeconds(calibration.sample * sample, calibration.gather * gather, transfer, train)
 
@@ -85,14 +88,16 @@ def stage_seconds(
 def train_terms(cost: ModelCost, hardware: Hardware) -> Array:
     """Returns the seconds of each of `TRAIN_TERMS` by the probe's constants, float64, shape (n_configs, n_terms)."""
     limits = hardware.profile
-    flops, traffic = limits.gemm_flops_per_s, limits.spmm_bytes_per_s
+    flops, narrow, traffic = limits.gemm_flops_per_s, limits.bf16_gemm_flops_per_s, limits.spmm_bytes_per_s
     if hardware.has_device:
         traffic *= max(limits.device_gemm_flops_per_s / flops, 1.0) ** _DEVICE_BANDWIDTH_EXPONENT
-        flops = max(limits.device_gemm_flops_per_s, 1.0)
+        flops, narrow = max(limits.device_gemm_flops_per_s, 1.0), limits.device_bf16_gemm_flops_per_s
+    # Where bfloat16 was not probed, nothing is promised of it.
+    speed = np.where(cost.narrow & (narrow > 0), narrow, flops)
     # Activations are written and read at the rate of a copy; a device's bandwidth is that of its sparse products.
     copied = traffic if hardware.has_device else limits.copy_bytes_per_s
     constant = [_OPTIMISER_BYTES * cost.parameters / traffic, limits.batch_overhead_s]
-    varying = [cost.gemm_flops / flops, cost.spmm_bytes / traffic, cost.activation_bytes / copied]
+    varying = [cost.gemm_flops / speed, cost.spmm_bytes / traffic, cost.activation_bytes / copied]
     return np.stack([*varying, *(np.full(len(cost.gemm_flops), seconds) for seconds in constant)], axis=1)
 
 
@@ -138,4 +143,5 @@ def epoch_overhead(columns: Columns, setting: Setting) -> Array:
     graph, limits = setting.graph, setting.hardware.profile
     shuffle = graph.num_train / limits.random_reads_per_s
     reads_parts = (columns["num_partitions"] > 1) & (columns["feature_tier"] == "ram")
-    return shuffle + np.where(reads_parts, graph.feature_bytes / limits.disk_read_bytes_per_s, 0.0)
+    rows = stored_row_bytes(columns, setting.task, graph) * graph.num_nodes
+    return shuffle + np.where(reads_parts, rows / limits.disk_read_bytes_per_s, 0.0)

@@ -12,9 +12,10 @@ import xgboost
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.version import __version__
 from a3gnn_surrogate.calibration import Calibrations
-from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES
+from a3gnn_surrogate.features import FEATURE_NAMES, LATER_FEATURES, PLAIN_FEATURES
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.learner import BoostedTrees, Learner, NoLearner
+from a3gnn_surrogate.points import POINT_NAMES
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.residual import ResidualModel
 from a3gnn_surrogate.setting_corrections import SettingCorrections
@@ -62,7 +63,9 @@ def load(cls: type[S], folder: Path) -> S:
         surrogate.residual_models_ = [
             _read_model(folder, output, fields["channels"][output], surrogate.seed) for output in OUTPUTS
         ]
-        surrogate.setting_corrections_ = SettingCorrections.from_dict(fields["settings"])
+        # Points of older files lack the inputs that came later, which are the last.
+        names = tuple(fields.get("point_names", POINT_NAMES))
+        surrogate.setting_corrections_ = SettingCorrections.from_dict(fields["settings"], names)
         surrogate.known_curves_ = {key: KnownCurves.from_dict(found) for key, found in fields["curves"].items()}
         surrogate.noise_ = dict(fields["noise"])
         surrogate.reference_accuracies_ = dict(manifest["references"])
@@ -81,6 +84,7 @@ def _manifest(surrogate: Surrogate) -> dict[str, Any]:
         "versions": {"a3gnn": __version__, "xgboost": xgboost.__version__},
         "parameters": surrogate.get_params(),
         "feature_names": list(surrogate.feature_names_),
+        "point_names": list(POINT_NAMES),
         "num_rows": surrogate.num_rows_,
         "num_graphs": surrogate.num_graphs_,
         "references": surrogate.reference_accuracies_,
@@ -103,9 +107,17 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             f"the surrogate in {folder} must have schema version 1 or {SCHEMA_VERSION}, "
             f"got {manifest.get('schema_version')!r}; {_REMEDY}"
         )
-    if manifest.get("feature_names") not in (list(FEATURE_NAMES), list(PLAIN_FEATURES)):
+    if not _are_known(manifest.get("feature_names")):
         raise StoreError(f"the surrogate in {folder} was fitted to other columns than this version's; {_REMEDY}")
     return manifest
+
+
+def _are_known(names: Any) -> bool:
+    """Returns whether `names` are all columns of this version or its plain ones, but some of knobs that came later."""
+    return isinstance(names, list) and any(
+        [name for name in own if name in names or name not in LATER_FEATURES] == names
+        for own in (FEATURE_NAMES, PLAIN_FEATURES)
+    )
 
 
 #: What of a `ResidualModel` decides the widths of intervals.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.figures import Reference
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Measurement, distinct
 from a3gnn.prediction import Prediction
@@ -79,7 +80,12 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         self.target_weight = target_weight
         self.seed = seed
 
-    def fit(self, measurements: Sequence[Measurement], target: str | None = None) -> Self:
+    def fit(
+        self,
+        measurements: Sequence[Measurement],
+        target: str | None = None,
+        judged_by: Mapping[str, Reference] | None = None,
+    ) -> Self:
         """Fits to `measurements` and returns itself.
 
         Failed trials are left out. Copies of a row, which have equal ids, count once; repetitions of a trial all count.
@@ -88,13 +94,15 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
             measurements: Of any graphs, tasks and machines; [] gives the analytic model without corrections.
             target: Fingerprint of the graph that is tuned: its rows weigh more, and only its settings get calibrations
                 and interval widths of their own, which takes time. None: all settings do.
+            judged_by: By `setting_key`, the budget and the target by which the rows of a setting are judged; by
+                default those of the first row of its default configuration, less a point of accuracy.
 
         Raises:
             UsageError: A parameter is out of range.
         """
         self._check_parameters()
         measurements = distinct(measurements)
-        source = RowSource(measurements, self.physics)
+        source = RowSource(measurements, self.physics, judged_by)
         rows = source.rows()
         weights = np.where(rows.graphs == target, self.target_weight, 1.0)
         self.residual_models_ = [
@@ -179,7 +187,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         centre = analytic_outputs(analytic) if self.physics else np.zeros((len(features), len(OUTPUTS)))
         for output, model in enumerate(self.residual_models_):
             centre[:, output] += model.predict(features)
-        points = knob_points(columns, setting.graph)
+        points = knob_points(columns, setting)
         corrected = self.setting_corrections_.correct(setting_key(setting), points, self.residual_models_)
         return centre + corrected.mean, corrected.half_width
 
@@ -204,7 +212,9 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         return storage.load(cls, Path(folder))
 
     def _visible(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        return features if self.physics else np.ascontiguousarray(features[:, : len(PLAIN_FEATURES)])
+        if self.feature_names_ == FEATURE_NAMES:
+            return features
+        return np.ascontiguousarray(features[:, [FEATURE_NAMES.index(name) for name in self.feature_names_]])
 
     @property
     def _make(self) -> Callable[[], Learner]:

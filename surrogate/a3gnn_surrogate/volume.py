@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
-from a3gnn.config import Task
-from a3gnn_surrogate.columns import Array, Columns, cached_share
+from a3gnn.task import Task
+from a3gnn_surrogate.columns import Array, Columns, fanouts
 from a3gnn_surrogate.replacement import dynamic_hit_rate
+from a3gnn_surrogate.rows import cached_share, reads_table, stored_row_bytes
 
 
 class _PartitionGain(NamedTuple):
@@ -45,7 +46,8 @@ class BatchVolume:
         batches: Mini-batches per epoch; the last, smaller one counts as a fraction.
         steps: Mini-batches per epoch, whole.
         nodes: Distinct nodes after each hop, seeds first: num_layers + 1 arrays.
-        edges: Edges sampled at each hop, the seeds' hop first: num_layers arrays.
+        edges: Edges sampled at each hop, the seeds' hop first: num_layers arrays. The last is 0, and the last hop finds
+            no nodes, where the input layer reads a table.
         hit_rate: Share of the input nodes that are cached.
         cached_mass: Share p of neighbour entries that are cached.
         kept_edges: Share of the edges that partitioning keeps.
@@ -135,13 +137,15 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
     parts = columns["num_partitions"].astype(np.float64)
     seeds = np.minimum(columns["batch_size"], np.maximum(graph.num_train / parts, 1.0))
     kept = kept_edges(columns, graph)
-    classes = _hotness_classes(columns, graph, kept)
+    classes = _hotness_classes(columns, task, graph, kept)
     total = classes.nodes.per_class
     seen = classes.nodes.scaled(np.minimum(seeds[:, None] / np.maximum(total.sum(axis=1, keepdims=True), 1.0), 1.0))
     frontier = seen.per_class
     nodes, edges = [seeds], []
-    for fanout in task.fanouts:
-        draws = _draws(frontier, classes, fanout, columns["bias_rate"][:, None])
+    hops = fanouts(columns, task)
+    hops[-1] = np.where(reads_table(columns), 0.0, hops[-1])
+    for fanout in hops:
+        draws = _draws(frontier, classes, fanout[:, None], columns["bias_rate"][:, None])
         edges.append(draws.misses + draws.hits)
         reached = _reach(seen, classes, draws)
         frontier = reached.cached + reached.uncached - seen.cached - seen.uncached
@@ -175,24 +179,24 @@ def _proximity_nodes(columns: Columns, covered: Array, graph: GraphCharacteristi
     return np.where(columns["seed_order"] == "proximity", 1 - saved, 1.0)
 
 
-def _hotness_classes(columns: Columns, graph: GraphCharacteristics, kept: Array) -> _HotnessClasses:
+def _hotness_classes(columns: Columns, task: Task, graph: GraphCharacteristics, kept: Array) -> _HotnessClasses:
     edges_at = np.array([0.0, *CACHE_FRACTIONS, 1.0])
     mass_at = np.array([0.0, *graph.cached_edge_mass, 1.0])
     width, mass = np.diff(edges_at), np.diff(mass_at)
-    covered = np.clip((cached_share(columns, graph)[:, None] - edges_at[:-1]) / width, 0.0, 1.0)
+    covered = np.clip((cached_share(columns, task, graph)[:, None] - edges_at[:-1]) / width, 0.0, 1.0)
     nodes = width * graph.num_nodes / columns["num_partitions"][:, None]
     degree = graph.mean_degree * mass / width * kept[:, None]
-    p = graph.cached_mass(columns["cache_bytes"])[:, None]
+    p = graph.cached_mass(columns["cache_bytes"], stored_row_bytes(columns, task, graph))[:, None]
     return _HotnessClasses(_ByCache(covered * nodes, (1 - covered) * nodes), degree, mass / np.maximum(nodes, 1e-9), p)
 
 
-def _draws(frontier: Array, classes: _HotnessClasses, fanout: int, bias: Array) -> _Draws:
+def _draws(frontier: Array, classes: _HotnessClasses, fanout: Array, bias: Array) -> _Draws:
     """Returns the draws of a hop that hit and that miss the cache.
 
     A draw hits with probability h = g p / (1 + p (g - 1)). Sampling is without replacement, so the bias g weakens as
-    the fanout approaches the degree: where all neighbours are taken, nothing is chosen.
+    the fanout, shape (n_configs, 1), approaches the degree: where all neighbours are taken, nothing is chosen.
     """
-    taken = classes.degree if fanout < 0 else np.minimum(classes.degree, fanout)
+    taken = np.minimum(classes.degree, fanout)
     choice = 1 - taken / np.maximum(classes.degree, 1e-9)
     g = 1 + (bias - 1) * choice
     hit = g * classes.mass / (1 + classes.mass * (g - 1))

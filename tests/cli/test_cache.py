@@ -80,7 +80,7 @@ def test_info_lists_everything_with_its_size_and_its_use(root: Path) -> None:
     on_disk = sum(512 * path.stat().st_blocks for path in [graphs(root)[SPEC], *graphs(root)[SPEC].rglob("*")])
     assert entries["graph", SPEC]["num_bytes"] == on_disk > 0
     assert entries["graph", SPEC]["keep"] == ""
-    assert (graphs(root)[SPEC] / "derived" / "aggregates-mean" / "meta.json").is_file()
+    assert (graphs(root)[SPEC] / "derived" / "table-mean" / "meta.json").is_file()
     lines = run("info").splitlines()
     assert lines[0].startswith(f"{root}: ")
     assert len(lines) == 1 + len(found["entries"])

@@ -14,11 +14,12 @@ import pytest
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.cli.main import main
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.measurement import Metrics, StageSeconds
 from a3gnn.objectives import Limits
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"

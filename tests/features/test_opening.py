@@ -96,7 +96,7 @@ def test_reads_into_the_buffer_it_is_given(tiny_graph: Graph) -> None:
     assert store.read(ids, out).x is out
     assert np.array_equal(out.numpy(), tiny_graph.features.array[ids])
     for wrong in (torch.empty(49, 16), torch.empty(50, 16, dtype=torch.float64)):
-        with pytest.raises(UsageError, match=r"out must be contiguous float32 of shape \(50, 16\)"):
+        with pytest.raises(UsageError, match=r"out must be contiguous float32 or bfloat16 of shape \(50, 16\)"):
             store.read(ids, wrong)
 
 

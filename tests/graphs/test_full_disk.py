@@ -19,7 +19,7 @@ from a3gnn.training.inference import Inference
 from a3gnn.training.scratch import Scratch
 
 SPEC = "synthetic:nodes=2000,degree=10,classes=5,features=32"
-ROOM = 640 << 10
+ROOM = 1 << 20
 
 
 @pytest.fixture
@@ -92,12 +92,12 @@ def test_aggregates_that_fill_the_disk_leave_nothing(
     def make() -> Inference:
         return Inference(full, full.val_ids, 2, aggregator="mean", scratch=Scratch(tmp_path))
 
-    with pytest.raises(GraphError, match=r"aggregates-mean can't be written \(.*it takes 250 KiB: free some space"):
+    with pytest.raises(GraphError, match=r"table-mean can't be written \(.*it takes 500 KiB: free some space"):
         make()
     assert files(disk) == before
     (disk / "filler").unlink()
     make()
-    assert "graph/derived/aggregates-mean/rows.npy" in files(disk)
+    assert "graph/derived/table-mean/rows.npy" in files(disk)
 
 
 @pytest.mark.parametrize("told", [True, False])

@@ -35,7 +35,8 @@ def test_constants_are_possible(probed: Hardware) -> None:
     limits = probed.profile
     assert (probed.num_cores, probed.instruction_sets) == (available_cores(), instruction_sets())
     assert probed.cache_bytes == cache_sizes()
-    for name in ("random_reads_per_s", "copy_bytes_per_s", "disk_read_bytes_per_s", "gemm_flops_per_s"):
+    rates = ("random_reads_per_s", "copy_bytes_per_s", "disk_read_bytes_per_s", "gemm_flops_per_s")
+    for name in (*rates, "bf16_gemm_flops_per_s"):
         assert 1e5 < getattr(limits, name) < 1e15
     assert limits.spmm_bytes_per_s > 0
     assert 0 < limits.thread_efficiency <= 1

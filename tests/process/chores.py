@@ -17,6 +17,22 @@ def threads(argument):
     return {"sum": float((square @ square).sum()), "threads": len(os.listdir("/proc/self/task"))}
 
 
+def optimise(argument):
+    import sys
+
+    import torch
+
+    from a3gnn.process.memory import process_memory
+
+    modules, before = set(sys.modules), process_memory(os.getpid()).anonymous_bytes
+    layer = torch.nn.Linear(4, 4)
+    optimiser = torch.optim.Adam(layer.parameters())
+    torch.autograd.backward(layer(torch.ones(2, 4)).sum())
+    optimiser.step()
+    more = process_memory(os.getpid()).anonymous_bytes - before
+    return {"imported": sorted(set(sys.modules) - modules), "before": before, "more": more}
+
+
 def hold(argument):
     held = bytearray(argument["bytes"])
     held[::4096] = b"1" * len(held[::4096])

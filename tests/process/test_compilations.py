@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.process.worker import Worker
 from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 
 MIB = 1 << 20
 PIPES = {"stdout": subprocess.PIPE, "text": True}

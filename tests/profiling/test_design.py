@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.profiling.design import space_filling
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
 
 
 @pytest.fixture
@@ -36,7 +37,10 @@ def test_every_value_of_every_knob_is_covered(space: SearchSpace) -> None:
 
 
 def test_a_small_space_gives_all_it_has(space: SearchSpace) -> None:
-    for name in ("num_partitions", "cache_bytes", "bias_rate", "feature_tier", "batch_size"):
+    for name in (
+        *("num_partitions", "cache_bytes", "bias_rate", "feature_tier", "batch_size"),
+        *("seed_fanout", "deep_fanout", "learning_rate_scale"),
+    ):
         space = space.fix(name, getattr(TrainConfig(), name))
     found = space_filling(space, 1000, seed=0)
     assert len(found) == len(space.enumerate()) - 1

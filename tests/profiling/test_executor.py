@@ -12,10 +12,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+import numpy as np
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import FEATURE_TIERS, INPUT_AGGREGATIONS, FeatureTier, InputAggregation, TrainConfig
+from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import CurveEnd, LearningCurve
@@ -25,6 +28,7 @@ from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
 from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
 from a3gnn.profiling.trial.timing import MOST_REPEATS
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from tests.curves import rising_curve
 
 MIB = 1 << 20
@@ -37,10 +41,12 @@ Ask = Callable[..., TrialRequest]
 
 @pytest.fixture
 def ask(tiny_folder_graph: Graph, this_machine: Hardware) -> Ask:
-    def make(config: TrainConfig | None = None, known: LearningCurve | None = None, **plan: object) -> TrialRequest:
+    def make(
+        config: TrainConfig | None = None, known: LearningCurve | None = None, task: Task = TASK, **plan: object
+    ) -> TrialRequest:
         return TrialRequest(
             config=(config or TrainConfig(batch_size=64)).canonical(),
-            setting=Setting(TASK, tiny_folder_graph.characteristics(), this_machine),
+            setting=Setting(task, tiny_folder_graph.characteristics(), this_machine),
             graph_folder=str(tiny_folder_graph.folder),
             plan=dataclasses.replace(PLAN, **plan),  # type: ignore[arg-type]
             known_curve=known,
@@ -63,8 +69,10 @@ def test_a_request_survives_json(ask: Ask) -> None:
         TrainConfig(batch_size=16, num_partitions=2, cache_bytes=4000, bias_rate=4.0),
         TrainConfig(batch_size=16, num_partitions=2, partitioner="blocks", seed_order="proximity", resources="auto"),
         TrainConfig(batch_size=16, cache_bytes=4000, cache_policy="fifo", parallel_mode="mode1", resources="auto"),
+        TrainConfig(batch_size=16, cache_bytes=9000, input_aggregation="full"),
+        TrainConfig(batch_size=16, num_partitions=2, compute_dtype="bfloat16", feature_dtype="float16"),
     ],
-    ids=["default", "disk", "parts", "blocks", "fifo"],
+    ids=["default", "disk", "parts", "blocks", "fifo", "full", "narrow"],
 )
 def test_metrics_hold_together(executor: LocalExecutor, ask: Ask, tiny_graph: Graph, config: TrainConfig) -> None:
     found = executor.run(ask(config))
@@ -93,12 +101,16 @@ def test_metrics_hold_together(executor: LocalExecutor, ask: Ask, tiny_graph: Gr
     assert (found.cache_hit_rate > 0) == (config.cache_bytes > 0)
 
 
-def test_trials_of_one_key_learn_the_same(executor: LocalExecutor, ask: Ask) -> None:
+@pytest.mark.parametrize("input_aggregation", INPUT_AGGREGATIONS)
+def test_trials_of_one_key_learn_the_same(
+    executor: LocalExecutor, ask: Ask, input_aggregation: InputAggregation
+) -> None:
     ways = [
         TrainConfig(batch_size=64),
         TrainConfig(batch_size=64, parallel_mode="mode1", num_workers=2),
         TrainConfig(batch_size=64, parallel_mode="mode2", num_workers=1, feature_tier="disk"),
     ]
+    ways = [config.replace(input_aggregation=input_aggregation) for config in ways]
     found = [executor.run(ask(config)) for config in ways]
     curves = [one.curve for one in found if isinstance(one, Metrics)]
     assert curves[0] is not None
@@ -133,6 +145,28 @@ def test_partitions_count_as_if_they_were_made_in_every_trial(
     assert first.setup_seconds < 1000 < second.setup_seconds
 
 
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"input_aggregation": "full"}, "mean"),
+        ({"input_aggregation": "full", "feature_dtype": "float16"}, "mean-float16"),
+        ({"feature_tier": "disk", "feature_dtype": "float16"}, "features-float16"),
+    ],
+)
+def test_a_table_counts_as_if_it_was_made_in_every_trial(
+    changes: dict[str, Any], name: str, executor: LocalExecutor, ask: Ask, tiny_folder_graph: Graph
+) -> None:
+    request = ask(TrainConfig(batch_size=64, **changes), curve=None)
+    first = executor.run(request)
+    note = tiny_folder_graph.derived(f"seconds-table-{name}.txt")
+    note.write_text(f"{float(note.read_text()) + 1000}")
+    second = executor.run(request)
+    assert isinstance(first, Metrics)
+    assert isinstance(second, Metrics)
+    assert first.setup_seconds < 1000 < second.setup_seconds
+    note.write_text("0.1")  # other tests use the graph
+
+
 def test_memory_limit(executor: LocalExecutor, ask: Ask) -> None:
     limit = 60 * MIB
     found = executor.run(ask(host_limit_bytes=limit))
@@ -155,11 +189,28 @@ def test_timeout(executor: LocalExecutor, ask: Ask) -> None:
 def test_impossible_configurations_are_invalid(executor: LocalExecutor, ask: Ask, tiny_graph: Graph) -> None:
     parts = executor.run(ask(TrainConfig(num_partitions=tiny_graph.num_nodes + 1)))
     device = executor.run(ask(TrainConfig(sampling_device="cuda")))
+    attention = executor.run(ask(TrainConfig(input_aggregation="full"), task=Task(model="gat")))
     assert isinstance(parts, Failure)
     assert isinstance(device, Failure)
-    assert (parts.kind, device.kind) == (FailureKind.INVALID, FailureKind.INVALID)
+    assert isinstance(attention, Failure)
+    assert {parts.kind, device.kind, attention.kind} == {FailureKind.INVALID}
+    assert attention.detail.startswith("while the input layer's table was made: input_aggregation full needs a model")
     assert "num_partitions must be in" in parts.detail
     assert "sampling_device is cuda" in device.detail
+
+
+@pytest.mark.parametrize("tier", FEATURE_TIERS)
+def test_features_that_float16_can_not_hold_are_invalid(
+    tier: FeatureTier, executor: LocalExecutor, ask: Ask, tiny_graph: Graph, tmp_path: Path
+) -> None:
+    large = np.array(tiny_graph.features.arrays()["x"])
+    large[3, 2] = 1e6
+    graph = dataclasses.replace(tiny_graph, features=DenseFeatures(large)).save(tmp_path / "large")
+    request = ask(TrainConfig(feature_dtype="float16", feature_tier=tier))
+    found = executor.run(dataclasses.replace(request, graph_folder=str(graph.folder)))
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.INVALID
+    assert "float16 must hold every feature, which it does up to 65,504, got 1e+06" in found.detail
 
 
 def test_a_broken_graph_is_invalid(executor: LocalExecutor, ask: Ask, tmp_path: Path) -> None:

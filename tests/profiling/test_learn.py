@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve, Pace
@@ -16,7 +16,9 @@ from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.learn import learn
 from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
-from a3gnn.training.trainer import Step, Trainer
+from a3gnn.task import Task
+from a3gnn.training.step import Step
+from a3gnn.training.trainer import Trainer
 
 TASK = Task(hidden_channels=16, fanouts=(5, 5))
 CONFIG = TrainConfig(batch_size=16)
@@ -81,6 +83,7 @@ def test_a_curve_is_extended_and_never_trained_again(run: Run) -> None:
     once = run(LONG, state="")
     assert once.trained == once.curve.trained > 60
     assert once.validated == len(once.curve.batches) >= 10
+    assert once.fields["curve_first"] == once.curve.batches[0]
     assert once.fields["test_accuracy"] is None
     short = run(SHORT)
     assert short.trained == short.curve.trained <= 40
@@ -100,6 +103,7 @@ def test_what_is_known_and_suffices_is_evaluated_once_for_its_memory(run: Run) -
     assert (lost.trained, lost.validated) == (0, 1)
     unknown = run(dataclasses.replace(LONG, least_throughput=1e9))
     assert unknown.curve == dataclasses.replace(NO_CURVE, ended=CurveEnd.LOST)
+    assert unknown.fields["curve_first"] == known.batches[0]
 
 
 def test_a_state_that_has_come_further_than_is_known_is_believed(run: Run) -> None:

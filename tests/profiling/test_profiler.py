@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import NO_CURVE
@@ -19,6 +19,7 @@ from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from tests.curves import rising_curve
 
 PLAN = TrialPlan(curve=CurvePlan(1e6, most_epochs=20), warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
@@ -78,6 +79,17 @@ def test_a_rerun_serves_what_is_stored(
     with profiler(Recorder(AssertionError("must not run"))) as again:
         # Sequential mode has no workers: this configuration is the measured one.
         assert again.measure(CONFIG.replace(num_workers=4)) == found
+
+
+def test_a_curve_without_a_point_is_not_measured_again_unless_there_is_time_for_one(
+    profiler: Callable[..., Profiler], metrics: Metrics
+) -> None:
+    none = dataclasses.replace(metrics, curve=NO_CURVE, curve_first=500)
+    pace = metrics.pace
+    short, long = (CurvePlan(pace.seconds(batches)) for batches in (499, 501))
+    found = profiler(Recorder(none), curve=short).measure(CONFIG)
+    assert profiler(Recorder(AssertionError("must not run")), curve=short).measure(CONFIG) == found
+    assert profiler(Recorder(metrics), curve=long).measure(CONFIG).metrics == metrics
 
 
 def test_a_served_row_is_known_by_its_id_and_a_repetition_has_its_own(

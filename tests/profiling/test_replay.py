@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import StoreError
 from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.profiling.replay import Replay
 from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
+from a3gnn.task import Task
 
 Make = Callable[..., Measurement]
 
@@ -69,7 +70,8 @@ def test_timing_alone_has_no_curve_and_a_whole_training_has_the_test_accuracy(
     row = measurement(TrainConfig(), whole)
     replay = Replay([row])
     timed = replay.run(ask(row, None))
-    assert timed == dataclasses.replace(metrics, curve=None, curve_train_seconds=0.0, curve_eval_seconds=0.0)
+    untrained = {"curve": None, "curve_train_seconds": 0.0, "curve_eval_seconds": 0.0, "curve_first": None}
+    assert timed == dataclasses.replace(metrics, **untrained)
     extended = replay.run(ask(row, CurvePlan(1e6, target=0.3)))
     assert isinstance(extended, Metrics)
     assert extended.test_accuracy is None

@@ -125,6 +125,23 @@ def test_the_table_shows_the_front_and_the_named(front: Front) -> None:
     assert front_table(front, everything=True).row_count == 5
 
 
+def test_a_footnote_marks_rows_that_were_not_timed_beside_the_choice(tmp_path: Path) -> None:
+    timed = [TrainConfig(), TrainConfig(batch_size=512)]
+    measured = [
+        MeasuredConfig(config, figures(throughput=1.0, host=500 * MiB, accuracy=0.9), None, in_play_off=config in timed)
+        for config in (*timed, TrainConfig(batch_size=64))
+    ]
+    for rows, marks in ((measured, 2), (measured[:2], 0), (measured[2:], 0)):  # a row's and the footnote's
+        front = Front.of(rows, objectives(), TrainConfig(batch_size=512))
+        console = Console(width=300, record=True, file=io.StringIO())
+        console.print(front_table(front, everything=True))
+        assert console.export_text().count("* ") == marks
+        (tmp_path / "front.json").write_text(json.dumps(front.to_dict()), encoding="utf-8")
+        assert Front.read(tmp_path) == front
+        found = {row["batch_size"]: row["in_play_off"] for row in csv.DictReader(io.StringIO(front.csv()))}
+        assert all(found[str(one.config.batch_size)] == str(one.in_play_off) for one in rows)
+
+
 def test_a_configuration_in_one_line() -> None:
     config = TrainConfig(512, 2, 4.0, "cpu", 2, 3 * MiB, "mode2", "disk")
     assert describe_config(config) == (

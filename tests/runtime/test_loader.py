@@ -152,6 +152,16 @@ def test_arguments_hold_over_the_config(tiny_graph: Graph) -> None:
     assert len(Loader(tiny_graph, [4])) == 1
 
 
+def test_only_the_configs_fanouts_hold_over_an_argument(tiny_graph: Graph) -> None:
+    seeds = tiny_graph.train_ids
+    config = TrainConfig(seed_fanout=2, deep_fanout=3)
+    loader = Loader(tiny_graph, [5, -1], seeds, batch_size=40, config=config)
+    plain = Loader(tiny_graph, [2, 3], seeds, batch_size=40)
+    whole = Loader(tiny_graph, [5, -1], seeds, batch_size=40)
+    assert all(torch.equal(one.n_id, other.n_id) for one, other in zip(loader, plain, strict=True))
+    assert any(len(one.n_id) != len(other.n_id) for one, other in zip(loader, whole, strict=True))
+
+
 def test_partitions_serve_a_data(data: Data) -> None:
     config = TrainConfig(num_partitions=2)
     seeds = torch.cat([b.n_id[: b.batch_size] for b in Loader(data, [4, 3], batch_size=50, config=config)])

@@ -192,6 +192,12 @@ def test_a_refused_call_leaves_the_sampler_fit(random_graph: Callable) -> None:
     assert same(expected, sampler.sample(np.arange(10, dtype=np.int32), 0, 0))
 
 
+def test_without_fanouts_seeds_stay_alone() -> None:
+    indptr, indices = np.array([0, 1, 2], dtype=np.int64), np.array([1, 0], dtype=np.int32)
+    found = NeighbourSampler(indptr, indices, (), seed=1).sample(np.array([1, 0], dtype=np.int32), 0, 0)
+    assert (found.n_id.tolist(), found.hop_sizes, found.num_layers, found.num_edges) == ([1, 0], (2,), 0, 0)
+
+
 @pytest.mark.parametrize(
     ("seeds", "message"),
     [([], "at least one node"), ([0, 4], r"\[0, 4\), got ids from 0 to 4"), ([-1], "got ids from -1 to -1")],
@@ -205,7 +211,6 @@ def test_seeds_out_of_range_are_refused(seeds: list[int], message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"fanouts": ()}, "fanouts must be positive"),
         ({"fanouts": (0,)}, "fanouts must be positive"),
         ({"fanouts": (2.7,)}, r"fanouts must be positive integers .*got \(2.7,\)"),
         ({"fanouts": (True,)}, r"fanouts must be positive integers .*got \(True,\)"),

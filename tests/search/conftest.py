@@ -17,7 +17,7 @@ def problem() -> Problem:
     toy = ToyProblem()
     space = toy.space()
     objectives = Objectives(Limits(host_bytes=2**30), Priority.parse("balanced"), has_device=False)
-    return Problem(space, partial(toy.predict, space), objectives, toy.features())
+    return Problem(space, partial(toy.predict, space), objectives)
 
 
 @pytest.fixture(scope="session")

@@ -85,10 +85,10 @@ def test_until_anything_is_feasible_the_archive_holds_what_violates_least() -> N
 
 def test_local_search_asks_for_all_neighbours_of_the_front(small: Problem) -> None:
     candidates = CandidatePool(small, seed=0)
-    local_search = LocalSearch(small, candidates, seed=0)
+    local_search = LocalSearch(small, 0, 100, candidates)
     asked: set[tuple[int, ...]] = set()
     rows = candidates.draw(10)
-    for _ in range(8):
+    for _ in range(10):
         asked |= {tuple(row) for row in rows.tolist()}
         local_search.tell(rows, small.predict(rows))
         rows = local_search.ask(10)

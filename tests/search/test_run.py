@@ -12,23 +12,18 @@ from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import ENUMERABLE, Problem
 from a3gnn.search.run import run_search
-from a3gnn_envs.policy import Policy
-from a3gnn_envs.pretraining import train_policy
+from a3gnn.search.searcher import ENGINES
+from a3gnn.space import SearchSpace
 from benchmarks.toy_problem import ToyProblem
 
 
 @pytest.fixture(scope="module")
-def policy(problem: Problem) -> Policy:
-    return train_policy([problem.episode_context], 2048, seed=0)
-
-
-@pytest.fixture(scope="module")
 def endless(problem: Problem) -> Problem:
-    """The fine toy with twice the workers: too large to enumerate."""
+    """The fine toy with more workers, biases and mini-batches: two million configurations."""
     toy = ToyProblem()
-    knobs = toy.space(fine=True).to_dict()
-    space = problem.space.from_dict(knobs | {"num_workers": list(range(1, 17))})
-    assert space.size > ENUMERABLE
+    knobs = toy.space(fine=True).to_dict() | {"num_workers": list(range(1, 33)), "bias_rate": list(range(1, 17))}
+    space = problem.space.from_dict(knobs | {"batch_size": list(range(64, 2048, 64))})
+    assert space.num_distinct > 10 * ENUMERABLE
     return dataclasses.replace(problem, space=space, predict=partial(toy.predict, space))
 
 
@@ -53,28 +48,24 @@ def test_exhaustive_search_sets_the_scale(problem: Problem) -> None:
     assert result.hypervolume_ratio == 1
 
 
-@pytest.mark.parametrize("trained", [False, True])
-def test_ppo_finds_the_front_of_thousands(trained: bool, problem: Problem, policy: Policy) -> None:
-    result = run_search("ppo", problem, evaluations=2000, seed=1, policy=policy if trained else None)
+@pytest.mark.parametrize("engine", ["local", "ppo"])
+def test_the_front_of_thousands_is_found(engine: str, problem: Problem) -> None:
+    result = run_search(engine, problem, evaluations=2000, seed=1)
     assert result.evaluations == 2000
     assert result.hypervolume_ratio > 0.99
     assert result.hypervolume_ratio > result.random_ratio
 
 
-@pytest.mark.parametrize("trained", [False, True])
 @pytest.mark.parametrize("evaluations", [1, 65, 257, 1200])
-def test_the_budget_is_kept_whatever_is_trained(
-    evaluations: int, trained: bool, problem: Problem, policy: Policy
-) -> None:
+def test_the_budget_is_kept_whatever_is_trained(evaluations: int, problem: Problem) -> None:
     asked: set[tuple[int, ...]] = set()
 
     def counted(rows: np.ndarray) -> Prediction:
         asked.update(map(tuple, rows.tolist()))
         return problem.predict(rows)
 
-    space = problem.space
-    counting = _NotEnumerable(space, counted, problem.objectives, problem.context)
-    result = run_search("ppo", counting, evaluations, seed=0, policy=policy if trained else None)
+    counting = _NotEnumerable(problem.space, counted, problem.objectives)
+    result = run_search("ppo", counting, evaluations, seed=0)
     assert result.evaluations == evaluations
     assert evaluations <= len(asked) <= 2 * evaluations  # random search's bar is as much again
 
@@ -87,17 +78,21 @@ class _NotEnumerable(Problem):
         return False
 
 
-def test_a_policy_for_another_space_is_not_used(small: Problem, policy: Policy) -> None:
-    result = run_search("ppo", small, evaluations=300, seed=0, policy=policy)
-    assert result.hypervolume_ratio == pytest.approx(1)
-
-
-def test_endless_spaces_have_no_ratio_and_no_exhaustive_search(endless: Problem) -> None:
-    result = run_search("ppo", endless, evaluations=500, seed=0)
+@pytest.mark.parametrize("engine", [one for one in ENGINES if one != "exhaustive"])
+def test_endless_spaces_are_searched_without_being_enumerated(
+    engine: str, endless: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SearchSpace, "enumerate", lambda space: pytest.fail("it enumerated the space"))
+    result = run_search(engine, endless, evaluations=200, seed=0)
+    assert result.evaluations == 200
+    assert result.configurations == endless.space.num_distinct
     assert result.hypervolume_ratio is None
     assert result.random_ratio is None
-    assert result.hypervolume > result.random_hypervolume > 0
-    with pytest.raises(UsageError, match="too large to enumerate"):
+    assert engine == "random" or result.hypervolume > result.random_hypervolume > 0
+
+
+def test_exhaustive_search_refuses_an_endless_space(endless: Problem) -> None:
+    with pytest.raises(UsageError, match=r"at most 200,000 configurations .* got [\d,]{9,}; fix knobs"):
         run_search("exhaustive", endless, evaluations=500, seed=0)
 
 

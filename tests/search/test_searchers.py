@@ -27,8 +27,7 @@ from a3gnn.search.searcher import make_searcher
 toy = ToyProblem()
 space = toy.space()
 objectives = Objectives(Limits(host_bytes=2**30), Priority.parse("balanced"), has_device=False)
-problem = Problem(space, partial(toy.predict, space), objectives,
-                  toy.features())
+problem = Problem(space, partial(toy.predict, space), objectives)
 answers = {}
 for engine in sys.argv[1:]:
     searcher = make_searcher(engine, problem, 11)

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.measurement import Measurement, Metrics, StageSeconds, default_accuracy_epochs
 from a3gnn.seeding import generator
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
 
 Simulate = Callable[[str, Sequence[TrainConfig]], list[Measurement]]
 
@@ -87,8 +88,9 @@ def _truth(config: TrainConfig, graph: GraphCharacteristics, machine: Hardware, 
     local = config.num_partitions**-0.25
     p, g = float(graph.cached_mass(config.cache_bytes)), config.bias_rate
     hit = g**0.8 * p / (1 + p * (g**0.8 - 1))
-    first = seeds * min(graph.mean_degree * local, 25) * 0.8
-    second = first * min(graph.mean_degree * local, 10) * 0.9
+    of_seeds, deep = config.fanouts(Task())
+    first = seeds * min(graph.mean_degree * local, of_seeds) * 0.8
+    second = first * min(graph.mean_degree * local, deep) * 0.9
     part = graph.num_nodes / config.num_partitions * (1 - 0.6 * (hit - p))
     nodes = part * (1 - math.exp(-((seeds + first + second) ** clustering) * part**-clustering))
     nodes = max(nodes, seeds)

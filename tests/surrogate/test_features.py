@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from a3gnn.config import KNOBS, MODELS, Task, TrainConfig
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.setting import Setting
+from a3gnn.task import MODELS, Task
 from a3gnn_surrogate.analytic import analytic_metrics
-from a3gnn_surrogate.columns import as_columns
+from a3gnn_surrogate.columns import as_columns, fanouts
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
 from a3gnn_surrogate.local import LocalCorrection
-from a3gnn_surrogate.points import knob_points
+from a3gnn_surrogate.points import POINT_NAMES, knob_points
 from a3gnn_surrogate.posterior import VarianceComponents, rbf_kernel
 
 
@@ -61,9 +64,9 @@ def test_columns_of_different_lengths_are_refused():
         as_columns(columns | {"batch_size": np.array([64])})
 
 
-def test_a_correction_matches_its_rows_and_falls_to_the_mean_of_the_setting(graphs):
+def test_a_correction_matches_its_rows_and_falls_to_the_mean_of_the_setting(graphs, laptop):
     columns = as_columns([TrainConfig(), TrainConfig(batch_size=64, num_partitions=8, feature_tier="disk")])
-    points = knob_points(columns, graphs["dense"])
+    points = knob_points(columns, Setting(Task(), graphs["dense"], laptop))
     variances = [
         VarianceComponents(between_settings=1.0, within_setting=0.5, noise=1e-6),
         VarianceComponents(between_settings=1e-9, within_setting=0.5, noise=1e-6),
@@ -75,15 +78,16 @@ def test_a_correction_matches_its_rows_and_falls_to_the_mean_of_the_setting(grap
     assert 0.0 < away[1] < away[0]
 
 
-def test_a_correction_leaves_out_what_was_not_measured(graphs):
-    points = knob_points(as_columns([TrainConfig(), TrainConfig(batch_size=64)]), graphs["dense"])
+def test_a_correction_leaves_out_what_was_not_measured(graphs, laptop):
+    setting = Setting(Task(), graphs["dense"], laptop)
+    points = knob_points(as_columns([TrainConfig(), TrainConfig(batch_size=64)]), setting)
     residuals = np.array([[0.5, np.nan], [np.nan, np.nan]])
     correction = LocalCorrection.fit(points, residuals, [VarianceComponents(1.0, 0.1, 1e-6)] * 2)
     assert correction.predict(points).mean[0] == pytest.approx([0.5, 0.0], abs=1e-3)
 
 
-def test_a_correction_survives_json(graphs):
-    points = knob_points(as_columns([TrainConfig()]), graphs["dense"])
+def test_a_correction_survives_json(graphs, laptop):
+    points = knob_points(as_columns([TrainConfig()]), Setting(Task(), graphs["dense"], laptop))
     correction = LocalCorrection.fit(points, np.array([[0.5]]), [VarianceComponents(1.0, 0.1, 0.01)])
     same = LocalCorrection.from_dict(correction.to_dict())
     np.testing.assert_array_equal(same.predict(points).mean, correction.predict(points).mean)
@@ -120,3 +124,27 @@ def test_the_deviation_falls_near_the_rows_and_is_the_whole_without_any():
     assert known[0] == pytest.approx(np.sqrt(2 * 0.01), rel=0.02)  # the row's noise, and the next measurement's
     assert known[-1] == pytest.approx(v.deviation_given_one)
     np.testing.assert_allclose(unknown, v.deviation)
+
+
+@given(
+    own=st.lists(st.tuples(st.none() | st.integers(1, 99), st.none() | st.integers(1, 99)), min_size=1),
+    task=st.lists(st.integers(1, 99) | st.just(-1), min_size=1, max_size=4),
+)
+def test_the_fanouts_of_columns_are_those_of_their_configurations(
+    own: list[tuple[int | None, int | None]], task: list[int]
+) -> None:
+    configs, wanted = [TrainConfig(seed_fanout=one, deep_fanout=deep) for one, deep in own], Task(fanouts=tuple(task))
+    found = np.stack(fanouts(as_columns(configs), wanted), axis=1)
+    expected = [[np.inf if fanout < 0 else fanout for fanout in config.fanouts(wanted)] for config in configs]
+    assert found.tolist() == expected
+
+
+def test_fanouts_are_features_as_they_are_sampled_and_points_beside_the_default(graphs, laptop):
+    task, graph = Task(fanouts=(25, -1, 4)), graphs["dense"]
+    row = features(TrainConfig(seed_fanout=5), task, graph, laptop)
+    assert row["knob_seed_fanout"] == pytest.approx(np.log2(5))
+    assert row["knob_deep_fanout"] == pytest.approx((np.log2(100) + 2) / 2)
+    columns = as_columns([TrainConfig(), TrainConfig(seed_fanout=5), TrainConfig(deep_fanout=2)])
+    points = dict(zip(POINT_NAMES, knob_points(columns, Setting(task, graph, laptop)).T, strict=True))
+    assert points["seed_fanout"] == pytest.approx([0, np.log2(5 / 25) / 2, 0])
+    assert points["deep_fanout"] == pytest.approx([0, 0, (1 - (np.log2(100) + 2) / 2) / 2])

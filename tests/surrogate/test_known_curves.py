@@ -8,13 +8,15 @@ import math
 import numpy as np
 import pytest
 
-from a3gnn.config import KNOBS, Task, TrainConfig
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.figures import Figures, Reference
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.measurement import MEASUREMENT_VERSION, METRICS
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
 from a3gnn_surrogate.columns import as_columns
+from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.known_curve import KnownCurve, learning_values
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.known_default import KnownDefault
@@ -93,6 +95,23 @@ def test_outputs_are_the_figures_of_the_study(rows):
         assert outputs[EPOCHS] == pytest.approx(math.log(epochs / default_epochs), abs=1e-9)
     assert measured[0, EPOCHS] == 0
     assert measured[2, EPOCHS] < 0
+
+
+def test_rows_are_judged_by_the_reference_that_is_given(measure):
+    # Of two tunes that share a store, the first trained the default shortly.
+    rows = measure([TrainConfig(), TrainConfig(), SMALL], [6.0, DEFAULT_EPOCHS, 40.0])
+    reference = Reference.of(rows[1].metrics, rows[1].metrics.curve, 0.03)
+    key = setting_key(rows[0].setting)
+    judged, usual = (RowSource(rows, judged_by=by).rows().measured[2] for by in ({key: reference}, None))
+    figures = Figures.of(rows[2].metrics, rows[2].metrics.curve, reference)
+    assert judged[ACCURACY_DROP] == pytest.approx(reference.val_accuracy - figures.val_accuracy)
+    assert judged[ACCURACY_DROP] != pytest.approx(usual[ACCURACY_DROP])
+    default_s = Figures.of(rows[0].metrics, rows[1].metrics.curve, reference).seconds_to_accuracy
+    ratio = figures.seconds_to_accuracy * rows[2].metrics.throughput_epochs_per_s
+    ratio /= default_s * rows[0].metrics.throughput_epochs_per_s
+    assert judged[EPOCHS] == pytest.approx(math.log(ratio), abs=1e-9)
+    beyond = dataclasses.replace(reference, target=1.0)  # the default does not reach it
+    assert KnownCurves.of(rows, beyond).reference.target == pytest.approx(reference.val_accuracy - 0.01)
 
 
 def test_censored_rows_and_rows_without_a_curve_give_no_accuracy_and_no_epochs(rows):

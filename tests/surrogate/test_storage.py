@@ -122,3 +122,25 @@ def test_baselines_and_unfitted_surrogates_are_not_saved(tmp_path):
         Surrogate(learner="tree").fit([]).save(tmp_path)
     with pytest.raises(NotFittedError):
         Surrogate().save(tmp_path)
+
+
+def test_a_surrogate_from_before_the_fanouts_were_knobs_answers_as_it_did():
+    """Saved at commit 9eb65f8, fitted to nine shipped rows of each of three graphs, one of them with made-up curves."""
+    folder = Path(__file__).parent / "old_surrogate_2"
+    loaded = Surrogate.load(folder)
+    assert "knob_seed_fanout" not in loaded.feature_names_
+    rows = shipped_measurements()
+    for answer in json.loads((folder / "answers.json").read_text()):
+        row = [row for row in rows if row.setting.graph.name == answer["graph"]][answer["row"]]
+        p = loaded.predict([row.config, row.config.replace(seed_fanout=3)], row.setting)
+        for bound in ("mean", "low", "high"):
+            np.testing.assert_allclose(getattr(p, bound)[0], answer[bound], rtol=1e-6)
+        assert p.mean[1, 0] > p.mean[0, 0]
+
+
+def test_one_from_before_the_fanouts_is_saved_as_one_of_now(tmp_path):
+    old = Surrogate.load(Path(__file__).parent / "old_surrogate_2")
+    new = Surrogate.load(old.save(tmp_path))
+    assert new.known_curves_ == old.known_curves_
+    row = shipped_measurements()[5]
+    np.testing.assert_array_equal(answers(new, row), answers(old, row))

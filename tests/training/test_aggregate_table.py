@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from a3gnn.config import Task
 from a3gnn.errors import GraphError
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.verify import verify
+from a3gnn.task import Task
 from a3gnn.training import aggregate_table as room
 from a3gnn.training import inference
 from a3gnn.training.inference import Inference
@@ -53,8 +53,8 @@ def test_the_table_changes_no_answer(model, fanouts, in_place, graph, tmp_path):
         with_table = logits(graph, task, ids, tmp_path, table=True, **options)
         without = logits(graph, task, ids, tmp_path, table=False, **options)
         torch.testing.assert_close(with_table, without, rtol=1e-4, atol=1e-4)
-    (folder,) = (graph.folder / "derived").iterdir()
-    assert folder.name == "aggregates-" + {"sage": "mean", "gcn": "gcn", "gin": "sum"}[model]
+    (folder,) = (graph.folder / "derived").glob("table-*")
+    assert folder.name == "table-" + {"sage": "mean", "gcn": "gcn", "gin": "sum"}[model]
 
 
 @pytest.mark.parametrize("model", ["sage", "gin"])
@@ -69,7 +69,7 @@ def test_half_precision_features(model, graph, tmp_path):
 def test_a_table_is_made_once(graph, tmp_path, monkeypatch):
     task = Task(hidden_channels=8, fanouts=(5, 5))
     logits(graph, task, graph.val_ids, tmp_path, table=True)
-    monkeypatch.setattr(room, "write_aggregates", None)
+    monkeypatch.setattr(room, "write_table", None)
     logits(Graph.load(graph.folder), task, graph.test_ids, tmp_path, table=True)
 
 
@@ -87,7 +87,7 @@ def test_a_folder_that_takes_no_files_is_evaluated_without_a_table(graph, tmp_pa
     def refuse(*_):
         raise GraphError("can't be written") from PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(room, "write_aggregates", refuse)
+    monkeypatch.setattr(room, "write_table", refuse)
     assert torch.equal(logits(graph, task, graph.val_ids, tmp_path, table=True), expected)
     in_ram = dataclasses.replace(graph, folder=None)
     assert torch.equal(logits(in_ram, task, graph.val_ids, tmp_path, table=True), expected)
@@ -97,14 +97,14 @@ def test_a_damaged_table_is_refused_and_found(graph, tmp_path):
     task = Task(hidden_channels=8, fanouts=(5, 5))
     logits(graph, task, graph.val_ids, tmp_path, table=True)
     assert all(not finding.problem for finding in verify(graph.folder))
-    path = graph.folder / "derived" / "aggregates-mean" / "rows.npy"
+    path = graph.folder / "derived" / "table-mean" / "rows.npy"
     content = bytearray(path.read_bytes())
     content[-3] ^= 64
     path.write_bytes(content)
-    with pytest.raises(GraphError, match=r"aggregates-mean is damaged: its rows must have the hash .* delete it"):
+    with pytest.raises(GraphError, match=r"table-mean is damaged: its rows must have the hash .* delete it"):
         logits(graph, task, graph.val_ids, tmp_path, table=True)
     problems = {finding.name: finding.problem for finding in verify(graph.folder) if finding.problem}
-    assert list(problems) == ["derived/aggregates-mean"]
+    assert list(problems) == ["derived/table-mean"]
     path.write_bytes(content[:-8])
     with pytest.raises(GraphError, match="truncated"):
         logits(graph, task, graph.val_ids, tmp_path, table=True)

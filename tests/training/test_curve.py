@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
+from a3gnn.task import Task
 from a3gnn.training import curve_state
 from a3gnn.training.curve import CurveTraining, train_curve
 from a3gnn.training.curve_points import first_point
@@ -56,8 +57,9 @@ def assert_same(one: CurveTraining, other: CurveTraining) -> None:
         CONFIG.replace(parallel_mode="mode2", num_workers=2, feature_tier="disk"),
         CONFIG.replace(num_partitions=3, partitioner="random"),
         CONFIG.replace(seed_order="proximity", cache_bytes=20_000, bias_rate=4.0),
+        CONFIG.replace(seed_fanout=2, deep_fanout=3, learning_rate_scale=4.0),
     ],
-    ids=["sequential", "mode1", "mode2", "partitions", "proximity_bias"],
+    ids=["sequential", "mode1", "mode2", "partitions", "proximity_bias", "work"],
 )
 def test_pieces_equal_the_whole(config, model, small_folder_graph, task, tmp_path):
     task = dataclasses.replace(task, model=model)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
 
-from a3gnn.config import Task
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
 from a3gnn.training.chunks import chunks, in_edges
 from a3gnn.training.evaluate import Evaluator, validated
 from a3gnn.training.inference import Inference

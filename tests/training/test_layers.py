@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 from torch_geometric.nn.models import GAT, GCN, GIN, MLP, GraphSAGE
 
-from a3gnn.config import Task
+from a3gnn.task import Task
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.gat import GATLayer, by_head_matrix

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch_geometric.nn.models import GraphSAGE
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
+from a3gnn.task import Task
 from a3gnn.training.checkpoint import save
 from a3gnn.training.neighbourhoods import Neighbourhoods
 from a3gnn.training.request import TrainRequest
@@ -174,10 +175,20 @@ def test_another_runs_folder_is_refused(whole_run, small_folder_graph, tiny_grap
         train(CONFIG, small_folder_graph, task=task, out=tmp_path / "nothing", resume=True)
     with pytest.raises(ConfigError, match="batch_size was 128 and is 64"):
         train(TrainConfig(batch_size=64), small_folder_graph, task=task, out=whole_run, resume=True)
+    config = CONFIG.replace(seed_fanout=3, learning_rate_scale=2.0)
+    with pytest.raises(ConfigError, match=r"seed_fanout was None and is 3; learning_rate_scale was 1\.0 and is 2\.0"):
+        train(config, small_folder_graph, task=task, out=whole_run, resume=True)
     with pytest.raises(ConfigError, match="of another run: graph was"):
         train(CONFIG, tiny_graph, task=task, out=whole_run, resume=True)
     with pytest.raises(UsageError, match="needs the --out folder"):
         train(CONFIG, small_folder_graph, resume=True)
+
+
+def test_a_checkpoint_of_a_later_knob_is_not_gone_on_from_at_its_default(small_folder_graph, task, tmp_path):
+    out = tmp_path / "ordered"
+    train(CONFIG.replace(seed_order="proximity"), small_folder_graph, task=task, epochs=1, out=out)
+    with pytest.raises(ConfigError, match="seed_order was 'proximity' and is 'random'"):
+        train(CONFIG, small_folder_graph, task=task, epochs=2, out=out, resume=True)
 
 
 def test_a_broken_checkpoint_is_refused(whole_run, small_folder_graph, task):

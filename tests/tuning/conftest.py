@@ -9,14 +9,20 @@ from typing import Any
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
+from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.task import Task
+from a3gnn.tuning import session
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.tune import tune
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 from tests.tuning.measured import Measured, measure
+
+#: Of the shipped measurements, one in so many.
+_EVERY = 8
 
 
 @pytest.fixture
@@ -27,9 +33,18 @@ def formulas(make_metrics: Callable[..., Metrics]) -> Callable[..., Formulas]:
 
 @pytest.fixture
 def quick_tune(
-    tiny_graph: Graph, hardware: Hardware, formulas: Callable[..., Formulas], tmp_path: Path
+    tiny_graph: Graph,
+    hardware: Hardware,
+    formulas: Callable[..., Formulas],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., TuneResult]:
-    """Tunes the tiny graph, or another, by formulas, into `tmp_path`/run; options take the place of the defaults."""
+    """Tunes the tiny graph, or another, by formulas, into `tmp_path`/run; options take the place of the defaults.
+
+    The corpus is a part of the shipped one: fitting to all of it is most of what such a tune takes.
+    """
+    part = shipped_measurements()[::_EVERY]
+    monkeypatch.setattr(session, "shipped_measurements", lambda: part)
 
     def run(graph: Graph = tiny_graph, **options: Any) -> TuneResult:
         defaults: dict[str, Any] = {

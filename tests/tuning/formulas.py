@@ -20,6 +20,11 @@ SMALL_SPACE = {
     "cache_bytes": 0,
     "seed_order": "random",
     "num_workers": 2,
+    "seed_fanout": None,
+    "deep_fanout": None,
+    "input_aggregation": "sampled",
+    "feature_dtype": "float32",
+    "learning_rate_scale": 1.0,
 }
 
 

@@ -8,13 +8,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.objectives import Priority
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal

@@ -6,7 +6,6 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from a3gnn.config import KNOBS
 from a3gnn.objectives import Limits, Objectives, Priority
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
@@ -14,6 +13,15 @@ from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import LEAST_PROBABILITY, choose_trials, feasibility, unmeasured
 
 DEVIATIONS = 1.645
+#: Small enough to be enumerated.
+SPACE = SearchSpace.from_dict(
+    {
+        "batch_size": (64, 128, 256, 512, 1024),
+        "seed_fanout": (None,),
+        "deep_fanout": (None,),
+        "learning_rate_scale": (1.0,),
+    }
+)
 
 
 def predict(rows: np.ndarray) -> Prediction:
@@ -35,7 +43,7 @@ def predict(rows: np.ndarray) -> Prediction:
 @pytest.fixture
 def problem() -> Problem:
     objectives = Objectives(Limits(), Priority.parse("throughput"), has_device=False)
-    return Problem(SearchSpace(KNOBS), predict, objectives, np.zeros(1, dtype=np.float32))
+    return Problem(SPACE, predict, objectives)
 
 
 @pytest.fixture

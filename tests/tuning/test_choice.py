@@ -4,15 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.executor import PARTITIONING
 from a3gnn.profiling.trial.request import TrialRequest
-from a3gnn.setting import Setting
-from a3gnn.tuning.context import context_features
-from a3gnn.tuning.folder import read_request
-from a3gnn.tuning.pretrain import shipped_policy
 from tests.tuning.formulas import SMALL_SPACE
 
 MiB = 2**20
@@ -63,6 +59,19 @@ def test_where_every_second_trial_breaks_the_limit_the_smallest_that_would_lies_
     assert any("rejected: host memory" in line for line in lines)
 
 
+def test_exploring_goes_on_while_nothing_beats_the_default(quick_tune, formulas) -> None:
+    def none_better(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        worse = request.config != TrainConfig().canonical()
+        return Metrics.from_dict(
+            metrics.to_dict()
+            | {"throughput_epochs_per_s": 0.5 if worse else 1.0, "peak_host_bytes": (400 + 100 * worse) * MiB}
+        )
+
+    found = quick_tune(executor=formulas(none_better), budget=9)
+    assert found.tuned.config == TrainConfig().canonical()
+    assert found.trials == 9  # two rounds of four that find nothing end the exploring otherwise
+
+
 def test_a_binding_accuracy_limit_is_kept(quick_tune) -> None:
     fix = SMALL_SPACE | {"parallel_mode": "sequential", "feature_tier": "ram", "partitioner": "blocks"}
     free = quick_tune(max_accuracy_drop=100.0, fix=fix)
@@ -76,16 +85,20 @@ def test_a_binding_accuracy_limit_is_kept(quick_tune) -> None:
 
 
 @pytest.mark.slow
-def test_ppo_starts_from_the_shipped_policy(quick_tune, small_graph, hardware, tmp_path) -> None:
-    options = {"engine": "ppo", "fix": {}, "max_accuracy_drop": 2.5, "budget": 2}
-    found = quick_tune(small_graph, **options)
-    setting = Setting(Task(), small_graph.characteristics(), hardware)
-    space = read_request(found.folder).space(setting)
-    policy = shipped_policy()
-    assert policy is not None
-    assert policy.matches(space, context_features(setting))
-    assert found.search.engine == "ppo"
+@pytest.mark.parametrize("engine", ["local", "ppo"])
+def test_a_tune_of_a_space_that_can_not_be_enumerated(engine, quick_tune, small_graph, tmp_path) -> None:
+    lines: list[str] = []
+    wide = dict.fromkeys(("num_partitions", "bias_rate", "num_workers"), (1, 128))
+    options = {"engine": engine, "fix": {}, "ranges": wide, "max_accuracy_drop": 2.5, "budget": 2}
+    found = quick_tune(small_graph, notify=lines.append, **options)
+    assert found.search.engine == engine
     assert found.search.evaluations >= 3000
+    assert found.search.configurations > 200_000
+    assert found.search.hypervolume_ratio is None
+    assert found.search.over_random > 1
+    (said,) = (line for line in lines if line.startswith(f"search   {engine}"))
+    assert "x the predicted hypervolume of as many random configurations; the space has" in said
+    assert not any("exhaustive" in line for line in lines)
     assert max(found.tuned.measured.curve.val_accuracy) >= found.tuned.limits.least_accuracy
     again = quick_tune(small_graph, out=tmp_path / "again", **options)
     assert [row.config for row in again.front.rows] == [row.config for row in found.front.rows]

@@ -3,12 +3,13 @@ from collections.abc import Callable
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
 from a3gnn.objectives import Priority
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from a3gnn.tuning.history import History
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.study import Study

@@ -1,28 +1,105 @@
-"""What a play-off leaves out where the budget is too small for it, and says so; by formulas."""
+"""What a play-off leaves out where the budget is too small for it, and for what it uses the rest; by formulas."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
 
 import pytest
 
-from a3gnn.tuning.play_off import ALTERNATIONS, SEEDS, play_off
-from tests.tuning.measured import MODE1, TWO_PARTS
+from a3gnn.measurement import Metrics
+from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.tuning import budget, play_off_trials
+from a3gnn.tuning.play_off import play_off
+from a3gnn.tuning.play_off_plan import ALTERNATIONS, MOST_ALTERNATIONS, MOST_SEEDS, SEEDS, PlayOffCost, reserve_s
+from tests.tuning.measured import DEFAULT, MODE1, TWO_PARTS
+
+TIMED_S, WHOLE_S = 1.0, 8.0
+
+
+class Clock:
+    """Seconds that pass with trials alone: `TIMED_S` with a timed one, `WHOLE_S` with another."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def passes(self, request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        self.now += TIMED_S if request.plan.curve is None else WHOLE_S
+        return metrics
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """What the budget and the play-off read as the time."""
+    clock = Clock()
+    for module in (budget, play_off_trials):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
 
 
 @pytest.mark.parametrize(
-    ("spent_s", "expected"), [(45.0, ["seed"]), (61.0, ["finalists", "seed", "alternations with the default"])]
+    ("left_s", "alternations", "seeds", "left_out"),
+    [
+        # Of 60 s: 6 for rounds, 16 for both trainings, 16 for a seed of both, and the rest alternates.
+        (60.0, 11, 2, ("1 further seed",)),
+        (25.0, 5, None, ("the default's test accuracy", "2 further seeds")),
+        (
+            -1.0,
+            1,
+            None,
+            (
+                "2 rounds among 3 finalists",
+                "the default's test accuracy",
+                "2 further seeds",
+                "4 of 5 alternations with the default",
+            ),
+        ),
+    ],
 )
-def test_a_budget_that_is_too_small_says_what_it_leaves_out(measured, spent_s: float, expected: list[str]) -> None:
-    tune = measured(TWO_PARTS, MODE1, budget=60.0, spent_s=spent_s, trial_s=2.0)
+def test_what_a_budget_is_too_small_for_is_said_and_the_rest_is_used(
+    measured, formulas, clock: Clock, left_s: float, alternations: int, seeds: int | None, left_out: tuple[str, ...]
+) -> None:
+    executor = formulas(clock.passes)
+    tune = measured(TWO_PARTS, MODE1, executor=executor, budget=100.0, spent_s=100.0 - left_s, trial_s=2.0)
+    begun = clock.now
     choice = play_off(tune.history, tune.runner)
-    for words in expected:
-        assert any(words in left_out for left_out in choice.left_out)
-    assert len(tune.executor.whole) < 2 * (1 + SEEDS)
+    assert choice.left_out == left_out
     assert choice.judged.metrics.test_accuracy == 0.5  # by formula: its whole training is never left out
-    if spent_s > 60:
-        assert (choice.against is None) or choice.against.throughput.repeats < ALTERNATIONS
+    assert choice.against.throughput.repeats == alternations
+    assert sum(request.config == DEFAULT for request in executor.whole) == (seeds or 0)
+    assert choice.against.accuracy.repeats == (seeds or 1)
+    if left_s > 0:
+        assert left_s - 2 * TIMED_S < clock.now - begun <= left_s
 
 
-@pytest.mark.parametrize("budget", [5, 600.0])
-def test_a_budget_that_is_large_enough_leaves_nothing_out(measured, budget: float) -> None:
-    tune = measured(TWO_PARTS, MODE1, budget=budget, trial_s=2.0)
+def test_a_budget_in_trials_leaves_nothing_out_and_nothing_over(measured) -> None:
+    tune = measured(TWO_PARTS, MODE1, budget=5, trial_s=2.0)
     choice = play_off(tune.history, tune.runner)
     assert choice.left_out == ()
     assert choice.against.throughput.repeats == ALTERNATIONS
+    assert choice.against.accuracy.repeats == 1 + SEEDS
+
+
+def test_what_is_left_over_goes_into_more_alternations_and_seeds(measured) -> None:
+    tune = measured(TWO_PARTS, MODE1, budget=600.0, trial_s=2.0)
+    choice = play_off(tune.history, tune.runner)
+    assert choice.left_out == ()
+    assert choice.against.throughput.repeats == MOST_ALTERNATIONS
+    assert choice.against.accuracy.repeats == 1 + MOST_SEEDS
+
+
+def test_a_default_that_is_chosen_is_timed_as_often_as_another_choice(measured) -> None:
+    tune = measured(TWO_PARTS, budget=600.0, max_accuracy_drop=1.0)
+    choice = play_off(tune.history, tune.runner)
+    assert choice.trial.measurement.config == DEFAULT
+    assert len(choice.judged.metrics.throughput_replicates) == len(tune.executor.timed) == ALTERNATIONS
+    assert choice.left_out == ()
+
+
+def test_what_is_kept_for_a_play_off_is_no_more_than_it_takes(measured) -> None:
+    few = measured(MODE1, trial_s=2.0).history
+    cost = PlayOffCost.expected(few)
+    assert cost.timing_s == pytest.approx(2.0 - 1.0)  # a second less is timed than in a trial
+    assert cost.whole_s == pytest.approx(cost.timing_s + few.reference.budget_s)
+    assert cost.least_s < reserve_s(few, 1e6) < 1.3 * cost.least_s
+    assert reserve_s(few, 1.0) == 1.0
+    assert cost.least_s < cost.full_s / 2

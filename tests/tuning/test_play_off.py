@@ -9,11 +9,13 @@ from statistics import median
 import pytest
 
 from a3gnn.errors import InfeasibleError
+from a3gnn.learning_curve import NO_CURVE
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.choice import Choice
-from a3gnn.tuning.play_off import ALTERNATIONS, ROUNDS, SEEDS, play_off
+from a3gnn.tuning.play_off import play_off
+from a3gnn.tuning.play_off_plan import ALTERNATIONS, ROUNDS, SEEDS
 from tests.tuning.formulas import learnt
 from tests.tuning.measured import DEFAULT, MODE1, TWO_PARTS, Measured
 
@@ -186,6 +188,16 @@ def test_a_target_that_nothing_reaches_names_the_one_that_would_be(measured, opt
     with pytest.raises(InfeasibleError) as caught:
         play_off(tune.history, tune.runner)
     assert str(caught.value).endswith(f"With the other limits as they are, {remedy}")
+
+
+@pytest.mark.parametrize("options", [{"target_accuracy": 95.0}, {"max_accuracy_drop": 1.0}])
+def test_where_no_curve_has_a_point_no_target_is_named_that_would_be_reached(measured, formulas, options: dict) -> None:
+    def no_point(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        return metrics if request.config == DEFAULT else dataclasses.replace(metrics, curve=NO_CURVE)
+
+    tune = measured(TWO_PARTS, executor=formulas(no_point), fixed=(("num_partitions", 2),), **options)
+    with pytest.raises(InfeasibleError, match=r"It takes longer training .*: a larger --budget, as a duration$"):
+        play_off(tune.history, tune.runner)
 
 
 @pytest.mark.parametrize(("factor", "differs"), [(1.0, True), (0.7, False)])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
@@ -15,8 +15,11 @@ from a3gnn.objectives import Priority
 from a3gnn.profiling.executor import PARTITIONING
 from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
 from a3gnn.setting import Setting
+from a3gnn.space import SearchSpace
+from a3gnn.task import Task
+from a3gnn.tuning import expectations
 from a3gnn.tuning.acquisition import LEAST_PROBABILITY, feasibility
-from a3gnn.tuning.expectations import fit_surrogate, predict
+from a3gnn.tuning.expectations import fit_surrogate, predict, smallest_memory
 from a3gnn.tuning.history import History
 from a3gnn.tuning.propose import ROUND_TRIALS, propose
 from a3gnn.tuning.request import TuneRequest
@@ -98,6 +101,24 @@ def test_partitions_that_could_not_be_made_are_not_proposed(tried: History) -> N
     assert longer.space.unmade_parts == (("metis", 2),)
     for one in propose(longer, fit_surrogate(longer)).proposals:
         assert one.config.num_partitions == 1 or one.config.partitioner != "metis"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_least_memory_of_millions_is_found_from_any_start(
+    tried: History, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    surrogate = fit_surrogate(tried)
+    enumerated = smallest_memory(surrogate, tried)
+    sample = SearchSpace.sample
+    monkeypatch.setattr(expectations, "ENUMERABLE", 0)
+    monkeypatch.setattr(SearchSpace, "sample", lambda space, count, _: sample(space, 3, seed))
+    monkeypatch.setattr(SearchSpace, "enumerate", lambda space: pytest.fail("it enumerated the space"))
+    descended = smallest_memory(surrogate, tried)
+    assert descended is not None
+    assert enumerated is not None
+    assert descended.key() not in {trial.measurement.config.key() for trial in tried.trials}
+    found = predict(surrogate, tried, [descended, enumerated]).column("peak_host_bytes")
+    assert found[0] == pytest.approx(found[1], rel=0.02)
 
 
 def test_nothing_is_proposed_where_all_is_tried(history: History, formulas: Callable[..., Formulas]) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.config import Task
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.objectives import Priority
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.folder import open_folder
 from a3gnn.tuning.request import TuneRequest
@@ -124,13 +124,19 @@ def test_resume_takes_a_folder_whose_fixed_knobs_were_kept_as_text(make_request,
         ({"sampling_device": "cuda"}, "tiny_graph", "ppo", "needs a CUDA GPU, and this machine has none"),
         ({"cache_policy": "fifo"}, "sparse_graph", "ppo", "needs dense features"),
         ({"num_partitions": 301}, "tiny_graph", "ppo", "num_partitions must be at most 300"),
-        ({"num_workers": 1}, "endless", "exhaustive", "too large to enumerate"),
+        (
+            {"seed_order": "random"},
+            "endless",
+            "exhaustive",
+            "at most 200,000 configurations to be",
+        ),
     ],
 )
 def test_what_can_not_run_is_refused(
     make_request, hardware, request: pytest.FixtureRequest, fixed: dict, graph: str, engine: str, words: str
 ) -> None:
-    ranges = (("batch_size", 2, 4096), ("cache_bytes", 0, 10**9)) if graph == "endless" else ()
+    wide = tuple((name, 1, 128) for name in ("num_partitions", "bias_rate", "num_workers"))
+    ranges = (("batch_size", 2, 4096), *wide) if graph == "endless" else ()
     found = request.getfixturevalue("tiny_graph" if graph == "endless" else graph)
     big = dataclasses.replace(hardware, num_cores=64, device="a GPU", num_devices=1)
     asked = make_request(fixed=tuple(fixed.items()), ranges=ranges, engine=engine)
@@ -140,29 +146,28 @@ def test_what_can_not_run_is_refused(
 
 def test_a_budget_of_trials() -> None:
     budget = Budget(2)
-    assert budget.affords(10_000)
-    budget.record(1.0)
-    assert (budget.affords(), budget.describe()) == (True, "1 trial left")
-    budget.record(1.0)
-    assert not budget.affords()
-    assert budget.describe_end() == "the budget is spent"
+    assert budget.affords(10_000, 10_000)
+    budget.record()
+    assert (budget.affords(1.0, 1.0), budget.describe()) == (True, "1 trial left")
+    budget.record()
+    assert not budget.affords(0.0, 0.0)
+    assert budget.describe_end(0.0, 0.0) == "the budget is spent"
 
 
-def test_a_budget_of_seconds_keeps_a_third_for_the_play_off() -> None:
+def test_a_budget_of_seconds_keeps_up_to_a_third_for_the_play_off() -> None:
     budget = Budget(90.0, spent_s=0.0)
-    assert budget.affords(59)
-    assert not budget.affords(61)
-    budget.record(40.0, counts=False)
-    assert budget.trials == 0
-    assert budget.affords()  # one as long as the one before, and the play-off
-    assert budget.describe_end(61).endswith(
-        "a third of the budget is kept for the play-off, and another trial is expected to take 1 min 1 s"
+    assert budget.play_off_s == 30.0
+    assert budget.affords(59, 30.0)
+    assert not budget.affords(61, 30.0)
+    assert budget.affords(61, 28.0)  # a play-off that takes less
+    assert budget.describe_end(61, 30.0).endswith(
+        "30 s of them are kept for the play-off, and another trial is expected to take 1 min 1 s"
     )
     later = Budget(90.0, spent_s=59.0)  # of a tune that goes on
-    assert later.affords(0.5)
-    assert not later.affords(1.0)
+    assert later.affords(0.5, 30.0)
+    assert not later.affords(1.0, 30.0)
 
 
 def test_the_clock_of_a_budget_starts_where_it_is_told() -> None:
     assert Budget(100.0, started=time.monotonic() - 30, spent_s=50.0).left_s <= 20
-    assert Budget(100.0, started=time.monotonic() - 30, spent_s=80.0).describe_end() == "the budget is spent"
+    assert Budget(100.0, started=time.monotonic() - 30, spent_s=80.0).describe_end(0.0, 0.0) == "the budget is spent"

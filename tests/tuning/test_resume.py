@@ -17,9 +17,11 @@ from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.finished import unfinished_front
 from a3gnn.tuning.folder import read_request
 from a3gnn.tuning.journal import Journal
+from a3gnn.tuning.play_off_plan import reserve_s
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.session import open_study
 from a3gnn.tuning.state import TuneState
+from a3gnn.tuning.trial_cost import TrialCost
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 
 #: Four configurations, and an end after four trials at the latest.
@@ -150,7 +152,9 @@ def test_the_reserve_for_the_play_off_is_restored(interrupted, tiny_graph: Graph
     request = dataclasses.replace(read_request(interrupted), budget=100.0)
     with open_study(request, tiny_graph, interrupted, resume=True, hardware=hardware, executor=formulas()) as opened:
         assert opened.runner.budget.trials == 1
-        assert opened.runner.budget.needed_s(10.0) == pytest.approx(25.0 + 100.0 / 3)
+        cost = TrialCost.of(opened.history)  # by formula, nothing of a trial is spent on its curve
+        assert cost == (25.0, 0.0)
+        assert reserve_s(opened.history, opened.runner.budget.play_off_s) == pytest.approx(100.0 / 3)
 
 
 @pytest.mark.parametrize(
@@ -221,3 +225,24 @@ def test_a_budget_that_is_short_is_said_before_anything_is_measured(quick_tune) 
     assert any("exploring ends after 0 trials: the budget is spent" in line for line in lines)
     assert not any(line.startswith("search ") for line in lines)
     assert found.tuned.config == TrainConfig()
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "from_before"])
+def test_a_resumed_tune_keeps_its_space_whatever_the_probe_finds_now(
+    kept, interrupted, tiny_graph: Graph, hardware, formulas
+) -> None:
+    faster = dataclasses.replace(hardware.profile, bf16_gemm_flops_per_s=10 * hardware.profile.gemm_flops_per_s)
+    now = dataclasses.replace(hardware, profile=faster)
+    if not kept:
+        (interrupted / "product_speeds.json").unlink()
+    request = dataclasses.replace(read_request(interrupted), fixed=())
+    (interrupted / "request.json").write_text(json.dumps(request.to_dict()))
+    with open_study(request, tiny_graph, interrupted, resume=True, hardware=now, executor=formulas()) as opened:
+        values = opened.history.space.knob("compute_dtype").values
+    assert values == (("float32",) if kept else ("float32", "bfloat16"))
+
+
+def test_product_speeds_that_can_not_be_read_are_refused(interrupted, quick_tune) -> None:
+    (interrupted / "product_speeds.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"product_speeds.json must hold .* remove it"):
+        quick_tune(**PARTS, resume=True)

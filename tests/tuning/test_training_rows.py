@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.objectives import Priority
+from a3gnn.task import Task
 from a3gnn.tuning.expectations import fit_surrogate
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.request import TuneRequest

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from a3gnn import TrainConfig, train, tune
-from a3gnn.config import Task
 from a3gnn.errors import ExitCode, InfeasibleError, UsageError
 from a3gnn.measurement import Metrics
 from a3gnn.report.front import Front
+from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.result import TuneResult
 

@@ -4,11 +4,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from a3gnn.config import DYNAMIC_POLICIES, KNOBS, MODELS, Task, TrainConfig
+from a3gnn.config import DYNAMIC_POLICIES, KNOBS, TrainConfig
 from a3gnn.domains import OneOf
 from a3gnn.errors import ConfigError, ExitCode
 from a3gnn.knobs import Knob
 from a3gnn.search_values import CACHE_SHARES, shares_of_the_rows
+from a3gnn.task import MODELS, Task
 from tests.vocabulary.random_configs import configs
 
 README = Path(__file__).parents[2] / "README.md"
@@ -58,9 +59,17 @@ def test_the_docstring_tells_of_every_knob() -> None:
 def range_of(knob: Knob) -> str:
     """Returns what the README's table must say of the values that a search tries, and of those that it doesn't."""
     if not isinstance(knob.domain, OneOf):
-        return f"{min(knob.values):,g} to {max(knob.values):,g}"
+        numbers = [value for value in knob.values if value is not None]
+        return f"{min(numbers):,g} to {max(numbers):,g}"
     others = [choice for choice in knob.domain.choices if choice not in knob.values]
     return ", ".join(knob.values) + (f"; by `--fix` also {', '.join(others)}" if others else "")
+
+
+def default_of(knob: Knob) -> str:
+    """Returns what the README's table must say of the default."""
+    if knob.default is None:
+        return "the task's"
+    return knob.default if isinstance(knob.default, str) else f"{knob.default:,g}"
 
 
 def test_the_readme_has_the_row_of_every_knob() -> None:
@@ -69,10 +78,7 @@ def test_the_readme_has_the_row_of_every_knob() -> None:
     expected = {knob.name: range_of(knob) for knob in KNOBS}
     expected["cache_bytes"] = f"0, {min(CACHE_SHARES):.0%} to {max(CACHE_SHARES):.0%} of the rows"
     assert [knob.name for knob in KNOBS if knob.at is shares_of_the_rows] == ["cache_bytes"]
-    assert rows == [
-        [f"`{knob.name}`", knob.default if isinstance(knob.default, str) else f"{knob.default:,g}", expected[knob.name]]
-        for knob in KNOBS
-    ]
+    assert rows == [[f"`{knob.name}`", default_of(knob), expected[knob.name]] for knob in KNOBS]
 
 
 def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
@@ -82,8 +88,12 @@ def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
     assert biased.learning_key() != one.learning_key()
     assert biased.learning_key() != biased.replace(cache_bytes=9000).learning_key()
     assert biased.learning_key() != biased.replace(cache_policy="access").learning_key()
-    assert one.replace(cache_policy="lru", resources="auto").learning_key() == one.learning_key()
+    assert one.replace(cache_policy="lru").learning_key() == one.learning_key()
+    assert one.replace(resources="auto").learning_key() != one.learning_key()
     assert one.replace(seed_order="proximity").learning_key() != one.learning_key()
+    narrow = one.replace(compute_dtype="bfloat16")
+    assert narrow.learning_key() != one.learning_key()
+    assert narrow.replace(num_workers=2, feature_tier="ram").learning_key() == narrow.learning_key()
     assert (
         one.replace(num_partitions=2).learning_key()
         != one.replace(num_partitions=2, partitioner="blocks").learning_key()
@@ -99,6 +109,7 @@ def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
         ({"batch_size": 10.0}, ["batch_size", "10.0"]),
         ({"bias_rate": 0.5}, ["bias_rate", ">= 1", "0.5"]),
         ({"bias_rate": float("inf")}, ["bias_rate", "finite"]),
+        ({"learning_rate_scale": 0.0}, ["learning_rate_scale must be finite and > 0, got 0.0; 1 is the task's"]),
         ({"parallel_mode": "mode3"}, ["mode1", "mode2", "sequential", "mode3", "did you mean"]),
         ({"cache_policy": "lfo"}, ["cache_policy", "did you mean", "lfu"]),
         ({"seed_order": "bfs"}, ["seed_order", "proximity", "random", "bfs"]),
@@ -140,3 +151,22 @@ def test_task_round_trip(model: str) -> None:
 def test_a_task_out_of_range_is_refused(fields: dict, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Task(**fields)
+
+
+def test_fanouts_are_the_tasks_where_the_configuration_has_none() -> None:
+    task = Task(fanouts=(25, -1, 5))
+    assert TrainConfig().fanouts(task) == (25, -1, 5)
+    assert TrainConfig(seed_fanout=3).fanouts(task) == (3, -1, 5)
+    assert TrainConfig(deep_fanout=2).fanouts(task) == (25, 2, 2)
+    assert TrainConfig(seed_fanout=40, deep_fanout=7).fanouts(task) == (40, 7, 7)
+    assert TrainConfig(seed_fanout=3, deep_fanout=2).fanouts(Task(fanouts=(10,))) == (3,)
+
+
+@pytest.mark.parametrize("knob", ["seed_fanout", "deep_fanout"])
+def test_fanouts_decide_what_is_learnt(knob: str) -> None:
+    config = TrainConfig(**{knob: 5})
+    assert config.learning_key() != TrainConfig().learning_key()
+    assert config.key() != TrainConfig().key()
+    for wrong in (0, -1, 2.5, True):
+        with pytest.raises(ConfigError, match=f"{knob} must be an integer >= 1, got {wrong}; None is the task's"):
+            TrainConfig(**{knob: wrong})

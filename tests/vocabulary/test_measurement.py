@@ -9,12 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics, distinct
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 
 
 @pytest.fixture

@@ -1,19 +1,43 @@
 import dataclasses
 import json
+import math
+import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from a3gnn.config import CACHE_POLICIES, KNOBS, PARTITIONERS, RESOURCES, TrainConfig
 from a3gnn.errors import ConfigError, UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
+from a3gnn.task import Task
+from a3gnn.where import NEVER
+
+
+def _independent(space: SearchSpace) -> list[str]:
+    """Returns the knobs that are never idle, and whose value makes no other one idle."""
+    tied = {name for knob in space.knobs for name, _ in knob.idle.cases}
+    return [knob.name for knob in space.knobs if knob.idle == NEVER and knob.name not in tied]
+
+
+def _only_tied(space: SearchSpace) -> SearchSpace:
+    """Returns the space with every independent knob fixed, so that its grid can be listed."""
+    for name in _independent(space):
+        space = space.fix(name, space.knob(name).values[0])
+    return space
 
 
 @pytest.fixture
 def space() -> SearchSpace:
+    """All choices, and few numbers of each knob, so that the rows can be enumerated."""
     knobs = {knob.name: knob for knob in KNOBS}
+    knobs["batch_size"] = dataclasses.replace(knobs["batch_size"], values=(64, 128, 256, 512, 1024))
+    for name in ("seed_fanout", "deep_fanout", "learning_rate_scale"):
+        knobs[name] = dataclasses.replace(knobs[name], values=(knobs[name].default,))
     knobs["cache_bytes"] = dataclasses.replace(knobs["cache_bytes"], values=(0, 1000, 5000))
     knobs["resources"] = dataclasses.replace(knobs["resources"], values=RESOURCES)
     return SearchSpace(tuple(knobs.values()))
@@ -40,17 +64,33 @@ def test_columns_are_what_decode_gives(space: SearchSpace) -> None:
     columns = space.columns(rows)
     for i, row in enumerate(rows):
         assert {name: values[i] for name, values in columns.items()} == {
-            name: getattr(space.decode(row), name) for name in space.names
+            knob.name: knob.coded(getattr(space.decode(row), knob.name)) for knob in space.knobs
         }
 
 
 def test_enumerate_holds_one_row_for_each_configuration_that_runs_differently(space: SearchSpace) -> None:
-    for name in ("batch_size", "feature_tier", "seed_order"):  # which no other knob depends on
-        space = space.fix(name, space.knob(name).values[0])
+    space = _only_tied(space)
     grid = np.indices(tuple(space.nvec)).reshape(len(space.knobs), -1).T
     distinct = {space.decode(row).canonical() for row in grid}
     assert {space.decode(row) for row in space.enumerate()} == distinct
-    assert len(space.enumerate()) == len(distinct)
+    assert len(space.enumerate()) == len(distinct) == space.num_distinct
+
+
+def test_millions_are_counted_sampled_and_have_neighbours_without_a_grid(space: SearchSpace) -> None:
+    for name, most in (("batch_size", 2**16), ("num_workers", 2**7), ("num_partitions", 2**7), ("bias_rate", 2.0**7)):
+        space = space.restrict(name, 1, most)
+    left = space.without_parts("metis", 4)
+    tracemalloc.start()
+    assert space.size > 3_000_000
+    cache_and_bias, modes_and_workers, parts = 1 + 2 * (2 * 8 + 1), 1 + 2 * 8 * 2, 1 + 7 * 2
+    free = math.prod(len(space.knob(name).values) for name in _independent(space))
+    assert space.num_distinct == free * parts * cache_and_bias * modes_and_workers
+    rows = left.sample(1000, seed=0)
+    assert all(left.can_make(left.decode(row)) for row in left.neighbours(rows[0]))
+    np.testing.assert_array_equal(left.canonical(rows), rows)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20 * 4
 
 
 def test_neighbours_differ_in_one_knob_by_a_step(space: SearchSpace) -> None:
@@ -125,6 +165,15 @@ def test_idle_knobs_never_matter_whatever_is_fixed(space: SearchSpace, data: st.
         assert space.decode(canonical).canonical() == space.decode(row).canonical()
 
 
+@given(space=spaces())
+@settings(max_examples=20, deadline=None)
+def test_the_distinct_rows_are_those_of_the_whole_grid_in_order(space: SearchSpace) -> None:
+    space = _only_tied(space)
+    grid = np.indices(tuple(space.nvec)).reshape(len(space.knobs), -1).T
+    np.testing.assert_array_equal(space.enumerate(), np.unique(space.canonical(grid), axis=0))
+    assert space.num_distinct == len(space.enumerate())
+
+
 @pytest.mark.parametrize(
     ("name", "value", "config"),
     [
@@ -148,6 +197,7 @@ def test_only_partitions_that_can_not_be_made_are_left_out(
     space: SearchSpace, unmade: tuple[tuple[str, int], ...]
 ) -> None:
     space = space.fix("batch_size", 64).fix("feature_tier", "ram").fix("seed_order", "random").fix("bias_rate", 1)
+    space = space.fix("compute_dtype", "float32")
     left = dataclasses.replace(space, unmade_parts=unmade)
     kept = {space.decode(row) for row in space.enumerate() if left.can_make(space.decode(row))}
     assert {left.decode(row) for row in left.enumerate()} == kept
@@ -171,3 +221,24 @@ def test_where_no_partitioner_is_left_there_is_one_part(space: SearchSpace) -> N
 def test_a_knob_takes_only_numbers_of_its_kind(space: SearchSpace, name: str, value: object) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be a (whole )?number, got {value!r}"):
         space.fix(name, value)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "devices", "sparse", "tried"),
+    [
+        ({"gemm_flops_per_s": 1e11, "bf16_gemm_flops_per_s": 1.31e11}, 0, False, True),
+        ({"gemm_flops_per_s": 1e11, "bf16_gemm_flops_per_s": 1.29e11}, 0, False, False),
+        ({"gemm_flops_per_s": 1e11}, 0, False, False),  # probed before it was measured
+        ({"gemm_flops_per_s": 1e11, "bf16_gemm_flops_per_s": 2e11}, 0, True, False),
+        ({"bf16_gemm_flops_per_s": 1e12, "device_gemm_flops_per_s": 1e13}, 1, False, False),
+        ({"device_gemm_flops_per_s": 1e13, "device_bf16_gemm_flops_per_s": 2e13}, 1, False, True),
+    ],
+)
+def test_bfloat16_is_tried_where_rows_are_dense_and_products_faster(
+    speeds: dict, devices: int, sparse: bool, tried: bool, tiny_graph: Graph, sparse_graph: Graph, hardware: Hardware
+) -> None:
+    profile = dataclasses.replace(hardware.profile, **speeds)
+    machine = dataclasses.replace(hardware, profile=profile, num_devices=devices)
+    graph = (sparse_graph if sparse else tiny_graph).characteristics()
+    values = SearchSpace.of(Setting(Task(), graph, machine)).knob("compute_dtype").values
+    assert values == (("float32", "bfloat16") if tried else ("float32",))

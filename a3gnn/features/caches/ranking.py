@@ -12,7 +12,7 @@ from a3gnn.config import STATIC_POLICIES, CachePolicy
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.features.caches.kernels import log_not_sampled
 from a3gnn.features.caches.presample import most_needed_first
-from a3gnn.features.rows.stored import rows_of
+from a3gnn.features.rows.stored import StoredRows, rows_of
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
 from a3gnn.sampling.views import readonly
@@ -27,6 +27,7 @@ def cached_nodes(
     batch_size: int = 1024,
     seed: int = 0,
     seeds: Iterable[NDArray[np.int32]] | None = None,
+    rows: StoredRows | None = None,
 ) -> NDArray[np.int32]:
     """Returns the hottest nodes whose rows fit in `cache_bytes`, int32, sorted.
 
@@ -42,6 +43,7 @@ def cached_nodes(
         batch_size: For access and presample: seeds per mini-batch.
         seed: For presample: seed of the random streams.
         seeds: For presample: seeds of each mini-batch, in training's order; by default the train nodes, shuffled.
+        rows: What is cached, a row per node; the graph's features by default.
 
     Raises:
         UsageError: `cache_bytes` is negative, or the policy is not a static one.
@@ -50,6 +52,7 @@ def cached_nodes(
         raise UsageError(f"cache_bytes must be >= 0, got {cache_bytes}; 0 turns the cache off")
     if policy not in STATIC_POLICIES:
         raise unknown_name("policy", policy, STATIC_POLICIES)
+    rows = rows_of(graph.features) if rows is None else rows
     room = cache_bytes - CACHE_INDEX_BYTES * graph.num_nodes
     if room <= 0:
         return np.empty(0, dtype=np.int32)
@@ -59,7 +62,7 @@ def cached_nodes(
         ranked = np.argsort(-expected_access(graph, fanouts, batch_size), kind="stable").astype(np.int32)
     else:
         ranked = most_needed_first(graph, fanouts, batch_size, seed, seeds=seeds)
-    return np.sort(ranked[: rows_of(graph.features).num_that_fit(ranked, room)])
+    return np.sort(ranked[: rows.num_that_fit(ranked, room)])
 
 
 def expected_access(graph: Graph, fanouts: Sequence[int], batch_size: int) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,8 @@ def input_width(aggregator: Aggregator | None, num_features: int) -> int:
     return 2 * num_features if aggregator == "mean" else num_features
 
 
-def gather(table: RowTable, out: NDArray[np.float32], column: int = 0) -> None:
-    """Copies the first `len(out)` rows of `table` to `out`, float32, from `column` on."""
+def gather(table: RowTable, out: NDArray[Any], column: int = 0) -> None:
+    """Copies the first `len(out)` rows of `table` to `out`, float32 or the bits of bfloat16, from `column` on."""
     kernel = partial(copy_rows, table.addresses, table.row_like, out, column)
     pool.in_chunks(kernel, len(out), pool.grain(1, table.row_like.nbytes))
 
@@ -34,7 +34,7 @@ def aggregate(
     table: RowTable,
     indptr: NDArray[np.int32],
     indices: NDArray[np.int32],
-    out: NDArray[np.float32],
+    out: NDArray[Any],
 ) -> None:
     """Writes the aggregate of each destination's in-neighbours and own row to `out`.
 
@@ -43,7 +43,7 @@ def aggregate(
         table: Rows of the sources; destination i is source i.
         indptr: int32, shape (num_dst + 1,).
         indices: int32, shape (num_edges,), below len(table).
-        out: float32, shape (num_dst, input_width).
+        out: float32 or the bits of bfloat16 as int16, shape (num_dst, input_width).
     """
     rows, edges = len(out), int(indptr[len(out)])
     if aggregator == "mean":
@@ -63,7 +63,7 @@ def weigh(
     indices: NDArray[np.int32],
     weights: NDArray[np.float32],
     own: NDArray[np.float32],
-    out: NDArray[np.float32],
+    out: NDArray[Any],
 ) -> None:
     """Writes each destination's weighted sum, `own` times its row plus `weights` times its in-neighbours', to `out`.
 
@@ -73,7 +73,7 @@ def weigh(
         indices: As for `aggregate`.
         weights: Per edge, float32, shape (num_edges,).
         own: Per destination, float32, shape (num_dst,).
-        out: float32, shape (num_dst, table.width).
+        out: float32 or the bits of bfloat16 as int16, shape (num_dst, table.width).
     """
     kernel = partial(weigh_rows, table.addresses, table.row_like, indptr, indices, weights, own, out)
     rows = len(out)

@@ -1,4 +1,7 @@
-"""Numba intrinsics for kernels over rows given by address: pointers, prefetching, float16."""
+"""Numba intrinsics for kernels over rows: pointers, prefetching, and the 16-bit numbers that numba has not.
+
+Kernels see the bits of float16 as uint16 and those of bfloat16 as int16.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from a3gnn.sampling.prefetch import emit_prefetch
+
+_WORD = ir.IntType(32)
 
 
 @intrinsic
@@ -35,12 +40,35 @@ def prefetch_at(_context: Any, address: Any) -> Any:
 
 @intrinsic
 def widened(_context: Any, value: Any) -> Any:
-    """Returns `value`, float32 or the bits of a float16 as uint16, as float32: numba has no float16 on the CPU."""
+    """Returns `value`, float32 or the bits of float16 or bfloat16, as float32."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         if value == types.float32:
             return arguments[0]
-        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+        if value == types.uint16:
+            return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+        bits = builder.shl(builder.zext(arguments[0], _WORD), _WORD(16))
+        return builder.bitcast(bits, ir.FloatType())
 
-    assert value in {types.float32, types.uint16}
+    assert value in {types.float32, types.uint16, types.int16}
     return types.float32(value), codegen
+
+
+@intrinsic
+def narrowed(_context: Any, value: Any, like: Any) -> Any:
+    """Returns `value`, float32, as an entry of the array `like`: float32, or bfloat16, rounded to the nearest, even."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        if like.dtype == types.float32:
+            return arguments[0]
+        bits = builder.bitcast(arguments[0], _WORD)
+        upper = builder.lshr(bits, _WORD(16))
+        half = builder.add(builder.and_(upper, _WORD(1)), _WORD(0x7FFF))
+        rounded = builder.lshr(builder.add(bits, half), _WORD(16))
+        # Rounding could make infinity of a NaN.
+        is_nan = builder.fcmp_unordered("uno", arguments[0], arguments[0])
+        return builder.trunc(builder.select(is_nan, builder.or_(upper, _WORD(0x40)), rounded), ir.IntType(16))
+
+    assert value == types.float32
+    assert like.dtype in {types.float32, types.int16}
+    return like.dtype(value, like), codegen

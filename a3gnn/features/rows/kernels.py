@@ -5,7 +5,8 @@ into such ranges. A destination adds its rows in the order of its edges, four pe
 next four meanwhile. Each output row is summed by one call, so the result is the same, bit for bit, however ranges are
 split.
 
-`row_like` stands for a row's length and dtype: an array of that length, float32, or uint16 for the bits of float16.
+`row_like` stands for a row's length and dtype: an array of that length, float32, or uint16 for the bits of float16 and
+int16 for those of bfloat16. `out` is float32, or int16 for the bits of bfloat16; sums are float32 until they are whole.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 from numba import carray, njit
 from numpy.typing import NDArray
 
-from a3gnn.features.rows.intrinsics import pointer, prefetch_at, widened
+from a3gnn.features.rows.intrinsics import narrowed, pointer, prefetch_at, widened
+from a3gnn.features.rows.sums import settle, sum_of
 
 # Bytes of a cache line on x86-64 and most arm64 processors.
 _LINE = 64
@@ -31,14 +33,14 @@ def locate(base: int, row_bytes: int, ids: NDArray[np.int32], addresses: NDArray
 
 @njit(cache=True, nogil=True)
 def copy_rows(
-    addresses: NDArray[np.int64], row_like: NDArray[Any], out: NDArray[np.float32], column: int, low: int, high: int
+    addresses: NDArray[np.int64], row_like: NDArray[Any], out: NDArray[Any], column: int, low: int, high: int
 ) -> None:
     """Copies rows `low` to `high` to `out`, from `column` on."""
     width = len(row_like)
     for i in range(low, high):
         row, target = carray(pointer(addresses[i]), (width,), row_like.dtype), out[i][column:]
         for j in range(width):
-            target[j] = widened(row[j])
+            target[j] = narrowed(widened(row[j]), target)
 
 
 @njit(cache=True, nogil=True)
@@ -47,16 +49,18 @@ def mean_rows(
     row_like: NDArray[Any],
     indptr: NDArray[np.int32],
     indices: NDArray[np.int32],
-    out: NDArray[np.float32],
+    out: NDArray[Any],
     low: int,
     high: int,
 ) -> None:
     """Writes the mean of each destination's in-neighbours to the first columns of `out`; 0 without in-neighbours."""
     width, last = len(row_like), indptr[high]
+    scratch = np.empty(width, dtype=np.float32)
     for i in range(low, high):
-        total, e, end = out[i][:width], indptr[i], indptr[i + 1]
+        total, e, end = sum_of(out[i], scratch), indptr[i], indptr[i + 1]
         if e == end:
             total[:] = np.float32(0)
+            settle(total, out[i])
             continue
         first = carray(pointer(addresses[indices[e]]), (width,), row_like.dtype)
         for j in range(width):
@@ -80,6 +84,7 @@ def mean_rows(
         share = np.float32(1) / np.float32(end - indptr[i])
         for j in range(width):
             total[j] *= share
+        settle(total, out[i])
 
 
 @njit(cache=True, nogil=True)
@@ -90,14 +95,15 @@ def weigh_rows(
     indices: NDArray[np.int32],
     weights: NDArray[np.float32],
     own: NDArray[np.float32],
-    out: NDArray[np.float32],
+    out: NDArray[Any],
     low: int,
     high: int,
 ) -> None:
     """Writes `own[i] * row i + sum over edges e of weights[e] * row indices[e]` to row i of `out`."""
     width, last = len(row_like), indptr[high]
+    scratch = np.empty(width, dtype=np.float32)
     for i in range(low, high):
-        total, e, end = out[i][:width], indptr[i], indptr[i + 1]
+        total, e, end = sum_of(out[i], scratch), indptr[i], indptr[i + 1]
         row = carray(pointer(addresses[i]), (width,), row_like.dtype)
         for j in range(width):
             total[j] = own[i] * widened(row[j])
@@ -119,6 +125,7 @@ def weigh_rows(
             for j in range(width):
                 total[j] += weight * widened(row[j])
             e += 1
+        settle(total, out[i])
 
 
 @njit(cache=True, nogil=True, inline="always")

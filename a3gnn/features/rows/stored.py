@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.features.rows.sparse_kernels import gather_csr, row_lengths, widen
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.halves import as_halves
 from a3gnn.sampling.views import readonly
 
 
@@ -50,6 +51,14 @@ class DenseRows:
         """Returns a copy of all rows in anonymous memory."""
         return DenseRows(readonly(np.array(self.array)))
 
+    def halved(self) -> DenseRows:
+        """Returns all rows in anonymous memory as float16.
+
+        Raises:
+            ConfigError: A value is beyond its range.
+        """
+        return DenseRows(readonly(as_halves(self.array)))
+
     def num_that_fit(self, nodes: NDArray[np.int32], nbytes: int) -> int:
         """Returns how many of `nodes`, from the first on, have rows that `take` copies to at most `nbytes`."""
         return min(len(nodes), nbytes // max(self.row_bytes, 1))
@@ -86,6 +95,16 @@ class SparseRows:
         """Returns a copy of all rows in anonymous memory."""
         return SparseRows(CsrArrays(*(readonly(np.array(array)) for array in self.csr)))
 
+    def halved(self) -> SparseRows:
+        """Returns all rows in anonymous memory with values of float16.
+
+        Raises:
+            ConfigError: A value is beyond its range.
+        """
+        indptr, indices, data = self.csr
+        copies = np.array(indptr), np.array(indices), as_halves(data)
+        return SparseRows(CsrArrays(*(readonly(array) for array in copies)))
+
     def num_that_fit(self, nodes: NDArray[np.int32], nbytes: int) -> int:
         """Returns how many of `nodes`, from the first on, have rows that `take` copies to at most `nbytes`."""
         indptr, indices, data = self.csr
@@ -100,7 +119,7 @@ class SparseRows:
     def fill(self, ids: NDArray[np.int32], where: NDArray[np.int32], out: CsrArrays) -> None:
         """Writes the rows of `ids`, as stored, to rows `where` of `out`, whose indptr is set."""
         indptr, indices, data = self.csr
-        gather_csr((indptr, indices, _bits(data)), ids, where, (out.indptr, out.indices, _bits(out.data)))
+        gather_csr((indptr, indices, bits(data)), ids, where, (out.indptr, out.indices, bits(out.data)))
 
 
 StoredRows = DenseRows | SparseRows
@@ -116,10 +135,10 @@ def widened(data: NDArray[Any]) -> NDArray[np.float32]:
     if data.dtype == np.float32:
         return data
     wide = np.empty(len(data), dtype=np.float32)
-    widen(_bits(data), wide)
+    widen(bits(data), wide)
     return wide
 
 
-def _bits(array: NDArray[Any]) -> NDArray[Any]:
-    # numba has no float16 on the CPU.
+def bits(array: NDArray[Any]) -> NDArray[Any]:
+    """Returns `array` as kernels take it: float16 as uint16, since numba has no float16 on the CPU."""
     return array.view(np.uint16) if array.dtype == np.float16 else array

@@ -17,8 +17,8 @@ class RowTable:
 
     Attributes:
         addresses: Where each row begins, int64, shape (num_rows,).
-        row_like: An array of a row's length and stored dtype, float32, or uint16 for the bits of float16; the kernels
-            read no value of it.
+        row_like: An array of a row's length and stored dtype, float32, or uint16 for the bits of float16 and int16
+            for those of bfloat16; the kernels read no value of it.
         owners: The arrays that the addresses point into, kept alive by the table.
     """
 
@@ -28,7 +28,7 @@ class RowTable:
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> Self:
-        """Returns the rows of `array`, float32 or float16, shape (num_rows, width), in order."""
+        """Returns the rows of `array` in order; float32, float16 or the bits of bfloat16 as int16, a matrix."""
         table = cls(np.empty(len(array), dtype=np.int64), row_like(array), (array,))
         locate(array.ctypes.data, array.strides[0], np.arange(len(array), dtype=np.int32), table.addresses)
         return table

@@ -17,6 +17,7 @@ from a3gnn.features.rows.aggregate import Aggregator, aggregate, gather, input_w
 from a3gnn.features.rows.kernels import locate
 from a3gnn.features.rows.stored import DenseRows
 from a3gnn.features.rows.table import RowTable, row_like
+from a3gnn.features.rows.tensors import as_array
 from a3gnn.features.stores.host import HostStore
 from a3gnn.features.stores.store import ReadResult
 from a3gnn.sampling.subgraph import Block
@@ -42,7 +43,7 @@ class DenseHostStore(HostStore[DenseRows, DenseTier, DenseRowCache]):
         self.check(ids)
         x = _output(out, (len(ids), self.num_features))
         with self._reading(ids) as (table, hits):
-            gather(table, x.numpy())
+            gather(table, as_array(x))
         return ReadResult(x, hits)
 
     def read_aggregated(
@@ -56,7 +57,7 @@ class DenseHostStore(HostStore[DenseRows, DenseTier, DenseRowCache]):
         self.check(ids)
         x = _output(out, (block.num_dst, input_width(aggregator, self.num_features)))
         with self._reading(ids) as (table, hits):
-            aggregate(aggregator, table, block.indptr, block.indices, x.numpy())
+            aggregate(aggregator, table, block.indptr, block.indices, as_array(x))
         return ReadResult(x, hits)
 
     @cached_property
@@ -86,6 +87,8 @@ class DenseHostStore(HostStore[DenseRows, DenseTier, DenseRowCache]):
 
 def _output(out: torch.Tensor | None, shape: tuple[int, int]) -> torch.Tensor:
     x = torch.empty(shape, dtype=torch.float32) if out is None else out
-    if x.shape != shape or x.dtype != torch.float32 or not x.is_contiguous():
-        raise UsageError(f"out must be contiguous float32 of shape {shape}, got {x.dtype} of shape {tuple(x.shape)}")
+    if x.shape != shape or x.dtype not in (torch.float32, torch.bfloat16) or not x.is_contiguous():
+        raise UsageError(
+            f"out must be contiguous float32 or bfloat16 of shape {shape}, got {x.dtype} of shape {tuple(x.shape)}"
+        )
     return x

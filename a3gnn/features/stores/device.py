@@ -108,6 +108,11 @@ class DeviceCachedStore:
         return self.host.host_bytes + sum(shard.map_bytes for shard in self._shards) + rows
 
     @property
+    def row_bytes(self) -> int:
+        """Mean bytes of a row as it is stored."""
+        return self.host.row_bytes
+
+    @property
     def stats(self) -> CacheStats:
         """Hits, misses and overhead of the devices' cache so far; `host.stats` are the second level's.
 
@@ -137,7 +142,7 @@ class DeviceCachedStore:
         where = np.concatenate([one.where for one in missed])
         hits, host_hits = len(ids) - len(where), 0
         if len(where):
-            rows = self.host.read(ids[where], self._staging(len(where)))
+            rows = self.host.read(ids[where], self._staging(len(where), x.dtype))
             x.index_copy_(0, torch.from_numpy(where).to(x.device, torch.int64), rows.x.to(x.device, non_blocking=True))
             begin = perf_counter()
             for one in missed:
@@ -157,9 +162,9 @@ class DeviceCachedStore:
         """
         raise UsageError("read_aggregated needs rows on the host, got a cache on a device; read them, then aggregate")
 
-    def _staging(self, rows: int) -> torch.Tensor:
+    def _staging(self, rows: int, dtype: torch.dtype) -> torch.Tensor:
         pinned = any(shard.rows.is_cuda for shard in self._shards)
-        return torch.empty((rows, self.num_features), dtype=torch.float32, pin_memory=pinned)
+        return torch.empty((rows, self.num_features), dtype=dtype, pin_memory=pinned)
 
 
 def _num_owned(num_nodes: int, index: int, count: int) -> int:

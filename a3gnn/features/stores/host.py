@@ -75,6 +75,11 @@ class HostStore(Generic[AnyRows, AnyTier, AnyCache]):
         """Anonymous host memory that the store holds."""
         return self._owned_bytes + self.cache_bytes + self._resident.nbytes
 
+    @property
+    def row_bytes(self) -> int:
+        """Mean bytes of a row as it is stored."""
+        return self._base.nbytes // self._num_nodes
+
     def enter_part(self, part: int) -> None:
         """Copies the rows of `part` to RAM in place of the last part's, where the store keeps one part in RAM."""
         self._resident.enter(part)

@@ -57,7 +57,7 @@ class Shard:
             if hits:
                 found = np.flatnonzero(~missed)
                 self._slots.admit(ids[found], slots[found])
-                rows = self.rows.index_select(0, _index(slots[found], self.rows)).float().to(x.device)
+                rows = self.rows.index_select(0, _index(slots[found], self.rows)).to(x.device, x.dtype)
                 x.index_copy_(0, _index(where[found], x), rows)
         return missed
 

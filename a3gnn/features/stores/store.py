@@ -17,8 +17,8 @@ class ReadResult(NamedTuple):
     """What a read returns.
 
     Attributes:
-        x: The rows, float32, shape (num_ids, num_features): dense, or torch's sparse CSR where the features are sparse;
-            or their aggregates, shape (num_dst, input_width).
+        x: The rows, shape (num_ids, num_features): dense float32, or bfloat16 where they were read to memory of that
+            dtype, or torch's sparse CSR where the features are sparse; or their aggregates, (num_dst, input_width).
         hits: How many of the rows were cached.
     """
 
@@ -40,6 +40,10 @@ class FeatureStore(Protocol):
     @property
     def can_aggregate(self) -> bool:
         """Whether `read_aggregated` works: the rows are dense and on the host."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Mean bytes of a row as it is stored."""
 
     @property
     def device(self) -> str:
@@ -69,8 +73,8 @@ class FeatureStore(Protocol):
 
         Args:
             ids: Global node ids, int32.
-            out: Where dense rows go: float32, shape (len(ids), num_features), contiguous, on the store's device. None
-                allocates; sparse rows ignore it.
+            out: Where dense rows go: float32 or bfloat16, which rounds them, shape (len(ids), num_features),
+                contiguous, on the store's device. None allocates float32; sparse rows ignore it.
 
         Raises:
             UsageError: An id is out of range, or `out` has another shape or dtype.
@@ -85,7 +89,8 @@ class FeatureStore(Protocol):
             ids: Global ids of the block's sources, int32.
             block: The input layer's.
             aggregator: How each destination's in-neighbours are combined.
-            out: Where the aggregates go: float32, shape (num_dst, input_width), contiguous. None allocates.
+            out: Where the aggregates go: float32 or bfloat16, which rounds them, shape (num_dst, input_width),
+                contiguous. None allocates float32.
 
         Raises:
             UsageError: The store can't aggregate, an id is out of range, or `out` has another shape or dtype.

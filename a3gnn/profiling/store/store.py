@@ -12,11 +12,12 @@ from typing import Any, Self
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from a3gnn.config import Task, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.measurement import MEASUREMENT_VERSION, Measurement
 from a3gnn.profiling.store.database import ROWS, open_database, store_error, writing
 from a3gnn.profiling.store.jsonl import read_measurements, write_measurements
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 
 _KEY = ("config", "task", "graph", "hardware", "accuracy_budget", "version")
 

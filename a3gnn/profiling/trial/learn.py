@@ -31,7 +31,7 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
     known = NO_CURVE if whole else request.known_curve or NO_CURVE
     if (reached := rules.cut(known, first)) is not None:
         trainer.validate()
-        return {"curve": dataclasses.replace(known, ended=reached.ended).to_dict()}
+        return {"curve": dataclasses.replace(known, ended=reached.ended).to_dict(), "curve_first": first}
     state = Path(request.curve_state) if request.curve_state and not whole else None
     found = train_curve(trainer, known, first=first, should_end=rules.end, state=state, whole=whole)
     if not found.eval_seconds:  # the state had come further than was known
@@ -40,5 +40,6 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
         "curve": found.curve.to_dict(),
         "curve_train_seconds": found.train_seconds,
         "curve_eval_seconds": found.eval_seconds,
+        "curve_first": first,
         "test_accuracy": found.test_accuracy(trainer) if whole else None,
     }

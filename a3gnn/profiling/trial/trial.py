@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from statistics import fmean
 from time import perf_counter
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.errors import DeviceError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.halves import halves_seconds
 from a3gnn.graphs.partition import partition_seconds
 from a3gnn.learning_curve import Pace
 from a3gnn.machine.other_work import OtherWork
@@ -24,14 +24,17 @@ from a3gnn.profiling.trial.learn import learn
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.profiling.trial.timing import Machine, Timing, time_windows
 from a3gnn.profiling.trial.window import Epochs
+from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores
-from a3gnn.training.trainer import Step, Trainer
+from a3gnn.training.input_table import input_table_seconds
+from a3gnn.training.step import Step
+from a3gnn.training.trainer import Trainer
 
 
 def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
     """Carries out `argument["request"]`, a `TrialRequest`, with scratch files in the folder `argument["scratch"]`.
 
-    `argument["partition_seconds"]` is what `prepare` returned.
+    `argument["prepare_seconds"]` is what `prepare_parts` and `prepare_table` returned together.
 
     Returns `{"metrics": ...}`, the fields of `Metrics` but those of the host's memory, which whoever watches this
     process knows (`a3gnn.profiling.executor.joined`), or `{"failure": ...}`.
@@ -39,13 +42,13 @@ def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
     """
     try:
         request = TrialRequest.from_dict(argument["request"])
-        metrics = _measure(request, argument["scratch"], argument["partition_seconds"])
+        metrics = _measure(request, argument["scratch"], argument["prepare_seconds"])
         return {} if metrics is None else {"metrics": metrics}
     except Exception as error:
         return {"failure": failure_of(error).to_dict()}
 
 
-def prepare(argument: dict[str, Any]) -> dict[str, Any]:
+def prepare_parts(argument: dict[str, Any]) -> dict[str, Any]:
     """Partitions the graph at `argument["graph_folder"]` as `argument["config"]` says, which is kept beside the graph.
 
     Returns `{"seconds": ...}`, what that takes, whether it was done now or before; or `{"failure": ...}`.
@@ -57,11 +60,31 @@ def prepare(argument: dict[str, Any]) -> dict[str, Any]:
         return {"failure": failure_of(error).to_dict()}
 
 
+def prepare_table(argument: dict[str, Any]) -> dict[str, Any]:
+    """Makes the table that the input layer of the task `argument["task"]` reads, which is kept beside the graph.
+
+    Takes and returns what `prepare_parts` does otherwise.
+    """
+    try:
+        graph, task = Graph.load(argument["graph_folder"]), Task.from_dict(argument["task"])
+        return {"seconds": input_table_seconds(graph, task, TrainConfig.from_dict(argument["config"]))}
+    except Exception as error:
+        return {"failure": failure_of(error).to_dict()}
+
+
+def prepare_halves(argument: dict[str, Any]) -> dict[str, Any]:
+    """Makes the features of float16 that are kept beside the graph; takes and returns what `prepare_parts` does."""
+    try:
+        graph = Graph.load(argument["graph_folder"])
+        return {"seconds": halves_seconds(graph, graph.features, "features")}
+    except Exception as error:
+        return {"failure": failure_of(error).to_dict()}
+
+
 def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, Any] | None:
-    """Returns what a trial found whose partitions took `before_s` seconds, or None if kernels were compiled."""
+    """Returns what a trial found whose files took `before_s` seconds to make, or None if kernels were compiled."""
     _limit_device(request)
     graph = Graph.load(request.graph_folder)
-    importlib.import_module("torch._dynamo")  # a second, which the first optimiser takes: imports are not set-up
     begin = perf_counter()
     with _trainer(graph, request, scratch) as trainer:
         setup_s = before_s + perf_counter() - begin

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from a3gnn.features.rows.tensors import as_array
 from a3gnn.threads import pool
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.kernels import gate, rectify
@@ -30,7 +31,7 @@ def rectify_in_place(x: Tensor, dropout: Dropout) -> None:
         if dropout.threshold:
             x.mul_(dropout.factors(x))
         return
-    flat = x.detach().view(-1).numpy()
+    flat = as_array(x.detach().view(-1))
     pool.in_chunks(partial(rectify, flat, *dropout.arguments), len(flat), _GRAIN)
 
 
@@ -52,6 +53,6 @@ class _ReluDropout(torch.autograd.Function):
         if grad.is_cuda:
             return grad.mul(out > 0).mul_(float(ctx.scale)), None
         passed = torch.empty_like(out)
-        parts = (part.reshape(-1).numpy() for part in (grad, out))
-        pool.in_chunks(partial(gate, *parts, ctx.scale, passed.view(-1).numpy()), out.numel(), _GRAIN)
+        parts = (as_array(part.reshape(-1)) for part in (grad, out))
+        pool.in_chunks(partial(gate, *parts, ctx.scale, as_array(passed.view(-1))), out.numel(), _GRAIN)
         return passed, None

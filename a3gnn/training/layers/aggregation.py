@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from a3gnn.features.rows.aggregate import Aggregator, aggregate, input_width, weigh
 from a3gnn.features.rows.table import RowTable
+from a3gnn.features.rows.tensors import as_array
 from a3gnn.threads import pool
 from a3gnn.training.layers.activation import rectify_in_place, relu_dropout
 from a3gnn.training.layers.block import LayerBlock
@@ -22,14 +23,14 @@ from a3gnn.training.layers.neighbour_sum import neighbour_sum
 
 
 def aggregated(aggregator: Aggregator, block: LayerBlock, x: Tensor, dropout: Dropout | None = None) -> Tensor:
-    """Returns what `aggregator` makes of each destination's in-neighbours and own row, float32 (num_dst, input_width).
+    """Returns what `aggregator` makes of each destination's in-neighbours and own row, (num_dst, input_width).
 
     As `MiniBatch.x` holds it for the input layer (`a3gnn.features.rows.aggregate`).
 
     Args:
         aggregator: The rule.
         block: Destinations are the first of the sources.
-        x: Sources, dense, float32, shape (num_src, n_columns).
+        x: Sources, dense, float32 or bfloat16, which the outcome is then, shape (num_src, n_columns).
         dropout: ReLU and this come first, and overwrite `x`; None takes `x` as it is.
     """
     if block.runs_compiled(x):
@@ -46,7 +47,7 @@ def aggregated(aggregator: Aggregator, block: LayerBlock, x: Tensor, dropout: Dr
             return neighbour_sum(block, x) + block.destinations(x)
         case "gcn":
             weights, own = block.symmetric_weights
-            return neighbour_sum(block, x, weights) + own.unsqueeze(1) * block.destinations(x)
+            return neighbour_sum(block, x, weights) + own.to(x.dtype).unsqueeze(1) * block.destinations(x)
 
 
 class _Aggregate(torch.autograd.Function):
@@ -84,15 +85,15 @@ class _ActivateAndAggregate(torch.autograd.Function):
 
 
 def _forward(aggregator: Aggregator, block: LayerBlock, x: Tensor) -> Tensor:
-    rows = x.detach().numpy()
+    rows = as_array(x.detach())
     indptr, indices = block.indptr.numpy(), block.indices.numpy()
     table = RowTable.of(rows)
     out = x.new_empty(block.num_dst, input_width(aggregator, x.shape[1]))
     if aggregator != "gcn":
-        aggregate(aggregator, table, indptr, indices, out.numpy())
+        aggregate(aggregator, table, indptr, indices, as_array(out))
         return out
     weights, own = (factors.numpy() for factors in block.symmetric_weights)
-    weigh(table, indptr, indices, weights, own, out.numpy())
+    weigh(table, indptr, indices, weights, own, as_array(out))
     return out
 
 
@@ -101,10 +102,10 @@ def _backward(
 ) -> Tensor:
     """Writes the sources' gradient to `out` and returns it."""
     weights, own = factors(aggregator, block)
-    gated = np.empty((0, 0), dtype=np.float32) if alive is None else alive.detach().numpy()
+    rows, written = as_array(grad.contiguous()), as_array(out)
+    gated = np.empty((0, 0), dtype=written.dtype) if alive is None else as_array(alive.detach())
     own_column = out.shape[1] if aggregator == "mean" else 0
-    rows = grad.contiguous().numpy()
-    kernel = partial(collect, rows, own_column, own, weights, *block.by_source, gated, np.float32(scale), out.numpy())
+    kernel = partial(collect, rows, own_column, own, weights, *block.by_source, gated, np.float32(scale), written)
     pool.in_chunks(kernel, block.num_src, pool.grain(block.num_src, 4 * (out.numel() + out.shape[1] * len(weights))))
     return out
 
@@ -119,3 +120,15 @@ def factors(aggregator: Aggregator, block: LayerBlock) -> tuple[NDArray[np.float
         case "gcn":
             weights, own = block.symmetric_weights
             return weights.numpy(), own.numpy()
+
+
+def warm_up(aggregator: Aggregator) -> None:
+    """Compiles what hidden layers with `aggregator` run on bfloat16, or loads it from numba's cache.
+
+    Which of it a mini-batch needs depends on its size. For float32 see `a3gnn.training.layers.kernels.warm_up`.
+    """
+    indptr, indices = torch.tensor([0, 1], dtype=torch.int32), torch.tensor([0], dtype=torch.int32)
+    block = LayerBlock(indptr, indices, 1, slice(0, 1), torch.zeros(1))
+    x = torch.zeros(1, 1, dtype=torch.bfloat16, requires_grad=True)
+    for out in (aggregated(aggregator, block, x * 1, Dropout(1, 0)), relu_dropout(x * 1, Dropout(1, 0))):
+        out.sum().backward()  # type: ignore[no-untyped-call]

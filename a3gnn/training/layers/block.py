@@ -82,7 +82,8 @@ class LayerBlock:
     def runs_compiled(self, x: Tensor) -> bool:
         """Returns whether kernels of ours can read `x` and the block: dense, on the CPU, destinations first."""
         first = isinstance(self.dst, slice) and not self.dst.start
-        return first and x.device.type == "cpu" and x.layout is torch.strided and x.dtype is torch.float32
+        readable = x.dtype in (torch.float32, torch.bfloat16)
+        return first and x.device.type == "cpu" and x.layout is torch.strided and readable
 
     @cached_property
     def shares(self) -> Tensor:

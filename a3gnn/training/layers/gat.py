@@ -77,9 +77,9 @@ class GATLayer(Layer):
             flat = sums.transpose(0, 1).flatten(1)
             return linear(flat, weight.transpose(0, 1).flatten(1) / self.heads, self.bias)
         x = x if dropout is None else relu_dropout(x, dropout)
-        by_head = linear(x, self.lin.weight).view(block.num_src, self.heads, -1)
-        score = linear(x, self._scorer(self.att_src))
-        return self._output(self._attend(block, by_head, score, block.destinations(x), attention))
+        by_head = linear(x, self.lin.weight).float().view(block.num_src, self.heads, -1)
+        score = linear(x, self._scorer(self.att_src)).float()
+        return self._output(self._attend(block, by_head, score, block.destinations(x), attention)).to(x.dtype)
 
     def _attends_first(self, work: Work) -> bool:
         """Returns whether to sum input rows by each head's attention before they are mapped."""
@@ -115,7 +115,8 @@ class GATLayer(Layer):
         """
         indptr, indices = _with_self_loops(block)
         counts = (indptr[1:] - indptr[:-1]).long()
-        own = linear(x, self._scorer(self.att_dst)).repeat_interleave(counts, dim=0, output_size=indices.numel())
+        target = linear(x, self._scorer(self.att_dst)).float()
+        own = target.repeat_interleave(counts, dim=0, output_size=indices.numel())
         score = functional.leaky_relu(source.index_select(0, indices) + own, _NEGATIVE_SLOPE)
         attention = softmax(score, ptr=indptr.long())
         if dropout.threshold:

@@ -43,4 +43,4 @@ class GCNLayer(Layer):
     def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
         total = aggregated("gcn", block, sources)
-        return total.add_(self.bias) if mapped else self.combine(total)
+        return total.add_(self.bias.to(total.dtype)) if mapped else self.combine(total)

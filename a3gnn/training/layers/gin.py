@@ -47,7 +47,7 @@ class GINLayer(Layer):
     def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
         total = aggregated("sum", block, sources)
-        return self._rest(total.add_(self.nn.lins[0].bias)) if mapped else self.combine(total)
+        return self._rest(total.add_(self.nn.lins[0].bias.to(total.dtype))) if mapped else self.combine(total)
 
     def _rest(self, hidden: Tensor) -> Tensor:
         """Returns the MLP's output from the outcome of its first map."""

@@ -1,7 +1,8 @@
 """Compiled kernels between layers: ReLU and dropout, and gradients gathered by source. All release the GIL.
 
 Each call works on a range of its output, on one thread. `a3gnn.threads.pool` splits the output; results are the same
-bit for bit, however it is split.
+bit for bit, however it is split. Rows of activations and of their gradients are float32, or int16 for the bits of
+bfloat16; what is computed of them is float32 until it is written.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from a3gnn.features.rows.intrinsics import narrowed, widened
+from a3gnn.features.rows.sums import settle, sum_of
 
 # A plain 0 is an integer, against which numba compares in double precision.
 _ZERO = np.float32(0)
@@ -36,7 +40,7 @@ def random_bits(low_key: np.uint32, high_key: np.uint32, place: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def rectify(
-    x: NDArray[np.float32],
+    x: NDArray[Any],
     threshold: np.uint32,
     scale: np.float32,
     low_key: np.uint32,
@@ -52,27 +56,28 @@ def rectify(
     part, first = x[low:high], np.uint32(low)
     if threshold == 0:
         for j in range(len(part)):
-            part[j] = _ZERO if part[j] <= _ZERO else part[j]
+            value = widened(part[j])
+            part[j] = narrowed(_ZERO if value <= _ZERO else value, part)
         return
     for j in range(len(part)):
         factor = _ZERO if random_bits(low_key, high_key, np.uint32(j) + first) < threshold else scale
-        value = part[j]
-        part[j] = (_ZERO if value <= _ZERO else value) * factor
+        value = widened(part[j])
+        part[j] = narrowed((_ZERO if value <= _ZERO else value) * factor, part)
 
 
 @njit(cache=True, nogil=True)
 def gate(
-    grad: NDArray[np.float32],
-    alive: NDArray[np.float32],
+    grad: NDArray[Any],
+    alive: NDArray[Any],
     scale: np.float32,
-    out: NDArray[np.float32],
+    out: NDArray[Any],
     low: int,
     high: int,
 ) -> None:
     """Writes what passes of the flat `grad` where `alive`, the activation's outcome, is positive."""
     given, passed, written = grad[low:high], alive[low:high], out[low:high]
     for j in range(len(given)):
-        written[j] = _ZERO if passed[j] <= _ZERO else given[j] * scale
+        written[j] = narrowed(_ZERO if widened(passed[j]) <= _ZERO else widened(given[j]) * scale, written)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -156,16 +161,16 @@ def by_source(
 
 @njit(cache=True, nogil=True)
 def collect(
-    grad: NDArray[np.float32],
+    grad: NDArray[Any],
     own_column: int,
     own: NDArray[np.float32],
     weights: NDArray[np.float32],
     starts: NDArray[np.int32],
     edges: NDArray[np.int32],
     targets: NDArray[np.int32],
-    alive: NDArray[np.float32],
+    alive: NDArray[Any],
     scale: np.float32,
-    out: NDArray[np.float32],
+    out: NDArray[Any],
     low: int,
     high: int,
 ) -> None:
@@ -186,22 +191,24 @@ def collect(
         high: Past the last row.
     """
     width = out.shape[1]
+    scratch = np.empty(width, dtype=np.float32)
     for s in range(low, high):
-        total = out[s]
+        total = sum_of(out[s], scratch)
         if s < len(own):
             row, factor = grad[s, own_column : own_column + width], own[s]
             for j in range(width):
-                total[j] = factor * row[j]
+                total[j] = factor * widened(row[j])
         else:
             total[:] = np.float32(0)
         for k in range(starts[s], starts[s + 1]):
             row, factor = grad[targets[k]], weights[edges[k]]
             for j in range(width):
-                total[j] += factor * row[j]
+                total[j] += factor * widened(row[j])
         if len(alive):
             passed = alive[s]
             for j in range(width):
-                total[j] = _ZERO if passed[j] <= _ZERO else total[j] * scale
+                total[j] = _ZERO if widened(passed[j]) <= _ZERO else total[j] * scale
+        settle(total, out[s])
 
 
 def warm_up() -> None:

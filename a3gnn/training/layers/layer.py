@@ -18,6 +18,7 @@ from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.block import LayerBlock, csr_matmul
 from a3gnn.training.layers.cost import Work
 from a3gnn.training.layers.dropout import Dropout
+from a3gnn.training.layers.product import product
 from a3gnn.training.layers.sparse_linear import sparse_linear
 
 
@@ -52,11 +53,11 @@ class Layer(nn.Module, ABC):
         return work.map_first(*widths) if work.sparse else min(work.map_first(*widths), work.aggregate_first(*widths))
 
     def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
-        """Returns the destinations' output, float32, shape (num_dst, out_channels).
+        """Returns the destinations' output, of the dtype of `x`, shape (num_dst, out_channels).
 
         Args:
             block: Destinations are the first of the sources.
-            x: Sources, float32, shape (num_src, in_channels), dense or sparse CSR.
+            x: Sources, float32 or bfloat16, shape (num_src, in_channels), dense, or float32 in sparse CSR.
             dropout: ReLU and this come first, and overwrite `x`; None takes `x` as it is.
             seed: Decides what the layer itself draws in training.
         """
@@ -72,16 +73,16 @@ class Layer(nn.Module, ABC):
         """The weights that map the layer's input, parameters of shape (out, in_channels)."""
 
     def combine(self, inputs: Tensor) -> Tensor:
-        """Returns the output of rows that have been through `aggregator`, float32, shape (n_rows, out_channels).
+        """Returns the output of rows that have been through `aggregator`, of their dtype, (n_rows, out_channels).
 
         Args:
-            inputs: float32, shape (n_rows, `a3gnn.features.rows.aggregate.input_width`).
+            inputs: float32 or bfloat16, shape (n_rows, `a3gnn.features.rows.aggregate.input_width`).
         """
         raise NotImplementedError(f"{type(self).__name__} has no aggregator")
 
     @abstractmethod
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
-        """Returns what the destinations aggregate of each source, float32, shape (n_rows, n_columns).
+        """Returns what the destinations aggregate of each source, of the dtype of `x`, shape (n_rows, n_columns).
 
         Args:
             x: Any rows of the input.
@@ -90,7 +91,7 @@ class Layer(nn.Module, ABC):
 
     @abstractmethod
     def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
-        """Returns the destinations' output, float32, shape (num_dst, out_channels).
+        """Returns the destinations' output, of the dtype of `x`, shape (num_dst, out_channels).
 
         Args:
             block: The edges.
@@ -107,7 +108,15 @@ def work_of(block: LayerBlock, x: Tensor) -> Work:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Returns `x @ weight.T + bias` for `x` (n, in_channels), dense or sparse CSR, as dense float32 (n, out)."""
+    """Returns `x @ weight.T + bias`, dense, shape (n, out_channels): float32, or bfloat16 where `x` is.
+
+    Args:
+        x: Dense or sparse CSR, shape (n, in_channels).
+        weight: float32, shape (out_channels, in_channels).
+        bias: float32, shape (out_channels,); None adds nothing.
+    """
+    if x.dtype is torch.bfloat16:
+        return product(x, weight, bias)
     if x.layout is not torch.sparse_csr:
         return functional.linear(x, weight, bias)
     if not x.is_cuda:

@@ -21,20 +21,23 @@ _NO_ROWS = np.empty((0, 0), dtype=np.float32)
 
 
 def neighbour_sum(block: LayerBlock, x: Tensor, weights: Tensor | None = None, *, onto: Tensor | None = None) -> Tensor:
-    """Returns the weighted sum of `x` over each destination's in-neighbours, float32, (num_dst, n_columns).
+    """Returns the weighted sum of `x` over each destination's in-neighbours, of its dtype, (num_dst, n_columns).
 
     Args:
         block: The edges; any rows of `x` may be the destinations.
-        x: Sources, dense, float32, shape (num_src, n_columns).
+        x: Sources, dense, float32 or bfloat16, which is summed in float32, shape (num_src, n_columns).
         weights: Factor of each edge, float32, shape (num_edges,), a constant; `LayerBlock.shares` for a mean. Ones if
             None.
-        onto: What the sums are added to, float32, contiguous, (num_dst, n_columns), overwritten; zeros if None.
+        onto: What the sums are added to, like `x`, contiguous, (num_dst, n_columns), overwritten; zeros if None.
     """
+    if x.dtype is torch.bfloat16:
+        return neighbour_sum(block, x.float(), weights, onto=None if onto is None else onto.float()).to(x.dtype)
     weights = x.new_ones(block.indices.numel()) if weights is None else weights
     if x.device.type == "cpu" and x.dtype is torch.float32:
         total: Tensor = _Sum.apply(x.contiguous(), onto, block, weights)  # type: ignore[no-untyped-call]
         return total
-    total = csr_matmul(csr(block.indptr, block.indices, weights, (block.num_dst, block.num_src)), x)
+    matrix = csr(block.indptr, block.indices, weights.to(x.dtype), (block.num_dst, block.num_src))
+    total = csr_matmul(matrix, x)
     return total if onto is None else onto + total
 
 

@@ -13,13 +13,14 @@ import numba
 import numpy as np
 import torch
 
-from a3gnn.config import ModelName, ParallelMode, Task, TrainConfig
+from a3gnn.config import ParallelMode, TrainConfig
 from a3gnn.graphs.features import features_from
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.sampler import METHODS, Method, NeighbourSampler
+from a3gnn.task import ModelName, Task
 from a3gnn.threads import pool
 from a3gnn.training.trainer import Trainer
 from a3gnn.version import __version__

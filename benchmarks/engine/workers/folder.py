@@ -33,11 +33,15 @@ class GraphFolder:
 
     @classmethod
     def read(cls, folder: str) -> GraphFolder:
-        """Returns the graph in `folder`; features in half precision are widened, as the libraries' layers need them."""
+        """Returns the graph in `folder`; features in half precision are widened, as the libraries' layers need them.
+
+        Sparse features are made dense, which the libraries' loaders need.
+        """
         path = Path(folder)
         arrays: dict[str, NDArray[Any]] = {
-            name: np.load(path / f"{name}.npy") for name in ("indptr", "indices", "x", "labels", "train_ids")
+            name: np.load(path / f"{name}.npy") for name in ("indptr", "indices", "labels", "train_ids")
         }
+        arrays["x"] = np.load(path / "x.npy") if (path / "x.npy").exists() else _dense(path)
         classes = json.loads((path / "meta.json").read_text(encoding="utf-8"))["num_classes"]
         return cls(
             indptr=arrays["indptr"],
@@ -62,3 +66,13 @@ class GraphFolder:
         cached = np.zeros(nodes, dtype=np.bool_)
         cached[np.argsort(-entries, kind="stable")[: max(1, round(share * nodes))]] = True
         return cached
+
+
+def _dense(path: Path) -> NDArray[np.float32]:
+    """Returns the CSR features in `path` as a matrix, float32, shape (num_nodes, num_features)."""
+    pointers, columns, values, shape = (
+        np.load(path / f"x_{name}.npy") for name in ("indptr", "indices", "data", "shape")
+    )
+    dense = np.zeros(tuple(shape), dtype=np.float32)
+    dense[np.repeat(np.arange(len(dense)), np.diff(pointers)), columns] = values
+    return dense

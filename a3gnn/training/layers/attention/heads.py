@@ -8,12 +8,16 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from a3gnn.training.layers.product import multiply, sum_of_products
+
 
 def map_heads(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Returns every head's rows times its own map, plus `bias`, side by side, float32, shape (n_rows, heads * width).
+    """Returns every head's rows times its own map, plus `bias`, side by side, of the dtype of `x`.
+
+    The shape is (n_rows, heads * width).
 
     Args:
-        x: float32, shape (heads, n_rows, n_columns).
+        x: float32 or bfloat16, shape (heads, n_rows, n_columns).
         weight: float32, shape (heads, width, n_columns).
         bias: float32, shape (heads * width,).
     """
@@ -26,21 +30,22 @@ class _MapHeads(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        weight, bias = weight.to(x.dtype), bias.to(x.dtype)
         ctx.save_for_backward(x, weight)
         out = x.new_empty(x.shape[1], weight.shape[0] * weight.shape[1])
         by_head = out.view(len(out), len(weight), -1)
         for h, part in enumerate(bias.view(len(weight), -1)):
-            torch.addmm(part, x[h], weight[h].t(), out=by_head[:, h])
+            multiply(x[h], weight[h].t(), part, out=by_head[:, h])
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
-        by_x, by_weight = torch.empty_like(x), torch.empty_like(weight)
+        by_x = torch.empty_like(x)
         grad = grad.contiguous()
         by_head = grad.view(len(grad), len(weight), -1)
         for h in range(len(weight)):
-            torch.mm(by_head[:, h], weight[h], out=by_x[h])
-            torch.mm(by_head[:, h].t(), x[h], out=by_weight[h])
-        return by_x, by_weight, grad.sum(dim=0)
+            multiply(by_head[:, h], weight[h], out=by_x[h])
+        by_weight = torch.stack([sum_of_products(by_head[:, h], x[h]) for h in range(len(weight))])
+        return by_x, by_weight, grad.sum(dim=0).float()

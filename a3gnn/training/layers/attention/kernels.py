@@ -3,7 +3,7 @@
 Each call works on rows `low` to `high` of its output, on one thread. `a3gnn.threads.pool` splits the output; results
 are the same bit for bit, however it is split. An attention slot is an edge or a self loop: those of destination i begin
 at `indptr[i] + i`, its self loop first. An edge from a node to itself has a slot whose attention is 0. Dropped slots
-keep their attention, negated.
+keep their attention, negated. Rows are float32, or int16 for the bits of bfloat16; all else is float32.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from a3gnn.features.rows.intrinsics import prefetch_at
+from a3gnn.features.rows.intrinsics import prefetch_at, widened
+from a3gnn.features.rows.sums import settle, sum_of
 from a3gnn.training.layers.kernels import random_bits, softmax
 
 _Pair = tuple[NDArray[Any], NDArray[Any]]
-
 # Bytes of a cache line on x86-64 and most arm64 processors.
 _LINE = 64
 # Edges between the row that is read and the one that is prefetched. Guess.
@@ -26,8 +26,7 @@ _AHEAD = 4
 # LeakyReLU's negative slope: Veličković et al., 2018, section 2.1.
 _SLOPE = np.float32(0.2)
 _ZERO = np.float32(0)
-# The score of what gets no attention.
-_NEVER = np.float32(-1e30)
+_NEVER = np.float32(-1e30)  # the score of what gets no attention
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -40,9 +39,9 @@ def attend(
     block: _Pair,
     scores: _Pair,
     dropping: tuple[np.uint32, np.float32, np.uint32, np.uint32],
-    x: NDArray[np.float32],
+    x: NDArray[Any],
     attention: NDArray[np.float32],
-    out: NDArray[np.float32],
+    out: NDArray[Any],
     low: int,
     high: int,
 ) -> None:
@@ -61,6 +60,7 @@ def attend(
     (indptr, indices), (source, target) = block, scores
     threshold, scale, low_key, high_key = dropping
     heads, base, row_bytes = source.shape[1], x.ctypes.data, x.shape[1] * x.itemsize
+    scratch = np.empty(x.shape[1], dtype=np.float32)
     for i in range(low, high):
         begin, end = indptr[i], indptr[i + 1]
         first = begin + i
@@ -80,7 +80,9 @@ def attend(
                 dropped = random_bits(low_key, high_key, np.uint32(k) + place) < threshold
                 flat[k] = -flat[k] if dropped else flat[k]
         for h in range(heads):
-            _sum_slots(own, h, scale, x, i, indices[begin:end], out[h, i])
+            total = sum_of(out[h, i], scratch)
+            _sum_slots(own, h, scale, x, i, indices[begin:end], total)
+            settle(total, out[h, i])
 
 
 @njit(cache=True, nogil=True)
@@ -88,7 +90,7 @@ def _sum_slots(
     attention: NDArray[np.float32],
     h: int,
     scale: np.float32,
-    x: NDArray[np.float32],
+    x: NDArray[Any],
     i: int,
     sources: NDArray[np.int32],
     total: NDArray[np.float32],
@@ -96,40 +98,40 @@ def _sum_slots(
     """Writes one head's sum of row `i` of `x` and those of `sources`, in this order, to `total`."""
     row, factor = x[i], max(attention[0, h], _ZERO) * scale
     for j in range(len(total)):
-        total[j] = factor * row[j]
+        total[j] = factor * widened(row[j])
     k = 0
     while k + 3 < len(sources):
         a, b, c, d = x[sources[k]], x[sources[k + 1]], x[sources[k + 2]], x[sources[k + 3]]
         p, q = max(attention[k + 1, h], _ZERO) * scale, max(attention[k + 2, h], _ZERO) * scale
         r, s = max(attention[k + 3, h], _ZERO) * scale, max(attention[k + 4, h], _ZERO) * scale
         for j in range(len(total)):
-            some = total[j] + p * a[j]
-            total[j] = ((some + q * b[j]) + r * c[j]) + s * d[j]
+            some = total[j] + p * widened(a[j])
+            total[j] = ((some + q * widened(b[j])) + r * widened(c[j])) + s * widened(d[j])
         k += 4
     while k < len(sources):
         row, factor = x[sources[k]], max(attention[k + 1, h], _ZERO) * scale
         for j in range(len(total)):
-            total[j] += factor * row[j]
+            total[j] += factor * widened(row[j])
         k += 1
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
-def _dot(a: NDArray[np.float32], b: NDArray[np.float32]) -> Any:
-    """Returns the inner product; in what order is the compiler's choice, the same in every call."""
+def _dot(a: NDArray[Any], b: NDArray[Any]) -> Any:
+    """Returns the inner product, summed in an order of the compiler's choice, the same in every call."""
     total = _ZERO
     for j in range(len(a)):
-        total += a[j] * b[j]
+        total += widened(a[j]) * widened(b[j])
     return total
 
 
 @njit(cache=True, nogil=True)
 def score_gradients(
-    grad: NDArray[np.float32],
+    grad: NDArray[Any],
     block: _Pair,
     scores: _Pair,
     attention: NDArray[np.float32],
     scale: np.float32,
-    x: NDArray[np.float32],
+    x: NDArray[Any],
     by_slot: NDArray[np.float32],
     by_target: NDArray[np.float32],
     low: int,
@@ -190,16 +192,16 @@ def sum_by_source(block: _Pair, by_slot: NDArray[np.float32], by_source: NDArray
 
 @njit(cache=True, nogil=True)
 def collect_attended(
-    grad: NDArray[np.float32],
+    grad: NDArray[Any],
     block: _Pair,
     attention: NDArray[np.float32],
     scale: np.float32,
     sorted_edges: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]],
     by_scores: _Pair,
     maps: _Pair,
-    alive: NDArray[np.float32],
+    alive: NDArray[Any],
     alive_scale: np.float32,
-    out: NDArray[np.float32],
+    out: NDArray[Any],
     low: int,
     high: int,
 ) -> None:
@@ -222,8 +224,9 @@ def collect_attended(
     (indptr, _), (starts, edges, targets) = block, sorted_edges
     (by_source, by_target), (source_map, target_map) = by_scores, maps
     heads, rows = grad.shape[0], grad.shape[1]
+    scratch = np.empty(out.shape[1], dtype=np.float32)
     for s in range(low, high):
-        total = out[s]
+        total = sum_of(out[s], scratch)
         total[:] = _ZERO
         for h in range(heads):
             _add(by_source[s, h], source_map[h], total)
@@ -236,10 +239,11 @@ def collect_attended(
         if len(alive):
             passed = alive[s]
             for j in range(len(total)):
-                total[j] = _ZERO if passed[j] <= _ZERO else total[j] * alive_scale
+                total[j] = _ZERO if widened(passed[j]) <= _ZERO else total[j] * alive_scale
+        settle(total, out[s])
 
 
 @njit(cache=True, nogil=True)
-def _add(factor: np.float32, row: NDArray[np.float32], total: NDArray[np.float32]) -> None:
+def _add(factor: np.float32, row: NDArray[Any], total: NDArray[np.float32]) -> None:
     for j in range(len(total)):
-        total[j] += factor * row[j]
+        total[j] += factor * widened(row[j])

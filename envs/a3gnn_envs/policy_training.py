@@ -1,9 +1,9 @@
-"""Training of the policy with PPO (Schulman et al., 2017), on one context or on many."""
+"""Training of the policy with PPO (Schulman et al., 2017)."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -16,7 +16,7 @@ from a3gnn.errors import UsageError
 from a3gnn.seeding import derive
 from a3gnn_envs.context import Context
 from a3gnn_envs.one_shot import OneShotEpisodes
-from a3gnn_envs.policy import NET_ARCH, FeatureScaler, Policy
+from a3gnn_envs.policy import Policy
 from a3gnn_envs.vec_env import BatchedVecEnv
 
 # Guesses, kept from a simulation that is not part of this repository.
@@ -29,39 +29,37 @@ _MIN_ROLLOUTS = 4
 #: The learning rate falls linearly from the first to the second.
 _FIRST_RATE, _LAST_RATE = 2e-3, 5e-5
 _MAX_BATCH_SIZE, _EPOCHS, _ENTROPY_COEFFICIENT = 512, 4, 0.003
+#: Layers of the actor and of the critic.
+_NET_ARCH = [192, 192]
 #: The fewest evaluations that `train_policy` takes.
 MIN_EVALUATIONS = _MIN_ENVS * _STEPS_PER_ROLLOUT * _MIN_ROLLOUTS
 
 
-def train_policy(
-    contexts: Sequence[Context], evaluations: int, seed: int, go_on: Callable[[int], bool] | None = None
-) -> Policy:
-    """Returns a policy trained on `contexts`, which share one shape of space, with at most `evaluations` predictions.
+def train_policy(context: Context, evaluations: int, seed: int, go_on: Callable[[int], bool] | None = None) -> Policy:
+    """Returns a policy for `context`, trained with at most `evaluations` predictions.
 
     Deterministic for a seed on one machine. Trains on the CPU in one thread, since small networks gain nothing from
     more, and restores torch's number of threads and all global generators.
 
     Args:
-        contexts: One per graph, machine and limit; features need not be scaled.
+        context: What it proposes for.
         evaluations: Predictions to take at most, repeated ones included.
         seed: Decides initial weights, episodes and actions.
         go_on: Called before each batch of predictions with their number; False ends the training. None goes on.
 
     Raises:
-        UsageError: There are no contexts, their shapes differ, or `evaluations` is below `MIN_EVALUATIONS`.
+        UsageError: `evaluations` is below `MIN_EVALUATIONS`.
     """
     if evaluations < MIN_EVALUATIONS:
         raise UsageError(f"evaluations must be >= {MIN_EVALUATIONS} to train a policy, got {evaluations}")
     num_envs = int(np.clip(evaluations // (_STEPS_PER_ROLLOUT * _WANTED_ROLLOUTS), _MIN_ENVS, _MAX_ENVS))
     rollout = num_envs * _STEPS_PER_ROLLOUT
-    scaler = FeatureScaler.fit(list(contexts))
     with _isolated_torch():
-        env = BatchedVecEnv(OneShotEpisodes([scaler.transform(context) for context in contexts], num_envs))
+        env = BatchedVecEnv(OneShotEpisodes([context], num_envs))
         ppo = _ppo(env, derive(seed, "train_policy") % 2**32)
         ppo.learn(evaluations // rollout * rollout, callback=_StopTraining(go_on, num_envs))
     ppo.policy.set_training_mode(False)
-    space = contexts[0].space
-    return Policy(ppo.policy, space.names, space.nvec, scaler, ppo.num_timesteps, seed)
+    return Policy(ppo.policy, context, ppo.num_timesteps)
 
 
 def _ppo(env: BatchedVecEnv, seed: int) -> PPO:
@@ -75,7 +73,7 @@ def _ppo(env: BatchedVecEnv, seed: int) -> PPO:
         gamma=0.0,  # episodes have one step: nothing to discount
         gae_lambda=1.0,
         ent_coef=_ENTROPY_COEFFICIENT,
-        policy_kwargs={"net_arch": NET_ARCH},
+        policy_kwargs={"net_arch": _NET_ARCH},
         seed=seed,
         device="cpu",
     )

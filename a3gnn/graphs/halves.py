@@ -1,0 +1,114 @@
+"""Rows of features in float16, rounded to the nearest: in RAM, or in a table beside a graph on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import ConfigError
+from a3gnn.graphs.derived import noted_seconds, noting_seconds
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.tables import read_table, write_sparse_table, write_table
+
+#: From here on numbers round to infinity: halfway from the largest, 65,504, to the power of two after it (IEEE 754).
+_TOO_LARGE = 65_520.0
+#: Values that are converted at a time.
+_AT_ONCE = 1 << 20
+
+
+def as_halves(values: NDArray[np.floating]) -> NDArray[np.float16]:
+    """Returns `values` as float16, of the same shape, in anonymous memory.
+
+    Raises:
+        ConfigError: One is beyond float16's range.
+    """
+    halves = np.empty(values.shape, dtype=np.float16)
+    low = 0
+    for piece in _pieces(values):
+        halves[low : low + len(piece)] = piece
+        low += len(piece)
+    return halves
+
+
+def halves_beside(graph: Graph, features: DenseFeatures | SparseFeatures, name: str) -> DenseFeatures | SparseFeatures:
+    """Returns `features` in float16 as memory maps, which a first call writes beside the graph, noting the seconds.
+
+    Features that are float16 are returned as they are.
+
+    Args:
+        graph: A graph on disk.
+        features: A row per node: the graph's, or a table's.
+        name: Of the features, by which the folder is called.
+
+    Raises:
+        GraphError: The folder is damaged or can't be written; the message says what to do.
+        ConfigError: A value is beyond float16's range.
+    """
+    if _values(features).dtype == np.float16:
+        return features
+    folder = _folder(graph, name)
+    if not folder.is_dir():
+        _make(graph, features, folder)
+    return read_table(graph, folder)
+
+
+def halves_seconds(graph: Graph, features: DenseFeatures | SparseFeatures, name: str) -> float:
+    """Returns the seconds that writing those of `halves_beside` takes, which then lie there and are verified.
+
+    Those that lie there already count what they took then; where that was not noted they are written once more.
+
+    Args:
+        graph: As for `halves_beside`.
+        features: Likewise.
+        name: Likewise.
+
+    Raises:
+        GraphError: As in `halves_beside`.
+        ConfigError: Likewise.
+    """
+    if halves_beside(graph, features, name) is features:
+        return 0.0
+    folder = _folder(graph, name)
+    while (seconds := noted_seconds(folder)) is None:
+        _make(graph, features, folder)
+    return seconds
+
+
+def _folder(graph: Graph, name: str) -> Path:
+    return graph.derived(f"table-{name}-float16")
+
+
+def _make(graph: Graph, features: DenseFeatures | SparseFeatures, folder: Path) -> None:
+    columns, dtype = features.shape[1], np.float16
+    with noting_seconds(graph, folder):
+        if isinstance(features, DenseFeatures):
+            write_table(graph, folder, columns, _pieces(features.array), dtype)
+        else:
+            pieces = zip(_slices(features.indices), _pieces(features.data), strict=True)
+            write_sparse_table(graph, folder, columns, features.indptr, pieces, dtype)
+
+
+def _values(features: DenseFeatures | SparseFeatures) -> NDArray[np.floating]:
+    return features.array if isinstance(features, DenseFeatures) else features.data
+
+
+def _pieces(values: NDArray[np.floating]) -> Iterator[NDArray[np.float16]]:
+    """Yields runs of rows of `values` as float16, in order."""
+    for piece in _slices(values):
+        largest = max(float(piece.max(initial=0)), -float(piece.min(initial=0)))
+        if largest >= _TOO_LARGE:
+            raise ConfigError(
+                f"feature_dtype float16 must hold every feature, which it does up to 65,504, got {largest:g}; "
+                "take float32, or scale the features"
+            )
+        yield piece.astype(np.float16)
+
+
+def _slices(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    step = max(1, _AT_ONCE // max(1, values[:1].size))
+    return (values[low : low + step] for low in range(0, len(values), step))

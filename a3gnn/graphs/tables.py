@@ -1,0 +1,140 @@
+"""Tables: a matrix with a row per node that is made from a graph and kept beside it, dense or CSR."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import GraphError
+from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.beside import REMEDY, keeping, opened
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.storage.mapping import in_large_pages, settle
+from a3gnn.storage.npy import NpyWriter
+from a3gnn.storage.stamp import verify_once
+
+#: Bytes that are hashed at a time.
+_HASHED = 1 << 22
+
+
+def write_table(
+    graph: GraphArrays, folder: Path, columns: int, pieces: Iterable[NDArray[np.floating]], dtype: type = np.float32
+) -> None:
+    """Writes a dense matrix to `folder`, whole or not at all, with a hash of it; rows come in `pieces`, in order.
+
+    Args:
+        graph: Whose it is.
+        folder: Where it goes.
+        columns: Of the matrix.
+        pieces: Runs of rows, of `dtype`.
+        dtype: float32 or float16.
+
+    Raises:
+        GraphError: It can't be written.
+    """
+    with keeping(graph, folder, np.dtype(dtype).itemsize * graph.num_nodes * columns) as draft:
+        draft.mkdir()
+        with _Hashed(draft, "rows", dtype, columns) as rows:
+            for piece in pieces:
+                rows.append(piece)
+        _finish(draft, columns, dtype, rows)
+
+
+def write_sparse_table(
+    graph: GraphArrays,
+    folder: Path,
+    columns: int,
+    indptr: NDArray[np.int64],
+    pieces: Iterable[tuple[NDArray[np.int32], NDArray[np.floating]]],
+    dtype: type = np.float32,
+) -> None:
+    """Writes a CSR matrix to `folder` likewise; `pieces` are the columns and values of rows, in order.
+
+    Args:
+        graph: Whose it is.
+        folder: Where it goes.
+        columns: Of the matrix.
+        indptr: Where rows begin, int64, shape (num_nodes + 1,).
+        pieces: Column numbers, ascending in each row, int32, and values, of `dtype`, both of shape (n,).
+        dtype: float32 or float16.
+
+    Raises:
+        GraphError: It can't be written.
+    """
+    entry_bytes = 4 + np.dtype(dtype).itemsize
+    with keeping(graph, folder, indptr.nbytes + entry_bytes * int(indptr[-1])) as draft, ExitStack() as stack:
+        draft.mkdir()
+        starts = stack.enter_context(_Hashed(draft, "indptr", np.int64))
+        indices = stack.enter_context(_Hashed(draft, "indices", np.int32))
+        data = stack.enter_context(_Hashed(draft, "data", dtype))
+        starts.append(indptr)
+        for some_indices, some_data in pieces:
+            indices.append(some_indices)
+            data.append(some_data)
+        stack.close()
+        _finish(draft, columns, dtype, starts, indices, data)
+
+
+def read_table(graph: GraphArrays, folder: Path) -> DenseFeatures | SparseFeatures:
+    """Returns the matrix in `folder`, shape (num_nodes, columns), as memory maps; hashes are verified once.
+
+    Raises:
+        GraphError: A file is damaged.
+    """
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        hashes, columns = dict(meta["hashes"]), int(meta["columns"])
+        dtype = np.dtype(meta.get("dtype", "float32"))  # which older files leave out
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise GraphError(f"{folder / 'meta.json'} is missing or damaged ({error}); {REMEDY}") from error
+    if "rows" in hashes:
+        rows = opened(folder / "rows.npy", dtype, graph.num_nodes, columns)
+        verify_once(folder, partial(_check, folder, {"rows": rows}, hashes))
+        return DenseFeatures(in_large_pages(rows))
+    indptr = opened(folder / "indptr.npy", np.dtype(np.int64), graph.num_nodes + 1)
+    indices = opened(folder / "indices.npy", np.dtype(np.int32), int(indptr[-1]))
+    data = opened(folder / "data.npy", dtype, int(indptr[-1]))
+    verify_once(folder, partial(_check, folder, {"indptr": indptr, "indices": indices, "data": data}, hashes))
+    data, indices, indptr = (in_large_pages(array) for array in (data, indices, indptr))
+    return SparseFeatures(data, indices, indptr, (graph.num_nodes, columns))
+
+
+class _Hashed(NpyWriter):
+    """Writes `name`.npy to `folder`, and hashes what it writes."""
+
+    def __init__(self, folder: Path, name: str, dtype: Any, columns: int | None = None) -> None:
+        super().__init__(folder / f"{name}.npy", dtype, columns)
+        self.name = name
+        self.digest = hashlib.blake2b(digest_size=16)
+
+    def append(self, piece: NDArray[Any]) -> None:
+        """Writes `piece`, of the writer's dtype, behind what is there."""
+        self.digest.update(np.ascontiguousarray(piece).data)
+        super().append(piece)
+
+
+def _finish(draft: Path, columns: int, dtype: type, *files: _Hashed) -> None:
+    hashes = {file.name: file.digest.hexdigest() for file in files}
+    meta = {"columns": columns, "dtype": np.dtype(dtype).name, "hashes": hashes}
+    (draft / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+    settle(draft)
+
+
+def _check(folder: Path, arrays: dict[str, NDArray[Any]], hashes: dict[str, str], _changed: bool) -> None:
+    for name, array in arrays.items():
+        digest, content = hashlib.blake2b(digest_size=16), array.reshape(-1).view(np.uint8)
+        for start in range(0, len(content), _HASHED):
+            digest.update(content[start : start + _HASHED].data)
+        if digest.hexdigest() != hashes.get(name):
+            raise GraphError(
+                f"{folder} is damaged: its {name} must have the hash {hashes.get(name)}, got {digest.hexdigest()}; "
+                f"{REMEDY}"
+            )

@@ -1,0 +1,88 @@
+"""What is not tuned: `Task`, the model and how it learns."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args
+
+from a3gnn.domains import OneOf, Whole
+from a3gnn.errors import ConfigError
+from a3gnn.stored_fields import SCHEMA_VERSION, check_names, check_version, hash_of
+
+ModelName = Literal["sage", "gcn", "gat", "gin"]
+MODELS: tuple[ModelName, ...] = get_args(ModelName)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is trained, which tuning does not change.
+
+    Attributes:
+        model: sage, gcn, gat or gin.
+        hidden_channels: Width of the hidden layers.
+        fanouts: In-neighbours sampled per node, seeds' hop first, where the configuration has none of its own
+            (`TrainConfig.fanouts`); its length is the number of layers. -1 takes all.
+        dropout: Probability of dropping an activation between layers.
+        learning_rate: Adam's step size.
+        weight_decay: Adam's L2 penalty.
+        heads: Attention heads (gat only).
+        precision: fp32.
+        seed: Decides initial weights, seed order, neighbours and dropout.
+        schema_version: Version of these fields.
+    """
+
+    model: ModelName = "sage"
+    hidden_channels: int = 256
+    fanouts: tuple[int, ...] = (25, 10)
+    dropout: float = 0.5
+    learning_rate: float = 0.003
+    weight_decay: float = 0.0
+    heads: int = 4
+    precision: Literal["fp32"] = "fp32"
+    seed: int = 0
+    schema_version: int = SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        OneOf(MODELS).check("model", self.model)
+        Whole(1, "256 is the default").check("hidden_channels", self.hidden_channels)
+        Whole(1, "4 is the default").check("heads", self.heads)
+        if self.model == "gat" and self.hidden_channels % self.heads:
+            raise ConfigError(
+                f"hidden_channels must be a multiple of heads, got {self.hidden_channels} and {self.heads}"
+            )
+        object.__setattr__(self, "fanouts", tuple(self.fanouts))
+        if not self.fanouts or any(
+            isinstance(k, bool) or not isinstance(k, int) or (k < 1 and k != -1) for k in self.fanouts
+        ):
+            raise ConfigError(f"fanouts must be positive integers (or -1 for all), one per layer, got {self.fanouts}")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise ConfigError(f"learning_rate must be positive, got {self.learning_rate}")
+        if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
+            raise ConfigError(f"weight_decay must be >= 0, got {self.weight_decay}")
+        OneOf(("fp32",)).check("precision", self.precision)
+        Whole(0, "any non-negative integer does").check("seed", self.seed)
+        check_version("Task", self.schema_version)
+
+    @property
+    def num_layers(self) -> int:
+        """Layers of the model: one per hop."""
+        return len(self.fanouts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self) | {"fanouts": list(self.fanouts)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the task of `to_dict`; unknown fields and other schema versions are refused."""
+        check_names("Task", fields, {f.name for f in dataclasses.fields(cls)})
+        return cls(**{**fields, "fanouts": tuple(fields["fanouts"])} if "fanouts" in fields else fields)
+
+    def key(self) -> str:
+        """Returns a short stable hash of the task."""
+        return hash_of(self.to_dict())

@@ -1,0 +1,82 @@
+"""`InputTable`: what the input layer reads in place of features where it aggregates in full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import ConfigError
+from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.halves import halves_beside, halves_seconds
+from a3gnn.task import Task
+from a3gnn.training.aggregate_table import aggregate_table, table_seconds
+from a3gnn.training.inference import CHUNK_BYTES
+from a3gnn.training.model import Model, build_model
+from a3gnn.training.neighbourhoods import Neighbourhoods
+
+
+class InputTable(NamedTuple):
+    """The rows of a table, and what goes with them.
+
+    Attributes:
+        rows: As `a3gnn.training.aggregate_table` has them.
+        degrees: Each node's in-neighbours other than itself, float32, shape (num_nodes,), where layers need any.
+    """
+
+    rows: DenseFeatures | SparseFeatures
+    degrees: Tensor | None
+
+
+def input_table(graph: Graph, model: Model, config: TrainConfig, on_chunk: Callable[[], None]) -> InputTable:
+    """Returns the table of the input layer of `model`, which is made where it is not beside the graph.
+
+    Args:
+        graph: The whole graph, whatever parts training sees; one in RAM is written to the cache folder first.
+        model: What is trained.
+        config: Its `feature_dtype` is that of the rows.
+        on_chunk: Called before each chunk of nodes; what it raises ends the work there.
+
+    Raises:
+        ConfigError: The input layer aggregates nothing before it learns, or the table would be too large.
+        GraphError: The table is damaged, or can't be written.
+    """
+    stored = graph.on_disk()
+    around = _around(stored, on_chunk)
+    rows = aggregate_table(stored, _aggregator(model), around)
+    if config.feature_dtype == "float16":
+        rows = halves_beside(stored, rows, _aggregator(model))
+    return InputTable(rows, around.degrees() if model.needs_degrees else None)
+
+
+def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
+    """Returns the seconds that making the table of a task takes, which is then beside `graph`, a graph on disk.
+
+    Raises:
+        ConfigError: As `input_table`.
+        GraphError: Likewise.
+    """
+    model = build_model(task, graph.num_features, graph.num_classes)
+    aggregator, around = _aggregator(model), _around(graph, lambda: None)
+    seconds = table_seconds(graph, aggregator, around)
+    if config.feature_dtype == "float16":
+        seconds += halves_seconds(graph, aggregate_table(graph, aggregator, around), aggregator)
+    return seconds
+
+
+def _aggregator(model: Model) -> Aggregator:
+    if model.aggregator is None:
+        raise ConfigError(
+            "input_aggregation full needs a model whose input layer aggregates features before anything that is "
+            "learnt (sage, gcn, gin), got gat, whose attention is learnt; use sampled"
+        )
+    return model.aggregator
+
+
+def _around(graph: Graph, on_chunk: Callable[[], None]) -> Neighbourhoods:
+    return Neighbourhoods(graph, torch.device("cpu"), CHUNK_BYTES, in_place=True, on_chunk=on_chunk)

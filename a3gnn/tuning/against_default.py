@@ -1,0 +1,180 @@
+"""`AgainstDefault`: a finalist against the default: whole trainings of both per seed, and timed trials in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import fmean
+
+from a3gnn.breach import Breach
+from a3gnn.config import TrainConfig
+from a3gnn.measurement import Metrics
+from a3gnn.report.text import describe_config
+from a3gnn.tuning.choice import Choice, Judged
+from a3gnn.tuning.comparison import Comparison, Pair, accuracy_differences, best_accuracy
+from a3gnn.tuning.history import History
+from a3gnn.tuning.play_off_plan import ALTERNATIONS, MOST_ALTERNATIONS, MOST_SEEDS, SEEDS
+from a3gnn.tuning.play_off_trials import PlayOffTrials
+from a3gnn.tuning.remeasured import judged_over
+from a3gnn.tuning.trial import JudgedTrial
+from a3gnn.units import count
+
+
+class AgainstDefault:
+    """One finalist, and what is measured of it beside the default.
+
+    The default drops out where it breaks a limit on memory itself, or is the finalist: then the finalist is trained
+    once and timed alone.
+
+    Args:
+        finalist: As it was judged so far.
+        default: The configuration that stands for the default; None where none could be measured.
+        history: What was measured before.
+        trials: Runs the trials.
+    """
+
+    def __init__(
+        self, finalist: JudgedTrial, default: TrainConfig | None, history: History, trials: PlayOffTrials
+    ) -> None:
+        self._finalist, self._history, self._trials = finalist, history, trials
+        self._config = finalist.trial.measurement.config
+        self._default = None if default == self._config else default
+        self._whole: Metrics | None = None
+        self._seeds: list[Pair] = []
+        self._timed: list[Metrics] = []
+        self._alternations: list[Pair] = []
+
+    def keeps_limits(self) -> bool:
+        """Measures the finalist, and returns whether it keeps every limit meanwhile.
+
+        It trains its whole curve, and the default does; both train further seeds where the alternations still fit
+        beside them, and are timed in alternation. What is left of a budget in seconds is used for what was left out,
+        then for more alternations, then for more seeds.
+        """
+        self._trials.say(f"verify   {describe_config(self._config)}")
+        self._whole = self._trials.whole(self._config, self._task_seed)
+        if self._whole is None:
+            return False
+        for step in self._steps():
+            step()
+            if self._refused:
+                return False
+        return True
+
+    def choice(self) -> Choice:
+        """Returns the choice of the finalist, with the figures of both and what was left out."""
+        assert self._whole is not None, "it was measured"
+        history, seen = self._history, [self._finalist.metrics, *(pair.choice for pair in self._seeds)]
+        judged = judged_over(self._whole, self._timed, seen, history)
+        default, against = None, None
+        figures = {self._config.key(): judged.figures}
+        if self._alternations and self._default is not None:
+            default, against = self._compared(self._whole)
+            figures[self._default.key()] = default.figures
+        return Choice(self._finalist.trial, judged, default, against, figures, left_out=tuple(self._left_out()))
+
+    @property
+    def _task_seed(self) -> int:
+        return self._history.study.setting.task.seed
+
+    @property
+    def _alone(self) -> bool:
+        return self._default is None or self._default.key() in self._trials.refused
+
+    @property
+    def _refused(self) -> bool:
+        return self._config.key() in self._trials.refused
+
+    def _steps(self) -> Iterator[Callable[[], None]]:
+        """Yields what is measured after the finalist's whole training; each step may refuse the finalist."""
+        yield partial(self._train_seeds, SEEDS, timed=2 * ALTERNATIONS)
+        yield partial(self._alternate, ALTERNATIONS)
+        if self._trials.in_seconds and not self._alone:
+            yield partial(self._train_seeds, SEEDS)
+            yield partial(self._alternate, MOST_ALTERNATIONS)
+            yield partial(self._train_seeds, MOST_SEEDS)
+
+    def _train_seeds(self, most: int, timed: int = 0) -> None:
+        """Trains both with up to `most` seeds beside the task's, while so many `timed` trials fit as well.
+
+        A seed after the alternations may refuse the finalist: then the next one's training and timing must still fit.
+        """
+        assert self._whole is not None, "it was trained with the task's seed"
+        while len(self._seeds) <= most and not self._alone and self._default is not None:
+            number = len(self._seeds)
+            trainings = 2 if number else 1  # with the task's own seed, only the default's is left
+            if self._alternations and number:
+                trainings, timed = trainings + 1, 2
+            if not self._trials.affords(timed, trainings):
+                break
+            own = self._trials.whole(self._config, self._task_seed + number) if number else self._whole
+            default = None if own is None else self._trials.whole(self._default, self._task_seed + number)
+            if own is None or default is None:
+                break
+            self._seeds.append(Pair(own, default))
+        if self._default is not None and not self._refused:
+            self._check_accuracy()
+
+    def _check_accuracy(self) -> None:
+        """Refuses the finalist where it breaks the limit on accuracy in the mean over the seeds."""
+        assert self._whole is not None, "it was trained"
+        request, reference = self._history.study.request, self._history.reference
+        least = self._history.objectives.limits.least_accuracy
+        if least is None or reference is None:
+            return
+        pairs = self._seeds
+        found = fmean([best_accuracy(pair.choice) for pair in pairs] or [best_accuracy(self._whole)])
+        if pairs and request.target is None:  # what may be lost is counted from the default with the same seeds
+            found = reference.val_accuracy + fmean(accuracy_differences(pairs)) / 100
+        if found < least:
+            where = f" in the mean of {count(len(pairs), 'seed')}" if pairs else ""
+            self._trials.refuse(self._config, (Breach("least_accuracy", least, found),), where)
+
+    def _alternate(self, most: int) -> None:
+        """Times the finalist up to `most` times, in turns with the default, which of the two is first alternating."""
+        if not self._timed and not self._alone:
+            self._trials.say("    alternating with the default")
+        while len(self._timed) < most and not self._refused:
+            both = [self._config] if self._alone or self._default is None else [self._config, self._default]
+            if self._timed and not self._trials.affords(len(both)):
+                break
+            found = self._trials.timed(both if len(self._timed) % 2 == 0 else both[::-1], 1)
+            self._timed += found[self._config.key()]
+            self._alternations += [
+                Pair(*pair) for pair in zip(*(found[one.key()] for one in both), strict=False) if len(both) == 2
+            ]
+
+    def _compared(self, whole: Metrics) -> tuple[Judged, Comparison]:
+        """Returns what the default came to, and the finalist, whose `whole` training this is, against it."""
+        history = self._history
+        base = self._seeds[0].default if self._seeds else _reference_metrics(history)
+        timed, seen = [pair.default for pair in self._alternations], [pair.default for pair in self._seeds]
+        target = history.objectives.limits.least_accuracy or 0.0
+        by_time = history.study.request.priority.time
+        against = Comparison.of(
+            self._alternations,
+            self._seeds or [Pair(whole, base)],
+            target,
+            history.objectives.memory,
+            by_time=by_time,
+        )
+        return judged_over(base, timed, seen, history), against
+
+    def _left_out(self) -> Iterator[str]:
+        """Yields what the budget was too small for."""
+        if self._alone:
+            return
+        trained, turns = len(self._seeds), len(self._alternations)
+        if not trained:
+            yield "the default's test accuracy"
+        if trained <= SEEDS:
+            yield count(min(SEEDS, SEEDS + 1 - trained), "further seed")
+        if turns < ALTERNATIONS:
+            yield f"{ALTERNATIONS - turns} of {ALTERNATIONS} alternations with the default"
+
+
+def _reference_metrics(history: History) -> Metrics:
+    reference = history.reference_trial
+    metrics = None if reference is None else reference.measurement.metrics
+    assert metrics is not None, "a reference was measured"
+    return metrics

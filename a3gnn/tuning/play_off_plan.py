@@ -1,0 +1,68 @@
+"""What a play-off measures, and what that is expected to take."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+from a3gnn.tuning.history import History
+from a3gnn.tuning.trial_cost import TrialCost
+from a3gnn.tuning.trial_plan import timing_plan
+
+#: Finalists beside the default, rounds in which they are compared, alternations of the choice and the default that
+#: what is printed stands on, and seeds beside the task's that both train with.
+FINALISTS, ROUNDS, ALTERNATIONS, SEEDS = 3, 2, 5, 2
+#: Alternations and further seeds for which a budget in seconds that is left over is used, at most. Guesses: twice as
+#: many would narrow a range that is wide by a third at best.
+MOST_ALTERNATIONS, MOST_SEEDS = 15, 5
+#: A tune that has tried fewer than so many configurations needs another trial more than it needs a whole play-off.
+#: Guess.
+_FEW_TRIALS = 4
+#: What is kept for a play-off over what it is expected to take. Guess.
+_MARGIN = 1.2
+
+
+class PlayOffCost(NamedTuple):
+    """What the trials of a play-off are expected to take.
+
+    Attributes:
+        timing_s: Seconds of a timed trial.
+        whole_s: Seconds of a whole training.
+    """
+
+    timing_s: float
+    whole_s: float
+
+    @classmethod
+    def expected(cls, history: History) -> Self:
+        """Returns what the trials of `history` let expect."""
+        cost, reference = TrialCost.of(history), history.reference
+        timing = max(cost.around_s - history.study.plan.timed_seconds + timing_plan(history).timed_seconds, 0.0)
+        budget_s = history.study.reference_curve.most_seconds if reference is None else reference.budget_s
+        return cls(timing, timing + budget_s * (1 + cost.eval_share))
+
+    @property
+    def alternating_s(self) -> float:
+        """Seconds of the alternations."""
+        return 2 * ALTERNATIONS * self.timing_s
+
+    @property
+    def least_s(self) -> float:
+        """Seconds of the choice's whole training and the alternations: what no play-off should be without."""
+        return self.whole_s + self.alternating_s
+
+    @property
+    def full_s(self) -> float:
+        """Seconds of a play-off that leaves nothing out."""
+        rounds = ROUNDS * (FINALISTS + 1) * self.timing_s
+        return rounds + 2 * (1 + SEEDS) * self.whole_s + self.alternating_s
+
+
+def reserve_s(history: History, share_s: float) -> float:
+    """Returns the seconds that are kept for the play-off of `history`, with a margin.
+
+    That is the tune's `share_s`, or what a whole play-off takes if that is less; while few configurations are tried,
+    what its indispensable part takes.
+    """
+    cost = PlayOffCost.expected(history)
+    tried = sum(trial.counts for trial in history.trials)
+    return min(share_s, _MARGIN * (cost.least_s if tried < _FEW_TRIALS else cost.full_s))

@@ -1,0 +1,99 @@
+"""`PlayOffTrials`: runs the trials of a play-off, and keeps who was refused by them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Sequence
+from statistics import median
+
+from a3gnn.breach import Breach
+from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures
+from a3gnn.measurement import Failure, Metrics
+from a3gnn.report.text import describe_breaches
+from a3gnn.tuning.history import History
+from a3gnn.tuning.lines import describe_failure
+from a3gnn.tuning.play_off_plan import PlayOffCost
+from a3gnn.tuning.runner import Runner
+
+
+class PlayOffTrials:
+    """The trials of one play-off.
+
+    Args:
+        history: What was measured before it.
+        runner: Runs them, and knows what is left of the budget.
+
+    Attributes:
+        refused: By the key of a configuration, why: its failure, or the limits that it broke.
+        notes: By the key of a configuration, why it is not chosen.
+        cost: What they are expected to take, by those so far.
+    """
+
+    def __init__(self, history: History, runner: Runner) -> None:
+        self._history, self._runner = history, runner
+        self.refused: dict[str, Failure | tuple[Breach, ...]] = {}
+        self.notes: dict[str, str] = {}
+        self.cost = PlayOffCost.expected(history)
+
+    @property
+    def in_seconds(self) -> bool:
+        """Whether there are seconds that may be left over; a budget in trials has none."""
+        return math.isfinite(self._runner.budget.left_s)
+
+    def affords(self, timed: int, whole: int = 0) -> bool:
+        """Whether so many timed trials and whole trainings are expected to fit into the budget."""
+        return self._runner.budget.left_s >= timed * self.cost.timing_s + whole * self.cost.whole_s
+
+    def timed(self, configs: Sequence[TrainConfig], rounds: int) -> dict[str, list[Metrics]]:
+        """Returns what timing `configs` in an order that rotates finds, by their keys.
+
+        One that fails, or breaks a limit on memory, is refused.
+        """
+        found: dict[str, list[Metrics]] = {config.key(): [] for config in configs}
+        seconds: list[float] = []
+        for first in range(rounds):
+            for offset in range(len(configs)):
+                config = configs[(first + offset) % len(configs)]
+                begin = time.monotonic()
+                outcome = self._runner.time(config, self._history)
+                seconds.append(time.monotonic() - begin)
+                if isinstance(outcome, Metrics):
+                    found[config.key()].append(outcome)
+                self._check(config, outcome)
+        self.cost = self.cost._replace(timing_s=median(seconds))
+        return found
+
+    def whole(self, config: TrainConfig, seed: int) -> Metrics | None:
+        """Returns what a whole training of `config` finds, or None where that breaks a limit on memory, or fails."""
+        task_seed, begin = self._history.study.setting.task.seed, time.monotonic()
+        outcome = self._runner.train_whole(config, self._history, None if seed == task_seed else seed).outcome
+        self._check(config, outcome)
+        if isinstance(outcome, Failure) or config.key() in self.refused:
+            return None
+        self.cost = self.cost._replace(whole_s=time.monotonic() - begin)
+        return outcome
+
+    def refuse(self, config: TrainConfig, why: Failure | tuple[Breach, ...], where: str = "") -> None:
+        """Takes note that `config` may not be chosen, and says so the first time."""
+        text = (describe_failure(why) if isinstance(why, Failure) else describe_breaches(why)) + where
+        if config.key() not in self.refused:
+            self.say(f"    rejected: {text}")
+        self.notes[config.key()] = f"rejected in the play-off: {text}"
+        self.refused[config.key()] = why
+
+    def say(self, line: str) -> None:
+        """Writes a line of output."""
+        self._runner.notify(line)
+
+    def _check(self, config: TrainConfig, outcome: Metrics | Failure) -> None:
+        """Refuses `config` where a trial of it failed, or took more memory than is allowed."""
+        if isinstance(outcome, Failure):
+            self.refuse(config, outcome)
+            return
+        # Accuracy is judged over all seeds, once they are trained.
+        limits = dataclasses.replace(self._history.objectives.limits, least_accuracy=None)
+        if breaches := limits.broken_by(Figures.of(outcome, None, None)):
+            self.refuse(config, breaches)

@@ -1,0 +1,1 @@
+"""What each knob gains alone, and the best of them together."""

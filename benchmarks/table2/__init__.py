@@ -1,0 +1,1 @@
+"""A3GNN's Table II rebuilt: PyG, the default, and what tunes by each priority choose."""

@@ -1,0 +1,70 @@
+"""PyG's side of the table: a step and the peak of its memory as its examples write them, and its accuracy."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from benchmarks.engine.apart import training_memory
+from benchmarks.engine.client import Engine
+from benchmarks.engine.memory import Resident
+from benchmarks.engine.workers.work import Unavailable, Work
+
+#: PyG's loader without worker processes and its model without trimming, as its examples have them.
+VARIANT = "0 workers"
+#: Mini-batches that are timed, and those before them that are left out.
+_BATCHES, _SKIPPED = 30, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Peaks over the mini-batches, and what the process takes before it opens the graph, in bytes.
+
+    Attributes:
+        anonymous: Peak anonymous memory.
+        total: Peak of all memory, files included, shared pages divided among processes (PSS).
+        idle: Both of the idle process.
+    """
+
+    anonymous: int
+    total: int
+    idle: Resident
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Returns the memory of `to_dict`."""
+        return cls(**{**fields, "idle": Resident(*fields["idle"])})
+
+
+def step_ms(python: Path, folder: Path, work: Work) -> float:
+    """Returns the median milliseconds of a training step, loading included.
+
+    Raises:
+        Unavailable: PyG can't do it here; the message says why.
+    """
+    with Engine("pyg", python) as engine:
+        engine.ask("open", folder=str(folder))
+        engine.ask("start", key="step", work=work.to_dict(), variant=VARIANT)
+        found = engine.ask("measure", key="step", count=_BATCHES, skip=_SKIPPED)
+    return statistics.median(found["ms"])
+
+
+def memory(python: Path, folder: Path, work: Work) -> Memory:
+    """Returns the memory of a new process that trains.
+
+    Raises:
+        Unavailable: PyG can't do it here; the message says why.
+    """
+    with Engine("pyg", python) as engine:
+        idle = engine.resident()
+    found = training_memory("pyg", python, folder, work, VARIANT, _BATCHES)
+    if found.missing:
+        raise Unavailable(found.missing)
+    return Memory(found.peak_anonymous, found.peak, idle)

@@ -1,0 +1,98 @@
+"""`--memory-limit default`: what the default was measured to take is the limit of everything after it; by formulas."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from a3gnn.cli.options import LIMIT
+from a3gnn.config import TrainConfig
+from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.tuning.history import DEFAULT_TOLERANCE
+from a3gnn.tuning.proposal import Proposal
+from a3gnn.tuning.trial_plan import timing_plan, trial_plan, whole_plan
+from tests.tuning.formulas import SMALL_SPACE
+from tests.tuning.measured import TWO_PARTS
+
+MiB = 2**20
+#: Two configurations: the default, and the same with features on disk.
+TIERS = SMALL_SPACE | {"parallel_mode": "sequential", "num_partitions": 1}
+
+
+def allowed(peak: int) -> int:
+    return math.ceil(peak * (1 + DEFAULT_TOLERANCE))
+
+
+def test_the_limit_is_what_the_default_took_and_every_later_trial_has_it(measured) -> None:
+    history = measured(memory_limit="default").history
+    peak = history.default.measurement.metrics.peak_host_bytes
+    assert history.objectives.limits.host_bytes == allowed(peak)
+    for plan in (trial_plan(Proposal("best", TWO_PARTS), history), timing_plan(history), whole_plan(history)):
+        assert plan.host_limit_bytes == allowed(peak)
+        assert plan.device_limit_bytes is None
+    before = type(history)(history.study)
+    assert before.objectives.limits.host_bytes is None
+    assert trial_plan(Proposal("default", TrainConfig()), before).host_limit_bytes is None
+
+
+def test_a_tune_keeps_it_and_writes_it_down(quick_tune, formulas) -> None:
+    lines: list[str] = []
+    executor = formulas()
+    found = quick_tune(executor=executor, memory_limit="default", notify=lines.append)
+    peak = found.tuned.default.peak_host_bytes
+    assert found.tuned.limits.host_bytes == allowed(peak)
+    assert found.tuned.to_dict()["limits"]["host_bytes"] == allowed(peak)
+    assert found.tuned.measured.peak_host_bytes <= allowed(peak)
+    first, *later = executor.ran
+    assert first.config == TrainConfig().canonical()
+    assert first.plan.host_limit_bytes is None
+    assert {request.plan.host_limit_bytes for request in later} == {allowed(peak)}
+    assert sum("the memory limit is what the default took, and 5%" in line for line in lines) == 1
+
+
+def test_a_resumed_tune_has_the_limit_of_its_first_run(quick_tune, formulas) -> None:
+    def grows(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        more = 2 * MiB * before
+        return Metrics.from_dict(metrics.to_dict() | {"peak_host_bytes": metrics.peak_host_bytes + more})
+
+    options = {"executor": formulas(grows), "memory_limit": "default"}
+    first = quick_tune(budget=2, **options)
+    assert quick_tune(budget=2, resume=True, **options).tuned == first.tuned
+    longer = quick_tune(budget=4, resume=True, **options)
+    assert longer.trials > first.trials
+    assert longer.tuned.limits.host_bytes == first.tuned.limits.host_bytes
+
+
+def test_what_stands_in_for_a_default_that_fits_nowhere_sets_the_limit(quick_tune, formulas) -> None:
+    def fails_in_ram(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        if request.config.feature_tier == "ram":
+            return Failure(FailureKind.OUT_OF_MEMORY, "the machine's memory ran out", limit=1.0)
+        return metrics
+
+    executor = formulas(fails_in_ram)
+    found = quick_tune(executor=executor, memory_limit="default", fix=TIERS)
+    assert found.tuned.config.feature_tier == "disk"
+    peak = executor.explored[1]
+    assert peak.config.feature_tier == "disk"
+    assert found.tuned.limits.host_bytes == allowed(260 * MiB + 1024 * 40_000 // 2)
+
+
+def test_where_nothing_was_measured_of_the_default_it_is_said_that_there_is_no_limit(quick_tune, formulas) -> None:
+    def fails_alike(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        if request.config.num_partitions == 1:
+            return Failure(FailureKind.INVALID, "by formula")
+        return metrics
+
+    lines: list[str] = []
+    found = quick_tune(executor=formulas(fails_alike), memory_limit="default", notify=lines.append)
+    assert found.tuned.limits.host_bytes is None
+    assert any("--memory-limit default sets no limit" in line for line in lines)
+
+
+def test_the_command_line_takes_the_word_or_a_size() -> None:
+    assert LIMIT("default") == "default"
+    assert LIMIT("1GiB") == 2**30
+    with pytest.raises(Exception, match="got 'defalt'"):
+        LIMIT("defalt")
