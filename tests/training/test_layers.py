@@ -8,6 +8,7 @@ from torch_geometric.nn.models import GAT, GCN, GIN, MLP, GraphSAGE
 
 from a3gnn.task import Task
 from a3gnn.training.layers.block import LayerBlock
+from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.gat import GATLayer, by_head_matrix
 from a3gnn.training.layers.gcn import GCNLayer
 from a3gnn.training.layers.gin import GINLayer
@@ -116,6 +117,20 @@ def test_both_orders_agree(model, make_block):
     x = torch.randn(30, 10)
     first, last = (layer.update(block, layer.sources(x, m), block.destinations(x), m) for m in (True, False))
     torch.testing.assert_close(first, last, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dropout", [None, Dropout.of(0.3, 7)], ids=["none", "dropped"])
+def test_mapping_first_has_the_gradients_of_aggregating_first(dropout, make_block, monkeypatch):
+    block = make_block(8, 30)
+    layer, _ = make_pair("sage", 10, 4)
+    x, results = torch.randn(30, 10, requires_grad=True), []
+    for first in (True, False):
+        monkeypatch.setattr(layer, "maps_first", lambda _, first=first: first)
+        out = layer(block, x * 1.0, dropout)
+        cotangent = torch.sin(torch.arange(out.numel())).view_as(out)
+        results.append([out, *torch.autograd.grad(out, [x, *layer.parameters()], cotangent)])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
+from a3gnn.training.layers.activation import relu_dropout
 from a3gnn.training.layers.block import LayerBlock
-from a3gnn.training.layers.layer import Layer, linear
+from a3gnn.training.layers.dropout import Dropout
+from a3gnn.training.layers.layer import Layer, linear, work_of
 from a3gnn.training.layers.neighbour_sum import neighbour_sum
 
 
@@ -25,6 +30,15 @@ class SAGELayer(Layer):
         """Those of in-neighbours and of the node itself; see `Layer.input_weights`."""
         return [self.lin_l.weight, self.lin_r.weight]
 
+    def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
+        """Returns the destinations' output; see `Layer.forward`."""
+        if not (block.runs_compiled(x) and x.requires_grad and self.maps_first(work_of(block, x))):
+            return super().forward(block, x, dropout, seed)
+        x = x if dropout is None else relu_dropout(x, dropout)
+        weights = self.lin_l.weight, self.lin_r.weight, self.lin_l.bias
+        sources, own = _BothMaps.apply(x, *weights, block.num_dst)  # type: ignore[no-untyped-call]
+        return neighbour_sum(block, sources, block.shares, onto=own)
+
     def combine(self, inputs: Tensor) -> Tensor:
         """Returns the output, in one product; see `Layer.combine`."""
         return linear(inputs, torch.cat([self.lin_l.weight, self.lin_r.weight], dim=1), self.lin_l.bias)
@@ -39,3 +53,26 @@ class SAGELayer(Layer):
         if mapped:
             return neighbour_sum(block, sources, block.shares, onto=own)
         return own + linear(neighbour_sum(block, sources, block.shares), self.lin_l.weight)
+
+
+class _BothMaps(torch.autograd.Function):
+    """Maps every row by `W_l` and the first `count` by `W_r`; the rows' gradient is summed where it lies.
+
+    Torch's own gradient of the first rows is a matrix of zeros for all of them, filled, copied to and added.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, for_all: Tensor, for_first: Tensor, bias: Tensor, count: int
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x, for_all, for_first)
+        ctx.count = count
+        return x @ for_all.t(), torch.addmm(bias, x[:count], for_first.t())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, by_all: Tensor, by_first: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+        x, for_all, for_first = ctx.saved_tensors
+        by_x = by_all @ for_all
+        by_x[: ctx.count].addmm_(by_first, for_first)
+        return by_x, by_all.t() @ x, by_first.t() @ x[: ctx.count], by_first.sum(0), None
