@@ -32,7 +32,8 @@ class SAGELayer(Layer):
 
     def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
         """Returns the destinations' output; see `Layer.forward`."""
-        if not (block.runs_compiled(x) and x.requires_grad and self.maps_first(work_of(block, x))):
+        wide = x.dtype is torch.float32 and block.runs_compiled(x)
+        if not (wide and x.requires_grad and self.maps_first(work_of(block, x))):
             return super().forward(block, x, dropout, seed)
         x = x if dropout is None else relu_dropout(x, dropout)
         weights = self.lin_l.weight, self.lin_r.weight, self.lin_l.bias
