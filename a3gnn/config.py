@@ -62,7 +62,8 @@ class TrainConfig:
         show=Phrase(0, "batch {}", ALWAYS))
     num_partitions: int = knob(
         1, Whole(1, "1 trains on the whole graph"), later=False,
-        help="Parts that are trained one after the other; edges between parts are not seen.",
+        help="Parts that are trained one after the other; edges between parts are not seen, but by a full input "
+        "aggregation.",
         search=(1, 2, 4, 8), learns=ALWAYS, show=Phrase(5, "{} partitions"))
     bias_rate: float = knob(
         1.0, Real(1, "1 samples uniformly"), later=False,
@@ -134,7 +135,8 @@ class TrainConfig:
         at=at.only_where(at.has_rows_to_halve, otherwise=("float32",)), learns=ALWAYS, show=Phrase(13, "{} rows"))
     learning_rate_scale: float = knob(
         1.0, Real(0, "1 is the task's learning rate", excluded=True),
-        help="Factor on the task's learning rate; above 1 the rate rises to it linearly over the first epoch.",
+        help="Factor on the task's learning rate; above 1 the rate rises to it linearly over the first "
+        "epoch, or 20 mini-batches where that has fewer.",
         search=(0.5, 1.0, 2.0, 4.0), learns=ALWAYS, show=Phrase(14, "learning rate x{:g}"))
     schema_version: int = SCHEMA_VERSION
     # fmt: on
@@ -150,7 +152,10 @@ class TrainConfig:
         return dataclasses.replace(self, **{one.name: one.settled(fields) for one in KNOBS})
 
     def learning_key(self) -> LearningKey:
-        """Returns what decides the mini-batches' content as pairs: equal keys train bit-identically on one task."""
+        """Returns what decides what is learnt as pairs: equal keys train bit-identically on one task.
+
+        But with `resources` auto, which chooses the threads by measured times.
+        """
         return tuple(_keyed(self.learning_values()).items())
 
     def learning_values(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -100,6 +100,13 @@ def noting_seconds(graph: GraphArrays, path: Path) -> Iterator[None]:
     text = f"{seconds:.6f}\n"
     with keeping(graph, _seconds_file(path), len(text)) as draft:
         draft.write_text(text, encoding="ascii")
+
+
+def seconds_of_making(path: Path, make: Callable[[], None]) -> float:
+    """Returns how long making the derived file or folder `path` took; where that was not noted it is made once more."""
+    while (seconds := noted_seconds(path)) is None:
+        make()
+    return seconds
 
 
 def noted_seconds(path: Path) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import ConfigError
-from a3gnn.graphs.derived import noted_seconds, noting_seconds
+from a3gnn.graphs.derived import noting_seconds, seconds_of_making
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.tables import read_table, write_sparse_table, write_table
@@ -74,9 +75,7 @@ def halves_seconds(graph: Graph, features: DenseFeatures | SparseFeatures, name:
     if halves_beside(graph, features, name) is features:
         return 0.0
     folder = _folder(graph, name)
-    while (seconds := noted_seconds(folder)) is None:
-        _make(graph, features, folder)
-    return seconds
+    return seconds_of_making(folder, partial(_make, graph, features, folder))
 
 
 def _folder(graph: Graph, name: str) -> Path:

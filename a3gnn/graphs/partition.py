@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from a3gnn.config import PARTITIONERS, Partitioner
 from a3gnn.errors import GraphError, unknown_name
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.derived import noted_seconds, noting_seconds, read_parts, read_rows, write_parts, write_rows
+from a3gnn.graphs.derived import noting_seconds, read_parts, read_rows, seconds_of_making, write_parts, write_rows
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.metis import metis_parts
@@ -107,12 +107,7 @@ def partition_seconds(graph: Graph, num_parts: int, seed: int = 0, partitioner: 
         (_parts_file(graph, num_parts, seed, partitioner), partial(_make_parts, graph, num_parts, seed, partitioner)),
         (_rows_folder(graph, parts), partial(_make_rows, graph, parts)),
     )
-    total = 0.0
-    for path, make in made:
-        while (seconds := noted_seconds(path)) is None:
-            make()
-        total += seconds
-    return total
+    return sum(seconds_of_making(path, make) for path, make in made)
 
 
 def _make_parts(graph: Graph, num_parts: int, seed: int, partitioner: Partitioner) -> None:

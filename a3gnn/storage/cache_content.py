@@ -25,7 +25,7 @@ Kind = Literal["graph", "probe", "download", "source", "stamp", "curve", "draft"
 _DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")
 _GRAPH_FILES = re.compile(
     r"(\w+\.npy|meta\.json|" + re.escape(STAMP) + r"|derived/(parts-[\w-]+\.npy|seconds-[\w-]+\.txt|"
-    rf"(within|aggregates|table)-\w+/(\w+\.npy|meta\.json|{re.escape(STAMP)})))"
+    rf"(within|aggregates|table)-[\w-]+/(\w+\.npy|meta\.json|{re.escape(STAMP)})))"
 )
 
 

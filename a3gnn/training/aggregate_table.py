@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from a3gnn.errors import GraphError
 from a3gnn.features.rows.aggregate import Aggregator, aggregate, input_width, weigh
 from a3gnn.features.rows.kernels import locate
 from a3gnn.features.rows.table import RowTable, row_like
-from a3gnn.graphs.derived import noted_seconds, noting_seconds
+from a3gnn.graphs.derived import noting_seconds, seconds_of_making
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.tables import read_table, write_sparse_table, write_table
@@ -90,9 +91,7 @@ def table_seconds(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) 
         ConfigError: Likewise.
     """
     aggregate_table(graph, aggregator, around)
-    while (seconds := noted_seconds(_folder(graph, aggregator))) is None:
-        _make(graph, aggregator, around)
-    return seconds
+    return seconds_of_making(_folder(graph, aggregator), partial(_make, graph, aggregator, around))
 
 
 def _folder(graph: Graph, aggregator: Aggregator) -> Path:

@@ -55,9 +55,9 @@ def train_curve(
 ) -> CurveTraining:
     """Trains a learning curve until `should_end` says why it ends, and evaluates validation at each of its points.
 
-    Bit-equal whether it is trained at once or extended in pieces, and whatever the mode, workers and tier. Points that
-    are known are not evaluated again. The state is written at the end, and whenever the last one is old: what kills
-    the process loses half a minute of training.
+    Bit-equal whether it is trained at once or extended in pieces, and whatever the mode, workers and tier, unless
+    `resources` is auto. Points that are known are not evaluated again. The state is written at the end, and whenever
+    the last one is old: what kills the process loses half a minute of training.
 
     Args:
         trainer: Whatever it has trained: its weights and optimiser are set to the state's, or to fresh ones. Where

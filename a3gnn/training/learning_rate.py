@@ -17,8 +17,9 @@ class LearningRate:
     """The task's learning rate times `learning_rate_scale`, reached by a linear warm-up where that is above 1.
 
     The warm-up begins at the task's own rate (gradual warm-up: Goyal et al., "Accurate, Large Minibatch SGD", 2017,
-    section 2.2). It takes an epoch, and not a share of a budget, so that what is learnt depends on the learning key and
-    not on how long it is trained; the rate is computed from the mini-batch's number, so that no state has to be kept.
+    section 2.2). It takes an epoch, or 20 mini-batches where that has fewer, and not a share of a budget, so that what
+    is learnt depends on the learning key and not on how long it is trained; the rate is computed from the mini-batch's
+    number, so that no state has to be kept.
 
     Attributes:
         start: Rate before the first mini-batch.

@@ -53,7 +53,8 @@ class Trainer:
     """A model, its optimiser and the pipeline that feeds them; a context manager.
 
     Every random decision derives from the task's seed and from the mini-batch's epoch and index, never from what ran
-    before: on the CPU a run that stops at any mini-batch and goes on from its saved state continues bit-identically.
+    before: on the CPU a run that stops at any mini-batch and goes on from its saved state continues bit-identically
+    (but with `resources` auto, which chooses the threads by measured times).
 
     Args:
         graph: What is trained on.

@@ -150,13 +150,12 @@ class AgainstDefault:
         base = self._seeds[0].default if self._seeds else _reference_metrics(history)
         timed, seen = [pair.default for pair in self._alternations], [pair.default for pair in self._seeds]
         target = history.objectives.limits.least_accuracy or 0.0
-        by_time = history.study.request.priority.time
         against = Comparison.of(
             self._alternations,
             self._seeds or [Pair(whole, base)],
             target,
             history.objectives.memory,
-            by_time=by_time,
+            history.study.request.priority,
         )
         return judged_over(base, timed, seen, history), against
 

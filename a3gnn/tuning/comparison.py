@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 from a3gnn.learning_curve import Pace
 from a3gnn.measurement import Metrics
+from a3gnn.objectives import Priority
 from a3gnn.spread import Spread
 
 
@@ -31,7 +33,7 @@ class Comparison:
             ratio is at least so large.
         memory: Ratio of the largest peaks seen.
         accuracy: Difference of validation accuracy at equal training time per seed, in points.
-        differs: Whether every ratio that the priority is about exceeds 1.
+        differs: Whether the choice is better by the priority in every alternation.
     """
 
     throughput: Spread
@@ -42,7 +44,7 @@ class Comparison:
 
     @classmethod
     def of(
-        cls, alternations: Sequence[Pair], seeds: Sequence[Pair], target: float, memory: str, *, by_time: bool
+        cls, alternations: Sequence[Pair], seeds: Sequence[Pair], target: float, memory: str, priority: Priority
     ) -> Self:
         """Returns the comparison.
 
@@ -51,19 +53,20 @@ class Comparison:
             seeds: Whole trainings, one pair per seed.
             target: The validation accuracy that is to be reached, in [0, 1].
             memory: The metric that memory means.
-            by_time: Whether the priority is seconds to accuracy.
+            priority: What is judged: seconds to accuracy, or the weighted product of the ratios.
         """
         ratios = [pair.choice.throughput_epochs_per_s / pair.default.throughput_epochs_per_s for pair in alternations]
         times = list(_time_ratios(alternations, seeds, target))
         throughput = Spread.of(ratios)
         assert throughput is not None, "there is at least one alternation"
         peaks = [max(getattr(m, memory) for m in own) for own in zip(*alternations, *seeds, strict=True)]
-        judged = times if by_time else ratios
+        differences = accuracy_differences(seeds)
+        judged = times if priority.time else list(_gains(priority, ratios, peaks[0] / peaks[1], differences))
         return cls(
             throughput=throughput,
             time=Spread.of(times),
             memory=peaks[0] / peaks[1],
-            accuracy=Spread.of(accuracy_differences(seeds)),
+            accuracy=Spread.of(differences),
             differs=bool(judged) and min(judged) > 1,
         )
 
@@ -87,6 +90,17 @@ def accuracy_differences(seeds: Sequence[Pair]) -> list[float]:
 def best_accuracy(metrics: Metrics) -> float:
     """Returns the highest validation accuracy of its curve, in [0, 1]; 0 without one."""
     return 0.0 if metrics.curve is None else max(metrics.curve.val_accuracy, default=0.0)
+
+
+def _gains(priority: Priority, ratios: Sequence[float], memory: float, differences: Sequence[float]) -> Iterator[float]:
+    """Yields, per alternation, throughput's ratio times memory's inverse times 2 to the accuracy, each to its weight.
+
+    The least of the differences of accuracy, in points, counts.
+    """
+    accuracy = min(differences, default=0.0) / 100
+    rest = -priority.memory * math.log2(memory) + priority.accuracy * accuracy
+    for ratio in ratios:
+        yield 2.0 ** (priority.throughput * math.log2(ratio) + rest)
 
 
 def _time_ratios(alternations: Sequence[Pair], seeds: Sequence[Pair], target: float) -> Iterator[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
@@ -26,7 +26,8 @@ def play_off(history: History, runner: Runner) -> Choice:
     """Returns the finalist that wins when all are measured again, and keeps the limits over its whole training.
 
     First rounds of timed trials, the finalists and the default in an order that rotates, decide by their medians. The
-    winner is then measured against the default (`AgainstDefault`); one that breaks a limit hands over to the next.
+    winner is then measured against the default (`AgainstDefault`); one that breaks a limit hands over to the next,
+    and the last to the default.
 
     Raises:
         InfeasibleError: Nothing keeps the limits.
@@ -43,11 +44,20 @@ class _PlayOff:
         self._figures: dict[str, Figures] = {}
 
     def choice(self) -> Choice:
-        for finalist in self._ordered():
+        for finalist in self._in_turn():
             against = AgainstDefault(finalist, self._default, self._history, self._trials)
             if against.keeps_limits():
                 return self._or_default(self._completed(against.choice()))
         raise nothing_fits(self._history, self._trials.refused)
+
+    def _in_turn(self) -> Iterator[JudgedTrial]:
+        """Yields the finalists, best first, and at last the default, where it keeps the limits and is none of them."""
+        yield from self._ordered()
+        finalists = {one.trial.measurement.config for one in self._finalists}
+        for one in self._history.eligible():
+            config = one.trial.measurement.config
+            if config == self._default and config not in finalists and config.key() not in self._trials.refused:
+                yield one
 
     def _ordered(self) -> list[JudgedTrial]:
         """Returns the finalists, best first, as the rounds find them."""
@@ -68,7 +78,8 @@ class _PlayOff:
     def _ranked(self, found: dict[str, list[Metrics]]) -> list[JudgedTrial]:
         """Returns the finalists that kept the limits in the rounds, best first, by what they `found`."""
         judged = [self._rejudged(one, found[one.trial.measurement.config.key()]) for one in self._finalists]
-        self._figures |= {one.trial.measurement.config.key(): one.figures for one in judged}
+        keyed = ((one.trial.measurement.config.key(), one.figures) for one in judged)
+        self._figures |= {key: figures for key, figures in keyed if found[key]}
         judged = [one for one in judged if one.trial.measurement.config.key() not in self._trials.refused]
         for one in judged:
             throughput = Spread.of(m.throughput_epochs_per_s for m in found[one.trial.measurement.config.key()])
@@ -98,8 +109,9 @@ class _PlayOff:
 
     def _or_default(self, choice: Choice) -> Choice:
         """Returns the default instead of a `choice` that its alternations with it found no better by the priority."""
+        refused = self._trials.refused
         kept = {one.trial.measurement.config: one.trial for one in self._history.eligible()}
-        trial = None if self._default is None else kept.get(self._default)
+        trial = None if self._default is None or self._default.key() in refused else kept.get(self._default)
         if trial is None or choice.default is None or choice.against is None:
             return choice
         own, other = self._history.objectives.measured_score([choice.judged.figures, choice.default.figures])

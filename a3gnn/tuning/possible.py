@@ -27,5 +27,10 @@ def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None
         raise UsageError(
             f"num_partitions must be at most {graph.num_nodes:,}, the nodes of {graph.name}; got {least_parts:,}"
         )
+    if setting.task.model == "gat" and space.knob("input_aggregation").values == ("full",):
+        raise UsageError(
+            "input_aggregation=full needs a model whose input layer learns nothing before it aggregates "
+            "(sage, gcn, gin), got gat; leave it out, or fix it to sampled"
+        )
     if engine == "exhaustive":
         check_enumerable(space)

@@ -104,6 +104,8 @@ def run(
 def main() -> None:
     """Prints a table per graph and the summary."""
     options, console = parser().parse_args(), Console(width=180, highlight=False)
+    if options.quick:  # never to be taken for results
+        options.folder /= "quick"
     options.folder.mkdir(parents=True, exist_ok=True)
     with ProfileStore.open(options.folder / "profiles.sqlite") as store, LocalExecutor(console.print) as executor:
         hardware = within_peaks(

@@ -130,7 +130,7 @@ class LeverBench:
         return [[self._cell(variant, seed) for seed in self.seeds] for variant in variants]
 
     def _cell(self, variant: Variant, seed: int) -> Cell:
-        key = (self.name, self.setting.task.model, seed, variant.config.key())
+        key = (self.name, *self.setting.key(), seed, variant.config.key())
         known = self._cells.get(*key)
         if known is not None:
             return Cell.from_dict(known)

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from a3gnn.cli.main import app
 from a3gnn.errors import A3GNNError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.halves import halves_beside
 from a3gnn.graphs.partition import partition, restrict_to_parts
 from a3gnn.storage.atomic import replacing
 from a3gnn.storage.stamp import STAMP
@@ -35,6 +36,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("A3GNN_CACHE", str(root))
     targets, one = np.arange(6), Graph.load(SPEC).on_disk()
     restrict_to_parts(one, partition(one, 2, partitioner="random"))
+    assert halves_beside(one, one.features, "features") is not one.features
     Inference(one, one.val_ids, 2, aggregator="mean", scratch=Scratch(tmp_path))
     masks = {f"{name}_mask": targets == i for i, name in enumerate(("train", "val", "test"))}
     edges = np.stack([targets, (targets + 1) % 6])

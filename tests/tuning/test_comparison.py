@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from a3gnn.measurement import Metrics
+from a3gnn.objectives import Priority
 from a3gnn.spread import Spread
 from a3gnn.tuning.comparison import Comparison, Pair, accuracy_differences
 from tests.tuning.formulas import learnt
@@ -27,7 +28,7 @@ def pair(make_metrics: Callable[..., Metrics]) -> Callable[..., Pair]:
 
 def test_ratios_are_of_the_same_alternation(pair) -> None:
     pairs = [pair(2.0, 1.0), pair(3.0, 2.0), pair(1.8, 1.0)]
-    found = Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", by_time=False)
+    found = Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", Priority.parse("throughput"))
     assert found.throughput == Spread(1.8, 1.5, 2.0, 3)
     assert found.differs
     assert Comparison.from_dict(found.to_dict()) == found
@@ -35,14 +36,14 @@ def test_ratios_are_of_the_same_alternation(pair) -> None:
 
 def test_one_ratio_at_or_below_one_makes_it_no_different(pair) -> None:
     pairs = [pair(2.0, 1.0), pair(1.0, 1.0)]
-    assert not Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", by_time=False).differs
+    assert not Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", Priority.parse("throughput")).differs
 
 
 def test_the_largest_peak_seen_counts_never_a_median(pair) -> None:
     pairs = [pair(2.0, 1.0), pair(2.0, 1.0)]
     whole = pair(2.0, 1.0)
     whole = Pair(dataclasses.replace(whole.choice, peak_host_bytes=600 * MiB), whole.default)
-    assert Comparison.of(pairs, [whole], 0.8, "peak_host_bytes", by_time=False).memory == 2.0
+    assert Comparison.of(pairs, [whole], 0.8, "peak_host_bytes", Priority.parse("throughput")).memory == 2.0
 
 
 def test_time_ratios_count_the_set_up_and_are_per_alternation_and_seed(pair) -> None:
@@ -50,18 +51,18 @@ def test_time_ratios_count_the_set_up_and_are_per_alternation_and_seed(pair) -> 
     timed = Pair(dataclasses.replace(timed.choice, setup_seconds=1.0), timed.default)
     same, sooner = pair(2.0, 1.0), pair(2.0, 1.0, (0.9, 1.0))
     # 0.65 of 0.9 is reached with the third point, 30 mini-batches: after 1 + 1.5 s, and after 3 s by the default.
-    found = Comparison.of([timed], [same], 0.65, "peak_host_bytes", by_time=True)
+    found = Comparison.of([timed], [same], 0.65, "peak_host_bytes", Priority.parse("time"))
     assert found.time is not None
     assert found.time.median == pytest.approx(3.0 / 2.5)
     # 0.65 of 1 is reached with the second point.
-    found = Comparison.of([timed], [same, sooner], 0.65, "peak_host_bytes", by_time=True)
+    found = Comparison.of([timed], [same, sooner], 0.65, "peak_host_bytes", Priority.parse("time"))
     assert found.time is not None
     assert (found.time.low, found.time.repeats) == (pytest.approx(2.0 / 2.5), 2)
     assert not found.differs
 
 
 def test_a_choice_that_reaches_the_target_with_no_seed_has_no_time(pair) -> None:
-    found = Comparison.of([pair(2.0, 1.0)], [pair(2.0, 1.0)], 0.95, "peak_host_bytes", by_time=True)
+    found = Comparison.of([pair(2.0, 1.0)], [pair(2.0, 1.0)], 0.95, "peak_host_bytes", Priority.parse("time"))
     assert found.time is None
     assert not found.differs
 
@@ -69,3 +70,11 @@ def test_a_choice_that_reaches_the_target_with_no_seed_has_no_time(pair) -> None
 def test_accuracies_differ_by_seed(pair) -> None:
     seeds = [pair(2.0, 1.0, (0.88, 0.9)), pair(2.0, 1.0, (0.91, 0.9))]
     assert accuracy_differences(seeds) == pytest.approx([-2.0, 1.0])
+
+
+@pytest.mark.parametrize(("priority", "differs"), [("memory", True), ("throughput", False), ("1,3,0", True)])
+def test_the_verdict_is_about_what_the_priority_weighs(pair, priority: str, differs: bool) -> None:
+    slower = pair(0.9, 1.0)
+    half = dataclasses.replace(slower.choice, peak_host_bytes=slower.default.peak_host_bytes // 2)
+    pairs = [slower._replace(choice=half)]
+    assert Comparison.of(pairs, pairs, 0.8, "peak_host_bytes", Priority.parse(priority)).differs is differs

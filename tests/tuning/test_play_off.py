@@ -15,7 +15,7 @@ from a3gnn.objectives import Priority
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.play_off import play_off
-from a3gnn.tuning.play_off_plan import ALTERNATIONS, ROUNDS, SEEDS
+from a3gnn.tuning.play_off_plan import ALTERNATIONS, FINALISTS, ROUNDS, SEEDS
 from tests.tuning.formulas import learnt
 from tests.tuning.measured import DEFAULT, MODE1, TWO_PARTS, Measured
 
@@ -124,6 +124,33 @@ def test_every_finalist_that_is_rejected_is_said(measured, formulas) -> None:
     assert choice.trial.measurement.config == DEFAULT
     assert sum("rejected: out of memory" in line for line in tune.lines) == 2
     assert all(note(tune, choice, config).startswith("rejected") for config in (TWO_PARTS, MODE1))
+
+
+def test_the_default_is_left_where_all_finalists_are_rejected_though_it_is_none(measured, formulas) -> None:
+    more = [TWO_PARTS, MODE1, MODE1.replace(num_workers=2), TWO_PARTS.replace(parallel_mode="mode1")]
+
+    def swell(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        whole = request.plan.curve is not None and request.plan.curve.whole
+        return larger(metrics, 150 * MiB) if whole and request.config != DEFAULT else metrics
+
+    tune = measured(*more, executor=formulas(swell), memory_limit=400 * MiB)
+    assert DEFAULT not in [one.trial.measurement.config for one in tune.history.ranked()[:FINALISTS]]
+    assert play_off(tune.history, tune.runner).trial.measurement.config == DEFAULT
+
+
+def test_a_default_that_was_rejected_is_not_what_is_chosen_instead(measured, formulas) -> None:
+    def swells(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        timed = request.plan.curve is None
+        if request.config == DEFAULT and timed and before > ROUNDS + 1:
+            return larger(metrics, 150 * MiB)
+        return faster(metrics, 0.1) if timed and before > ROUNDS and request.config != DEFAULT else metrics
+
+    executor = formulas(swells)
+    executor.enforces_limits = False
+    tune = measured(TWO_PARTS, executor=executor, memory_limit=400 * MiB)
+    choice = play_off(tune.history, tune.runner)
+    assert choice.trial.measurement.config == TWO_PARTS
+    assert choice.judged.metrics.peak_host_bytes <= 400 * MiB
 
 
 def test_a_default_that_fails_in_the_play_off_leaves_the_choice_what_it_was(measured, formulas) -> None:

@@ -44,7 +44,7 @@ class Dropout:
         return np.uint32(self.threshold), self.scale, np.uint32(self.key & 0xFFFFFFFF), np.uint32(self.key >> 32)
 
     def factors(self, like: Tensor) -> Tensor:
-        """Returns 0 for what is dropped and `scale` for the rest, float32, of the shape and on the device of `like`."""
+        """Returns 0 for what is dropped and `scale` for the rest, of dtype, shape and device of `like`."""
         generator = torch.Generator(like.device).manual_seed(self.key)
         kept = torch.empty_like(like).bernoulli_(1 - self.threshold / _LEVELS, generator=generator)
         return kept.mul_(float(self.scale))

@@ -25,10 +25,10 @@ from a3gnn.training.layers.norm_kernels import (
 
 
 def norm_relu(x: Tensor, norm: BatchNorm) -> Tensor:
-    """Returns ReLU of `x` after `norm`, float32, shape (n_rows, width); running statistics are kept as `norm` does.
+    """Returns ReLU of `x` after `norm`, of its dtype and shape (n_rows, width); `norm` keeps its running statistics.
 
     Args:
-        x: float32, contiguous, shape (n_rows, width).
+        x: float32, or bfloat16, which PyG's own module takes; contiguous, shape (n_rows, width).
         norm: PyG's, affine, with running statistics and a momentum.
     """
     module = norm.module

@@ -16,8 +16,8 @@ _LEAST_BITS, _WINDOW_BITS = 6, 5
 def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Returns `x @ weight.T + bias`, bfloat16, shape (n_rows, out_channels).
 
-    Operands are rounded to bfloat16 and sums are taken in float32; what is summed over rows for the weights' gradients
-    is float32.
+    Operands are rounded to bfloat16 and sums are taken in float32. The weights' gradients are sums over pieces of the
+    rows, each rounded to bfloat16 and widened.
 
     Args:
         x: bfloat16, shape (n_rows, in_channels).
@@ -46,7 +46,10 @@ def multiply(x: Tensor, matrix: Tensor, bias: Tensor | None = None, out: Tensor 
 
 
 def sum_of_products(left: Tensor, right: Tensor) -> Tensor:
-    """Returns `left.T @ right`, float32, for matrices of one dtype and as many rows, unseen by autograd."""
+    """Returns `left.T @ right`, float32, for matrices of one dtype and as many rows, unseen by autograd.
+
+    Sums are taken in float32; that over the rows of a piece is rounded to the matrices' dtype.
+    """
     window = _window(left)
     whole = len(left) // window * window
     total = (left[:whole].t() @ right[:whole]).float()

@@ -42,7 +42,10 @@ class SAGELayer(Layer):
 
     def combine(self, inputs: Tensor) -> Tensor:
         """Returns the output, in one product; see `Layer.combine`."""
-        return linear(inputs, torch.cat([self.lin_l.weight, self.lin_r.weight], dim=1), self.lin_l.bias)
+        weights = self.lin_l.weight, self.lin_r.weight
+        if inputs.layout is torch.sparse_csr:  # whose kernels read weights by column
+            return linear(inputs, torch.cat([weight.t() for weight in weights]).t(), self.lin_l.bias)
+        return linear(inputs, torch.cat(weights, dim=1), self.lin_l.bias)
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
         """Returns `W_l x`, or `x` if the map comes later."""
