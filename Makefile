@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-BUDGET ?= 3min
+BUDGET ?= 5min
 BENCHMARKS := engine loader_swap accuracy_parity out_of_core cache_policies cache_reads seed_order partitioners \
 	graph_servers isolation search_engines surrogate_card wait_policy
 PEERS := .peers
