@@ -24,8 +24,8 @@ _PRESETS = {
 }
 #: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights. Guess.
 _POINTS_PER_DOUBLING = 2.0
-#: Below this weight accuracy is a limit alone. Guess.
-_MIN_ACCURACY_WEIGHT = 0.2
+#: Below this weight a figure decides nothing, and accuracy is a limit alone. Guess.
+_MIN_WEIGHT = 0.2
 #: What a unit of each cost weighs in doublings: the first two are logarithms to base 2, accuracy is a share of 1.
 _DOUBLINGS = np.array([1.0, 1.0, 100 / _POINTS_PER_DOUBLING])
 
@@ -109,7 +109,12 @@ class Priority:
     @property
     def accuracy_counts(self) -> bool:
         """Whether accuracy counts beyond the least that is allowed; otherwise trials end where they reach that."""
-        return self.accuracy >= _MIN_ACCURACY_WEIGHT
+        return bool(self.deciding[2])
+
+    @property
+    def deciding(self) -> NDArray[np.bool_]:
+        """Which of speed, memory, accuracy weigh enough to decide whether one is better, bool, shape (3,)."""
+        return self.weights >= _MIN_WEIGHT
 
     @property
     def speed(self) -> str:

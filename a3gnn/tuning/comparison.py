@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple, Self
+
+import numpy as np
 
 from a3gnn.learning_curve import Pace
 from a3gnn.measurement import Metrics
@@ -53,7 +54,7 @@ class Comparison:
             seeds: Whole trainings, one pair per seed.
             target: The validation accuracy that is to be reached, in [0, 1].
             memory: The metric that memory means.
-            priority: What is judged: seconds to accuracy, or the weighted product of the ratios.
+            priority: Its score judges, by the figures that it weighs most; of accuracy the least difference counts.
         """
         ratios = [pair.choice.throughput_epochs_per_s / pair.default.throughput_epochs_per_s for pair in alternations]
         times = list(_time_ratios(alternations, seeds, target))
@@ -61,13 +62,15 @@ class Comparison:
         assert throughput is not None, "there is at least one alternation"
         peaks = [max(getattr(m, memory) for m in own) for own in zip(*alternations, *seeds, strict=True)]
         differences = accuracy_differences(seeds)
-        judged = times if priority.time else list(_gains(priority, ratios, peaks[0] / peaks[1], differences))
+        of_peaks, speeds = peaks[0] / peaks[1], np.array(times if priority.time else ratios)
+        accuracy = min(differences, default=0.0) / 100
+        costs = np.stack(np.broadcast_arrays(-np.log2(speeds), np.log2(of_peaks), -accuracy), axis=1)
         return cls(
             throughput=throughput,
             time=Spread.of(times),
-            memory=peaks[0] / peaks[1],
+            memory=of_peaks,
             accuracy=Spread.of(differences),
-            differs=bool(judged) and min(judged) > 1,
+            differs=len(speeds) > 0 and bool((priority.score(costs * priority.deciding) > 0).all()),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,17 +93,6 @@ def accuracy_differences(seeds: Sequence[Pair]) -> list[float]:
 def best_accuracy(metrics: Metrics) -> float:
     """Returns the highest validation accuracy of its curve, in [0, 1]; 0 without one."""
     return 0.0 if metrics.curve is None else max(metrics.curve.val_accuracy, default=0.0)
-
-
-def _gains(priority: Priority, ratios: Sequence[float], memory: float, differences: Sequence[float]) -> Iterator[float]:
-    """Yields, per alternation, throughput's ratio times memory's inverse times 2 to the accuracy, each to its weight.
-
-    The least of the differences of accuracy, in points, counts.
-    """
-    accuracy = min(differences, default=0.0) / 100
-    rest = -priority.memory * math.log2(memory) + priority.accuracy * accuracy
-    for ratio in ratios:
-        yield 2.0 ** (priority.throughput * math.log2(ratio) + rest)
 
 
 def _time_ratios(alternations: Sequence[Pair], seeds: Sequence[Pair], target: float) -> Iterator[float]:

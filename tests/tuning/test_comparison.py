@@ -72,7 +72,9 @@ def test_accuracies_differ_by_seed(pair) -> None:
     assert accuracy_differences(seeds) == pytest.approx([-2.0, 1.0])
 
 
-@pytest.mark.parametrize(("priority", "differs"), [("memory", True), ("throughput", False), ("1,3,0", True)])
+@pytest.mark.parametrize(
+    ("priority", "differs"), [("memory", True), ("throughput", False), ("1,3,0", True), ("balanced", True)]
+)
 def test_the_verdict_is_about_what_the_priority_weighs(pair, priority: str, differs: bool) -> None:
     slower = pair(0.9, 1.0)
     half = dataclasses.replace(slower.choice, peak_host_bytes=slower.default.peak_host_bytes // 2)
