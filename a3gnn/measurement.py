@@ -168,6 +168,11 @@ class Failure:
         """Whether another try may end otherwise: a crash, or memory that ran out below any limit of the trial's own."""
         return self.kind is FailureKind.CRASHED or (self.kind is FailureKind.OUT_OF_MEMORY and not self.limit)
 
+    def describe(self) -> str:
+        """Returns the kind and the last line of the detail."""
+        last = self.detail.strip().rpartition("\n")[2]
+        return f"{self.kind.replace('_', ' ')}: {last}"
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
         return dataclasses.asdict(self) | {"kind": str(self.kind)}

@@ -178,8 +178,7 @@ class Profiler:
         outcome = self._executor.run(request)
         if not (isinstance(outcome, Failure) and outcome.transient):
             return outcome
-        why = outcome.detail.strip().rpartition("\n")[2]
-        self._notify(f"{outcome.kind.replace('_', ' ')}: {why}; that may pass, so the trial is run once more")
+        self._notify(f"{outcome.describe()}; that may pass, so the trial is run once more")
         again = self._executor.run(request)
         return dataclasses.replace(again, tries=outcome.tries + 1) if isinstance(again, Failure) else again
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 
 import torch
 
-from a3gnn.features.rows.tensors import as_array
+from a3gnn.features.rows.tensors import lent
 
 # Rows of a buffer over those of the longest mini-batch so far. Guess.
 _SLACK = 1.1
@@ -44,11 +43,7 @@ class BufferPool:
 
     def lend(self, rows: int) -> torch.Tensor:
         """Returns the same as `take`, whose memory is handed out again once no tensor uses it any more."""
-        buffer = self._buffer(rows)
-        # Tensors and their views share one storage, which holds this view: it dies with the last of them.
-        view = as_array(buffer)[:rows]
-        weakref.finalize(view, self._free.append, buffer).atexit = False
-        return torch.from_numpy(view).view(self._dtype)
+        return lent(self._buffer(rows), rows, self._free.append)
 
     def _buffer(self, rows: int) -> torch.Tensor:
         try:

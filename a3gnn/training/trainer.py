@@ -17,7 +17,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Generator
 from contextlib import closing
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
@@ -104,9 +104,16 @@ class Trainer:
         self._dtype: torch.dtype = getattr(torch, config.compute_dtype)
         if self._dtype is torch.bfloat16 and self.model.aggregator is not None:
             warm_up(self.model.aggregator)
-        fed = partial(Pipeline, graph, config, config.fanouts(task), seed=task.seed, device=device)
-        table = None if self._table is None else self._table.rows
-        self._pipeline = fed(aggregator=self.model.aggregator, table=table, dtype=self._dtype)
+        self._pipeline = Pipeline(
+            graph,
+            config,
+            config.fanouts(task),
+            seed=task.seed,
+            device=device,
+            aggregator=self.model.aggregator,
+            table=None if self._table is None else self._table.rows,
+            dtype=self._dtype,
+        )
         self.optimizer = self._fresh_optimizer()
         self.batches_per_epoch = self._pipeline.num_batches
         self._learning_rate = LearningRate.of(task, config, self.batches_per_epoch)

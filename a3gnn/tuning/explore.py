@@ -11,7 +11,6 @@ from a3gnn.measurement import Failure
 from a3gnn.search.result import SearchResult
 from a3gnn.tuning.expectations import expected_required_s, expected_trial_s, fit_surrogate, smallest_memory
 from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
-from a3gnn.tuning.lines import describe_failure
 from a3gnn.tuning.play_off_plan import reserve_s
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.propose import propose
@@ -81,7 +80,7 @@ def _describe_limit(history: History) -> str:
         failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
         raise InfeasibleError(
             "--memory-limit default is what the default configuration takes, but none of its trials succeeded "
-            f"(the last one: {describe_failure(failures[-1])}); give --memory-limit a size"
+            f"(the last one: {failures[-1].describe()}); give --memory-limit a size"
         )
     return (
         f"the memory limit is what the default took, and {DEFAULT_TOLERANCE:.0%} for what its repetitions differ by: "

@@ -11,7 +11,6 @@ from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure
 from a3gnn.report.text import describe_breaches, describe_config
 from a3gnn.tuning.history import History
-from a3gnn.tuning.lines import describe_failure
 from a3gnn.tuning.trial import Trial
 
 #: A share of right answers up to which there is nothing to allow: no target may be as low, and a curve without a point
@@ -38,7 +37,7 @@ def nothing_fits(history: History, refused: Mapping[str, Failure | tuple[Breach,
     broken, failures = _judged(history, refused)
     head = f"no configuration keeps every limit: {len(broken)} measured, {len(failures)} failed"
     if not broken:
-        last = f", the last one: {describe_failure(failures[-1])}" if failures else ""
+        last = f", the last one: {failures[-1].describe()}" if failures else ""
         return InfeasibleError(f"{head}{last}")
     closest, breaches = min(broken, key=lambda one: max(breach.excess for breach in one.breaches))
     memory = "device_bytes" if history.objectives.has_device else "host_bytes"

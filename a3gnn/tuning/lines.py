@@ -25,15 +25,10 @@ def describe_trial(trial: Trial, history: History, budget: Budget) -> str:
     return f"{head} {what}\n    -> {_found(trial, history)}\n    [{so_far}, {budget.describe()}]"
 
 
-def describe_failure(failure: Failure) -> str:
-    """Returns `failure` in one line."""
-    return f"{failure.kind.replace('_', ' ')}: {failure.detail.strip().splitlines()[-1]}"
-
-
 def _found(trial: Trial, history: History) -> str:
     outcome, figures = trial.measurement.outcome, history.figures(trial)
     if isinstance(outcome, Failure) or figures is None:
-        return describe_failure(outcome) if isinstance(outcome, Failure) else ""
+        return outcome.describe() if isinstance(outcome, Failure) else ""
     found = _described(figures, history)
     lost = outcome.curve is not None and outcome.curve.ended is CurveEnd.LOST
     if lost and figures.seconds_to_accuracy is None:

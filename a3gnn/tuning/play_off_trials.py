@@ -14,7 +14,6 @@ from a3gnn.figures import Figures
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.report.text import describe_breaches
 from a3gnn.tuning.history import History
-from a3gnn.tuning.lines import describe_failure
 from a3gnn.tuning.play_off_plan import PlayOffCost
 from a3gnn.tuning.runner import Runner
 
@@ -37,6 +36,7 @@ class PlayOffTrials:
         self.refused: dict[str, Failure | tuple[Breach, ...]] = {}
         self.notes: dict[str, str] = {}
         self.cost = PlayOffCost.expected(history)
+        self._wholes: dict[tuple[str, int], Metrics] = {}
 
     @property
     def in_seconds(self) -> bool:
@@ -67,18 +67,24 @@ class PlayOffTrials:
         return found
 
     def whole(self, config: TrainConfig, seed: int) -> Metrics | None:
-        """Returns what a whole training of `config` finds, or None where that breaks a limit on memory, or fails."""
+        """Returns what a whole training of `config` finds, or None where that breaks a limit on memory, or fails.
+
+        It is trained once with each seed: every finalist is compared with the same trainings of the default.
+        """
+        if config.key() not in self.refused and (known := self._wholes.get((config.key(), seed))):
+            return known
         task_seed, begin = self._history.study.setting.task.seed, time.monotonic()
         outcome = self._runner.train_whole(config, self._history, None if seed == task_seed else seed).outcome
         self._check(config, outcome)
         if isinstance(outcome, Failure) or config.key() in self.refused:
             return None
         self.cost = self.cost._replace(whole_s=time.monotonic() - begin)
+        self._wholes[config.key(), seed] = outcome
         return outcome
 
     def refuse(self, config: TrainConfig, why: Failure | tuple[Breach, ...], where: str = "") -> None:
         """Takes note that `config` may not be chosen, and says so the first time."""
-        text = (describe_failure(why) if isinstance(why, Failure) else describe_breaches(why)) + where
+        text = (why.describe() if isinstance(why, Failure) else describe_breaches(why)) + where
         if config.key() not in self.refused:
             self.say(f"    rejected: {text}")
         self.notes[config.key()] = f"rejected in the play-off: {text}"

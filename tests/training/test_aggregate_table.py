@@ -16,20 +16,13 @@ from a3gnn.training import inference
 from a3gnn.training.inference import Inference
 from a3gnn.training.model import build_model
 from a3gnn.training.scratch import Scratch
+from tests.training.loops import with_self_loops
 
 
 @pytest.fixture
 def graph(tiny_graph, tmp_path) -> Graph:
     """With isolated nodes, and a self loop on every fifth node."""
-    targets = np.repeat(np.arange(tiny_graph.num_nodes), np.diff(tiny_graph.indptr))
-    kept = targets % 7 != 3
-    loops = np.arange(0, tiny_graph.num_nodes, 5)
-    pairs = np.stack([np.append(targets[kept], loops), np.append(tiny_graph.indices[kept], loops)])
-    pairs = np.unique(pairs, axis=1)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(pairs[0], minlength=tiny_graph.num_nodes))])
-    made = dataclasses.replace(
-        tiny_graph, indptr=indptr.astype(np.int64), indices=pairs[1].astype(np.int32), known=None, folder=None
-    )
+    made = with_self_loops(tiny_graph)
     degrees = np.diff(made.indptr)
     assert (degrees == 0).any()
     return made.on_disk(tmp_path / "cache")

@@ -29,6 +29,7 @@ from a3gnn.training.inference import Inference
 from a3gnn.training.neighbourhoods import Neighbourhoods
 from a3gnn.training.scratch import Scratch
 from a3gnn.training.trainer import Trainer
+from tests.training.loops import with_self_loops
 
 FULL = TrainConfig(batch_size=40, input_aggregation="full")
 FORMS = ["dense-float32", "dense-float16", "sparse-float32", "sparse-float16"]
@@ -43,13 +44,7 @@ def sparse_of(matrix: np.ndarray) -> SparseFeatures:
 @pytest.fixture(scope="module")
 def with_loops(tiny_graph: Graph) -> Graph:
     """`tiny_graph` with isolated nodes, and a self loop on every fifth node; in RAM."""
-    targets = np.repeat(np.arange(tiny_graph.num_nodes), np.diff(tiny_graph.indptr))
-    kept = targets % 7 != 3
-    loops = np.arange(0, tiny_graph.num_nodes, 5)
-    pairs = np.stack([np.append(targets[kept], loops), np.append(tiny_graph.indices[kept], loops)])
-    pairs = np.unique(pairs, axis=1)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(pairs[0], minlength=tiny_graph.num_nodes))])
-    return dataclasses.replace(tiny_graph, indptr=indptr.astype(np.int64), indices=pairs[1].astype(np.int32))
+    return with_self_loops(tiny_graph)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,9 @@
-"""Tensors as the arrays that compiled kernels take."""
+"""Tensors as the arrays that compiled kernels take, and their memory lent."""
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,3 +15,11 @@ def as_array(tensor: Tensor) -> NDArray[Any]:
     """Returns the memory of `tensor`, which autograd does not watch: the bits of bfloat16 as int16."""
     array: NDArray[Any] = (tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor).numpy()
     return array
+
+
+def lent(memory: Tensor, rows: int, give_back: Callable[[Tensor], object]) -> Tensor:
+    """Returns the first `rows` rows of `memory`, which goes to `give_back` once no tensor uses them any more."""
+    # Tensors and their views share one storage, which holds this view: it dies with the last of them.
+    view = as_array(memory)[:rows]
+    weakref.finalize(view, give_back, memory).atexit = False
+    return torch.from_numpy(view).view(memory.dtype)

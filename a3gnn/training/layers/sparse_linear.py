@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import MutableMapping
 from functools import partial
@@ -15,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from a3gnn.features.rows.tensors import lent
 from a3gnn.threads import pool
 from a3gnn.training.layers.sparse_kernels import count_columns, multiply, sort_tiles
 
@@ -76,10 +76,7 @@ def _memory_of(weight: Tensor) -> Tensor:
         memory: Tensor = spare.pop()
     except IndexError:
         memory = torch.empty(weight.shape[1], weight.shape[0], dtype=weight.dtype)
-    # Tensors and their views share one storage, which holds this view: it dies with the last of them.
-    view = memory.numpy()
-    weakref.finalize(view, spare.append, memory).atexit = False
-    return torch.from_numpy(view)
+    return lent(memory, len(memory), spare.append)
 
 
 def _weight_gradient(x: Tensor, grad: Tensor, columns: Tensor) -> Tensor:
