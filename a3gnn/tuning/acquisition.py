@@ -19,6 +19,9 @@ Rows = NDArray[np.int64]
 
 #: What is proposed keeps the limits with this probability, where anything does.
 LEAST_PROBABILITY = 0.8
+#: Where little does, what is more likely than not to keep them is proposed: an unseen graph's accuracy is uncertain by
+#: more than configurations differ, and what is surely feasible then is the slow rest of the space.
+_LIKELY = 0.5
 #: Of so many trials and more, one goes to the most uncertain speed. Guess.
 _MIN_FOR_UNCERTAIN = 4
 
@@ -31,14 +34,20 @@ class Candidate(NamedTuple):
 
 
 def choose_trials(
-    problem: Problem, rows: Rows, prediction: Prediction, count: int, best: float | None
+    problem: Problem,
+    rows: Rows,
+    prediction: Prediction,
+    count: int,
+    best: float | None,
+    budget_s: float | None = None,
 ) -> list[Candidate]:
     """Returns up to `count` of `rows` to measure, each with the reason; half of them, rounded up, for the priority.
 
-    Of those that keep the limits with a probability of `LEAST_PROBABILITY`: the ones of the largest expected
-    improvement times that probability ("best"), no two of which learn the same where time or accuracy counts; then the
-    one whose speed is most uncertain (where four or more are asked for); then a max-min spread over the predicted
-    front of the rest. Where none is that probable: the most probable ones ("closest").
+    Of those that keep the limits with a probability of `LEAST_PROBABILITY`, or where fewer than `count` do, that are
+    more likely than not to: the ones of the largest expected improvement times that probability ("best"; Gardner et
+    al., "Bayesian Optimization with Inequality Constraints", 2014, Eq. 5), no two of which learn the same; then the one
+    whose speed is most uncertain (where four or more are asked for); then a max-min spread over the predicted front of
+    the rest. Where none is that probable: the most probable ones ("closest").
 
     Args:
         problem: What is searched, and for what.
@@ -46,10 +55,13 @@ def choose_trials(
         prediction: Of `rows`.
         count: How many to choose.
         best: The score to be improved upon; None takes the lowest predicted one of `rows`.
+        budget_s: As in `feasibility`.
     """
-    probability = feasibility(prediction, problem.objectives.limits)
+    probability = feasibility(prediction, problem.objectives.limits, budget_s)
     score = problem.objectives.score(prediction)
     probable = np.flatnonzero(probability >= LEAST_PROBABILITY)
+    if len(probable) < count:
+        probable = np.flatnonzero(probability >= _LIKELY)
     if not len(probable):
         violation = problem.objectives.limits.violation(prediction)
         return [Candidate("closest", rows[i]) for i in np.lexsort((-score, violation, -probability))[:count]]
@@ -69,20 +81,38 @@ def choose_trials(
     return [Candidate(reason, rows[i]) for i, reason in chosen.items()]
 
 
-def feasibility(prediction: Prediction, limits: Limits) -> NDArray[np.float64]:
+def feasibility(prediction: Prediction, limits: Limits, budget_s: float | None = None) -> NDArray[np.float64]:
     """Returns the probability that each configuration keeps all `limits`, float64, shape (n_configs,).
 
-    Accuracy and the logarithms of memory are taken to be normal on the side of the limit, with independent errors.
+    Accuracy and the logarithms of memory and seconds are taken to be normal on the side of the limit, with independent
+    errors. The least accuracy is kept where it is reached within the default's seconds: the prediction of accuracy and
+    that of the seconds say so with equal weight (linear opinion pool; Stone, "The Opinion Pool", 1961).
+
+    Args:
+        prediction: Of the configurations.
+        limits: What is to be kept.
+        budget_s: Seconds of training that each gets, within which the least accuracy is to be reached; without them
+            the predicted accuracy alone counts.
     """
     probability = np.ones(len(prediction))
     for metric, limit in (("peak_host_bytes", limits.host_bytes), ("peak_device_bytes", limits.device_bytes)):
         if limit is not None:
-            logs = np.log(np.maximum(prediction.column(metric), 1.0))  # a device that is not there has no bytes
-            probability *= probability_at_most(float(np.log(limit)), logs, prediction.one_sided(metric, "high"))
+            probability *= _at_most(limit, prediction, metric)
     if limits.least_accuracy is not None:
         accuracy, deviation = prediction.column("val_accuracy"), prediction.one_sided("val_accuracy", "low")
-        probability *= probability_at_most(-limits.least_accuracy, -accuracy, deviation)
+        reached = probability_at_most(-limits.least_accuracy, -accuracy, deviation)
+        if budget_s is not None:
+            reached = (reached + _at_most(budget_s, prediction, "seconds_to_accuracy")) / 2
+        probability *= reached
     return probability
+
+
+def _at_most(limit: float, prediction: Prediction, metric: str) -> NDArray[np.float64]:
+    """Returns the probability that a positive metric is at most `limit`, float64, shape (n_configs,)."""
+    logs = np.log(
+        np.maximum(prediction.column(metric), 1.0 if metric.endswith("bytes") else 1e-9)
+    )  # 0 without a device
+    return probability_at_most(float(np.log(limit)), logs, prediction.one_sided(metric, "high"))
 
 
 def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
@@ -92,10 +122,7 @@ def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
 
 
 def _for_the_priority(problem: Problem, rows: Rows, order: NDArray[np.int64], count: int) -> list[int]:
-    """Returns the first `count` of `order`; where what is learnt counts, no two that learn the same if it can be."""
-    priority = problem.objectives.priority
-    if not (priority.time or priority.accuracy_counts):
-        return [int(i) for i in order[:count]]
+    """Returns the first `count` of `order`, no two that learn the same if it can be."""
     different = list(islice(_learning_differently(problem, rows, order), count))
     return [*different, *(int(i) for i in order if i not in different)][:count]
 

@@ -46,9 +46,10 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     seed = derive(study.request.seed, "search", len(history.trials))
     result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed)
     rows = _candidates(history, result.rows)
-    chosen = (
-        choose_trials(problem, rows, problem.predict(rows), ROUND_TRIALS, _best_score(history)) if len(rows) else []
-    )
+    if not len(rows):
+        return Proposed((), result)
+    budget_s = None if history.reference is None else history.reference.budget_s
+    chosen = choose_trials(problem, rows, problem.predict(rows), ROUND_TRIALS, _best_score(history), budget_s)
     return Proposed(tuple(Proposal(one.reason, history.space.decode(one.row)) for one in chosen), result)
 
 

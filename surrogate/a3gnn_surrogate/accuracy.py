@@ -28,21 +28,27 @@ _DRIFT_LOSS = 0.12
 _SINGLE_STEP_LOSS = 0.25
 
 
-def accuracy_drop(columns: Columns, volume: BatchVolume, graph: GraphCharacteristics) -> Array:
-    """Returns by how much validation accuracy falls below the default's, as a share of 1, float64, shape (n_configs,).
+def accuracy_drop(columns: Columns, volume: BatchVolume, graph: GraphCharacteristics, progress: Array) -> Array:
+    """Returns by how much validation accuracy falls below the default's at equal time, as a share of 1, (n_configs,).
 
     With h the homophily beyond chance and E the epochs of a trial, the sum of
 
     * (a TV(g, p) density^-b + c h near) E^-n, TV = p (1 - p) (g - 1) / (1 + p (g - 1)), near 1 for seeds by proximity;
     * d (1 - kept) + e h (kept - 1 / parts): parts that keep more edges than random ones differ more in their labels;
-    * a term for the steps of a trial, negative where there are more than the default's.
+    * a term for how far the training gets, negative where that is farther than the default does.
 
     It is 0 for the default configuration. A3GNN's own term for partitions, d (1 - overlap)^k, is not used: it expects
     the better partitioner to cost less, and measured it costs more (docs/surrogate.md).
+
+    Args:
+        columns: Canonical.
+        volume: Their mini-batches.
+        graph: The graph.
+        progress: How much farther training gets in the same time than the default's does: the ratio of epochs per
+            second over that of the epochs needed, float64, shape (n_configs,).
     """
-    epochs = default_accuracy_epochs(graph)
-    steps, default_steps = epochs * volume.steps, epochs * np.ceil(graph.num_train / default_seeds(graph))
-    undertrained = _SINGLE_STEP_LOSS * (steps**-0.5 - max(default_steps, 1.0) ** -0.5)
+    steps = max(default_accuracy_epochs(graph) * np.ceil(graph.num_train / default_seeds(graph)), 1.0)
+    undertrained = _SINGLE_STEP_LOSS * steps**-0.5 * (np.maximum(progress, 1e-3) ** -0.5 - 1)
     return np.asarray(drop_at_equal_steps(columns, volume, graph) + undertrained)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
+from a3gnn.config import TrainConfig
 from a3gnn.setting import Setting
 from a3gnn_surrogate import memory
 from a3gnn_surrogate.accuracy import accuracy_drop
 from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
-from a3gnn_surrogate.columns import Array, Columns
-from a3gnn_surrogate.epochs import log_epochs_ratio
+from a3gnn_surrogate.columns import Array, Columns, as_columns
+from a3gnn_surrogate.epochs import log_epochs_ratio, log_epochs_to_learn
 from a3gnn_surrogate.model_cost import ModelCost, model_cost
 from a3gnn_surrogate.stage_seconds import batch_seconds, epoch_overhead, stage_seconds
 from a3gnn_surrogate.volume import BatchVolume, batch_volume
@@ -46,12 +49,15 @@ def analytic_metrics(
     volume, cost = work or expected_work(columns, setting)
     seconds = stage_seconds(columns, volume, cost, setting, calibration)
     tau = batch_seconds(columns, seconds, setting.hardware)
+    throughput = 1 / (volume.batches * tau + epoch_overhead(columns, setting))
+    needed = np.exp(log_epochs_to_learn(columns, volume, setting.task, setting.graph))
+    progress = throughput / _default_throughput(setting, calibration) / needed
     return {
-        "throughput_epochs_per_s": 1 / (volume.batches * tau + epoch_overhead(columns, setting)),
+        "throughput_epochs_per_s": throughput,
         "peak_host_bytes": memory.peak_host_bytes(columns, volume, cost, setting),
         "peak_device_bytes": memory.peak_device_bytes(columns, volume, cost, setting),
-        "accuracy_drop": accuracy_drop(columns, volume, setting.graph),
-        "epochs_to_accuracy": log_epochs_ratio(columns, volume, setting.graph),
+        "accuracy_drop": accuracy_drop(columns, volume, setting.graph, progress),
+        "epochs_to_accuracy": log_epochs_ratio(columns, volume, setting.task, setting.graph),
         "sample_seconds": seconds.sample,
         "gather_seconds": seconds.gather,
         "transfer_seconds": seconds.transfer,
@@ -62,3 +68,11 @@ def analytic_metrics(
         "sampled_edges_per_batch": volume.sampled_edges,
         "cache_hit_rate": volume.hit_rate,
     }
+
+
+def _default_throughput(setting: Setting, calibration: Calibration) -> float:
+    """Returns the epochs per second of the default configuration."""
+    columns = as_columns([TrainConfig()])
+    volume, cost = expected_work(columns, setting)
+    tau = batch_seconds(columns, stage_seconds(columns, volume, cost, setting, calibration), setting.hardware)
+    return float(1 / (volume.batches * tau + epoch_overhead(columns, setting))[0])

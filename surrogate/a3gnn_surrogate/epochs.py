@@ -5,20 +5,53 @@ from __future__ import annotations
 import numpy as np
 
 from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.task import Task
 from a3gnn_surrogate.accuracy import default_seeds, drop_at_equal_steps
-from a3gnn_surrogate.columns import Array, Columns
+from a3gnn_surrogate.columns import Array, Columns, fanouts
+from a3gnn_surrogate.rows import reads_table
 from a3gnn_surrogate.volume import BatchVolume
 
+# Guesses, rounded from a regression over the shipped rows that counts targets which were not reached as censored.
 #: Epochs grow with the seeds per mini-batch to this power. McCandlish et al., "An Empirical Model of Large-Batch
 #: Training" (2018): steps = S_min (1 + B_crit / B), so that the epochs, steps times B, do not depend on B far below
-#: B_crit and grow as B far above it. Guess, between the two: on amazon_computers 8 times fewer seeds reached the
-#: same accuracy in 2.5 times fewer epochs.
-_SEEDS_EXPONENT = 0.44
-#: Logarithm of the epochs that make up for a drop of 1, so that a point of accuracy costs a fifth more. Guess.
+#: B_crit and grow as B far above it.
+_SEEDS_EXPONENT = 0.6
+#: They fall with the learning rate to this power, and the more so the larger the mini-batch.
+_RATE_EXPONENT, _RATE_SEEDS_EXPONENT = 0.35, 0.15
+#: They grow as fewer neighbours are sampled, to these powers: the seeds' own, and those of further hops.
+_SEED_FANOUT_EXPONENT, _DEEP_FANOUT_EXPONENT = 0.15, 0.25
+#: Logarithm of the epochs that make up for a drop of 1, so that a point of accuracy costs a fifth more.
 _EPOCHS_PER_DROP = 20.0
 
 
-def log_epochs_ratio(columns: Columns, volume: BatchVolume, graph: GraphCharacteristics) -> Array:
+def log_epochs_ratio(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
     """Returns log(epochs to the target / those of the default), float64, shape (n_configs,); 0 for the default."""
-    by_seeds = _SEEDS_EXPONENT * np.log(np.maximum(volume.seeds, 1.0) / default_seeds(graph))
-    return np.asarray(by_seeds + _EPOCHS_PER_DROP * drop_at_equal_steps(columns, volume, graph))
+    drop = drop_at_equal_steps(columns, volume, graph)
+    return np.asarray(log_epochs_to_learn(columns, volume, task, graph) + _EPOCHS_PER_DROP * drop)
+
+
+def log_epochs_to_learn(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
+    """Returns that logarithm by what changes the steps alone: their seeds, rate and neighbours, shape (n_configs,)."""
+    seeds = np.log(np.maximum(volume.seeds, 1.0) / default_seeds(graph))
+    rate = np.log(columns["learning_rate_scale"])
+    changed = _SEEDS_EXPONENT * seeds - (_RATE_EXPONENT + _RATE_SEEDS_EXPONENT * seeds) * rate
+    first, *further = _fewer_neighbours(columns, task, graph)
+    changed = changed + _SEED_FANOUT_EXPONENT * first
+    if further:
+        changed = changed + _DEEP_FANOUT_EXPONENT * np.mean(further, axis=0)
+    return np.asarray(changed)
+
+
+def _fewer_neighbours(columns: Columns, task: Task, graph: GraphCharacteristics) -> list[Array]:
+    """Returns log(neighbours sampled by the default / those of each configuration) per hop, float64, (n_configs,).
+
+    Of a node with as many neighbours as the mean; an input layer that reads a table misses none.
+    """
+    most = max(graph.mean_degree, 1.0)
+    default = [most if fanout < 0 else min(float(fanout), most) for fanout in task.fanouts]
+    found = [
+        np.log(of_default / np.minimum(hop, most))
+        for of_default, hop in zip(default, fanouts(columns, task), strict=True)
+    ]
+    found[-1] = np.where(reads_table(columns), np.minimum(np.log(default[-1] / most), 0.0), found[-1])
+    return found

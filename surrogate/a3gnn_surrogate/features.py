@@ -45,11 +45,6 @@ _TASK_NAMES = ("model", "hidden_channels", "dropout", "learning_rate", "heads")
 
 #: Columns of the matrix that `knob_features` returns.
 KNOB_FEATURES: tuple[str, ...] = (*(f"knob_{name}" for name in KNOB_NAMES), "knob_cache_share", "knob_seeds")
-#: Those of knobs and of probed constants that came after the first stored surrogates, whose learners may not know them.
-LATER_FEATURES: tuple[str, ...] = (
-    *(f"knob_{knob.name}" for knob in KNOBS if knob.later),
-    *("hardware_bf16_gemm_flops_per_s", "hardware_device_bf16_gemm_flops_per_s"),
-)
 #: Columns without the analytic model's predictions, for a plain regression.
 PLAIN_FEATURES: tuple[str, ...] = (
     *KNOB_FEATURES,

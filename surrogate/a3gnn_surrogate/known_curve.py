@@ -46,11 +46,8 @@ class KnownCurve:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the curve of `to_dict`; a knob that came later has its default's value."""
-        stored = fields["knobs"]
-        if not isinstance(stored, Mapping):  # older files list the values of the knobs of then
-            stored = {knob.name: value for knob, value in zip(_LEARNING, stored, strict=False)}
-        knobs = tuple(stored.get(knob.name, knob.coded(knob.default)) for knob in _LEARNING)
+        """Returns the curve of `to_dict`."""
+        knobs = tuple(fields["knobs"][knob.name] for knob in _LEARNING)
         curve = LearningCurve.from_dict(
             {**fields["curve"], **{name: tuple(fields["curve"][name]) for name in ("batches", "val_accuracy")}}
         )

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.points import POINT_NAMES
 from a3gnn_surrogate.posterior import Posterior, VarianceComponents, posteriors, rbf_kernel
 
 
@@ -81,13 +80,11 @@ class LocalCorrection:
         return arrays | {"variances": [dataclasses.asdict(one) for one in self.variances]}
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any], names: Sequence[str] = POINT_NAMES) -> Self:
-        """Returns the correction of `to_dict`, whose points have the inputs `names`; inputs that came later are 0."""
-        stored, constant, weights = (
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the correction of `to_dict`."""
+        points, constant, weights = (
             np.array(fields[name], dtype=np.float64) for name in ("points", "constant", "weights")
         )
-        points = np.zeros((len(stored), len(POINT_NAMES)))
-        points[:, [POINT_NAMES.index(name) for name in names[: stored.shape[1]]]] = stored
         known = np.array(fields["known"], dtype=np.bool_)
         variances = tuple(VarianceComponents(**one) for one in fields["variances"])
         found = posteriors(rbf_kernel(points, points), known, variances)

@@ -10,7 +10,6 @@ import numpy as np
 
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.local import LocalCorrection
-from a3gnn_surrogate.points import POINT_NAMES
 from a3gnn_surrogate.residual import ResidualModel
 from a3gnn_surrogate.training_rows import OUTPUTS
 
@@ -63,9 +62,9 @@ class SettingCorrections:
         }
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any], names: Sequence[str] = POINT_NAMES) -> Self:
-        """Returns the corrections of `to_dict`, whose points have the inputs `names`."""
-        corrections = {key: LocalCorrection.from_dict(value, names) for key, value in fields["corrections"].items()}
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the corrections of `to_dict`."""
+        corrections = {key: LocalCorrection.from_dict(value) for key, value in fields["corrections"].items()}
         return cls(corrections, {key: np.array(value) for key, value in fields["own_scales"].items()})
 
 

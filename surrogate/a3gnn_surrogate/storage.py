@@ -12,14 +12,12 @@ import xgboost
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.version import __version__
 from a3gnn_surrogate.calibration import Calibrations
-from a3gnn_surrogate.features import FEATURE_NAMES, LATER_FEATURES, PLAIN_FEATURES
+from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.learner import BoostedTrees, Learner, NoLearner
-from a3gnn_surrogate.points import POINT_NAMES
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.residual import ResidualModel
 from a3gnn_surrogate.setting_corrections import SettingCorrections
-from a3gnn_surrogate.storage_1 import from_version_1
 from a3gnn_surrogate.training_rows import OUTPUTS
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=Surrogate)
 
 #: Goes up when the manifest, the features or the analytic model change.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _FORMAT = "a3gnn-surrogate"
 _MANIFEST = "manifest.json"
 _REMEDY = "fit one and save it with Surrogate.save"
@@ -58,16 +56,13 @@ def load(cls: type[S], folder: Path) -> S:
     manifest = _read_manifest(folder)
     try:
         surrogate = cls(**manifest["parameters"])
-        fields = from_version_1(manifest) if manifest["schema_version"] == 1 else manifest
-        surrogate.calibrations_ = Calibrations.from_dict(fields["calibrations"])
+        surrogate.calibrations_ = Calibrations.from_dict(manifest["calibrations"])
         surrogate.residual_models_ = [
-            _read_model(folder, output, fields["channels"][output], surrogate.seed) for output in OUTPUTS
+            _read_model(folder, output, manifest["channels"][output], surrogate.seed) for output in OUTPUTS
         ]
-        # Points of older files lack the inputs that came later, which are the last.
-        names = tuple(fields.get("point_names", POINT_NAMES))
-        surrogate.setting_corrections_ = SettingCorrections.from_dict(fields["settings"], names)
-        surrogate.known_curves_ = {key: KnownCurves.from_dict(found) for key, found in fields["curves"].items()}
-        surrogate.noise_ = dict(fields["noise"])
+        surrogate.setting_corrections_ = SettingCorrections.from_dict(manifest["settings"])
+        surrogate.known_curves_ = {key: KnownCurves.from_dict(found) for key, found in manifest["curves"].items()}
+        surrogate.noise_ = dict(manifest["noise"])
         surrogate.reference_accuracies_ = dict(manifest["references"])
         surrogate.num_rows_ = int(manifest["num_rows"])
         surrogate.num_graphs_ = int(manifest["num_graphs"])
@@ -84,7 +79,6 @@ def _manifest(surrogate: Surrogate) -> dict[str, Any]:
         "versions": {"a3gnn": __version__, "xgboost": xgboost.__version__},
         "parameters": surrogate.get_params(),
         "feature_names": list(surrogate.feature_names_),
-        "point_names": list(POINT_NAMES),
         "num_rows": surrogate.num_rows_,
         "num_graphs": surrogate.num_graphs_,
         "references": surrogate.reference_accuracies_,
@@ -102,22 +96,14 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise StoreError(f"{folder} holds no surrogate: {_MANIFEST} can't be read ({error}); {_REMEDY}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
         raise StoreError(f"{folder} holds no surrogate: {_MANIFEST} belongs to something else; {_REMEDY}")
-    if manifest.get("schema_version") not in (1, SCHEMA_VERSION):
+    if manifest.get("schema_version") != SCHEMA_VERSION:
         raise StoreError(
-            f"the surrogate in {folder} must have schema version 1 or {SCHEMA_VERSION}, "
-            f"got {manifest.get('schema_version')!r}; {_REMEDY}"
+            f"the surrogate in {folder} must have schema version {SCHEMA_VERSION}, "
+            f"got {manifest.get('schema_version')!r}: it corrects another analytic model than this version's; {_REMEDY}"
         )
-    if not _are_known(manifest.get("feature_names")):
+    if manifest.get("feature_names") not in (list(FEATURE_NAMES), list(PLAIN_FEATURES)):
         raise StoreError(f"the surrogate in {folder} was fitted to other columns than this version's; {_REMEDY}")
     return manifest
-
-
-def _are_known(names: Any) -> bool:
-    """Returns whether `names` are all columns of this version or its plain ones, but some of knobs that came later."""
-    return isinstance(names, list) and any(
-        [name for name in own if name in names or name not in LATER_FEATURES] == names
-        for own in (FEATURE_NAMES, PLAIN_FEATURES)
-    )
 
 
 #: What of a `ResidualModel` decides the widths of intervals.

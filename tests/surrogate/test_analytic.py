@@ -65,14 +65,14 @@ def test_the_volume_of_a_configurations_fanouts_is_that_of_a_task_with_them(grap
             assert together.hit_rate[i] == pytest.approx(alone.hit_rate[0])
 
 
-def test_fewer_neighbours_are_faster_and_smaller_and_lose_nothing(expect):
-    """No accuracy was lost by them where it was measured: on four graphs (5, 5) changed it by -0.2 to 1.2 points."""
+def test_fewer_neighbours_are_faster_and_smaller_and_need_more_epochs(expect):
+    """Both fanouts together do not need so many more that they would lose accuracy in the same time."""
     configs = [TrainConfig(), TrainConfig(deep_fanout=5), TrainConfig(seed_fanout=5, deep_fanout=5)]
     found = expect(*configs)
     assert (np.diff(found["throughput_epochs_per_s"]) > 0).all()
     assert (np.diff(found["peak_host_bytes"]) < 0).all()
-    assert found["accuracy_drop"].tolist() == [0.0, 0.0, 0.0]
-    assert found["epochs_to_accuracy"].tolist() == [0.0, 0.0, 0.0]
+    assert (np.diff(found["epochs_to_accuracy"]) > 0).all()
+    assert found["accuracy_drop"][2] < 0 == found["accuracy_drop"][0]
 
 
 def test_a_fanout_of_all_takes_every_edge_of_a_batch_that_holds_every_node(graphs):

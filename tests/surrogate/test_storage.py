@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,6 @@ from sklearn.exceptions import NotFittedError
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import StoreError, UsageError
-from a3gnn.profiling.store.shipped import shipped_measurements
-from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.surrogate import Surrogate
 
 
@@ -46,31 +43,8 @@ def test_an_empty_surrogate_survives_too(corpus, tmp_path):
 def test_only_json_and_ubj_are_written(saved):
     assert {path.suffix for path in saved.iterdir()} == {".json", ".ubj"}
     manifest = json.loads((saved / "manifest.json").read_text())
-    assert manifest["schema_version"] == 2
+    assert manifest["schema_version"] == 3
     assert manifest["versions"]["xgboost"]
-
-
-def test_a_surrogate_of_schema_version_1_answers_as_it_did():
-    """Saved at commit c148b84, fitted to nine shipped rows of each of three graphs; `answers.json` is what it said."""
-    folder = Path(__file__).parent / "old_surrogate"
-    loaded = Surrogate.load(folder)
-    assert loaded.calibrations_ == Calibrations()
-    rows = shipped_measurements()
-    for answer in json.loads((folder / "answers.json").read_text()):
-        row = [row for row in rows if row.setting.graph.name == answer["graph"]][answer["row"]]
-        p = loaded.predict([row.config], row.setting)
-        np.testing.assert_allclose(p.mean[0, :4], answer["mean"], rtol=1e-6)
-        assert p.low[0, 4] < p.mean[0, 4] < p.high[0, 4]
-        if answer["graph"].startswith("synthetic"):  # which it has no rows of: the widths are those of then
-            np.testing.assert_allclose(p.low[0, :4], answer["low"], rtol=1e-6)
-            np.testing.assert_allclose(p.high[0, :4], answer["high"], rtol=1e-6)
-
-
-def test_a_surrogate_of_schema_version_1_is_saved_as_one_of_version_2(tmp_path):
-    old = Surrogate.load(Path(__file__).parent / "old_surrogate")
-    new = Surrogate.load(old.save(tmp_path))
-    row = shipped_measurements()[5]
-    np.testing.assert_array_equal(answers(new, row), answers(old, row))
 
 
 def test_saving_twice_replaces(fitted, saved, corpus):
@@ -93,7 +67,7 @@ def test_a_foreign_manifest_is_refused(tmp_path, text):
 def test_another_schema_version_is_refused(saved):
     manifest = json.loads((saved / "manifest.json").read_text()) | {"schema_version": 99}
     (saved / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match="schema version 1 or 2, got 99"):
+    with pytest.raises(StoreError, match="schema version 3, got 99"):
         Surrogate.load(saved)
 
 
@@ -122,25 +96,3 @@ def test_baselines_and_unfitted_surrogates_are_not_saved(tmp_path):
         Surrogate(learner="tree").fit([]).save(tmp_path)
     with pytest.raises(NotFittedError):
         Surrogate().save(tmp_path)
-
-
-def test_a_surrogate_from_before_the_fanouts_were_knobs_answers_as_it_did():
-    """Saved at commit 9eb65f8, fitted to nine shipped rows of each of three graphs, one of them with made-up curves."""
-    folder = Path(__file__).parent / "old_surrogate_2"
-    loaded = Surrogate.load(folder)
-    assert "knob_seed_fanout" not in loaded.feature_names_
-    rows = shipped_measurements()
-    for answer in json.loads((folder / "answers.json").read_text()):
-        row = [row for row in rows if row.setting.graph.name == answer["graph"]][answer["row"]]
-        p = loaded.predict([row.config, row.config.replace(seed_fanout=3)], row.setting)
-        for bound in ("mean", "low", "high"):
-            np.testing.assert_allclose(getattr(p, bound)[0], answer[bound], rtol=1e-6)
-        assert p.mean[1, 0] > p.mean[0, 0]
-
-
-def test_one_from_before_the_fanouts_is_saved_as_one_of_now(tmp_path):
-    old = Surrogate.load(Path(__file__).parent / "old_surrogate_2")
-    new = Surrogate.load(old.save(tmp_path))
-    assert new.known_curves_ == old.known_curves_
-    row = shipped_measurements()[5]
-    np.testing.assert_array_equal(answers(new, row), answers(old, row))
