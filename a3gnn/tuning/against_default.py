@@ -174,6 +174,6 @@ class AgainstDefault:
 
 def _reference_metrics(history: History) -> Metrics:
     reference = history.reference_trial
-    metrics = None if reference is None else reference.measurement.metrics
+    metrics = None if reference is None else reference.metrics
     assert metrics is not None, "a reference was measured"
     return metrics
