@@ -106,7 +106,21 @@ class Profiler:
         Raises:
             StoreError: It can't be stored.
         """
-        return self.stored(config, plan) or self._run(config, plan or self.plan)
+        return self.stored(config, plan) or self.measure_anew(config, plan)
+
+    def measure_anew(self, config: TrainConfig, plan: TrialPlan | None = None) -> Measurement:
+        """Returns a new measurement of `config`, whatever is stored, and stores it in the place of that.
+
+        Args:
+            config: What to measure.
+            plan: How, and under which limits, if not as this profiler's plan says.
+
+        Raises:
+            StoreError: It can't be stored.
+        """
+        measurement = self._trial(config.canonical(), plan or self.plan)
+        self.store.add(measurement)
+        return measurement
 
     def measure_many(
         self,
@@ -124,7 +138,7 @@ class Profiler:
         found = []
         for config in configs:
             stored = self.stored(config, plan)
-            measurement = stored or self._run(config, plan or self.plan)
+            measurement = stored or self.measure_anew(config, plan)
             found.append(measurement)
             if progress is not None:
                 progress(measurement, stored is not None)
@@ -181,11 +195,6 @@ class Profiler:
         self._notify(f"{outcome.describe()}; that may pass, so the trial is run once more")
         again = self._executor.run(request)
         return dataclasses.replace(again, tries=outcome.tries + 1) if isinstance(again, Failure) else again
-
-    def _run(self, config: TrainConfig, plan: TrialPlan) -> Measurement:
-        measurement = self._trial(config.canonical(), plan)
-        self.store.add(measurement)
-        return measurement
 
     def _folder(self) -> str:
         """Returns the folder that trials open the graph from."""

@@ -12,8 +12,9 @@ from a3gnn.measurement import Metrics
 from a3gnn.report.text import describe_config
 from a3gnn.tuning.choice import Choice, Judged
 from a3gnn.tuning.comparison import Comparison, Pair, accuracy_differences, best_accuracy
+from a3gnn.tuning.disturbed import enough_undisturbed, parted
 from a3gnn.tuning.history import History
-from a3gnn.tuning.play_off_plan import ALTERNATIONS, MOST_ALTERNATIONS, MOST_SEEDS, SEEDS
+from a3gnn.tuning.play_off_plan import ALTERNATIONS, MOST_ALTERNATIONS, MOST_REPEATED, MOST_SEEDS, SEEDS
 from a3gnn.tuning.play_off_trials import PlayOffTrials
 from a3gnn.tuning.remeasured import judged_over
 from a3gnn.tuning.trial import JudgedTrial
@@ -49,7 +50,7 @@ class AgainstDefault:
 
         It trains its whole curve, and the default does; both train further seeds where the alternations still fit
         beside them, and are timed in alternation. What is left of a budget in seconds is used for what was left out,
-        then for more alternations, then for more seeds.
+        then for more alternations, also in place of those that other work disturbed, then for more seeds.
         """
         self._trials.say(f"verify   {describe_config(self._config)}")
         self._whole = self._trials.whole(self._config, self._task_seed)
@@ -64,8 +65,11 @@ class AgainstDefault:
     def choice(self) -> Choice:
         """Returns the choice of the finalist, with the figures of both and what was left out."""
         assert self._whole is not None, "it was measured"
-        history, seen = self._history, [self._finalist.metrics, *(pair.choice for pair in self._seeds)]
-        judged = judged_over(self._whole, self._timed, seen, history)
+        history, left_out = self._history, [pair.choice for pair in parted(self._alternations).left_out]
+        seen = [self._finalist.metrics, *(pair.choice for pair in self._seeds), *left_out]
+        disturbed = {id(metrics) for metrics in left_out}
+        timed = [metrics for metrics in self._timed if id(metrics) not in disturbed]
+        judged = judged_over(self._whole, timed, seen, history)
         default, against = None, None
         figures = {self._config.key(): judged.figures}
         if self._alternations and self._default is not None:
@@ -92,6 +96,7 @@ class AgainstDefault:
         if self._trials.in_seconds and not self._alone:
             yield partial(self._train_seeds, SEEDS)
             yield partial(self._alternate, MOST_ALTERNATIONS)
+            yield self._alternate_until_undisturbed
             yield partial(self._train_seeds, MOST_SEEDS)
 
     def _train_seeds(self, most: int, timed: int = 0) -> None:
@@ -144,18 +149,31 @@ class AgainstDefault:
                 Pair(*pair) for pair in zip(*(found[one.key()] for one in both), strict=False) if len(both) == 2
             ]
 
+    def _alternate_until_undisturbed(self) -> None:
+        """Alternates on, up to `MOST_REPEATED` times, while other work disturbed so many that too few would count."""
+        for _ in range(MOST_REPEATED):
+            before = len(self._timed)
+            if self._alone or enough_undisturbed(self._alternations):
+                break
+            self._alternate(before + 1)
+            if len(self._timed) == before or self._refused:
+                break
+
     def _compared(self, whole: Metrics) -> tuple[Judged, Comparison]:
         """Returns what the default came to, and the finalist, whose `whole` training this is, against it."""
         history = self._history
         base = self._seeds[0].default if self._seeds else _reference_metrics(history)
-        timed, seen = [pair.default for pair in self._alternations], [pair.default for pair in self._seeds]
+        counted, left_out = parted(self._alternations)
+        timed = [pair.default for pair in counted]
+        seen = [pair.default for pair in (*self._seeds, *left_out)]
         target = history.objectives.limits.least_accuracy or 0.0
         against = Comparison.of(
-            self._alternations,
+            counted,
             self._seeds or [Pair(whole, base)],
             target,
             history.objectives.memory,
             history.study.request.priority,
+            left_out,
         )
         return judged_over(base, timed, seen, history), against
 
@@ -174,6 +192,6 @@ class AgainstDefault:
 
 def _reference_metrics(history: History) -> Metrics:
     reference = history.reference_trial
-    metrics = None if reference is None else reference.measurement.metrics
+    metrics = None if reference is None else reference.metrics
     assert metrics is not None, "a reference was measured"
     return metrics

@@ -10,6 +10,12 @@ from a3gnn.report.text import describe_config, describe_figures
 from a3gnn.spread import Spread
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.comparison import Comparison
+from a3gnn.units import count
+
+#: Share of disturbed trials in the alternations above which their ratios are said to be doubtful. An alternation is
+#: disturbed by either of its two trials, so beyond a quarter of the trials half of the ratios may be, and a median
+#: with them.
+_MANY_DISTURBED = 1 / 4
 
 
 def choice_lines(tuned: TunedConfig, figures: Figures, objectives: Objectives) -> Iterator[str]:
@@ -43,6 +49,13 @@ def _against(against: Comparison, target: float | None) -> Iterator[str]:
     if against.accuracy is not None:
         parts.append(f"{_signed(against.accuracy)} points of validation accuracy")
     yield f"    {verdict}: {', '.join(parts)}"
+    if against.left_out:
+        yield f"    left out of these ratios: {count(against.left_out, 'alternation')} that other work disturbed"
+    elif against.disturbed > _MANY_DISTURBED:
+        yield (
+            f"    other work took part of the machine in {against.disturbed:.0%} of these timings: the ratios may "
+            "differ on a quiet machine; when it is quiet, --resume with a larger --budget measures them again"
+        )
 
 
 def _signed(spread: Spread) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,6 +22,11 @@ class Pair(NamedTuple):
     choice: Metrics
     default: Metrics
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether other work disturbed a timed window of either, also where that was timed again: it was about then."""
+        return any(one.disturbed_windows for one in self)
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -35,6 +40,8 @@ class Comparison:
         memory: Ratio of the largest peaks seen.
         accuracy: Difference of validation accuracy at equal training time per seed, in points.
         differs: Whether the choice is better by the priority in every alternation.
+        disturbed: Share of all alternations' trials in which other work disturbed a timed window, in [0, 1].
+        left_out: Disturbed alternations that the ratios of throughput and time leave out (`a3gnn.tuning.disturbed`).
     """
 
     throughput: Spread
@@ -42,25 +49,34 @@ class Comparison:
     memory: float
     accuracy: Spread | None
     differs: bool
+    disturbed: float = 0.0
+    left_out: int = 0
 
     @classmethod
     def of(
-        cls, alternations: Sequence[Pair], seeds: Sequence[Pair], target: float, memory: str, priority: Priority
+        cls,
+        alternations: Sequence[Pair],
+        seeds: Sequence[Pair],
+        target: float,
+        memory: str,
+        priority: Priority,
+        left_out: Sequence[Pair] = (),
     ) -> Self:
         """Returns the comparison.
 
         Args:
-            alternations: Timed trials, at least one pair.
+            alternations: Timed trials by which speeds are compared, at least one pair.
             seeds: Whole trainings, one pair per seed.
             target: The validation accuracy that is to be reached, in [0, 1].
             memory: The metric that memory means.
             priority: Its score judges, by the figures that it weighs most; of accuracy the least difference counts.
+            left_out: Other timed trials, of which the peaks alone count.
         """
         ratios = [pair.choice.throughput_epochs_per_s / pair.default.throughput_epochs_per_s for pair in alternations]
         times = list(_time_ratios(alternations, seeds, target))
         throughput = Spread.of(ratios)
         assert throughput is not None, "there is at least one alternation"
-        peaks = [max(getattr(m, memory) for m in own) for own in zip(*alternations, *seeds, strict=True)]
+        peaks = [max(getattr(m, memory) for m in own) for own in zip(*alternations, *left_out, *seeds, strict=True)]
         differences = accuracy_differences(seeds)
         of_peaks, speeds = peaks[0] / peaks[1], np.array(times if priority.time else ratios)
         accuracy = min(differences, default=0.0) / 100
@@ -71,6 +87,8 @@ class Comparison:
             memory=of_peaks,
             accuracy=Spread.of(differences),
             differs=len(speeds) > 0 and bool((priority.score(costs * priority.deciding) > 0).all()),
+            disturbed=fmean(one.disturbed_windows > 0 for pair in (*alternations, *left_out) for one in pair),
+            left_out=len(left_out),
         )
 
     def to_dict(self) -> dict[str, Any]:

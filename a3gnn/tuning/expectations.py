@@ -28,11 +28,12 @@ def fit_surrogate(history: History) -> Surrogate:
     """Returns a surrogate that is fitted to the corpus and to what the tune measured.
 
     Rows of the tune's own setting that a store holds are judged by this tune's budget and target, not by those of the
-    tune that measured them.
+    tune that measured them. The tune's own trials are rows without the drift of the machine, stored or not.
     """
     study, reference = history.study, history.reference
     judged_by = {setting_key(study.setting): reference} if reference and history.has_default_reference else None
-    rows = [*study.corpus, *(trial.measurement for trial in history.trials)]
+    own = {trial.measurement.id: trial.undrifted for trial in history.trials}
+    rows = [*(own.get(row.id, row) for row in study.corpus), *own.values()]
     return Surrogate(seed=study.request.seed).fit(rows, study.setting.graph.fingerprint, judged_by)
 
 
@@ -57,11 +58,12 @@ def _known_default(history: History) -> KnownDefault | None:
     return KnownDefault.of(reference, figures.seconds_to_accuracy)
 
 
-def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig) -> float:
+def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig, drift: float = 1.0) -> float:
     """Returns the seconds that a trial of `config` is expected to take: timing, and training its curve.
 
     The curve of the reference takes its share of the budget at most; another one's ends with the reference's seconds,
-    or at the target, if its plan says so and that is expected earlier; a known one is not trained again.
+    or at the target, if its plan says so and that is expected earlier; a known one is not trained again. Both take as
+    much longer as the machine's `drift` makes it slower.
     """
     cost, reference = TrialCost.of(history), history.reference
     if reference is None:
@@ -72,7 +74,7 @@ def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig
     plan = trial_plan(Proposal("best", config), history)
     if plan.curve is not None and plan.curve.target is not None:
         seconds = min(seconds, float(predict(surrogate, history, [config]).column("seconds_to_accuracy")[0]))
-    return cost.seconds(seconds)
+    return cost.seconds(seconds / drift)
 
 
 def expected_required_s(history: History) -> float:

@@ -11,7 +11,7 @@ from a3gnn.measurement import Failure
 from a3gnn.search.result import SearchResult
 from a3gnn.tuning.expectations import expected_required_s, expected_trial_s, fit_surrogate, smallest_memory
 from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
-from a3gnn.tuning.play_off_plan import reserve_s
+from a3gnn.tuning.play_off_plan import PlayOffCost, reserve_s
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.propose import propose
 from a3gnn.tuning.request import DEFAULT_PEAK
@@ -91,15 +91,20 @@ def _describe_limit(history: History) -> str:
 def explore(history: History, surrogate: Surrogate, runner: Runner) -> Explored:
     """Searches and measures in rounds; the surrogate, fitted to `history`, learns from each but the last.
 
-    While nothing measured is better than the default, they go on as long as the budget does.
+    While nothing measured is better than the default, they go on as long as the budget does. Before each round but
+    one that follows the reference's own trial, the machine's drift is measured, by which its trials are judged.
     """
     searches = []
     stalls, volume, ended = 0, history.hypervolume(), ""
     while not ended:
-        ended = _why_no_more(history, runner, TrialCost.of(history).around_s)
+        due = runner.drift_is_due(history)
+        drift_s = PlayOffCost.expected(history).timing_s if due else 0.0
+        ended = _why_no_more(history, runner, drift_s + TrialCost.of(history).around_s)
         if not ended:
             proposals, search = propose(history, surrogate)
             searches.append(search)
+            if proposals and due:
+                runner.follow_drift(history)
             history, ended = measure_round(proposals, history, surrogate, runner)
         if not ended:
             surrogate = fit_surrogate(history)
@@ -116,7 +121,7 @@ def measure_round(proposals: Sequence[Proposal], history: History, surrogate: Su
     for proposal in proposals:
         if not history.space.can_make(proposal.config):  # a trial before it in this round may have found that out
             continue
-        expected_s = expected_trial_s(surrogate, history, proposal.config)
+        expected_s = expected_trial_s(surrogate, history, proposal.config, runner.drift)
         if _why_no_more(history, runner, expected_s):
             too_long.append(expected_s)
             continue

@@ -121,7 +121,7 @@ class History:
     def reference(self) -> Reference | None:
         """What its metrics and curve come to, or None before there is one."""
         trial = self.reference_trial
-        metrics = None if trial is None else trial.measurement.metrics
+        metrics = None if trial is None else trial.metrics
         if trial is None or metrics is None or metrics.curve is None:
             return None
         request = self.study.request
@@ -134,12 +134,12 @@ class History:
 
     def figures(self, trial: Trial) -> Figures | None:
         """Returns what `trial` comes to at equal training time, or None where it failed."""
-        metrics = trial.measurement.metrics
+        metrics = trial.metrics
         return None if metrics is None else Figures.of(metrics, self.curve(trial.measurement.config), self.reference)
 
     def measured(self) -> list[JudgedTrial]:
         """Returns the trials that succeeded, judged."""
-        outcomes = ((trial, trial.measurement.metrics, self.figures(trial)) for trial in self.trials)
+        outcomes = ((trial, trial.metrics, self.figures(trial)) for trial in self.trials)
         return [JudgedTrial(trial, metrics, figures) for trial, metrics, figures in outcomes if metrics and figures]
 
     def failures(self) -> list[Failure]:

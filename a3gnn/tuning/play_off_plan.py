@@ -14,6 +14,9 @@ FINALISTS, ROUNDS, ALTERNATIONS, SEEDS = 3, 2, 5, 2
 #: Alternations and further seeds for which a budget in seconds that is left over is used, at most. Guesses: twice as
 #: many would narrow a range that is wide by a third at best.
 MOST_ALTERNATIONS, MOST_SEEDS = 15, 5
+#: Alternations beyond those, at most, where other work disturbed so many that too few would count. Guess: on a machine
+#: that is never quiet, more of them would take the seconds from further seeds for nothing.
+MOST_REPEATED = MOST_ALTERNATIONS
 #: A tune that has tried fewer than so many configurations needs another trial more than it needs a whole play-off.
 #: Guess.
 _FEW_TRIALS = 4

@@ -15,11 +15,19 @@ _PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
 
 
 def with_timing(metrics: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics] = ()) -> Metrics:
-    """Returns `metrics` with the throughput of `timed`, and the largest peaks of all, those `seen` included."""
+    """Returns `metrics` with the pace of `timed`, and the largest peaks of all, those `seen` included.
+
+    Throughput and set-up are the medians of `timed` alone: how fast the machine was when `metrics` were measured drops
+    out.
+    """
     throughput = [one.throughput_epochs_per_s for one in timed]
     peaks = {name: max(getattr(one, name) for one in (metrics, *timed, *seen)) for name in _PEAKS}
     return dataclasses.replace(
-        metrics, throughput_epochs_per_s=median(throughput), throughput_replicates=tuple(throughput), **peaks
+        metrics,
+        throughput_epochs_per_s=median(throughput),
+        throughput_replicates=tuple(throughput),
+        setup_seconds=median(one.setup_seconds for one in timed),
+        **peaks,
     )
 
 

@@ -10,6 +10,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.measurement import Failure, Measurement, Metrics
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.tuning.budget import Budget
+from a3gnn.tuning.drift import drift_since
 from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
@@ -35,11 +36,15 @@ class Runner:
 
     Attributes:
         finished_budget: The budget with which the tune finished, seconds or trials; None while it has not.
+        drift: The machine's speed as last measured, over that at which the reference was: what is judged of new trials
+            is without it.
     """
 
     def __init__(self, profiler: Profiler, journal: Journal, budget: Budget, notify: Callable[[str], None]) -> None:
         self.budget, self.notify = budget, notify
         self.finished_budget: float | int | None = None
+        self.drift = 1.0
+        self._made_last = ""  # the id of the last trial's measurement that no store served
         self._profiler, self._journal = profiler, journal
 
     @property
@@ -48,23 +53,56 @@ class Runner:
         return self._journal.folder
 
     def measure(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
-        """Returns `history` with a trial of `proposal`, which is on disk by then, and says what came out."""
-        plan = trial_plan(proposal, history)
-        return self._keep(proposal, history, surrogate, lambda config: self._profiler.measure(config, plan))
+        """Returns `history` with a trial of `proposal`, which is on disk by then, and says what came out.
+
+        What the store holds was measured at another time: the drift of now has nothing to do with it.
+        """
+        stored = self._profiler.stored(proposal.config, trial_plan(proposal, history))
+        if stored is not None:
+            return self._keep(proposal, history, surrogate, stored, drift=1.0)
+        made = self._profiler.measure_anew(proposal.config, trial_plan(proposal, history, self.drift))
+        self._made_last = made.id
+        return self._keep(proposal, history, surrogate, made, self.drift)
 
     def measure_unlimited(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
         """As `measure`, with no limit but the machine's memory: to know what it takes where nothing fits."""
         study = history.study
         plan = dataclasses.replace(
-            trial_plan(proposal, history),
+            trial_plan(proposal, history, self.drift),
             host_limit_bytes=round(_MACHINE_SHARE * study.setting.hardware.host_memory_bytes),
             device_limit_bytes=None,
         )
-        return self._keep(proposal, history, surrogate, lambda config: self._profiler.repeat(config, plan))
+        made = self._profiler.repeat(proposal.config, plan)
+        self._made_last = made.id
+        return self._keep(proposal, history, surrogate, made, self.drift)
 
     def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
         """Returns what timing mini-batches of `config` once more finds; nothing is trained for its accuracy."""
         return self._profiler.repeat(config, timing_plan(history)).outcome
+
+    def drift_is_due(self, history: History) -> bool:
+        """Whether there is a reference, and this run of the tune has not just measured it."""
+        reference = history.reference_trial
+        return reference is not None and reference.measurement.id != self._made_last
+
+    def follow_drift(self, history: History) -> None:
+        """Times the reference's configuration once more, by which the machine's drift is known; says what it is.
+
+        Where that fails, the drift stays what it was.
+        """
+        reference = history.reference_trial
+        assert reference is not None, "it is due"
+        before, now = reference.metrics, self.time(reference.measurement.config, history)
+        assert before is not None, "it was measured"
+        if isinstance(now, Failure):
+            self.notify(f"the speed of the machine stays what it was: the default could not be timed, {now.describe()}")
+        else:
+            self.drift = drift_since(before, now)
+        if self.drift != 1:
+            self.notify(
+                f"the machine runs at {self.drift:.3g} of the speed at which the default was measured; "
+                "trials are judged by that"
+            )
 
     def train_whole(self, config: TrainConfig, history: History, task_seed: int | None = None) -> Measurement:
         """Returns a new trial of `config` that trains its whole curve under the limits, and tests at its end.
@@ -89,14 +127,10 @@ class Runner:
             )
 
     def _keep(
-        self,
-        proposal: Proposal,
-        history: History,
-        surrogate: Surrogate,
-        measure: Callable[[TrainConfig], Measurement],
+        self, proposal: Proposal, history: History, surrogate: Surrogate, measurement: Measurement, drift: float
     ) -> History:
         predicted = predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)
-        trial = Trial(proposal.reason, predicted, measure(proposal.config))
+        trial = Trial(proposal.reason, predicted, measurement, drift)
         self._journal.append(trial)
         longer = history.with_trial(trial)
         if trial.counts:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
+from a3gnn.errors import UsageError
 from a3gnn.figures import Figures
 from a3gnn.measurement import METRICS, Measurement, Metrics
 from a3gnn.prediction import Prediction
+from a3gnn.tuning.drift import at_reference_pace
 
 #: What was predicted of one configuration: by metric, its mean, low and high.
 Predicted = dict[str, dict[str, float]]
@@ -29,30 +33,52 @@ class Trial:
     Attributes:
         reason: Why it was made, as its `Proposal` says.
         predicted: What was predicted before it ran.
-        measurement: What it found.
+        measurement: What it found, as it was measured.
+        drift: The machine's speed when it ran, over that at which the reference was measured.
+
+    Raises:
+        UsageError: The drift is no speed's ratio.
     """
 
     reason: str
     predicted: Predicted
     measurement: Measurement
+    drift: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.drift) and self.drift > 0):
+            raise UsageError(f"drift must be finite and > 0, got {self.drift}; 1 is a machine at the reference's speed")
 
     @property
     def counts(self) -> bool:
         """Whether a budget counts it: the default's trial and that of the smallest memory are not."""
         return self.reason not in ("default", "smallest")
 
+    @property
+    def metrics(self) -> Metrics | None:
+        """What is judged of it: its metrics at the speed that the reference was measured at; None where it failed."""
+        metrics = self.measurement.metrics
+        return None if metrics is None else at_reference_pace(metrics, self.drift)
+
+    @property
+    def undrifted(self) -> Measurement:
+        """Its measurement with what is judged of it in place of what was measured."""
+        return dataclasses.replace(self.measurement, outcome=self.metrics or self.measurement.outcome)
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the trial as JSON types."""
-        return {"reason": self.reason, "predicted": self.predicted, "measurement": self.measurement.to_dict()}
+        own = {"reason": self.reason, "predicted": self.predicted, "drift": self.drift}
+        return own | {"measurement": self.measurement.to_dict()}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the trial of `to_dict`."""
-        return cls(fields["reason"], fields["predicted"], Measurement.from_dict(fields["measurement"]))
+        """Returns the trial of `to_dict`; one of an older version has no drift, and is judged as it was measured."""
+        measurement = Measurement.from_dict(fields["measurement"])
+        return cls(fields["reason"], fields["predicted"], measurement, fields.get("drift", 1.0))
 
 
 class JudgedTrial(NamedTuple):
-    """A trial that succeeded, what it measured, and what that comes to at equal training time."""
+    """A trial that succeeded, its metrics as they are judged, and what these come to at equal training time."""
 
     trial: Trial
     metrics: Metrics

@@ -12,7 +12,7 @@ from a3gnn.tuning.trial import JudgedTrial
 
 #: A configuration has lost that is not at the target after so many times the best one's seconds. Guess.
 _SLOWER = 1.1
-#: Seconds that a round of the play-off times, fewer than a trial: there are many rounds. Guess.
+#: Seconds of a timing in the play-off, or for the machine's drift; fewer than a trial's, for there are many. Guess.
 _TIMED_S = 1.0
 #: Where in the reference's time the accuracy is looked at. Guess.
 _LOOKS = (1 / 2, 3 / 4)
@@ -21,27 +21,26 @@ _LOOKS = (1 / 2, 3 / 4)
 _GAIN_FACTOR, _GAIN_MARGIN = 1.5, 0.01
 
 
-def trial_plan(proposal: Proposal, history: History) -> TrialPlan:
-    """Returns how `proposal` is to be measured after `history`.
+def trial_plan(proposal: Proposal, history: History, drift: float = 1.0) -> TrialPlan:
+    """Returns how `proposal` is to be measured after `history` on a machine of that `drift`.
 
     The reference is trained until it stops rising. Others are trained for the reference's seconds; where accuracy
     is a limit alone, until they reach the target. One that can no longer reach it ends earlier, and so does one that is
-    there for the priority's sake (`proposal.for_priority`) and can no longer beat the best.
+    there for the priority's sake (`proposal.for_priority`) and can no longer beat the best. Whatever the drift, that
+    is after as many mini-batches as it would be at the speed that the reference was measured at.
     """
     plan, reference = history.plan, history.reference
     if reference is None or proposal.reason == "default":
         return dataclasses.replace(plan, curve=history.study.reference_curve)
     priority = history.study.request.priority
     best = history.best() if proposal.for_priority else None
-    return dataclasses.replace(
-        plan,
-        curve=CurvePlan(
-            most_seconds=reference.budget_s,
-            target=None if priority.accuracy_counts else reference.target,
-            hurdles=(*_accuracy_hurdles(history, reference), *_speed_hurdles(best, history, reference)),
-            least_throughput=0.0 if best is None else _least_throughput(best, history),
-        ),
+    curve = CurvePlan(
+        most_seconds=reference.budget_s,
+        target=None if priority.accuracy_counts else reference.target,
+        hurdles=(*_accuracy_hurdles(history, reference), *_speed_hurdles(best, history, reference)),
+        least_throughput=0.0 if best is None else _least_throughput(best, history),
     )
+    return dataclasses.replace(plan, curve=_drifted(curve, drift))
 
 
 def whole_plan(history: History) -> TrialPlan:
@@ -52,8 +51,18 @@ def whole_plan(history: History) -> TrialPlan:
 
 
 def timing_plan(history: History) -> TrialPlan:
-    """Returns how a round of the play-off is measured: mini-batches are timed, and no curve is trained."""
+    """Returns how the play-off and the machine's drift are timed: mini-batches alone, no curve is trained."""
     return dataclasses.replace(history.plan, curve=None, timed_seconds=_TIMED_S)
+
+
+def _drifted(curve: CurvePlan, drift: float) -> CurvePlan:
+    """Returns the plan by which a machine of that `drift` trains as many mini-batches as `curve` says for one of 1."""
+    return dataclasses.replace(
+        curve,
+        most_seconds=curve.most_seconds / drift,
+        hurdles=tuple(Hurdle(one.seconds / drift, one.val_accuracy) for one in curve.hurdles),
+        least_throughput=curve.least_throughput * drift,
+    )
 
 
 def _accuracy_hurdles(history: History, reference: Reference) -> list[Hurdle]:

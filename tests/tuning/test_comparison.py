@@ -80,3 +80,24 @@ def test_the_verdict_is_about_what_the_priority_weighs(pair, priority: str, diff
     half = dataclasses.replace(slower.choice, peak_host_bytes=slower.default.peak_host_bytes // 2)
     pairs = [slower._replace(choice=half)]
     assert Comparison.of(pairs, pairs, 0.8, "peak_host_bytes", Priority.parse(priority)).differs is differs
+
+
+def test_what_is_left_out_counts_for_peaks_and_for_the_share_of_disturbed_trials_alone(pair) -> None:
+    kept, odd = pair(2.0, 1.0), pair(9.0, 1.0)
+    odd = Pair(
+        dataclasses.replace(odd.choice, peak_host_bytes=600 * MiB),
+        dataclasses.replace(odd.default, disturbed_windows=2),
+    )
+    assert (kept.disturbed, odd.disturbed) == (False, True)
+    found = Comparison.of([kept], [kept], 0.8, "peak_host_bytes", Priority.parse("time"), [odd])
+    assert found.throughput == Spread(2.0, 2.0, 2.0, 1)
+    assert found.time == Spread(2.0, 2.0, 2.0, 1)
+    assert found.memory == 2.0
+    assert (found.disturbed, found.left_out) == (1 / 4, 1)
+    assert Comparison.from_dict(found.to_dict()) == found
+
+
+def test_comparisons_from_before_are_read(pair) -> None:
+    found = Comparison.of([pair(2.0, 1.0)], [pair(2.0, 1.0)], 0.8, "peak_host_bytes", Priority.parse("time"))
+    fields = {name: value for name, value in found.to_dict().items() if name not in ("disturbed", "left_out")}
+    assert Comparison.from_dict(fields) == found
