@@ -19,6 +19,7 @@ from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics
 from a3gnn.process.worker import Worker
 from a3gnn.setting import Setting
 from a3gnn.task import Task
+from a3gnn.training import compile_ahead
 from tests.curves import rising_curve
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, which several of them send.
@@ -36,6 +37,14 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("A3GNN_CACHE", str(folder))
         patch.setenv("A3GNN_MACHINE_LOCK", str(folder / "machine.lock"))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernels_compile_here() -> Iterator[None]:
+    """What tests train and tune in this process compiles what it needs here, once: not a set per configuration."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compile_ahead, "is_compiled", lambda wanted: True)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -87,6 +87,8 @@ def profile(
     from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
     from a3gnn.setting import Setting
     from a3gnn.space import SearchSpace
+    from a3gnn.training.compile_ahead import compile_ahead
+    from a3gnn.training.kernel_set import KernelSet
 
     console = Console(stderr=True)
 
@@ -94,8 +96,11 @@ def profile(
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     with ProfileStore.open(store) as opened, LocalExecutor(say) as executor:
+        compile_ahead(KernelSet(), say)
         graph = Graph.load(dataset).on_disk()
         described = graph.characteristics()
+        task = Task(model=model, hidden_channels=hidden, fanouts=fanouts, seed=seed)
+        compile_ahead(KernelSet.of(graph, task), say)
         hardware = within_peaks(probe_hardware(worker=executor.worker, notify=say), opened.rows(), say)
         limits = Limits(device_bytes=memory_limit) if hardware.has_device else Limits(host_bytes=memory_limit)
         if reason := why_infeasible(limits, hardware):
@@ -106,7 +111,7 @@ def profile(
             host_limit_bytes=limits.host_bytes,
             device_limit_bytes=limits.device_bytes,
         )
-        setting = Setting(Task(model=model, hidden_channels=hidden, fanouts=fanouts, seed=seed), described, hardware)
+        setting = Setting(task, described, hardware)
         chosen = space_filling(SearchSpace.of(setting), configs, seed)
         with Profiler(opened, graph, setting, plan, executor, say) as profiler:
             found = _measure(profiler, [TrainConfig().canonical(), *chosen], store, console)

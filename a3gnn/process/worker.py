@@ -6,7 +6,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from a3gnn.errors import A3GNNError
+from a3gnn.process.interpreter import as_program
 from a3gnn.process.memory import MemoryUse
 from a3gnn.process.watch import MemoryWatch, kill_group
 from a3gnn.process.workplace import Workplace
@@ -158,14 +158,14 @@ class Worker:
         return (-1, "server", watch.peak) if last is None else (last["exit"], "", watch.peak)
 
     def _start(self) -> None:
-        path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
+        server = as_program("a3gnn.process.fork_server")
         with open(self.folder / "server.log", "wb") as log:
             self._server = subprocess.Popen(
-                [sys.executable, "-P", "-m", "a3gnn.process.fork_server"],
+                server.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": path},
+                env=server.environment,
                 start_new_session=True,  # an interrupt from the keyboard is for this process alone
             )
         self._unread = b""

@@ -14,8 +14,10 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity
+from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.curve_points import first_point
 from a3gnn.training.interrupt import Interrupt
+from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.progress import Progress
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult
@@ -82,7 +84,9 @@ def train(
     accuracy = None if target_accuracy is None else share_of_percent("target_accuracy", target_accuracy)
     if isinstance(config, Mapping):
         config = TrainConfig.from_dict(config)
+    begin += compile_ahead(KernelSet(), notify)
     request = TrainRequest.of(config, dataset, task, notify)
+    begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
     accuracy = request.target if accuracy is None else accuracy
     if flag("until_target", until_target) and accuracy is None:
         raise UsageError("--until-target needs a target: give --target-accuracy, or a tuned.json that has one")

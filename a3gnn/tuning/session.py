@@ -18,6 +18,8 @@ from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
+from a3gnn.training.compile_ahead import compile_ahead
+from a3gnn.training.kernel_set import KernelSet
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.folder import check_folder, check_same, open_folder
 from a3gnn.tuning.history import History
@@ -60,7 +62,7 @@ def open_study(
         folder: The tune's: new or empty, or that of the tune which is resumed.
         resume: Whether the trials and the seconds of the tune in `folder` count.
         store: Where measurements are kept; `folder`/profiles.sqlite by default.
-        started: When the tune started, by `time.monotonic`.
+        started: When the tune started, by `time.monotonic`; what compiling kernels takes is added.
         executor: Where trials run, as in `tune`.
         hardware: The machine on which they do, as in `tune`.
         notify: Takes each line of output.
@@ -75,7 +77,10 @@ def open_study(
     graph = graph.on_disk()
     characteristics = graph.characteristics()
     with ExitStack() as stack:
-        executor = stack.enter_context(LocalExecutor(notify)) if executor is None else executor
+        if executor is None:
+            compiling_s = compile_ahead(KernelSet.of(graph, request.task), notify)
+            started = None if started is None else started + compiling_s
+            executor = stack.enter_context(LocalExecutor(notify))
         # A store that is named is opened before the folder is made; one of the tune's own lies in it.
         profiles = stack.enter_context(ProfileStore.open(store)) if store is not None else None
         done = Journal(folder).read() if resume else []

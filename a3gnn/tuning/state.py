@@ -23,7 +23,8 @@ class TuneState:
     """The file `state.json` in the folder of a tune.
 
     Attributes:
-        elapsed_s: Wall clock of all its runs: everything from the call of `tune` on, fitting and searching included.
+        elapsed_s: Wall clock of all its runs: everything from the call of `tune` on, fitting and searching included,
+            but for the compiling of kernels.
         finished_budget: The budget, seconds (float) or trials (int), with which it finished; None while it has not.
     """
 

@@ -14,6 +14,8 @@ from a3gnn.objectives import Priority
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.task import Task
+from a3gnn.training.compile_ahead import compile_ahead
+from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.run_folder import default_folder
 from a3gnn.tuning.arguments import check_places, make_request
 from a3gnn.tuning.expectations import fit_surrogate
@@ -67,7 +69,7 @@ def tune(
         max_accuracy_drop: Points of validation accuracy that may be lost against the default configuration, each
             trained as long.
         budget: A duration such as "10min" or seconds (float), or a number of trials (int); its clock starts with the
-            call, and goes on where a resumed tune's stopped.
+            call, stands still while kernels are compiled, and goes on where a resumed tune's stopped.
         engine: local, ppo, nsga2, tpe, random or exhaustive.
         task: What is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
         fix: Knobs held at a value.
@@ -109,6 +111,8 @@ def tune(
         target_accuracy=target_accuracy,
     )
     check_places(out, store, resume)
+    if executor is None:
+        started += compile_ahead(KernelSet(), notify)
     graph = as_graph(dataset)
     request = dataclasses.replace(request, spec=spec_of(dataset, graph))
     folder = Path(out) if out is not None else default_folder(graph.name)

@@ -1,0 +1,104 @@
+"""`compile_ahead`: kernels are compiled before anything is measured, and in a process that nothing is measured in.
+
+Numba compiles a kernel at its first call on a machine, for tenths of a second to some seconds, and leaves 50 to 150 MB
+behind in that process. From then on every process loads it from numba's cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+
+import numba
+from numba.core.registry import cpu_target
+
+import a3gnn
+from a3gnn.graphs.kernels import count_entries
+from a3gnn.process.interpreter import as_program
+from a3gnn.process.machine_turn import machine_turn
+from a3gnn.training.kernel_set import KernelSet
+from a3gnn.units import format_duration
+from a3gnn.version import __version__
+
+#: Seconds after which compiling is given up. Guess: some ten times what it takes on two slow cores.
+_MOST_SECONDS = 900.0
+
+
+def compile_ahead(wanted: KernelSet, notify: Callable[[str], None]) -> float:
+    """Has numba compile `wanted` where this machine has not done so, and returns the seconds that this took.
+
+    Where it was done the answer takes milliseconds: a note lies beside the kernels in numba's cache, so that whoever
+    empties that empties both. Where it fails, kernels are compiled at their first call, as they are without.
+    Trials of other processes on this machine wait meanwhile, and it waits for theirs, which counts in the seconds.
+
+    Args:
+        wanted: The kernels.
+        notify: Takes each line for people.
+    """
+    if is_compiled(wanted):
+        return 0.0
+    called = perf_counter()
+    with machine_turn(notify):
+        begin = perf_counter()
+        notify(f"compiling kernels, once on this machine, for {wanted.describe()}")
+        failure = _compile(wanted)
+    end = perf_counter()
+    if failure:
+        notify(f"kernels could not be compiled ahead, so each is compiled at its first call: {failure}")
+    else:
+        notify(f"kernels compiled in {format_duration(end - begin)}")
+    return end - called
+
+
+def is_compiled(wanted: KernelSet) -> bool:
+    """Returns whether this machine has compiled `wanted`, or what holds it, from the present sources."""
+    return _note(wanted).exists() or _note(wanted.of_a_tune).exists()
+
+
+def _compile(wanted: KernelSet) -> str:
+    """Returns why `wanted` could not be compiled; "" where it was, which is noted."""
+    program = as_program("a3gnn.training.compile_kernels")
+    try:
+        ended = subprocess.run(
+            program.command,
+            input=json.dumps(wanted.to_dict()),
+            env=program.environment | {"OMP_NUM_THREADS": "1"},  # hundreds of nodes gain nothing from threads
+            capture_output=True,
+            text=True,
+            timeout=_MOST_SECONDS,
+            start_new_session=True,  # an interrupt from the keyboard is for this process alone, which ends that one
+            check=False,
+        )
+        if ended.returncode == 0:
+            _note(wanted).touch()
+            return ""
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    lines = ended.stderr.strip().splitlines()
+    return lines[-1] if lines else f"status {ended.returncode}"
+
+
+def _note(wanted: KernelSet) -> Path:
+    """Returns the file that is there once `wanted` is compiled, by what decides which kernels numba loads."""
+    text = json.dumps([wanted.to_dict(), *_this_machine()])
+    name = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return Path(count_entries.stats.cache_path) / f"a3gnn-{name}.compiled"
+
+
+@cache
+def _this_machine() -> list[str]:
+    """Returns the versions, the processor as numba sees it, and a hash of the sources that hold kernels."""
+    processor = cpu_target.target_context.codegen().magic_tuple()
+    sources = hashlib.blake2b(digest_size=16)
+    for path in sorted(Path(a3gnn.__file__).parent.rglob("*.py")):
+        with suppress(OSError):
+            text = path.read_bytes()
+            sources.update(text if b"njit(" in text else b"")
+    return [__version__, numba.__version__, sys.version, *processor, sources.hexdigest()]

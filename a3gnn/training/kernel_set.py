@@ -1,0 +1,104 @@
+"""`KernelSet`: which compiled kernels a process is going to need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from a3gnn.config import TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
+
+#: Layers from which on another one needs no further kernel: the input layer, one between, the last.
+_LAYERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSet:
+    """The kernels of a kind of work, named by all that decides them; sizes, rates and seeds do not.
+
+    Attributes:
+        task: What is trained; None for the kernels that read and describe a graph.
+        sparse: Whether its features are CSR.
+        halves: Whether they are stored as float16.
+        config: How it is trained; None for whatever a tune may try.
+    """
+
+    task: Task | None = None
+    sparse: bool = False
+    halves: bool = False
+    config: TrainConfig | None = None
+
+    @classmethod
+    def of(cls, graph: Graph, task: Task, config: TrainConfig | None = None) -> Self:
+        """Returns the kernels that train `task` on a `graph` on disk with `config`, or with all that a tune may try."""
+        features = graph.characteristics()
+        return cls(
+            _small_task(task),
+            features.sparse_features,
+            features.value_bytes == 2,
+            None if config is None else _small_config(config),
+        )
+
+    @property
+    def of_a_tune(self) -> Self:
+        """The kernels of whatever a tune may try, which hold these."""
+        return type(self)(self.task, self.sparse, self.halves)
+
+    def describe(self) -> str:
+        """Returns what the kernels are for, for people."""
+        if self.task is None:
+            return "reading graphs"
+        features = f"{self.task.model} on {'sparse' if self.sparse else 'dense'} features"
+        return f"tuning {features}" if self.config is None else f"this configuration of {features}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return {
+            "task": None if self.task is None else self.task.to_dict(),
+            "sparse": self.sparse,
+            "halves": self.halves,
+            "config": None if self.config is None else self.config.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the set of `to_dict`."""
+        task, config = fields["task"], fields["config"]
+        return cls(
+            None if task is None else Task.from_dict(task),
+            fields["sparse"],
+            fields["halves"],
+            None if config is None else TrainConfig.from_dict(config),
+        )
+
+
+def _small_task(task: Task) -> Task:
+    """Returns the smallest task that needs the kernels of `task`."""
+    return Task(
+        model=task.model,
+        hidden_channels=8,
+        fanouts=(3,) * min(task.num_layers, _LAYERS),
+        dropout=0.5 if task.dropout else 0.0,
+        heads=2,
+    )
+
+
+def _small_config(config: TrainConfig) -> TrainConfig:
+    """Returns the smallest configuration that needs the kernels of `config`.
+
+    Modes, workers and resources decide which thread runs a kernel, never which kernel.
+    """
+    return config.replace(
+        batch_size=32,
+        num_partitions=min(config.num_partitions, 2),
+        bias_rate=min(config.bias_rate, 2.0),
+        num_workers=1,
+        cache_bytes=min(config.cache_bytes, 4096),
+        parallel_mode="sequential",
+        resources="free",
+        seed_fanout=None,
+        deep_fanout=None,
+        learning_rate_scale=1.0,
+    ).canonical()
