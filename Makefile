@@ -9,7 +9,7 @@ BENCHMARKS := engine loader_swap accuracy_parity out_of_core cache_policies cach
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune test test-slow lint notebooks bench peers clean
+.PHONY: tune test test-slow lint notebooks bench corpus peers clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --priority throughput --memory-limit 1GiB --budget $(BUDGET)
@@ -33,6 +33,9 @@ notebooks: $(VENV)/.dev  ## execute the notebooks in place
 bench: $(VENV)/.dev  ## run the benchmarks; peers that are not there are reported so
 	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
 	for part in caches partitions; do $(BIN)/python -m benchmarks.analytic_model $$part || exit 1; done
+
+corpus: $(VENV)/.dev  ## measure the shipped profiles again (three quarters of an hour, on a machine with nothing else to do)
+	$(BIN)/python -m benchmarks.corpus --export profiles/corpus.jsonl.gz
 
 peers: $(PEERS)/dgl/.installed $(PEERS)/pyg/.installed  ## build the environments of PyG and DGL (half an hour)
 

@@ -20,7 +20,7 @@ class Breach:
     Attributes:
         limit: The field of `Limits`: host_bytes, device_bytes or least_accuracy.
         bound: What it allows: bytes at most, or the least accuracy in [0, 1].
-        found: What was measured, in the same unit.
+        found: What was measured, in the same unit; an accuracy of 0 is one that is not known.
     """
 
     limit: str
@@ -45,10 +45,14 @@ class Breach:
 
     def short(self) -> str:
         """Returns it for a table: `host memory +12.0 MiB` or `accuracy -0.8 points`."""
+        if self.limit == "least_accuracy" and not self.found:
+            return f"{self.name} unknown"
         return f"{self.name} {'-' if self.limit == 'least_accuracy' else '+'}{self.amount()}"
 
     def describe(self) -> str:
         """Returns it in words: `host memory 12.0 MiB over the limit of 300 MiB`."""
+        if self.limit == "least_accuracy" and not self.found:
+            return f"{self.name} unknown within the time, where {self.bound:.2%} is the least allowed"
         if self.limit == "least_accuracy":
             return f"{self.name} {self.amount()} under the least allowed, {self.bound:.2%}"
         return f"{self.name} {self.amount()} over the limit of {format_size(self.bound)}"

@@ -1,7 +1,7 @@
 """Compares the search engines: share of the best known predicted front's hypervolume, and seconds.
 
     python -m benchmarks.search_engines [--fine] [--evaluations 300 1000 3000] [--seeds 5]
-    python -m benchmarks.search_engines --graphs citeseer tolokers amazon_computers --evaluations 3000
+    python -m benchmarks.search_engines --graphs citeseer actor squirrel_filtered --evaluations 3000
 
 The first compares them on a toy, which is invented (see toy_problem.py): its figures say nothing about any graph. The
 second does on what the surrogate predicts for graphs of the shipped profiles, in the whole default space, under the

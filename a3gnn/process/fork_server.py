@@ -16,7 +16,6 @@ status is the signal that ended it). It ends, and takes a running child with it,
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import json
@@ -32,6 +31,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from a3gnn.process.compilations import Compilations
 
+from a3gnn.process.lifetime import die_with_parent
 from a3gnn.threads import wait_policy
 
 #: What every trial imports. torch imports torch._dynamo with its first optimiser: a second, and some 70 MB.
@@ -49,7 +49,6 @@ _STDIN = 0
 #: Given to a server that begins again: it serves, whatever it had to compile.
 _AGAIN = "--again"
 _NUMPY_THREADS = "OPENBLAS_NUM_THREADS"
-_PR_SET_PDEATHSIG = 1
 
 
 def main() -> NoReturn:
@@ -111,7 +110,7 @@ def _child(order: dict[str, Any], compilations: Compilations) -> NoReturn:
     """Carries out one order and ends the process."""
     status = 1
     try:
-        _die_with_parent()
+        die_with_parent()
         _become_leader(0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -144,12 +143,6 @@ def _redirect(log: str) -> None:
     os.dup2(nothing, 0)
     os.dup2(file, 1)
     os.dup2(file, 2)
-
-
-def _die_with_parent() -> None:
-    """Asks the kernel to kill this process when the server ends, however it ends (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _threads() -> int:

@@ -27,15 +27,15 @@ from a3gnn.training.kernel_set import KernelSet
 from a3gnn.units import format_duration
 from a3gnn.version import __version__
 
-#: Seconds after which compiling is given up. Guess: some ten times what it takes on two slow cores.
-_MOST_SECONDS = 900.0
+#: Seconds after which compiling is given up. Guess: some five times what it takes on two slow cores.
+_MOST_SECONDS = 300.0
 
 
 def compile_ahead(wanted: KernelSet, notify: Callable[[str], None]) -> float:
     """Has numba compile `wanted` where this machine has not done so, and returns the seconds that this took.
 
     Where it was done the answer takes milliseconds: a note lies beside the kernels in numba's cache, so that whoever
-    empties that empties both. Where it fails, kernels are compiled at their first call, as they are without.
+    empties that empties both. Where it fails, that is noted too, and kernels are compiled at their first call.
     Trials of other processes on this machine wait meanwhile, and it waits for theirs, which counts in the seconds.
 
     Args:
@@ -63,7 +63,7 @@ def is_compiled(wanted: KernelSet) -> bool:
 
 
 def _compile(wanted: KernelSet) -> str:
-    """Returns why `wanted` could not be compiled; "" where it was, which is noted."""
+    """Returns why `wanted` could not be compiled, "" where it was; a try that began is noted, and not made again."""
     program = as_program("a3gnn.training.compile_kernels")
     try:
         ended = subprocess.run(
@@ -76,11 +76,14 @@ def _compile(wanted: KernelSet) -> str:
             start_new_session=True,  # an interrupt from the keyboard is for this process alone, which ends that one
             check=False,
         )
-        if ended.returncode == 0:
-            _note(wanted).touch()
-            return ""
-    except (OSError, subprocess.TimeoutExpired) as error:
+        _note(wanted).touch()
+    except subprocess.TimeoutExpired as error:
+        _note(wanted).touch()
         return str(error)
+    except OSError as error:
+        return str(error)
+    if ended.returncode == 0:
+        return ""
     lines = ended.stderr.strip().splitlines()
     return lines[-1] if lines else f"status {ended.returncode}"
 

@@ -21,6 +21,7 @@ from a3gnn.config import CACHE_POLICIES, DYNAMIC_POLICIES, PARTITIONERS, TrainCo
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.process.fork_server import COMPILED
+from a3gnn.process.lifetime import die_with_parent
 from a3gnn.process.workplace import Workplace
 from a3gnn.task import Task
 from a3gnn.training.kernel_set import KernelSet
@@ -59,6 +60,7 @@ _OTHERS: tuple[dict[str, Any], ...] = (
 
 def main() -> None:
     """Compiles the set on stdin."""
+    die_with_parent()
     wanted = KernelSet.from_dict(json.load(sys.stdin))
     workplace = Workplace()
     try:

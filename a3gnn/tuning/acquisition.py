@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -17,11 +18,13 @@ from a3gnn.tuning.normal import expected_improvement, probability_at_most
 
 Rows = NDArray[np.int64]
 
-#: What is proposed keeps the limits with this probability, where anything does.
+#: What is proposed keeps the limits on memory with this probability, where anything does: to break one ends a trial
+#: that tells nothing else.
 LEAST_PROBABILITY = 0.8
-#: Where little does, what is more likely than not to keep them is proposed: an unseen graph's accuracy is uncertain by
-#: more than configurations differ, and what is surely feasible then is the slow rest of the space.
-_LIKELY = 0.5
+#: What is proposed is more likely than not to keep the least accuracy too. To miss that ends a curve early, while an
+#: unseen graph's accuracy is uncertain by more than configurations differ: what surely keeps it is the slow rest of the
+#: space. Guess.
+LIKELY = 0.5
 #: Of so many trials and more, one goes to the most uncertain speed. Guess.
 _MIN_FOR_UNCERTAIN = 4
 
@@ -40,14 +43,15 @@ def choose_trials(
     count: int,
     best: float | None,
     budget_s: float | None = None,
+    least: float = LIKELY,
 ) -> list[Candidate]:
     """Returns up to `count` of `rows` to measure, each with the reason; half of them, rounded up, for the priority.
 
-    Of those that keep the limits with a probability of `LEAST_PROBABILITY`, or where fewer than `count` do, that are
-    more likely than not to: the ones of the largest expected improvement times that probability ("best"; Gardner et
-    al., "Bayesian Optimization with Inequality Constraints", 2014, Eq. 5), no two of which learn the same; then the one
-    whose speed is most uncertain (where four or more are asked for); then a max-min spread over the predicted front of
-    the rest. Where none is that probable: the most probable ones ("closest").
+    Of those that keep the limits on memory with a probability of `LEAST_PROBABILITY`, and all limits with one of
+    `least`: the ones of the largest expected improvement times the latter ("best"; Gardner et al., "Bayesian
+    Optimization with Inequality Constraints", 2014, Eq. 5), no two of which learn the same; then the one whose speed is
+    most uncertain (where four or more are asked for); then a max-min spread over the predicted front of the rest. Where
+    none is that probable: the most probable ones ("closest").
 
     Args:
         problem: What is searched, and for what.
@@ -56,12 +60,13 @@ def choose_trials(
         count: How many to choose.
         best: The score to be improved upon; None takes the lowest predicted one of `rows`.
         budget_s: As in `feasibility`.
+        least: The probability with which all limits are to be kept, as `least_probability` says.
     """
-    probability = feasibility(prediction, problem.objectives.limits, budget_s)
+    limits = problem.objectives.limits
+    probability = feasibility(prediction, limits, budget_s)
+    in_memory = feasibility(prediction, dataclasses.replace(limits, least_accuracy=None))
     score = problem.objectives.score(prediction)
-    probable = np.flatnonzero(probability >= LEAST_PROBABILITY)
-    if len(probable) < count:
-        probable = np.flatnonzero(probability >= _LIKELY)
+    probable = np.flatnonzero((in_memory >= LEAST_PROBABILITY) & (probability >= least))
     if not len(probable):
         violation = problem.objectives.limits.violation(prediction)
         return [Candidate("closest", rows[i]) for i in np.lexsort((-score, violation, -probability))[:count]]
@@ -81,12 +86,21 @@ def choose_trials(
     return [Candidate(reason, rows[i]) for i, reason in chosen.items()]
 
 
+def least_probability(tried: int, missed: int) -> float:
+    """Returns the probability with which what is proposed should keep all limits.
+
+    From `LIKELY` it rises to `LEAST_PROBABILITY` with the share of trials that missed the least accuracy, up to a half:
+    where what was likely was not, less is believed.
+    """
+    return LIKELY + (LEAST_PROBABILITY - LIKELY) * min(2 * missed / max(tried, 1), 1.0)
+
+
 def feasibility(prediction: Prediction, limits: Limits, budget_s: float | None = None) -> NDArray[np.float64]:
     """Returns the probability that each configuration keeps all `limits`, float64, shape (n_configs,).
 
     Accuracy and the logarithms of memory and seconds are taken to be normal on the side of the limit, with independent
     errors. The least accuracy is kept where it is reached within the default's seconds: the prediction of accuracy and
-    that of the seconds say so with equal weight (linear opinion pool; Stone, "The Opinion Pool", 1961).
+    that of the seconds both say whether, and the geometric mean of the two counts: what one of them rules out is out.
 
     Args:
         prediction: Of the configurations.
@@ -102,16 +116,14 @@ def feasibility(prediction: Prediction, limits: Limits, budget_s: float | None =
         accuracy, deviation = prediction.column("val_accuracy"), prediction.one_sided("val_accuracy", "low")
         reached = probability_at_most(-limits.least_accuracy, -accuracy, deviation)
         if budget_s is not None:
-            reached = (reached + _at_most(budget_s, prediction, "seconds_to_accuracy")) / 2
+            reached = np.sqrt(reached * _at_most(budget_s, prediction, "seconds_to_accuracy"))
         probability *= reached
     return probability
 
 
 def _at_most(limit: float, prediction: Prediction, metric: str) -> NDArray[np.float64]:
     """Returns the probability that a positive metric is at most `limit`, float64, shape (n_configs,)."""
-    logs = np.log(
-        np.maximum(prediction.column(metric), 1.0 if metric.endswith("bytes") else 1e-9)
-    )  # 0 without a device
+    logs = np.log(np.maximum(prediction.column(metric), 1e-9))  # a device that is not there has no bytes
     return probability_at_most(float(np.log(limit)), logs, prediction.one_sided(metric, "high"))
 
 

@@ -65,11 +65,11 @@ class AgainstDefault:
     def choice(self) -> Choice:
         """Returns the choice of the finalist, with the figures of both and what was left out."""
         assert self._whole is not None, "it was measured"
-        history, left_out = self._history, [pair.choice for pair in parted(self._alternations).left_out]
+        left_out = [pair.choice for pair in parted(self._alternations).left_out]
         seen = [self._finalist.metrics, *(pair.choice for pair in self._seeds), *left_out]
         disturbed = {id(metrics) for metrics in left_out}
         timed = [metrics for metrics in self._timed if id(metrics) not in disturbed]
-        judged = judged_over(self._whole, timed, seen, history)
+        judged = judged_over(self._whole, timed, seen, self._trials.reference)
         default, against = None, None
         figures = {self._config.key(): judged.figures}
         if self._alternations and self._default is not None:
@@ -175,7 +175,7 @@ class AgainstDefault:
             history.study.request.priority,
             left_out,
         )
-        return judged_over(base, timed, seen, history), against
+        return judged_over(base, timed, seen, self._trials.reference), against
 
     def _left_out(self) -> Iterator[str]:
         """Yields what the budget was too small for."""

@@ -51,8 +51,7 @@ def predict(
 
 
 def _known_default(history: History) -> KnownDefault | None:
-    reference, trial = history.reference, history.reference_trial
-    figures = None if trial is None else history.figures(trial)
+    reference, figures = history.reference, history.reference_figures
     if reference is None or figures is None:
         return None
     return KnownDefault.of(reference, figures.seconds_to_accuracy)

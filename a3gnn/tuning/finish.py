@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
+import math
 import platform
 from collections.abc import Sequence
 
 from a3gnn.learning_curve import Pace
 from a3gnn.measurement import Metrics
+from a3gnn.objectives import Limits
 from a3gnn.search.result import SearchResult
 from a3gnn.spread import Spread
 from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.choice_lines import choice_lines
-from a3gnn.tuning.history import History
+from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.runner import Runner
 from a3gnn.units import format_duration
@@ -41,7 +44,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
         config=config,
         setting=setting,
         spec=request.spec,
-        limits=objectives.limits,
+        limits=_limits(history, choice),
         predicted=choice.trial.predicted,
         measured=choice.judged.metrics,
         default=choice.default.metrics if choice.default else outcome,
@@ -64,6 +67,19 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     if searches:
         runner.notify(_describe(search))
     return result
+
+
+def _limits(history: History, choice: Choice) -> Limits:
+    """Returns the limits by which the choice trains: more where it is the default that set them and took more."""
+    limits, judged = history.objectives.limits, choice.judged.figures
+    if history.memory_limits(choice.trial.measurement.config).host_bytes == limits.host_bytes:
+        return limits
+    more = {
+        field: math.ceil(getattr(judged, f"peak_{field}") * (1 + DEFAULT_TOLERANCE))
+        for field in ("host_bytes", "device_bytes")
+        if (getattr(limits, field) or math.inf) < getattr(judged, f"peak_{field}")
+    }
+    return dataclasses.replace(limits, **more)
 
 
 def _seconds_to_accuracy(metrics: Metrics, target: float | None) -> Spread | None:

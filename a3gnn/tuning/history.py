@@ -16,7 +16,7 @@ from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures, Reference
 from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics, keep_longest
-from a3gnn.objectives import Objectives, memory_metric
+from a3gnn.objectives import Limits, Objectives, memory_metric
 from a3gnn.pareto import hypervolume
 from a3gnn.profiling.partition_failures import failed_partitioning
 from a3gnn.profiling.trial.request import TrialPlan
@@ -24,6 +24,7 @@ from a3gnn.report.front import Front, MeasuredConfig
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import Rows
 from a3gnn.tuning.choice import Choice
+from a3gnn.tuning.request import DEFAULT_PEAK
 from a3gnn.tuning.study import Study
 from a3gnn.tuning.trial import JudgedTrial, Trial
 
@@ -94,6 +95,26 @@ class History:
             self.study.plan, host_limit_bytes=limits.host_bytes, device_limit_bytes=limits.device_bytes
         )
 
+    def memory_limits(self, config: TrainConfig) -> Limits:
+        """Returns the limits on the memory of `config`.
+
+        The reference's own peak may be the limit (`--memory-limit default`). A repetition of it that takes more breaks
+        none: it only shows that the default takes more than it did at first.
+        """
+        reference = self.reference_trial
+        if (
+            self.study.request.memory_limit == DEFAULT_PEAK
+            and reference is not None
+            and config.canonical() == reference.measurement.config
+        ):
+            return self.study.objectives(None, None).limits
+        return dataclasses.replace(self.objectives.limits, least_accuracy=None)
+
+    def within_limits(self, plan: TrialPlan, config: TrainConfig) -> TrialPlan:
+        """Returns `plan` with the limits on the memory of `config`."""
+        limits = self.memory_limits(config)
+        return dataclasses.replace(plan, host_limit_bytes=limits.host_bytes, device_limit_bytes=limits.device_bytes)
+
     @property
     def default(self) -> Trial | None:
         """The trial of the default configuration."""
@@ -128,6 +149,11 @@ class History:
         # The curve as that trial ended it: a faster configuration of the same key may have extended it since.
         return Reference.of(metrics, metrics.curve, request.max_drop, request.target)
 
+    @property
+    def reference_figures(self) -> Figures | None:
+        """What the reference's trial comes to, or None before there is one."""
+        return None if self.reference_trial is None else self.figures(self.reference_trial)
+
     def curve(self, config: TrainConfig) -> LearningCurve | None:
         """Returns the longest curve that a trial trained of what `config` learns, or None."""
         return self._curves.get(config.learning_key())
@@ -157,6 +183,15 @@ class History:
     def eligible(self) -> list[JudgedTrial]:
         """Returns the trials inside the space that keep every limit as measured: what may be chosen."""
         return [one for one in self.inside() if not self.objectives.limits.broken_by(one.figures)]
+
+    @property
+    def num_missed(self) -> int:
+        """How many trials are known to have missed the least accuracy."""
+        least = self.objectives.limits.least_accuracy
+        if least is None:
+            return 0
+        known = (one.figures.val_accuracy for one in self.measured() if one.trial.counts)
+        return sum(accuracy is not None and accuracy < least for accuracy in known)
 
     def fits_memory(self) -> bool:
         """Returns whether anything inside the space kept the memory limits as measured, whatever its accuracy."""

@@ -33,7 +33,10 @@ def _found(trial: Trial, history: History) -> str:
     lost = outcome.curve is not None and outcome.curve.ended is CurveEnd.LOST
     if lost and figures.seconds_to_accuracy is None:
         found += "\n       ended early: it could no longer win or reach the target"
-    broken = describe_breaches(history.objectives.limits.broken_by(figures))
+    breaches = history.objectives.limits.broken_by(figures)
+    if lost and figures.val_accuracy is None:  # it ended before any accuracy was known
+        breaches = tuple(breach for breach in breaches if breach.limit != "least_accuracy")
+    broken = describe_breaches(breaches)
     return found + (f"\n       breaks a limit: {broken}" if broken else "")
 
 

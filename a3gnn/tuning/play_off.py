@@ -98,7 +98,7 @@ class _PlayOff:
             return one
         metrics = with_timing(one.metrics, timed)
         curve = self._history.curve(one.trial.measurement.config)
-        return JudgedTrial(one.trial, metrics, Figures.of(metrics, curve, self._history.reference))
+        return JudgedTrial(one.trial, metrics, Figures.of(metrics, curve, self._trials.reference))
 
     def _completed(self, choice: Choice) -> Choice:
         """Returns `choice` with what the whole play-off found and left out."""

@@ -36,12 +36,12 @@ class PlayOffCost(NamedTuple):
     whole_s: float
 
     @classmethod
-    def expected(cls, history: History) -> Self:
-        """Returns what the trials of `history` let expect."""
+    def expected(cls, history: History, drift: float = 1.0) -> Self:
+        """Returns what the trials of `history` let expect, on a machine at `drift` of the reference's speed."""
         cost, reference = TrialCost.of(history), history.reference
         timing = max(cost.around_s - history.study.plan.timed_seconds + timing_plan(history).timed_seconds, 0.0)
         budget_s = history.study.reference_curve.most_seconds if reference is None else reference.budget_s
-        return cls(timing, timing + budget_s * (1 + cost.eval_share))
+        return cls(timing, timing + budget_s / drift * (1 + cost.eval_share))
 
     @property
     def alternating_s(self) -> float:

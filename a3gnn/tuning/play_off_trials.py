@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Sequence
@@ -29,13 +28,15 @@ class PlayOffTrials:
         refused: By the key of a configuration, why: its failure, or the limits that it broke.
         notes: By the key of a configuration, why it is not chosen.
         cost: What they are expected to take, by those so far.
+        reference: What is judged by, at the speed of the machine when it began; None without one.
     """
 
     def __init__(self, history: History, runner: Runner) -> None:
         self._history, self._runner = history, runner
         self.refused: dict[str, Failure | tuple[Breach, ...]] = {}
         self.notes: dict[str, str] = {}
-        self.cost = PlayOffCost.expected(history)
+        self.cost = PlayOffCost.expected(history, runner.drift)
+        self.reference = None if history.reference is None else history.reference.at(runner.drift)
         self._wholes: dict[tuple[str, int], Metrics] = {}
 
     @property
@@ -100,6 +101,5 @@ class PlayOffTrials:
             self.refuse(config, outcome)
             return
         # Accuracy is judged over all seeds, once they are trained.
-        limits = dataclasses.replace(self._history.objectives.limits, least_accuracy=None)
-        if breaches := limits.broken_by(Figures.of(outcome, None, None)):
+        if breaches := self._history.memory_limits(config).broken_by(Figures.of(outcome, None, None)):
             self.refuse(config, breaches)

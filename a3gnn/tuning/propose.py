@@ -12,7 +12,7 @@ from a3gnn.search.problem import Problem
 from a3gnn.search.result import SearchResult
 from a3gnn.search.run import run_search
 from a3gnn.seeding import derive
-from a3gnn.tuning.acquisition import Rows, choose_trials, unmeasured
+from a3gnn.tuning.acquisition import Rows, choose_trials, least_probability, unmeasured
 from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
@@ -48,8 +48,13 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     rows = _candidates(history, result.rows)
     if not len(rows):
         return Proposed((), result)
-    budget_s = None if history.reference is None else history.reference.budget_s
-    chosen = choose_trials(problem, rows, problem.predict(rows), ROUND_TRIALS, _best_score(history), budget_s)
+    reference, figures = history.reference, history.reference_figures
+    # Where the reference does not reach the target, nothing tells how many seconds that takes.
+    known = reference is not None and figures is not None and figures.seconds_to_accuracy is not None
+    budget_s = reference.budget_s if known and reference else None
+    tried = [trial for trial in history.trials if trial.counts]
+    least = least_probability(len(tried), history.num_missed)
+    chosen = choose_trials(problem, rows, problem.predict(rows), ROUND_TRIALS, _best_score(history), budget_s, least)
     return Proposed(tuple(Proposal(one.reason, history.space.decode(one.row)) for one in chosen), result)
 
 

@@ -6,10 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 from statistics import median
 
-from a3gnn.figures import Figures
+from a3gnn.figures import Figures, Reference
 from a3gnn.measurement import Metrics
 from a3gnn.tuning.choice import Judged
-from a3gnn.tuning.history import History
 
 _PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
 
@@ -31,13 +30,15 @@ def with_timing(metrics: Metrics, timed: Sequence[Metrics], seen: Sequence[Metri
     )
 
 
-def judged_over(whole: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics], history: History) -> Judged:
+def judged_over(
+    whole: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics], reference: Reference | None
+) -> Judged:
     """Returns what a configuration came to: what `whole` learnt, at the pace of `timed`, with the largest peaks `seen`.
 
-    Where nothing was timed beside it, the pace is that of `whole`.
+    Where nothing was timed beside it, the pace is that of `whole`. The `reference` is that of the play-off.
     """
-    figures = Figures.of(whole, whole.curve, history.reference)
+    figures = Figures.of(whole, whole.curve, reference)
     metrics = with_timing(whole, timed or [whole], seen)
-    later = Figures.of(metrics, whole.curve, history.reference)
+    later = Figures.of(metrics, whole.curve, reference)
     kept = {name: getattr(figures, name) for name in ("val_accuracy", "complete")}
     return Judged(metrics, dataclasses.replace(later, **kept))

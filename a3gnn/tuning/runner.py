@@ -78,7 +78,7 @@ class Runner:
 
     def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
         """Returns what timing mini-batches of `config` once more finds; nothing is trained for its accuracy."""
-        return self._profiler.repeat(config, timing_plan(history)).outcome
+        return self._profiler.repeat(config, history.within_limits(timing_plan(history), config)).outcome
 
     def drift_is_due(self, history: History) -> bool:
         """Whether there is a reference, and this run of the tune has not just measured it."""
@@ -92,15 +92,19 @@ class Runner:
         """
         reference = history.reference_trial
         assert reference is not None, "it is due"
-        before, now = reference.metrics, self.time(reference.measurement.config, history)
+        config = reference.measurement.config
+        before, now = reference.metrics, self.time(config, history)
         assert before is not None, "it was measured"
+        if not isinstance(now, Failure) and now.disturbed_windows:
+            now = self.time(config, history)  # a burst of other work is no drift
+        drift = self.drift
         if isinstance(now, Failure):
             self.notify(f"the speed of the machine stays what it was: the default could not be timed, {now.describe()}")
         else:
             self.drift = drift_since(before, now)
-        if self.drift != 1:
+        if self.drift != drift or drift != 1:
             self.notify(
-                f"the machine runs at {self.drift:.3g} of the speed at which the default was measured; "
+                f"the machine runs at {self.drift:.3g} of the speed at which the reference was measured; "
                 "trials are judged by that"
             )
 
@@ -112,7 +116,8 @@ class Runner:
             history: Says for how long it trains.
             task_seed: The seed of its weights and mini-batches, if not the task's.
         """
-        return self._profiler.repeat(config, whole_plan(history), task_seed)
+        plan = history.within_limits(whole_plan(history, self.drift), config)
+        return self._profiler.repeat(config, plan, task_seed)
 
     def keep_time(self) -> None:
         """Writes into the folder how long the tune has taken, and whether it has finished."""

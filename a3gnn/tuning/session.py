@@ -77,13 +77,13 @@ def open_study(
     graph = graph.on_disk()
     characteristics = graph.characteristics()
     with ExitStack() as stack:
+        # A store that is named is opened before the folder is made; one of the tune's own lies in it.
+        profiles = stack.enter_context(ProfileStore.open(store)) if store is not None else None
+        done = Journal(folder).read() if resume else []
         if executor is None:
             compiling_s = compile_ahead(KernelSet.of(graph, request.task), notify)
             started = None if started is None else started + compiling_s
             executor = stack.enter_context(LocalExecutor(notify))
-        # A store that is named is opened before the folder is made; one of the tune's own lies in it.
-        profiles = stack.enter_context(ProfileStore.open(store)) if store is not None else None
-        done = Journal(folder).read() if resume else []
         if hardware is None:
             stored = profiles.rows() if profiles else []
             hardware = _machine(executor, [*stored, *(trial.measurement for trial in done)], notify)

@@ -43,10 +43,13 @@ def trial_plan(proposal: Proposal, history: History, drift: float = 1.0) -> Tria
     return dataclasses.replace(plan, curve=_drifted(curve, drift))
 
 
-def whole_plan(history: History) -> TrialPlan:
-    """Returns how a finalist is measured: trained from the start for the reference's seconds, then tested once."""
+def whole_plan(history: History, drift: float = 1.0) -> TrialPlan:
+    """Returns how a finalist is measured: trained from the start for the reference's seconds, then tested once.
+
+    As in `trial_plan`, a slower machine is given longer.
+    """
     reference = history.reference
-    seconds = history.study.reference_curve.most_seconds if reference is None else reference.budget_s
+    seconds = history.study.reference_curve.most_seconds if reference is None else reference.at(drift).budget_s
     return dataclasses.replace(history.plan, curve=CurvePlan(seconds, whole=True))
 
 

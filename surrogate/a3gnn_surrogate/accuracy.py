@@ -23,7 +23,7 @@ _EPOCHS_EXPONENT = 0.7
 #: Drop on a graph that lost all its edges.
 _LOST_EDGES_LOSS = 0.01
 #: Drop where each part is a community with one label: parts are trained in turn and the last one is remembered best.
-_DRIFT_LOSS = 0.12
+_FORGETTING_LOSS = 0.12
 #: Drop of a trial of a single step; it falls with the square root of the number of steps.
 _SINGLE_STEP_LOSS = 0.25
 
@@ -62,7 +62,7 @@ def drop_at_equal_steps(columns: Columns, volume: BatchVolume, graph: GraphChara
     near = np.where(columns["seed_order"] == "proximity", alike, 0.0)
     per_epoch = _SKEW_LOSS * skew * density**-_DENSITY_EXPONENT + _PROXIMITY_LOSS * near
     kept, parts = volume.kept_edges, np.maximum(columns["num_partitions"], 1)
-    partitioned = _LOST_EDGES_LOSS * (1 - kept) + _DRIFT_LOSS * alike * (kept - 1 / parts)
+    partitioned = _LOST_EDGES_LOSS * (1 - kept) + _FORGETTING_LOSS * alike * (kept - 1 / parts)
     return np.asarray(per_epoch * epochs**-_EPOCHS_EXPONENT + partitioned)
 
 

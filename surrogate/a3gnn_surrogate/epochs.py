@@ -11,7 +11,7 @@ from a3gnn_surrogate.columns import Array, Columns, fanouts
 from a3gnn_surrogate.rows import reads_table
 from a3gnn_surrogate.volume import BatchVolume
 
-# Guesses, rounded from a regression over the shipped rows that counts targets which were not reached as censored.
+# Guesses, all of them; the powers are rounded from a censored regression over the shipped rows, made once by hand.
 #: Epochs grow with the seeds per mini-batch to this power. McCandlish et al., "An Empirical Model of Large-Batch
 #: Training" (2018): steps = S_min (1 + B_crit / B), so that the epochs, steps times B, do not depend on B far below
 #: B_crit and grow as B far above it.
@@ -53,5 +53,5 @@ def _fewer_neighbours(columns: Columns, task: Task, graph: GraphCharacteristics)
         np.log(of_default / np.minimum(hop, most))
         for of_default, hop in zip(default, fanouts(columns, task), strict=True)
     ]
-    found[-1] = np.where(reads_table(columns), np.minimum(np.log(default[-1] / most), 0.0), found[-1])
+    found[-1] = np.where(reads_table(columns), np.log(default[-1] / most), found[-1])
     return found

@@ -29,10 +29,12 @@ class Learnt(NamedTuple):
     Attributes:
         val_accuracy: At equal training time, in [0, 1].
         seconds: To the target.
+        trained_s: That its learning key was trained, at the row's own pace.
     """
 
     val_accuracy: float
     seconds: float
+    trained_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +159,12 @@ def _default_row(measurements: Sequence[Measurement]) -> Measurement | None:
 
 def _learnt(metrics: Metrics | None, known: KnownCurve | None, reference: Reference | None) -> Learnt:
     if metrics is None or known is None or reference is None:
-        return Learnt(np.nan, np.nan)
+        return Learnt(np.nan, np.nan, np.nan)
     figures = Figures.of(metrics, known.curve, reference)
     accuracy, seconds = figures.val_accuracy, figures.seconds_to_accuracy
     censored = accuracy is None or not (figures.complete or seconds is not None)
     return Learnt(
         val_accuracy=np.nan if censored or accuracy is None else accuracy,
         seconds=np.nan if seconds is None else seconds,
+        trained_s=metrics.pace.seconds(known.curve.trained),
     )

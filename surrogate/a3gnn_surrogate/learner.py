@@ -94,9 +94,6 @@ class BoostedTrees:
         errors = np.zeros(len(_NUM_TREES))
         for held, features, y in folds:
             errors[0] += sample_weight[held] @ y[held] ** 2
-            if held.all():  # nothing is learnt without rows
-                errors[1:] += sample_weight @ y**2
-                continue
             booster = self._train(features[~held], y[~held], sample_weight[~held], _NUM_TREES[-1])
             matrix = xgboost.DMatrix(features[held], nthread=1)
             for step, trees in enumerate(_NUM_TREES[1:], start=1):
@@ -106,8 +103,8 @@ class BoostedTrees:
         return self
 
     def fit(self, features: Features, y: Array, sample_weight: Array) -> Self:
-        """Fits `trees` trees, none without rows, and returns itself."""
-        self.booster = self._train(features, y, sample_weight, self.trees) if self.trees and len(y) else None
+        """Fits `trees` trees and returns itself."""
+        self.booster = self._train(features, y, sample_weight, self.trees) if self.trees else None
         return self
 
     def predict(self, features: Features) -> Array:

@@ -110,6 +110,6 @@ def _measured(metrics: Metrics, learnt: Learnt, curves: KnownCurves, fixed_epoch
         return [*logs, np.nan, np.nan]
     own_s = learnt.seconds
     if np.isnan(own_s) and not np.isnan(learnt.val_accuracy):  # a whole budget was not enough
-        own_s = _LONGER * curves.reference.budget_s
+        own_s = _LONGER * max(curves.reference.budget_s, learnt.trained_s)
     ratio = own_s * metrics.throughput_epochs_per_s / (seconds * curves.throughput)
     return [*logs, curves.reference.val_accuracy - learnt.val_accuracy, float(np.log(ratio))]

@@ -120,6 +120,24 @@ def test_the_figure_says_which_limits_are_broken(broken: Front) -> None:
     assert "breaks a limit: host memory by up to 100 MiB, accuracy by up to 8 points (1)" in legend
 
 
+def test_the_figure_does_not_tell_unknown_accuracies_from_0(broken: Front) -> None:
+    pytest.importorskip("matplotlib")
+    from a3gnn.report.figure import front_figure
+
+    def legend(*accuracies: float | None) -> list[str]:
+        measured = [
+            MeasuredConfig(
+                TrainConfig(batch_size=64 * 2**i), figures(throughput=1.0, host=400 * MiB, accuracy=one), None
+            )
+            for i, one in enumerate((0.9, *accuracies))
+        ]
+        front = Front.of(measured, objectives(least_accuracy=0.88))
+        return front_figure(front).axes[0].get_legend_handles_labels()[1]
+
+    assert "breaks a limit: accuracy by up to 1 points (2)" in legend(0.87, None)
+    assert "breaks a limit: accuracy unknown (1)" in legend(None)
+
+
 def test_the_table_shows_the_front_and_the_named(front: Front) -> None:
     assert front_table(front).row_count == 3
     assert front_table(front, everything=True).row_count == 5

@@ -10,7 +10,14 @@ from a3gnn.objectives import Limits, Objectives, Priority
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
 from a3gnn.space import SearchSpace
-from a3gnn.tuning.acquisition import LEAST_PROBABILITY, choose_trials, feasibility, unmeasured
+from a3gnn.tuning.acquisition import (
+    LEAST_PROBABILITY,
+    LIKELY,
+    choose_trials,
+    feasibility,
+    least_probability,
+    unmeasured,
+)
 
 DEVIATIONS = 1.645
 #: Small enough to be enumerated.
@@ -70,25 +77,22 @@ def test_no_more_than_there_are(problem: Problem, batches: np.ndarray) -> None:
 
 
 def by_hand(problem: Problem, rows: np.ndarray, best: float) -> list[int]:
-    """The positions of probable rows by the expected improvement times the probability, from the definitions.
-
-    Where fewer than four are probable, they are those of the rows that are more likely than not to keep the limits.
-    """
+    """The positions of probable rows by the expected improvement times the probability, from the definitions."""
     limits, weights = problem.objectives.limits, problem.objectives.priority.weights
-    normal, value, kept = NormalDist(), {}, {}
+    normal, value = NormalDist(), {}
     for i, found in enumerate(predict(rows).mean):
         throughput, _, host, accuracy, _ = found
-        keeps = normal.cdf(math.log(limits.host_bytes / host) / 0.1)
-        keeps *= normal.cdf((accuracy - limits.least_accuracy) / 0.01)
+        in_memory = normal.cdf(math.log(limits.host_bytes / host) / 0.1)
+        keeps = in_memory * normal.cdf((accuracy - limits.least_accuracy) / 0.01)
         score = weights[0] * math.log2(throughput) - weights[1] * math.log2(host) + weights[2] * 50 * accuracy
         log_deviation = 0.5 if rows[i, 0] == 2 else 0.1
         deviation = math.hypot(
             weights[0] * log_deviation / math.log(2), weights[1] * 0.1 / math.log(2), weights[2] * 50 * 0.01
         )
         z = (score - best) / deviation
-        kept[i], value[i] = keeps, deviation * (z * normal.cdf(z) + normal.pdf(z)) * keeps
-    least = 0.8 if sum(keeps >= 0.8 for keeps in kept.values()) >= 4 else 0.5
-    return sorted((i for i in value if kept[i] >= least), key=lambda i: -value[i])
+        if in_memory >= 0.8 and keeps >= 0.5:
+            value[i] = deviation * (z * normal.cdf(z) + normal.pdf(z)) * keeps
+    return sorted(value, key=lambda i: -value[i])
 
 
 @pytest.mark.parametrize("best", [-2.0, -0.3, 0.5])
@@ -107,16 +111,17 @@ def test_the_best_are_those_of_a_small_case_by_hand(problem: Problem, best: floa
     assert [row.tolist() for reason, row in chosen if reason == "best"] == best_two
 
 
-def test_all_that_is_chosen_keeps_the_limits_with_the_least_probability(problem: Problem) -> None:
+def test_all_that_is_chosen_is_probable(problem: Problem) -> None:
     tight = judged(problem, host_bytes=int(1e9), least_accuracy=0.87)
+    memory = Limits(host_bytes=int(1e9))
     rows = np.unique(problem.space.sample(500, seed=0), axis=0)
-    probability = feasibility(predict(rows), tight.objectives.limits)
-    assert 0 < (probability >= LEAST_PROBABILITY).sum() < len(rows)
+    assert 0 < (feasibility(predict(rows), memory) >= LEAST_PROBABILITY).sum() < len(rows)
     for seed in range(5):
         some = np.random.default_rng(seed).permutation(rows)[:100]
         chosen = np.stack([row for _, row in choose_trials(tight, some, predict(some), count=4, best=None)])
         assert len(chosen) == 4
-        assert (feasibility(predict(chosen), tight.objectives.limits) >= LEAST_PROBABILITY).all()
+        assert (feasibility(predict(chosen), memory) >= LEAST_PROBABILITY).all()
+        assert (feasibility(predict(chosen), tight.objectives.limits) >= LIKELY).all()
 
 
 def test_where_none_is_probable_the_most_probable_come_first(problem: Problem, batches: np.ndarray) -> None:
@@ -138,14 +143,23 @@ def test_feasibility_is_the_product_over_the_limits(problem: Problem, batches: n
     assert feasibility(found, Limits(device_bytes=1)).tolist() == [1.0] * 5  # there is no device
 
 
+@pytest.mark.parametrize(
+    ("tried", "missed", "least"), [(0, 0, 0.5), (8, 0, 0.5), (8, 2, 0.65), (8, 4, 0.8), (8, 8, 0.8)]
+)
+def test_what_is_likely_is_believed_less_the_more_often_it_was_not(tried: int, missed: int, least: float) -> None:
+    assert least_probability(tried, missed) == pytest.approx(least)
+
+
 def test_the_least_accuracy_is_kept_where_it_is_reached_in_time(problem: Problem, batches: np.ndarray) -> None:
-    """Accuracy and seconds both say whether, with equal weight."""
+    """Accuracy and seconds both say whether: the geometric mean counts, and what either rules out is out."""
     found, limits = predict(batches), Limits(least_accuracy=0.895)
     logs, deviation = np.log(found.column("seconds_to_accuracy")), found.one_sided("seconds_to_accuracy", "high")
     budget_s = float(np.exp(np.median(logs)))
     in_time = [NormalDist(mean, off).cdf(math.log(budget_s)) for mean, off in zip(logs, deviation, strict=True)]
-    both = (feasibility(found, limits) + in_time) / 2
-    assert feasibility(found, limits, budget_s) == pytest.approx(both)
+    assert feasibility(found, limits, budget_s) == pytest.approx(np.sqrt(feasibility(found, limits) * in_time))
+    sure = Prediction(found.mean, found.mean, found.mean)  # as where a curve is known
+    assert feasibility(sure, limits, budget_s=1e9).tolist() == feasibility(sure, limits).tolist()
+    assert not feasibility(sure, limits, budget_s=1e-9).any()
 
 
 def test_a_certain_accuracy_is_kept_or_not(problem: Problem, batches: np.ndarray) -> None:

@@ -49,21 +49,48 @@ def test_a_tune_keeps_it_and_writes_it_down(quick_tune, formulas) -> None:
     first, *later = executor.ran
     assert first.config == TrainConfig().canonical()
     assert first.plan.host_limit_bytes is None
-    assert {request.plan.host_limit_bytes for request in later} == {allowed(peak)}
+    others = [request for request in later if request.config != first.config]
+    assert {request.plan.host_limit_bytes for request in others} == {allowed(peak)}
+    assert {request.plan.host_limit_bytes for request in later if request.config == first.config} == {None}
     assert sum("the memory limit is what the default took, and 5%" in line for line in lines) == 1
 
 
-def test_a_resumed_tune_has_the_limit_of_its_first_run(quick_tune, formulas) -> None:
-    def grows(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
-        more = 2 * MiB * before
-        return Metrics.from_dict(metrics.to_dict() | {"peak_host_bytes": metrics.peak_host_bytes + more})
+def test_a_default_that_takes_more_when_repeated_is_compared_with_all_the_same(quick_tune, formulas) -> None:
+    """Its own peak is the limit: repetitions of it break none, but those of others do."""
 
-    options = {"executor": formulas(grows), "memory_limit": "default"}
+    def grows(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        peak, limit = metrics.peak_host_bytes, request.plan.host_limit_bytes
+        if request.config == TrainConfig().canonical():
+            peak = round(peak * (1 + 0.1 * (before > 0)))
+        if limit is not None and peak > limit:
+            return Failure(FailureKind.OUT_OF_MEMORY, "passed the limit", limit=limit)
+        return Metrics.from_dict(metrics.to_dict() | {"peak_host_bytes": peak})
+
+    found = quick_tune(executor=formulas(grows), memory_limit="default")
+    assert found.tuned.config != TrainConfig().canonical()
+    assert found.tuned.against_default is not None
+    only = quick_tune(
+        executor=formulas(grows), memory_limit="default", fix=TIERS | {"feature_tier": "ram"}, out=found.folder / "only"
+    )
+    assert only.tuned.config == TrainConfig().canonical()
+    assert only.tuned.limits.host_bytes >= only.tuned.measured.peak_host_bytes > found.tuned.limits.host_bytes
+
+
+def test_a_resumed_tune_has_the_limit_of_its_first_run(quick_tune, formulas) -> None:
+    peaks: list[int] = []
+
+    def grows(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        peaks.append(metrics.peak_host_bytes + 2 * MiB * before)
+        return Metrics.from_dict(metrics.to_dict() | {"peak_host_bytes": peaks[-1]})
+
+    executor = formulas(grows)
+    options = {"executor": executor, "memory_limit": "default"}
     first = quick_tune(budget=2, **options)
     assert quick_tune(budget=2, resume=True, **options).tuned == first.tuned
     longer = quick_tune(budget=4, resume=True, **options)
     assert longer.trials > first.trials
-    assert longer.tuned.limits.host_bytes == first.tuned.limits.host_bytes
+    others = [request for request in executor.ran if request.config != TrainConfig().canonical()]
+    assert {request.plan.host_limit_bytes for request in others} == {allowed(peaks[0])}
 
 
 def test_what_stands_in_for_a_default_that_fits_nowhere_sets_the_limit(quick_tune, formulas) -> None:

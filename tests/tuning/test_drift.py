@@ -134,7 +134,7 @@ def test_the_best_is_found_though_the_machine_changes_between_rounds(measured, f
     assert [trial.drift for trial in history.trials] == [1, 1, pytest.approx(speed)]
     (line,) = (line for line in tune.lines if line.startswith("the machine runs"))
     assert line == (
-        f"the machine runs at {speed:.3g} of the speed at which the default was measured; trials are judged by that"
+        f"the machine runs at {speed:.3g} of the speed at which the reference was measured; trials are judged by that"
     )
 
 

@@ -18,7 +18,7 @@ from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn.tuning import expectations
-from a3gnn.tuning.acquisition import LEAST_PROBABILITY, feasibility
+from a3gnn.tuning.acquisition import LIKELY, feasibility
 from a3gnn.tuning.expectations import fit_surrogate, predict, smallest_memory
 from a3gnn.tuning.history import History
 from a3gnn.tuning.propose import ROUND_TRIALS, propose
@@ -86,7 +86,9 @@ def test_what_is_proposed_is_new_distinct_and_probable(tried: History) -> None:
     seen = {trial.measurement.config.key() for trial in tried.trials}
     assert len({config.key() for config in configs} - seen) == ROUND_TRIALS
     found = predict(surrogate, tried, configs)
-    assert (feasibility(found, tried.objectives.limits) >= LEAST_PROBABILITY).all()
+    assert tried.reference_figures.seconds_to_accuracy is not None
+    kept = feasibility(found, tried.objectives.limits, tried.reference.budget_s)
+    assert (kept >= LIKELY).all()
 
 
 def test_the_same_history_has_the_same_proposals(tried: History) -> None:
