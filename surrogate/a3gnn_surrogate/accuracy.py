@@ -28,7 +28,7 @@ _FORGETTING_LOSS = 0.12
 _SINGLE_STEP_LOSS = 0.25
 
 
-def accuracy_drop(columns: Columns, volume: BatchVolume, graph: GraphCharacteristics, progress: Array) -> Array:
+def accuracy_drop(at_equal_steps: Array, graph: GraphCharacteristics, progress: Array) -> Array:
     """Returns by how much validation accuracy falls below the default's at equal time, as a share of 1, (n_configs,).
 
     With h the homophily beyond chance and E the epochs of a trial, the sum of
@@ -41,15 +41,14 @@ def accuracy_drop(columns: Columns, volume: BatchVolume, graph: GraphCharacteris
     the better partitioner to cost less, and measured it costs more (docs/surrogate.md).
 
     Args:
-        columns: Canonical.
-        volume: Their mini-batches.
+        at_equal_steps: `drop_at_equal_steps` of the configurations, float64, shape (n_configs,).
         graph: The graph.
         progress: How much farther training gets in the same time than the default's does: the ratio of epochs per
             second over that of the epochs needed, float64, shape (n_configs,).
     """
     steps = max(default_accuracy_epochs(graph) * np.ceil(graph.num_train / default_seeds(graph)), 1.0)
     undertrained = _SINGLE_STEP_LOSS * steps**-0.5 * (np.maximum(progress, 1e-3) ** -0.5 - 1)
-    return np.asarray(drop_at_equal_steps(columns, volume, graph) + undertrained)
+    return np.asarray(at_equal_steps + undertrained)
 
 
 def drop_at_equal_steps(columns: Columns, volume: BatchVolume, graph: GraphCharacteristics) -> Array:

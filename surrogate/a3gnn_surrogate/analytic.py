@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -9,12 +10,12 @@ import numpy as np
 from a3gnn.config import TrainConfig
 from a3gnn.setting import Setting
 from a3gnn_surrogate import memory
-from a3gnn_surrogate.accuracy import accuracy_drop
+from a3gnn_surrogate.accuracy import accuracy_drop, drop_at_equal_steps
 from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
 from a3gnn_surrogate.columns import Array, Columns, as_columns
 from a3gnn_surrogate.epochs import log_epochs_ratio, log_epochs_to_learn
 from a3gnn_surrogate.model_cost import ModelCost, model_cost
-from a3gnn_surrogate.stage_seconds import batch_seconds, epoch_overhead, stage_seconds
+from a3gnn_surrogate.stage_seconds import PredictedStageSeconds, batch_seconds, epoch_overhead, stage_seconds
 from a3gnn_surrogate.volume import BatchVolume, batch_volume
 
 
@@ -46,18 +47,18 @@ def analytic_metrics(
         calibration: Factors on the seconds of the stages.
         work: `expected_work` of the columns, if it is known.
     """
-    volume, cost = work or expected_work(columns, setting)
-    seconds = stage_seconds(columns, volume, cost, setting, calibration)
-    tau = batch_seconds(columns, seconds, setting.hardware)
-    throughput = 1 / (volume.batches * tau + epoch_overhead(columns, setting))
-    needed = np.exp(log_epochs_to_learn(columns, volume, setting.task, setting.graph))
-    progress = throughput / _default_throughput(setting, calibration) / needed
+    work = work or expected_work(columns, setting)
+    volume, cost = work
+    seconds, tau, throughput = _expected_pace(columns, work, setting, calibration)
+    to_learn = log_epochs_to_learn(columns, volume, setting.task, setting.graph)
+    progress = throughput / _default_throughput(setting, calibration) / np.exp(to_learn)
+    drop = drop_at_equal_steps(columns, volume, setting.graph)
     return {
         "throughput_epochs_per_s": throughput,
         "peak_host_bytes": memory.peak_host_bytes(columns, volume, cost, setting),
         "peak_device_bytes": memory.peak_device_bytes(columns, volume, cost, setting),
-        "accuracy_drop": accuracy_drop(columns, volume, setting.graph, progress),
-        "epochs_to_accuracy": log_epochs_ratio(columns, volume, setting.task, setting.graph),
+        "accuracy_drop": accuracy_drop(drop, setting.graph, progress),
+        "epochs_to_accuracy": log_epochs_ratio(to_learn, drop),
         "sample_seconds": seconds.sample,
         "gather_seconds": seconds.gather,
         "transfer_seconds": seconds.transfer,
@@ -70,9 +71,22 @@ def analytic_metrics(
     }
 
 
+class _Pace(NamedTuple):
+    """Seconds per stage, seconds between mini-batches, and epochs per second; arrays are float64, (n_configs,)."""
+
+    stages: PredictedStageSeconds
+    batch_s: Array
+    throughput: Array
+
+
+def _expected_pace(columns: Columns, work: Work, setting: Setting, calibration: Calibration) -> _Pace:
+    stages = stage_seconds(columns, *work, setting, calibration)
+    batch_s = batch_seconds(columns, stages, setting.hardware)
+    return _Pace(stages, batch_s, 1 / (work.volume.batches * batch_s + epoch_overhead(columns, setting)))
+
+
+@lru_cache(maxsize=256)
 def _default_throughput(setting: Setting, calibration: Calibration) -> float:
-    """Returns the epochs per second of the default configuration."""
+    """Returns the epochs per second of the default configuration; every batch of a search asks for the same."""
     columns = as_columns([TrainConfig()])
-    volume, cost = expected_work(columns, setting)
-    tau = batch_seconds(columns, stage_seconds(columns, volume, cost, setting, calibration), setting.hardware)
-    return float(1 / (volume.batches * tau + epoch_overhead(columns, setting))[0])
+    return float(_expected_pace(columns, expected_work(columns, setting), setting, calibration).throughput[0])

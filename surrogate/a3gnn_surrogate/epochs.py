@@ -6,7 +6,7 @@ import numpy as np
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.task import Task
-from a3gnn_surrogate.accuracy import default_seeds, drop_at_equal_steps
+from a3gnn_surrogate.accuracy import default_seeds
 from a3gnn_surrogate.columns import Array, Columns, fanouts
 from a3gnn_surrogate.rows import reads_table
 from a3gnn_surrogate.volume import BatchVolume
@@ -24,14 +24,18 @@ _SEED_FANOUT_EXPONENT, _DEEP_FANOUT_EXPONENT = 0.15, 0.25
 _EPOCHS_PER_DROP = 20.0
 
 
-def log_epochs_ratio(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
-    """Returns log(epochs to the target / those of the default), float64, shape (n_configs,); 0 for the default."""
-    drop = drop_at_equal_steps(columns, volume, graph)
-    return np.asarray(log_epochs_to_learn(columns, volume, task, graph) + _EPOCHS_PER_DROP * drop)
+def log_epochs_ratio(to_learn: Array, drop: Array) -> Array:
+    """Returns log(epochs to the target / those of the default), float64, shape (n_configs,); 0 for the default.
+
+    Args:
+        to_learn: `log_epochs_to_learn` of the configurations, float64, shape (n_configs,).
+        drop: Their `drop_at_equal_steps`, same shape.
+    """
+    return np.asarray(to_learn + _EPOCHS_PER_DROP * drop)
 
 
 def log_epochs_to_learn(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
-    """Returns that logarithm by what changes the steps alone: their seeds, rate and neighbours, shape (n_configs,)."""
+    """Returns log(epochs / the default's) by what changes the steps alone: seeds, rate and neighbours, (n_configs,)."""
     seeds = np.log(np.maximum(volume.seeds, 1.0) / default_seeds(graph))
     rate = np.log(columns["learning_rate_scale"])
     changed = _SEEDS_EXPONENT * seeds - (_RATE_EXPONENT + _RATE_SEEDS_EXPONENT * seeds) * rate

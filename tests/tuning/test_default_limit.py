@@ -1,4 +1,4 @@
-"""`--memory-limit default`: what the default was measured to take is the limit of everything after it; by formulas."""
+"""`--memory-limit default`: what the default was measured to take is the limit of all others after it; by formulas."""
 
 from __future__ import annotations
 
