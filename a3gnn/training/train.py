@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,8 @@ def train(
     folder = RunFolder(default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     interrupt = Interrupt()
+    # torch imports it with its first optimiser, for a second or two; trials of a tune begin with it imported.
+    import_module("torch._dynamo")
     before = perf_counter()
     with Trainer(
         graph,
