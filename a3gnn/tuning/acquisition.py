@@ -30,10 +30,18 @@ _MIN_FOR_UNCERTAIN = 4
 
 
 class Candidate(NamedTuple):
-    """A row to measure, int64, shape (n_knobs,), and why."""
+    """A row to measure.
+
+    Attributes:
+        reason: Why.
+        row: int64, shape (n_knobs,).
+        gain: Its expected improvement in doublings of the score, times the probability of keeping the limits; 0 where
+            nothing is probable ("closest").
+    """
 
     reason: str
     row: Rows
+    gain: float = 0.0
 
 
 def choose_trials(
@@ -83,7 +91,7 @@ def choose_trials(
         costs = problem.objectives.costs(prediction.take(rest))
         front = np.flatnonzero(non_dominated(costs))
         chosen |= dict.fromkeys(rest[front[spread(costs[front], count - len(chosen))]].tolist(), "front")
-    return [Candidate(reason, rows[i]) for i, reason in chosen.items()]
+    return [Candidate(reason, rows[i], float(value[i])) for i, reason in chosen.items()]
 
 
 def least_probability(tried: int, missed: int) -> float:
