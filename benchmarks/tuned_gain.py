@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from a3gnn.config import TrainConfig
+from a3gnn.machine.stolen_time import stretch
 from a3gnn.objectives import memory_metric
 from a3gnn.report.text import describe_config
 from a3gnn.spread import Spread
@@ -54,6 +55,11 @@ class Round(NamedTuple):
     def ratio(self, name: str) -> float:
         """Returns the choice's figure over the default's."""
         return float(self.choice[name] / self.default[name])
+
+    @property
+    def slower(self) -> float:
+        """How many times as long stolen time made the choice's training take, over that of the default's."""
+        return stretch(self.choice["stolen_share"]) / stretch(self.default["stolen_share"])
 
 
 class Again(NamedTuple):
@@ -112,17 +118,17 @@ def rounds(tuned: TunedConfig, count: int, seeds: int) -> list[Round]:
 def compared(tuned: TunedConfig, found: list[Round]) -> dict[str, Again]:
     """Returns what tuned.json promises beside what the rounds give, by name; what both have.
 
-    Speeds and memory are ratios, accuracy is a difference in points.
+    Speeds and memory are ratios, accuracy is a difference in points. Of speeds, stolen time is taken out.
     """
     assert tuned.against_default is not None
     promise = Comparison.from_dict(tuned.against_default)
     memory = memory_metric(tuned.setting.hardware.has_device)
-    times = ((one.default["seconds_to_accuracy"], one.choice["seconds_to_accuracy"]) for one in found)
+    times = ((one.default["seconds_to_accuracy"], one.choice["seconds_to_accuracy"], one.slower) for one in found)
     pairs = {
-        "epochs/s": (promise.throughput, Spread.of(one.ratio("throughput_epochs_per_s") for one in found)),
+        "epochs/s": (promise.throughput, Spread.of(one.slower * one.ratio("throughput_epochs_per_s") for one in found)),
         "seconds to accuracy": (
             promise.time,
-            Spread.of(default / choice for default, choice in times if default and choice),
+            Spread.of(slower * default / choice for default, choice, slower in times if default and choice),
         ),
         "memory": (Spread.of([promise.memory]), Spread.of(one.ratio(memory) for one in found)),
         _POINTS: (

@@ -7,6 +7,7 @@ import time
 
 from a3gnn.process.memory import process_tree
 from a3gnn.threads import affinity
+from a3gnn.threads.affinity import available_cores
 
 _STAT = "/proc/stat"
 #: Of its columns: user, nice, system, irq, softirq and steal; the rest is idle or counted in these.
@@ -35,6 +36,11 @@ class OtherWork:
     def stolen_seconds(self) -> float:
         """Returns the part of them that the hypervisor gave to other machines."""
         return max(0.0, _seconds(_STEAL) - self._start[3])
+
+    def stolen_share(self) -> float:
+        """Returns what part of these cores' time that was since then, in [0, 1]."""
+        available = max(time.monotonic() - self._start[0], 1e-3) * available_cores()
+        return min(self.stolen_seconds() / available, 1.0)
 
     def cores(self) -> float:
         """Returns the cores that others kept busy in the mean since then."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +12,7 @@ from a3gnn.objectives import Limits
 from a3gnn.pareto import non_dominated, spread
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
+from a3gnn.tuning.learning_differently import learning_differently
 from a3gnn.tuning.normal import expected_improvement, probability_at_most
 
 Rows = NDArray[np.int64]
@@ -81,7 +80,9 @@ def choose_trials(
     least = float(score.min()) if best is None else best
     value = expected_improvement(score, problem.objectives.score_spread(prediction), least) * probability
     order = probable[np.lexsort((-score[probable], -value[probable]))]
-    chosen = dict.fromkeys(_for_the_priority(problem, rows, order, (count + 1) // 2), "best")
+    chosen = dict.fromkeys(
+        learning_differently(order.tolist(), lambda i: problem.space.decode(rows[i]), (count + 1) // 2), "best"
+    )
     rest = np.setdiff1d(probable, list(chosen))
     if count >= _MIN_FOR_UNCERTAIN and len(rest):
         deviation = prediction.spread(problem.objectives.speed)[rest]
@@ -139,19 +140,3 @@ def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
     """Returns `rows` without those whose bytes are in `measured`."""
     keep = [row.tobytes() not in measured for row in rows]
     return rows[np.array(keep, dtype=np.bool_)]
-
-
-def _for_the_priority(problem: Problem, rows: Rows, order: NDArray[np.int64], count: int) -> list[int]:
-    """Returns the first `count` of `order`, no two that learn the same if it can be."""
-    different = list(islice(_learning_differently(problem, rows, order), count))
-    return [*different, *(int(i) for i in order if i not in different)][:count]
-
-
-def _learning_differently(problem: Problem, rows: Rows, order: NDArray[np.int64]) -> Iterator[int]:
-    """Yields the positions of `order` whose learning key is none of those before."""
-    seen = set()
-    for i in order:
-        key = problem.space.decode(rows[i]).learning_key()
-        if key not in seen:
-            seen.add(key)
-            yield int(i)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from a3gnn.machine.stolen_time import stretch
 from a3gnn.profiling.trial.request import TrialPlan
-from a3gnn.profiling.trial.stolen_time import stretch
 from a3gnn.profiling.trial.timing import MOST_REPEATS, Machine, Timing, time_windows
 from a3gnn.profiling.trial.window import Epochs, Window
 

@@ -12,4 +12,4 @@ _MOST = 0.9
 
 def stretch(share: float) -> float:
     """Returns how many times as long work takes where `share` of its cores' time, in [0, 1], is stolen."""
-    return (1.0 - min(share, _MOST)) ** -_WAITING
+    return float((1.0 - min(share, _MOST)) ** -_WAITING)
