@@ -53,6 +53,7 @@ def test_others_have_what_is_not_own(monkeypatch: pytest.MonkeyPatch) -> None:
     busy[0], own[0], stolen[0] = 107.0, 44.0, 9.0
     assert work.seconds() == 3.0
     assert work.stolen_seconds() == 2.0
+    assert work.stolen_share() == 1.0  # more than there can have been since a moment ago
     own[0] = 50.0  # ticks of the two are not counted at the same moment
     assert work.seconds() == 0.0
 
