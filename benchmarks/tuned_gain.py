@@ -1,7 +1,7 @@
 """Whether a tune's promise holds: its choice and the default, trained again by `a3gnn train` in alternation.
 
     a3gnn tune --dataset GRAPH --priority time ... --out runs/NAME
-    python -m benchmarks.tuned_gain runs/NAME [runs/OTHER ...] [--rounds 5] [--seeds 1] [--json FILE]
+    python -m benchmarks.tuned_gain runs/NAME [runs/OTHER ...] [--rounds 5] [--seeds 1] [--until-target] [--json FILE]
 
 Each round trains the choice and the default, each in a process of its own and with the same seed, for as long as the
 tune's budget was for the default, but long enough that an epoch's speed can be told; which comes first alternates. The
@@ -84,7 +84,7 @@ class Again(NamedTuple):
         return self.measured.low <= self.promised.median <= self.measured.high
 
 
-def trained(tuned: TunedConfig, config: TrainConfig, seed: int, folder: Path) -> dict[str, Any]:
+def trained(tuned: TunedConfig, config: TrainConfig, seed: int, folder: Path, *, until_target: bool) -> dict[str, Any]:
     """Returns the result of `a3gnn train` with `config` and `seed`, for as long as the budget and `_SECONDS` ask."""
     epochs_per_s = tuned.measured.throughput_epochs_per_s
     if config != tuned.config and tuned.against_default is not None:
@@ -95,6 +95,7 @@ def trained(tuned: TunedConfig, config: TrainConfig, seed: int, folder: Path) ->
     dataclasses.replace(tuned, config=config, setting=setting).write(folder / "tuned.json")
     command = [sys.executable, "-m", "a3gnn", "train", "--config", str(folder / "tuned.json"), "--json"]
     options = ["--epochs", str(epochs), "--patience", str(epochs), "--out", str(folder / "run")]
+    options += ["--until-target"] if until_target else []
     run = subprocess.run([*command, *options], capture_output=True, text=True)
     if run.returncode:
         raise RuntimeError(f"training with {describe_config(config)} failed: {run.stderr[-2000:]}")
@@ -102,7 +103,7 @@ def trained(tuned: TunedConfig, config: TrainConfig, seed: int, folder: Path) ->
     return found
 
 
-def rounds(tuned: TunedConfig, count: int, seeds: int) -> list[Round]:
+def rounds(tuned: TunedConfig, count: int, seeds: int, *, until_target: bool) -> list[Round]:
     """Returns the results of `count` rounds, over which `seeds` seeds go round."""
     found = []
     for number in range(count):
@@ -110,12 +111,13 @@ def rounds(tuned: TunedConfig, count: int, seeds: int) -> list[Round]:
         configs = [("choice", tuned.config), ("default", TrainConfig())]
         for name, config in configs if number % 2 == 0 else configs[::-1]:
             with tempfile.TemporaryDirectory() as folder:
-                results[name] = trained(tuned, config, tuned.setting.task.seed + number % seeds, Path(folder))
+                seed = tuned.setting.task.seed + number % seeds
+                results[name] = trained(tuned, config, seed, Path(folder), until_target=until_target)
         found.append(Round(results["choice"], results["default"]))
     return found
 
 
-def compared(tuned: TunedConfig, found: list[Round]) -> dict[str, Again]:
+def compared(tuned: TunedConfig, found: list[Round], *, accuracy: bool) -> dict[str, Again]:
     """Returns what tuned.json promises beside what the rounds give, by name; what both have.
 
     Speeds and memory are ratios, accuracy is a difference in points. Of speeds, stolen time is taken out.
@@ -132,7 +134,7 @@ def compared(tuned: TunedConfig, found: list[Round]) -> dict[str, Again]:
         ),
         "memory": (Spread.of([promise.memory]), Spread.of(one.ratio(memory) for one in found)),
         _POINTS: (
-            promise.accuracy,
+            promise.accuracy if accuracy else None,
             Spread.of(100 * (one.choice["val_accuracy"] - one.default["val_accuracy"]) for one in found),
         ),
     }
@@ -155,6 +157,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("tuned", nargs="+", type=Path, help="tuned.json, or the folder of a tune")
     made.add_argument("--rounds", type=int, default=5)
     made.add_argument("--seeds", type=int, default=1, help="over which the rounds go, from the task's on")
+    made.add_argument("--until-target", action="store_true", help="train no longer than that; tells no accuracy")
     made.add_argument("--json", type=Path, help="write the result to this file, such as in benchmarks/results")
     return made
 
@@ -171,7 +174,8 @@ def main() -> None:
         if tuned.against_default is None:
             shown.add_row(name, "the default is the choice", *[""] * 4, lost)
             continue
-        for figure, again in compared(tuned, rounds(tuned, options.rounds, options.seeds)).items():
+        found = rounds(tuned, options.rounds, options.seeds, until_target=options.until_target)
+        for figure, again in compared(tuned, found, accuracy=not options.until_target).items():
             said, measured = again.promised.describe(), again.measured.describe()
             off = "" if figure == _POINTS else f"{again.off:.0%}"
             shown.add_row(name, figure, said, measured, off, "yes" if again.inside else "no", lost)
