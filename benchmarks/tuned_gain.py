@@ -60,6 +60,7 @@ class Again(NamedTuple):
 
 def trained(tuned: TunedConfig, config: TrainConfig, folder: Path) -> dict[str, Any]:
     """Returns the result of `a3gnn train` with `config`, for as long as the tune's budget and `_SECONDS` ask for."""
+    assert tuned.measured is not None, "it has ratios to the default, which were measured"
     epochs_per_s = tuned.measured.throughput_epochs_per_s
     if config != tuned.config and tuned.against_default is not None:
         epochs_per_s /= tuned.against_default["throughput"]["median"]
@@ -117,7 +118,7 @@ def main() -> None:
         tuned = TunedConfig.read(path)
         name = tuned.setting.graph.name
         if tuned.against_default is None:
-            shown.add_row(name, "the default is the choice")
+            shown.add_row(name, "nothing was measured" if tuned.measured is None else "the default is the choice")
             continue
         for ratio, again in compared(tuned, rounds(tuned, options.rounds)).items():
             said, measured = again.promised.describe(), again.measured.describe()
