@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from a3gnn.config import TrainConfig
 from a3gnn.tuning.interval import Interval
@@ -43,36 +43,38 @@ class Forecast:
     keeps: Mapping[str, float]
 
     @classmethod
-    def pair(cls, outlook: Outlook, config: TrainConfig) -> tuple[Self, Self]:
+    def pair(cls, outlook: Outlook, config: TrainConfig) -> tuple[Forecast, Forecast]:
         """Returns what is predicted of `config`, and of the default configuration."""
-        default = TrainConfig().canonical()
-        configs = [config.canonical(), default]
+        configs = [config.canonical(), TrainConfig().canonical()]
         found, beside = outlook.predict(configs), outlook.predict_beside_default(configs)
-        keeps = outlook.keeping(found)
         speeds = [Interval.of(beside, row, "throughput_epochs_per_s") for row in range(2)]
-
-        def forecast(row: int) -> Self:
-            same = configs[row] == default
-            seconds = Interval.of(beside, row, "seconds_to_accuracy")
-            accuracy = Interval.of(found, row, "val_accuracy")
-            return cls(
+        keeps = outlook.keeping(found)
+        best, default = (
+            cls(
                 config=configs[row],
                 throughput_epochs_per_s=Interval.of(found, row, "throughput_epochs_per_s"),
-                throughput_over_default=_SAME if same else speeds[row].over(speeds[1]),
+                throughput_over_default=speeds[row].over(speeds[1]),
                 peak_host_bytes=Interval.of(found, row, "peak_host_bytes"),
                 peak_device_bytes=(
                     Interval.of(found, row, "peak_device_bytes") if outlook.setting.hardware.has_device else None
                 ),
-                accuracy_beside_default=(_NO_DIFFERENCE if same else accuracy.scaled(100.0, outlook.default_accuracy)),
-                seconds_to_accuracy=(Interval.of(found, row, "seconds_to_accuracy") if outlook.knows_seconds else None),
-                seconds_over_default=_SAME if same else seconds.scaled(1 / (outlook.default.seconds or 1.0)),
-                keeps={
-                    name: 1.0 if same and name == "least_accuracy" else float(values[row])
-                    for name, values in keeps.items()
-                },
+                accuracy_beside_default=Interval.of(found, row, "val_accuracy").scaled(100.0, outlook.default_accuracy),
+                seconds_to_accuracy=Interval.of(found, row, "seconds_to_accuracy") if outlook.knows_seconds else None,
+                seconds_over_default=Interval.of(beside, row, "seconds_to_accuracy").scaled(
+                    1 / (outlook.default.seconds or 1.0)
+                ),
+                keeps={name: float(values[row]) for name, values in keeps.items()},
             )
-
-        return forecast(0), forecast(1)
+            for row in range(2)
+        )
+        certain = dataclasses.replace(
+            default,
+            throughput_over_default=_SAME,
+            accuracy_beside_default=_NO_DIFFERENCE,
+            seconds_over_default=_SAME,
+            keeps={**default.keeps, "least_accuracy": 1.0},
+        )
+        return (certain if best.config == default.config else best), certain
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

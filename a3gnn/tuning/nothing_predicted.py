@@ -11,29 +11,29 @@ from a3gnn.breach import LIMIT_NAMES
 from a3gnn.errors import InfeasibleError
 from a3gnn.prediction import Prediction
 from a3gnn.report.text import describe_config
+from a3gnn.search.evaluation_cache import EvaluationCache
 from a3gnn.tuning.acquisition import LEAST_PROBABILITY, LIKELY, Rows
 from a3gnn.tuning.expectations import smallest_memory
 from a3gnn.tuning.outlook import Outlook
 from a3gnn.units import format_size
 
 
-def nothing_predicted(outlook: Outlook, rows: Rows, prediction: Prediction) -> InfeasibleError:
+def nothing_predicted(outlook: Outlook, cache: EvaluationCache) -> InfeasibleError:
     """Returns the error that says which limit is out of reach, by how much, and which one would not be.
 
     Args:
         outlook: The predictions.
-        rows: Everything that was looked at, int64, shape (n, n_knobs); nothing of it is probable enough.
-        prediction: Of `rows`.
+        cache: Everything that was looked at; nothing of it is probable enough.
     """
-    kept = outlook.keeping(prediction)
+    kept = outlook.keeping(cache.prediction)
     accuracy = kept.pop("least_accuracy")
-    in_memory = np.prod([np.ones(len(rows)), *kept.values()], axis=0)
+    in_memory = np.prod([np.ones(len(cache)), *kept.values()], axis=0)
     fits = in_memory >= LEAST_PROBABILITY
     if not fits.any():
         return _too_large(outlook)
     closest = int(np.where(fits, in_memory * accuracy, -1.0).argmax())
-    row = prediction.take(np.array([closest]))
-    return _too_inaccurate(outlook, rows[closest], row, float(in_memory[closest]), float(accuracy[closest]))
+    found = cache.prediction.take(np.array([closest]))
+    return _too_inaccurate(outlook, cache.rows[closest], found, float(in_memory[closest]), float(accuracy[closest]))
 
 
 def _too_large(outlook: Outlook) -> InfeasibleError:
@@ -49,7 +49,7 @@ def _too_large(outlook: Outlook) -> InfeasibleError:
         mean, low, high = (float(prediction.column(metric, bound)[0]) for bound in ("mean", "low", "high"))
         parts.append(
             f"{format_size(mean)} of {LIMIT_NAMES[name]} ({format_size(low)} to {format_size(high)}), within the limit "
-            f"of {format_size(getattr(limits, name))} with a probability of {probability[0]:.2g}"
+            f"of {format_size(getattr(limits, name))} with a probability of {probability[0]:.2f}"
         )
         needed = mean * math.exp(deviations * prediction.one_sided(metric, "high")[0])
         remedies.append(f"--{'' if metric == memory else 'host-'}memory-limit {math.ceil(needed / 2**20)}MiB")
@@ -74,13 +74,13 @@ def _too_inaccurate(
     """
     allowed = outlook.history.study.request.max_accuracy_drop
     lost = 100 * (outlook.default_accuracy - float(prediction.column("val_accuracy")[0]))
+    others = " that keeps the memory limit" if len(outlook.keeping(prediction)) > 1 else ""
     deviation = 100 * float(prediction.one_sided("val_accuracy", "low")[0])
     needed = math.ceil(10 * (lost + deviation * float(ndtri(LIKELY / in_memory)))) / 10
     remedy = f"--max-accuracy-drop {needed:g} would allow it" if needed > allowed else "a larger drop may allow it"
     return InfeasibleError(
-        f"nothing that keeps the memory limit is predicted to lose at most {allowed:g} points of validation accuracy "
-        f"against the default with a probability of {LIKELY} or more. The closest, "
-        f"{describe_config(outlook.space.decode(row))}, is predicted to lose {lost:.2g} points, and at most "
-        f"{allowed:g} with a probability of {accurate:.2g}; {remedy}, and a3gnn tune finds by measuring what "
-        "predictions can't tell"
+        f"nothing{others} is predicted to lose at most {allowed:g} points of validation accuracy against the default "
+        f"with a probability of {LIKELY} or more. The closest, {describe_config(outlook.space.decode(row))}, is "
+        f"predicted to lose {lost:.2g} points, and at most {allowed:g} with a probability of {accurate:.2f}; {remedy}, "
+        "and a3gnn tune finds by measuring what predictions can't tell"
     )

@@ -12,6 +12,7 @@ from a3gnn.search.evaluation_cache import EvaluationCache
 from a3gnn.search.run import play
 from a3gnn.search.searcher import make_searcher
 from a3gnn.tuning.acquisition import LEAST_PROBABILITY, LIKELY, Rows
+from a3gnn.tuning.expectations import smallest_memory
 from a3gnn.tuning.nothing_predicted import nothing_predicted
 from a3gnn.tuning.outlook import Outlook
 from a3gnn.tuning.propose import SEARCH_EVALUATIONS
@@ -36,12 +37,16 @@ def predicted_best(outlook: Outlook) -> TrainConfig:
     default = outlook.history.row(TrainConfig().canonical())
     if default is not None:
         cache(default[None])
+    if _best(outlook, cache) is None:  # the front need not hold what takes the least memory
+        smallest = smallest_memory(outlook.fitted, outlook.history)
+        assert smallest is not None, "nothing is measured, so every configuration is left"
+        cache(outlook.space.encode(smallest)[None])
     best, before = _best(outlook, cache), None
     while best is not None and (before is None or (best != before).any()):
         cache(outlook.space.neighbours(best))
         best, before = _best(outlook, cache), best
     if best is None:
-        raise nothing_predicted(outlook, cache.rows, cache.prediction)
+        raise nothing_predicted(outlook, cache)
     return outlook.space.decode(best).canonical()
 
 

@@ -104,17 +104,14 @@ def recommend(
     compile_ahead(KernelSet(), notify)
     machine = within_peaks(_this_machine(notify), stored, notify) if hardware is None else hardware
     graph = as_graph(dataset)
-    for note in graph.notes:
-        notify(note)
     if out is not None:
         request = dataclasses.replace(request, spec=spec_of(dataset, graph))
-    study = Study.of(request, Setting(request.task, graph.characteristics(), machine))
-    for line in intro(machine, study.setting.graph):
+    for line in (*graph.notes, *intro(machine, graph.characteristics())):
         notify(line)
     if reason := why_infeasible(request.limits(machine, None), machine):
         raise InfeasibleError(reason)
-    study = dataclasses.replace(study, corpus=(*shipped_measurements(), *stored))
-    found = _recommendation(study, notify)
+    study = Study.of(request, Setting(request.task, graph.characteristics(), machine))
+    found = _recommendation(dataclasses.replace(study, corpus=(*shipped_measurements(), *stored)), notify)
     return found if out is None else _written(found, Path(out))
 
 

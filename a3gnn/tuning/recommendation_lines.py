@@ -27,8 +27,8 @@ def recommendation_lines(found: Recommendation) -> Iterator[str]:
         yield from _wrapped("Nothing is predicted to be better by this priority than the default configuration.")
     yield ""
     yield _row("predicted", "recommended", "default")
-    for label, *cells in _figures(found):
-        yield _row(label, *cells)
+    for cells in _figures(found):
+        yield _row(*cells)
     yield ""
     yield from _wrapped("In brackets: where nine of ten measurements are expected to lie.")
     yield from _wrapped(found.corpus.describe())
@@ -39,7 +39,7 @@ def recommendation_lines(found: Recommendation) -> Iterator[str]:
     yield from _wrapped("a3gnn tune measures before it recommends.")
 
 
-def _figures(found: Recommendation) -> Iterator[tuple[str, str, str]]:
+def _figures(found: Recommendation) -> Iterator[tuple[str, ...]]:
     """Yields a label and what is predicted of the recommended and of the default configuration."""
     pair = found.best, found.default
     yield "epochs/s", *(_interval(one.throughput_epochs_per_s) for one in pair)
@@ -55,7 +55,7 @@ def _figures(found: Recommendation) -> Iterator[tuple[str, str, str]]:
     yield "  over the default's", *(_times(one.seconds_over_default) for one in pair)
 
 
-def _within(found: Recommendation, limit: str) -> Iterator[tuple[str, str, str]]:
+def _within(found: Recommendation, limit: str) -> Iterator[tuple[str, ...]]:
     """Yields how probably a limit on memory is kept, where there is one."""
     allowed = getattr(found.limits, limit)
     if allowed is not None:

@@ -46,9 +46,16 @@ def part() -> list[Measurement]:
 
 
 @pytest.fixture
-def quick(tiny_graph: Graph, hardware: Hardware, part: list[Measurement], monkeypatch: pytest.MonkeyPatch) -> Recommend:
+def quick(
+    tiny_graph: Graph,
+    hardware: Hardware,
+    part: list[Measurement],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Recommend:
     """Recommends for the tiny graph, or another, from a part of the shipped profiles."""
     monkeypatch.setattr(module, "shipped_measurements", lambda: part)
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))  # where there is no store
 
     def run(graph: Graph = tiny_graph, **options: Any) -> Recommendation:
         return recommend(graph, **{"task": TASK, "hardware": hardware} | options)
@@ -67,11 +74,13 @@ def fitted(found: Recommendation, part: list[Measurement]) -> Outlook:
 def test_it_is_the_best_of_all_that_probably_keep_the_limits(
     quick: Recommend, part: list[Measurement], priority: str
 ) -> None:
-    found = quick(priority=priority, fix=SMALL_SPACE, max_accuracy_drop=3.0)
+    left = ("input_aggregation", "feature_dtype", "seed_fanout")
+    fix = {name: value for name, value in SMALL_SPACE.items() if name not in left}
+    found = quick(priority=priority, fix=fix, max_accuracy_drop=3.0)
     outlook = fitted(found, part)
     space, limits = outlook.space, outlook.objectives.limits
     rows = space.enumerate()
-    assert len(rows) > 50
+    assert len(rows) > 150
     prediction = outlook.predict(space.columns(rows))
     assert limits.least_accuracy == pytest.approx(0.5 - 0.03)
     default = np.array([space.decode(row).canonical() == TrainConfig() for row in rows])
@@ -175,7 +184,7 @@ def test_what_a_store_holds_is_known(
     assert found.default.seconds_to_accuracy is not None
     reached = found.default.seconds_to_accuracy
     assert reached.low <= known.pace.seconds(known.curve.first_reaching(0.79)) <= reached.high
-    assert found.default.throughput_epochs_per_s.mean == pytest.approx(known.throughput_epochs_per_s, rel=0.2)
+    assert found.default.throughput_epochs_per_s.mean == pytest.approx(known.throughput_epochs_per_s, rel=0.5)
     narrow, wide = (one.default.throughput_epochs_per_s for one in (found, before))
     assert narrow.high / narrow.low < wide.high / wide.low
     assert found.unknown == ()
