@@ -1,6 +1,6 @@
 """Auto-tuning for graph neural networks on machines that are too small for them.
 
-Five names do what the command line does; each is imported when it is first used.
+Six names do what the command line does; each is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from a3gnn.graphs.graph import Graph
     from a3gnn.runtime.loader import Loader
     from a3gnn.training.train import train
+    from a3gnn.tuning.recommend import recommend
     from a3gnn.tuning.tune import tune
 
-__all__ = ["Graph", "Loader", "TrainConfig", "train", "tune"]
+__all__ = ["Graph", "Loader", "TrainConfig", "recommend", "train", "tune"]
 
 _MODULE_OF = {
     "Graph": "a3gnn.graphs.graph",
     "Loader": "a3gnn.runtime.loader",
     "TrainConfig": "a3gnn.config",
+    "recommend": "a3gnn.tuning.recommend",
     "train": "a3gnn.training.train",
     "tune": "a3gnn.tuning.tune",
 }

@@ -86,6 +86,7 @@ class Again(NamedTuple):
 
 def trained(tuned: TunedConfig, config: TrainConfig, seed: int, folder: Path, *, until_target: bool) -> dict[str, Any]:
     """Returns the result of `a3gnn train` with `config` and `seed`, for as long as the budget and `_SECONDS` ask."""
+    assert tuned.measured is not None, "it has ratios to the default, which were measured"
     epochs_per_s = tuned.measured.throughput_epochs_per_s
     if config != tuned.config and tuned.against_default is not None:
         epochs_per_s /= tuned.against_default["throughput"]["median"]
@@ -172,7 +173,8 @@ def main() -> None:
         lost = "{} of {}".format(*lost_trials(path)) if path.is_dir() else ""
         name = tuned.setting.graph.name
         if tuned.against_default is None:
-            shown.add_row(name, "the default is the choice", *[""] * 4, lost)
+            why = "nothing was measured" if tuned.measured is None else "the default is the choice"
+            shown.add_row(name, why, *[""] * 4, lost)
             continue
         found = rounds(tuned, options.rounds, options.seeds, until_target=options.until_target)
         for figure, again in compared(tuned, found, accuracy=not options.until_target).items():

@@ -85,7 +85,7 @@ def _remove(chosen: list[Entry]) -> tuple[list[Entry], list[str]]:
 
 def _line(entry: Entry) -> str:
     used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.last_used))
-    return f"{entry.kind:<8}  {format_size(entry.num_bytes):>9}  {used}  {entry.name}  {entry.path}"
+    return f"{entry.kind:<9}  {format_size(entry.num_bytes):>9}  {used}  {entry.name}  {entry.path}"
 
 
 def _counted(found: list[Entry]) -> str:

@@ -16,10 +16,12 @@ from a3gnn.version import __version__
 #: Command, the module that holds it, and its line in `a3gnn --help` (so that help imports no command).
 COMMANDS: dict[str, tuple[str, str]] = {
     "tune": ("a3gnn.cli.tune", "Find the best training configuration for a graph on this machine."),
-    "train": ("a3gnn.cli.train", "Train with the configuration that tune chose."),
+    "recommend": ("a3gnn.cli.recommend", "Predict the best configuration in seconds, without a trial."),
+    "train": ("a3gnn.cli.train", "Train with the configuration that tune or recommend chose."),
     "front": ("a3gnn.cli.front", "Show the Pareto front that tune found."),
     "graph": ("a3gnn.cli.graph", "Convert a graph, verify it, or describe it."),
     "profile": ("a3gnn.cli.profile", "Measure many configurations and store them."),
+    "profiles": ("a3gnn.cli.profiles", "List, check, export or import stored measurements."),
     "cache": ("a3gnn.cli.cache", "Show or empty the folder of copied graphs and probes."),
     "doctor": ("a3gnn.cli.doctor", "Say what this machine has, and what is missing."),
 }

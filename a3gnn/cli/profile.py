@@ -14,14 +14,13 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Measurement
 from a3gnn.objectives import Limits
+from a3gnn.profiling.store.default_place import DEFAULT_STORE
 from a3gnn.task import Task
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from a3gnn.profiling.profiler import Profiler
-
-DEFAULT_STORE = Path("runs") / "profiles.db"
 
 
 @click.command()

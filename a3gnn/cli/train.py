@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +22,7 @@ _MUCH_STOLEN = 0.05
 
 
 @click.command()
-@click.option(
-    "--config", "path", type=click.Path(path_type=Path), required=True, help="tuned.json, or the folder of a tune."
-)
+@click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="tuned.json, or its folder.")
 @click.option(
     "--dataset", help="Another graph than the one tuned for: FILE.npz, a folder, synthetic:..., pyg:NAME, ..."
 )
@@ -64,7 +63,7 @@ def train(
     resume: bool,
     as_json: bool,
 ) -> None:
-    """Train with the configuration that tune chose.
+    """Train with the configuration that tune chose, or recommend.
 
     Writes DIR/metrics.jsonl (a line per epoch), model.pt (the best epoch's weights, or those that reached the target),
     result.json and a checkpoint, from which --resume goes on exactly where Ctrl-C or a memory limit stopped.
@@ -100,17 +99,15 @@ def _say(line: str) -> None:
 
 
 def _summary(result: TrainResult, promised: TunedConfig) -> str:
-    """Returns what people want to know, beside what the tune measured."""
-    measured = promised.measured
+    """Returns what people want to know, beside what the tune measured, or what was predicted where nothing was."""
     memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
-    took, tuned = getattr(result, memory), getattr(measured, memory)
-    speed, before = result.throughput_epochs_per_s, measured.throughput_epochs_per_s
+    speed, took = result.throughput_epochs_per_s, getattr(result, memory)
     lines = [
         f"{result.graph}: {result.test_accuracy:.2%} test accuracy {_where(result)} "
         f"(validation {result.val_accuracy:.2%}), in {format_duration(result.seconds)}",
         *([] if result.target_accuracy is None else [f"target      {_target(result, promised)}"]),
-        f"throughput  {speed:.3g} epochs/s; the tune measured {before:.3g} ({speed / before:.2f} x)",
-        f"memory      {format_size(took)}; the tune measured {format_size(tuned)} ({took / tuned:.2f} x)",
+        f"throughput  {speed:.3g} epochs/s{_beside(speed, promised, 'throughput_epochs_per_s', '{:.3g}'.format)}",
+        f"memory      {format_size(took)}{_beside(took, promised, memory, format_size)}",
         *([] if result.stolen_share < _MUCH_STOLEN else [f"stolen      {_stolen(result)}"]),
         f"weights     {result.folder}/model.pt",
     ]
@@ -124,6 +121,17 @@ def _stolen(result: TrainResult) -> str:
         f"{result.stolen_share:.0%} of the cores' time, by other machines of the host; without, training takes about "
         f"{1 / stretch(result.stolen_share):.2f} of its time, which is what a tune tells"
     )
+
+
+def _beside(found: float, promised: TunedConfig, metric: str, shown: Callable[[float], str]) -> str:
+    """Returns what tuned.json says of `metric`, and `found` over that; nothing where it says nothing."""
+    if promised.measured is not None:
+        before = getattr(promised.measured, metric)
+        return f"; the tune measured {shown(before)} ({found / before:.2f} x)"
+    if metric not in promised.predicted:
+        return ""
+    mean, low, high = (promised.predicted[metric][bound] for bound in ("mean", "low", "high"))
+    return f"; predicted were {shown(mean)} ({shown(low)} to {shown(high)}; {found / mean:.2f} x)"
 
 
 def _where(result: TrainResult) -> str:

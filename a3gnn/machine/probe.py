@@ -68,6 +68,20 @@ def probe_hardware(
     return hardware
 
 
+def kept_hardware(cache: str | Path | None = None) -> Hardware | None:
+    """Returns this machine with what was last probed of it, which is not checked; None where none is kept.
+
+    That takes milliseconds, but where there is a GPU: a process of its own asks what it is.
+
+    Args:
+        cache: As in `probe_hardware`.
+    """
+    with Worker() as worker:
+        machine = _describe(worker)
+    kept = _read(kept_at(machine, cache))
+    return None if kept is None else dataclasses.replace(machine, profile=kept)
+
+
 def kept_at(machine: Hardware, cache: str | Path | None = None) -> Path:
     """Returns the file that keeps what was probed of `machine`."""
     return cache_root(cache) / "hardware" / f"{machine.fingerprint}-v{PROBE_VERSION}.json"

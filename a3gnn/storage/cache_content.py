@@ -19,8 +19,8 @@ from a3gnn.storage.stamp import STAMP
 
 #: graph: a converted graph. probe: what was measured of a machine. download: a data set's own files. source: which
 #: graph a file holds. stamp: that a folder elsewhere was verified. curve: what a learning curve is extended from.
-#: draft: what a process that ended left behind.
-Kind = Literal["graph", "probe", "download", "source", "stamp", "curve", "draft"]
+#: surrogate: what is fitted to measurements. draft: what a process that ended left behind.
+Kind = Literal["graph", "probe", "download", "source", "stamp", "curve", "surrogate", "draft"]
 
 _DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")
 _GRAPH_FILES = re.compile(
@@ -87,6 +87,9 @@ def entries(root: Path) -> list[Entry]:
         Entry("curve", path.stem, path, *_size_and_change(path))
         for path in _children(root / "curves", re.compile(r"[0-9a-f]{32}\.pt"))
     ]
+    found += [
+        _surrogate(path) for path in _children(root / "surrogates", FINGERPRINT) if (path / "manifest.json").is_file()
+    ]
     return [*found, *_drafts(root)]
 
 
@@ -146,10 +149,15 @@ def _stamp(path: Path) -> Entry:
     return Entry("stamp", str(_json(path).get("folder", "")), path, *_size_and_change(path))
 
 
+def _surrogate(path: Path) -> Entry:
+    rows = _json(path / "manifest.json").get("num_rows", "no")
+    return Entry("surrogate", f"fitted to {rows} measurements", path, *_size_and_change(path))
+
+
 def _drafts(root: Path) -> Iterator[Entry]:
     """Yields what processes were writing, or removing, when they were killed."""
     graphs = ["graphs", "graphs/*", "graphs/*/derived", "graphs/*/derived/*"]
-    places = [*graphs, "benchmarks", "hardware", "sources", "verified", "curves"]
+    places = [*graphs, "benchmarks", "hardware", "sources", "verified", "curves", "surrogates"]
     for path in sorted(path for place in places for path in root.glob(f"{place}/.*")):
         if _DRAFT.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
             keep = "" if _is_abandoned(path) else "being written"

@@ -84,7 +84,7 @@ def _mismatches(tuned: TunedConfig, graph: Graph) -> list[str]:
     if before.graph.fingerprint != graph.fingerprint:
         found.append(
             f"warning: the configuration was tuned for the graph {before.graph.name}, this one is {graph.name}; it may "
-            "be slower, or take more memory, than what its tune measured"
+            "be slower, or take more memory, than tuned.json says"
         )
     here = this_machine(before.hardware.profile)
     if not before.hardware.may_be(here):

@@ -28,8 +28,9 @@ class TunedConfig:
         setting: What it trains, and the graph and the machine that it was tuned for.
         spec: Where that graph came from: what `--dataset` took.
         limits: What it keeps.
-        predicted: By metric, mean, low and high, as predicted before it was measured.
-        measured: What it reached.
+        predicted: By metric, mean, low and high, as predicted before it was measured; metrics of which nothing can be
+            predicted are left out.
+        measured: What it reached; None where it was recommended by predictions alone.
         default: What the default configuration reached, or why not; None if it was not measured.
         seeds: The seeds used, by what they decide.
         versions: Versions of the packages that decide results.
@@ -49,7 +50,7 @@ class TunedConfig:
     spec: str
     limits: Limits
     predicted: Mapping[str, Mapping[str, float]]
-    measured: Metrics
+    measured: Metrics | None
     default: Metrics | Failure | None = None
     seeds: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +72,7 @@ class TunedConfig:
             **setting,
             "limits": dataclasses.asdict(self.limits),
             "predicted": {metric: dict(bounds) for metric, bounds in self.predicted.items()},
-            "measured": self.measured.to_dict(),
+            "measured": None if self.measured is None else self.measured.to_dict(),
             "default": None if self.default is None else self.default.to_dict(),
             "seeds": dict(self.seeds),
             "versions": dict(self.versions),
@@ -100,7 +101,7 @@ class TunedConfig:
             spec=spec,
             limits=Limits(**fields["limits"]),
             predicted=fields["predicted"],
-            measured=Metrics.from_dict(fields["measured"]),
+            measured=None if fields["measured"] is None else Metrics.from_dict(fields["measured"]),
             default=_outcome(fields["default"]),
             seeds=fields.get("seeds", {}),
             versions=fields.get("versions", {}),

@@ -117,17 +117,27 @@ def feasibility(prediction: Prediction, limits: Limits, budget_s: float | None =
         budget_s: Seconds of training that each gets, within which the least accuracy is to be reached; without them
             the predicted accuracy alone counts.
     """
-    probability = np.ones(len(prediction))
-    for metric, limit in (("peak_host_bytes", limits.host_bytes), ("peak_device_bytes", limits.device_bytes)):
+    kept = keeping(prediction, limits, budget_s)
+    return np.asarray(np.prod([np.ones(len(prediction)), *kept.values()], axis=0))
+
+
+def keeping(prediction: Prediction, limits: Limits, budget_s: float | None = None) -> dict[str, NDArray[np.float64]]:
+    """Returns the probability that each configuration keeps each limit, by the limit's name in `Limits`.
+
+    Only limits that are set have one, float64, shape (n_configs,). The arguments are those of `feasibility`.
+    """
+    found = {}
+    for metric, name in (("peak_host_bytes", "host_bytes"), ("peak_device_bytes", "device_bytes")):
+        limit = getattr(limits, name)
         if limit is not None:
-            probability *= _at_most(limit, prediction, metric)
+            found[name] = _at_most(limit, prediction, metric)
     if limits.least_accuracy is not None:
         accuracy, deviation = prediction.column("val_accuracy"), prediction.one_sided("val_accuracy", "low")
         reached = probability_at_most(-limits.least_accuracy, -accuracy, deviation)
         if budget_s is not None:
             reached = np.sqrt(reached * _at_most(budget_s, prediction, "seconds_to_accuracy"))
-        probability *= reached
-    return probability
+        found["least_accuracy"] = reached
+    return found
 
 
 def _at_most(limit: float, prediction: Prediction, metric: str) -> NDArray[np.float64]:

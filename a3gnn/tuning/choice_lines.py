@@ -22,7 +22,7 @@ def choice_lines(tuned: TunedConfig, figures: Figures, objectives: Objectives) -
     """Yields what the tune of `tuned` chose, what that reached, and how it compares with the default."""
     yield f"chosen   {describe_config(tuned.config)}"
     yield f"    -> {describe_figures(figures, objectives.memory, objectives.speed, tuned.target_accuracy)}"
-    if tuned.measured.test_accuracy is not None:
+    if tuned.measured is not None and tuned.measured.test_accuracy is not None:
         yield f"    test accuracy {tuned.measured.test_accuracy:.2%}, evaluated once{_default_test(tuned)}"
     if tuned.against_default is not None:
         yield from _against(Comparison.from_dict(tuned.against_default), tuned.target_accuracy)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import math
-import platform
 from collections.abc import Sequence
 
 from a3gnn.learning_curve import Pace
@@ -20,10 +18,8 @@ from a3gnn.tuning.choice_lines import choice_lines
 from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.runner import Runner
+from a3gnn.tuning.versions import versions
 from a3gnn.units import format_duration
-from a3gnn.version import __version__
-
-_VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
 
 
 def finish(history: History, choice: Choice, searches: Sequence[SearchResult], runner: Runner) -> TuneResult:
@@ -49,7 +45,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
         measured=choice.judged.metrics,
         default=choice.default.metrics if choice.default else outcome,
         seeds={"tune": request.seed, "task": setting.task.seed},
-        versions=_versions(),
+        versions=versions(),
         wait_policy=wait_policy.of_trials(),
         target_accuracy=objectives.limits.least_accuracy,
         seconds_to_accuracy=seconds.to_dict() if seconds else None,
@@ -114,13 +110,3 @@ def _summary(engine: str, searches: Sequence[SearchResult]) -> SearchSummary:
         over_random=last.hypervolume / by_chance if last and by_chance else None,
         seconds=sum(search.seconds for search in searches),
     )
-
-
-def _versions() -> dict[str, str]:
-    found = {"a3gnn": __version__, "python": platform.python_version()}
-    for name in _VERSIONS_OF:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found

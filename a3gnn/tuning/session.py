@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import probe_hardware, within_peaks
@@ -23,13 +22,14 @@ from a3gnn.training.kernel_set import KernelSet
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.folder import check_folder, check_same, open_folder
 from a3gnn.tuning.history import History
+from a3gnn.tuning.intro import intro
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.product_speeds import keep_product_speeds, with_kept_speeds
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.state import TuneState
 from a3gnn.tuning.study import Study
-from a3gnn.units import count, format_duration, format_size
+from a3gnn.units import count, format_duration
 
 
 class OpenStudy(NamedTuple):
@@ -88,8 +88,8 @@ def open_study(
             stored = profiles.rows() if profiles else []
             hardware = _machine(executor, [*stored, *(trial.measurement for trial in done)], notify)
         hardware = with_kept_speeds(folder, hardware) if resume else hardware
-        notify(_describe(hardware))
-        notify(_describe_graph(characteristics))
+        for line in intro(hardware, characteristics):
+            notify(line)
         study = Study.of(request, Setting(request.task, characteristics, hardware))
         check_same(done, study.setting)
         journal = open_folder(folder, request, resume)
@@ -121,17 +121,3 @@ def _machine(executor: TrialExecutor, measured: Sequence[Measurement], notify: C
     """Returns this machine, as its probe and what was `measured` on it say."""
     worker = executor.worker if isinstance(executor, LocalExecutor) else None
     return within_peaks(probe_hardware(worker=worker, notify=notify), measured, notify)
-
-
-def _describe_graph(graph: GraphCharacteristics) -> str:
-    return (
-        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features, "
-        f"{graph.num_train:,} train seeds"
-    )
-
-
-def _describe(hardware: Hardware) -> str:
-    device = (
-        f", {hardware.device} with {format_size(hardware.device_memory_bytes)}" if hardware.has_device else ", no GPU"
-    )
-    return f"{hardware.cpu}, {hardware.num_cores} cores, {format_size(hardware.host_memory_bytes)} memory{device}"

@@ -150,9 +150,8 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         for start in range(0, len(centre), _CHUNK):
             rows = slice(start, start + _CHUNK)
             part = {name: values[rows] for name, values in columns.items()}
-            centre[rows], widths[rows] = self._intervals(part, setting)
-        curves = self.known_curves_.get(setting_key(setting), KnownCurves())
-        default = self._default(curves, setting, reference or KnownDefault())
+            centre[rows], widths[rows] = self.intervals(part, setting)
+        curves, default = self._curves(setting), self.known_default(setting, reference)
         found = metrics_of(centre, widths, default, self._default_epochs(curves, setting, default), setting)
         return with_known_curves(found, columns, curves, default)
 
@@ -165,23 +164,37 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         self._check_fitted()
         return self.noise_.get(hardware.fingerprint, self.residual_models_[THROUGHPUT].variances.noise ** 0.5)
 
-    def _default(self, curves: KnownCurves, setting: Setting, given: KnownDefault) -> KnownDefault:
-        """Returns what is known of the default configuration: what is given, then what the setting's rows say."""
+    def known_default(self, setting: Setting, given: KnownDefault | None = None) -> KnownDefault:
+        """Returns what is known of the default configuration: what is given, then what the setting's rows say.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+        """
+        self._check_fitted()
+        curves, given = self._curves(setting), given or KnownDefault()
         if curves.reference is not None:
             given = given.or_else(KnownDefault.of(curves.reference))
         accuracy = self.reference_accuracies_.get(task_graph_key(setting.task, setting.graph))
         return given.or_else(KnownDefault(val_accuracy=accuracy, seconds=curves.default_seconds(given.target)))
+
+    def _curves(self, setting: Setting) -> KnownCurves:
+        return self.known_curves_.get(setting_key(setting), KnownCurves())
 
     def _default_epochs(self, curves: KnownCurves, setting: Setting, default: KnownDefault) -> float:
         """Returns the default's epochs to its target, set-up included; those of its curve, where that is known."""
         known = curves.default_seconds(default.target)
         if known is not None:
             return known * curves.throughput
-        throughput, _ = self._intervals(as_columns([TrainConfig()]), setting)
+        throughput, _ = self.intervals(as_columns([TrainConfig()]), setting)
         return float(np.exp(throughput[0, THROUGHPUT])) * (1.0 if default.seconds is None else default.seconds)
 
-    def _intervals(self, columns: Columns, setting: Setting) -> tuple[Array, Array]:
-        """Returns the outputs' centres and half-widths of canonical `columns`, float64, (n_configs, n_outputs) each."""
+    def intervals(self, columns: Columns, setting: Setting) -> tuple[Array, Array]:
+        """Returns centres and half-widths of `OUTPUTS` for canonical `columns`, float64, (n_configs, n_outputs) each.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+        """
+        self._check_fitted()
         analytic = analytic_metrics(columns, setting, self.calibrations_.of(setting))
         features = self._visible(feature_matrix(columns, setting, analytic))
         centre = analytic_outputs(analytic) if self.physics else np.zeros((len(features), len(OUTPUTS)))

@@ -97,7 +97,7 @@ def test_export_and_import(store: ProfileStore, measurement: Make, tmp_path: Pat
     assert store.export_jsonl(tmp_path / name) == 3
     with ProfileStore.open(tmp_path / "copy.db") as copy:
         copy.add(rows[0])
-        assert copy.import_jsonl(tmp_path / name) == 2
+        assert copy.add_missing(read_measurements(tmp_path / name)) == 2
         assert copy.rows() == rows
     before = (tmp_path / name).read_bytes()
     store.export_jsonl(tmp_path / name)
@@ -109,7 +109,7 @@ def test_a_broken_line_is_named_and_imports_nothing(store: ProfileStore, measure
     write_measurements(path, [measurement(TrainConfig())])
     path.write_text(path.read_text() + '{"config": {}}\n')
     with pytest.raises(StoreError, match="line 2"):
-        store.import_jsonl(path)
+        store.add_missing(read_measurements(path))
     assert len(store) == 0
 
 

@@ -6,23 +6,43 @@ import gzip
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from a3gnn.errors import A3GNNError, StoreError
 from a3gnn.measurement import Measurement
+from a3gnn.profiling.store.provenance import Provenance
 from a3gnn.storage.atomic import replacing
 
 
-def write_measurements(path: str | Path, measurements: Iterable[Measurement]) -> int:
-    """Writes one JSON object a line to `path` (gzip if it ends in .gz), and returns the number of lines.
+class RowLines(NamedTuple):
+    """The lines of a file of measurements, not looked at yet.
 
-    The file appears whole or not at all, and equal measurements give equal files.
+    Attributes:
+        provenance: Where they come from, if the file says so.
+        rows: Each row's line, by its number in the file, from 1 on.
+    """
+
+    provenance: Provenance | None
+    rows: dict[int, str]
+
+
+def write_measurements(path: str | Path, measurements: Iterable[Measurement], *, provenance: bool = False) -> int:
+    """Writes one JSON object a line to `path` (gzip if it ends in .gz), and returns the number of rows.
+
+    The file appears whole or not at all. Without provenance, equal measurements give equal files.
+
+    Args:
+        path: The file.
+        measurements: Its rows.
+        provenance: Whether a first line says when and by what they were exported, and holds their hashes.
 
     Raises:
         StoreError: It can't be written.
     """
-    path = Path(path)
-    lines = [json.dumps(measurement.to_dict(), sort_keys=True) + "\n" for measurement in measurements]
-    content = "".join(lines).encode()
+    path, rows = Path(path), list(measurements)
+    lines = [json.dumps(measurement.to_dict(), sort_keys=True) for measurement in rows]
+    head = [Provenance.of(rows, lines).to_line()] if provenance else []
+    content = "".join(f"{line}\n" for line in (*head, *lines)).encode()
     try:
         with replacing(path) as draft:
             draft.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
@@ -31,11 +51,11 @@ def write_measurements(path: str | Path, measurements: Iterable[Measurement]) ->
     return len(lines)
 
 
-def read_measurements(path: str | Path) -> Iterator[Measurement]:
-    """Yields the measurements of `write_measurements`.
+def read_lines(path: str | Path) -> RowLines:
+    """Returns the lines of a file that `write_measurements` wrote; empty ones are left out.
 
     Raises:
-        StoreError: The file can't be read, or a line is not a measurement; the message names the line.
+        StoreError: The file can't be read.
     """
     path = Path(path)
     try:
@@ -45,9 +65,24 @@ def read_measurements(path: str | Path) -> Iterator[Measurement]:
         raise StoreError(
             f"can't read measurements from {path}: {error}; it must be JSON lines as a3gnn exports them"
         ) from error
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield _parse(line, f"{path}, line {number}")
+    rows = {number: line for number, line in enumerate(lines, start=1) if line.strip()}
+    try:
+        provenance = Provenance.from_line(lines[0]) if lines else None
+    except StoreError as error:
+        raise StoreError(f"{path}: {error}") from error
+    if provenance is not None:
+        del rows[1]
+    return RowLines(provenance, rows)
+
+
+def read_measurements(path: str | Path) -> Iterator[Measurement]:
+    """Yields the measurements of `write_measurements`.
+
+    Raises:
+        StoreError: The file can't be read, or a line is not a measurement; the message names the line.
+    """
+    for number, line in read_lines(path).rows.items():
+        yield _parse(line, f"{path}, line {number}")
 
 
 def _parse(line: str, place: str) -> Measurement:

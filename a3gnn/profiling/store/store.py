@@ -13,9 +13,10 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from a3gnn.config import TrainConfig
+from a3gnn.errors import A3GNNError, StoreError
 from a3gnn.measurement import MEASUREMENT_VERSION, Measurement
 from a3gnn.profiling.store.database import ROWS, open_database, store_error, writing
-from a3gnn.profiling.store.jsonl import read_measurements, write_measurements
+from a3gnn.profiling.store.jsonl import write_measurements
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 
@@ -108,15 +109,34 @@ class ProfileStore:
         """Writes every row as a JSON line to `path` (gzip if it ends in .gz) and returns their number."""
         return write_measurements(path, self.rows(version=None))
 
-    def import_jsonl(self, path: str | Path) -> int:
-        """Adds the rows of `export_jsonl` whose keys are not stored yet, all or none, and returns their number."""
-        return self._write(read_measurements(path), replace=False)
+    def add_missing(self, measurements: Iterable[Measurement]) -> int:
+        """Adds those of `measurements` whose keys are not stored yet, all or none, and returns their number.
+
+        Raises:
+            StoreError: They can't be written; what was stored before is still there.
+        """
+        return self._write(measurements, replace=False)
+
+    def raw_rows(self) -> list[dict[str, Any]]:
+        """Returns the table's rows as they are, by column, in the order of their arrival, for whoever checks them."""
+        with self._errors("read"), self._engine.connect() as connection:
+            return [dict(row) for row in connection.execute(sa.select(ROWS).order_by(ROWS.c.id)).mappings()]
 
     def _select(self, condition: sa.ColumnElement[bool]) -> list[Measurement]:
         query = sa.select(ROWS.c.payload).where(condition).order_by(ROWS.c.id)
         with self._errors("read"), self._engine.connect() as connection:
             payloads = connection.execute(query).scalars().all()
-        return [Measurement.from_dict(json.loads(payload)) for payload in payloads]
+        return [self._measurement(payload) for payload in payloads]
+
+    def _measurement(self, payload: str) -> Measurement:
+        try:
+            return Measurement.from_dict(json.loads(payload))
+        except (A3GNNError, ValueError, KeyError, TypeError, AttributeError) as error:
+            place = self._engine.url.render_as_string(hide_password=True)
+            raise StoreError(
+                f"a row of the profile store {place} is not a measurement of this version of a3gnn: {error!r}; "
+                "a3gnn profiles check names it"
+            ) from error
 
     def _write(self, measurements: Iterable[Measurement], *, replace: bool) -> int:
         written = 0
@@ -140,9 +160,13 @@ class ProfileStore:
             raise store_error(verb, self._engine, error) from error
 
 
+def key_columns(measurement: Measurement) -> dict[str, Any]:
+    """Returns the columns by which the row of `measurement` is found."""
+    return _key_of(measurement.config, measurement.setting, measurement.accuracy_budget, measurement.version)
+
+
 def _row(measurement: Measurement) -> dict[str, Any]:
-    key = _key_of(measurement.config, measurement.setting, measurement.accuracy_budget, measurement.version)
-    return key | {"payload": json.dumps(measurement.to_dict())}
+    return key_columns(measurement) | {"payload": json.dumps(measurement.to_dict())}
 
 
 def _key_of(config: TrainConfig, setting: Setting, accuracy_budget: int, version: int) -> dict[str, Any]:

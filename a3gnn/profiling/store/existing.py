@@ -1,0 +1,28 @@
+"""`existing_store`: stores that are read, and never made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from a3gnn.errors import StoreError
+from a3gnn.profiling.store.default_place import DEFAULT_STORE
+from a3gnn.profiling.store.store import ProfileStore
+
+
+def existing_store(place: str | Path | None = None) -> ProfileStore | None:
+    """Returns the store at `place`, a path or an SQLAlchemy URL, opened; makes no file.
+
+    Args:
+        place: Where it is; None for `DEFAULT_STORE`, if there is one, and else for no store.
+
+    Raises:
+        StoreError: There is none at `place`, or it can't be opened.
+    """
+    if place is None:
+        return ProfileStore.open(DEFAULT_STORE) if DEFAULT_STORE.exists() else None
+    if "://" not in str(place) and not Path(place).exists():
+        raise StoreError(
+            f"there is no profile store at {place}; give the --store of an a3gnn profile, or the profiles.sqlite in "
+            "the folder of a tune"
+        )
+    return ProfileStore.open(place)

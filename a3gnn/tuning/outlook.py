@@ -1,0 +1,120 @@
+"""`Outlook`: what is predicted of a study in which nothing is measured yet."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.config import TrainConfig
+from a3gnn.objectives import Objectives
+from a3gnn.prediction import Prediction
+from a3gnn.search.problem import Problem
+from a3gnn.setting import Setting
+from a3gnn.space import SearchSpace
+from a3gnn.tuning.acquisition import Rows, keeping
+from a3gnn.tuning.history import History
+from a3gnn_surrogate.given_default import given_default
+from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.surrogate import Surrogate
+
+#: Stands for the default's validation accuracy where no measurement tells it. Only differences from it are used; it is
+#: in the middle, so that neither they nor their intervals are cut off at 0 or 1.
+_STAND_IN = 0.5
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Predictions for one study; `Outlook.of` makes it.
+
+    Attributes:
+        history: The study, without trials.
+        fitted: The surrogate, fitted to its corpus.
+        default: What is known of the default configuration. Its accuracy is a stand-in where `knows_accuracy` is false.
+        knows_accuracy: Whether a measurement tells the default's validation accuracy.
+    """
+
+    history: History
+    fitted: Surrogate
+    default: KnownDefault
+    knows_accuracy: bool
+
+    @classmethod
+    def of(cls, history: History, fitted: Surrogate) -> Self:
+        """Returns the outlook of the study of `history`, by a surrogate that is `fitted` to its corpus."""
+        setting = history.study.setting
+        known = fitted.known_default(setting)
+        knows_accuracy = known.val_accuracy is not None
+        if known.val_accuracy is None:
+            default = dataclasses.replace(known, val_accuracy=_STAND_IN)
+        else:  # the target is this study's, not that of the rows
+            target = known.val_accuracy - history.study.request.max_drop
+            default = fitted.known_default(setting, KnownDefault(target=target))
+        return cls(history, fitted, default, knows_accuracy)
+
+    @property
+    def setting(self) -> Setting:
+        """What is trained, on which graph and machine."""
+        return self.history.study.setting
+
+    @property
+    def space(self) -> SearchSpace:
+        """What may be recommended."""
+        return self.history.space
+
+    @property
+    def knows_seconds(self) -> bool:
+        """Whether a measurement tells the default's seconds to the target; otherwise they count as 1."""
+        return self.default.seconds is not None
+
+    @property
+    def default_accuracy(self) -> float:
+        """The default's validation accuracy, or its stand-in, in [0, 1]."""
+        assert self.default.val_accuracy is not None, "`of` sees to it"
+        return self.default.val_accuracy
+
+    @property
+    def objectives(self) -> Objectives:
+        """What is wanted: the least accuracy is the default's less what may be lost."""
+        study = self.history.study
+        return study.objectives(self.default_accuracy - study.request.max_drop, None)
+
+    @property
+    def problem(self) -> Problem:
+        """What is searched."""
+        return Problem(self.space, lambda rows: self.predict(self.space.columns(rows)), self.objectives)
+
+    def predict(self, configs: Sequence[TrainConfig] | Mapping[str, NDArray[Any]]) -> Prediction:
+        """Returns the prediction of configurations, or of the columns that a space gives.
+
+        Validation accuracy is beside that of `default`, and so are seconds to accuracy where these are not known.
+        """
+        return self._surrogate.predict(configs, self.setting, self.default)
+
+    def predict_beside_default(self, configs: Sequence[TrainConfig]) -> Prediction:
+        """Returns the same as if the default had been measured, and found as predicted.
+
+        What is wrong about it and a configuration alike is not in these intervals, so ratios to the default's figures
+        are as certain as they can be.
+        """
+        return given_default(self.fitted, self.setting, as_predicted=True).predict(configs, self.setting, self.default)
+
+    def keeping(self, prediction: Prediction) -> dict[str, NDArray[np.float64]]:
+        """Returns the probability that each configuration keeps each limit, by its name, as `acquisition.keeping`."""
+        budget_s = self.default.budget_s if self.knows_seconds else None
+        return keeping(prediction, self.objectives.limits, budget_s)
+
+    def is_default(self, rows: Rows) -> NDArray[np.bool_]:
+        """Returns which of `rows` are the default configuration, bool, shape (n,)."""
+        own = self.history.row(TrainConfig().canonical())
+        return np.zeros(len(rows), np.bool_) if own is None else (rows == own).all(axis=1)
+
+    @cached_property
+    def _surrogate(self) -> Surrogate:
+        """The surrogate, which knows of the default what no measurement is needed for."""
+        return given_default(self.fitted, self.setting)

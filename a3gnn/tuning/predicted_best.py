@@ -1,0 +1,68 @@
+"""`predicted_best`: the configuration of which the best is predicted among those that probably keep the limits."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.config import TrainConfig
+from a3gnn.search.evaluation_cache import EvaluationCache
+from a3gnn.search.run import play
+from a3gnn.search.searcher import make_searcher
+from a3gnn.tuning.acquisition import LEAST_PROBABILITY, LIKELY, Rows
+from a3gnn.tuning.expectations import smallest_memory
+from a3gnn.tuning.nothing_predicted import nothing_predicted
+from a3gnn.tuning.outlook import Outlook
+from a3gnn.tuning.propose import SEARCH_EVALUATIONS
+
+
+def predicted_best(outlook: Outlook) -> TrainConfig:
+    """Returns the configuration with the best predicted score of the priority, of all that a search looked at.
+
+    Of those that keep the limits on memory with a probability of `LEAST_PROBABILITY`, and all limits with one of
+    `LIKELY`, as a tune proposes trials. The search is for the predicted front, as in a tune; from the best that it saw,
+    steps of one knob each lead on as long as they gain. The default, which loses nothing against itself, is looked at
+    too if the space holds it.
+
+    Raises:
+        InfeasibleError: Nothing that was looked at is so probable.
+    """
+    problem, seed = outlook.problem, outlook.history.study.request.seed
+    cache = EvaluationCache(problem)
+    engine = outlook.history.study.request.engine
+    searched = dataclasses.replace(problem, predict=cache)
+    play(make_searcher(engine, searched, seed, evaluations=SEARCH_EVALUATIONS), cache, SEARCH_EVALUATIONS)
+    default = outlook.history.row(TrainConfig().canonical())
+    if default is not None:
+        cache(default[None])
+    if _best(outlook, cache) is None:  # the front need not hold what takes the least memory
+        smallest = smallest_memory(outlook.fitted, outlook.history)
+        assert smallest is not None, "nothing is measured, so every configuration is left"
+        cache(outlook.space.encode(smallest)[None])
+    best, before = _best(outlook, cache), None
+    while best is not None and (before is None or (best != before).any()):
+        cache(outlook.space.neighbours(best))
+        best, before = _best(outlook, cache), best
+    if best is None:
+        raise nothing_predicted(outlook, cache)
+    return outlook.space.decode(best).canonical()
+
+
+def _best(outlook: Outlook, cache: EvaluationCache) -> Rows | None:
+    """Returns the row of the best score that probably keeps the limits, the first of equals; None without one."""
+    probable = np.flatnonzero(_probable(outlook, cache))
+    if not len(probable):
+        return None
+    score = outlook.objectives.score(cache.prediction)
+    return np.asarray(cache.rows[probable[score[probable].argmax()]])
+
+
+def _probable(outlook: Outlook, cache: EvaluationCache) -> NDArray[np.bool_]:
+    """Returns which of the cache's rows keep the limits with the probabilities that it takes, bool, shape (n,)."""
+    kept = outlook.keeping(cache.prediction)
+    accuracy = kept.pop("least_accuracy")
+    in_memory = np.prod([np.ones(len(cache)), *kept.values()], axis=0)
+    accurate = (in_memory * accuracy >= LIKELY) | outlook.is_default(cache.rows)
+    return np.asarray((in_memory >= LEAST_PROBABILITY) & accurate)

@@ -1,0 +1,155 @@
+"""`recommend`: the configuration that predictions prefer, without a trial."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from a3gnn.errors import InfeasibleError, UsageError
+from a3gnn.graphs.as_graph import as_graph, spec_of
+from a3gnn.hardware import Hardware
+from a3gnn.machine.probe import kept_hardware, probe_hardware, within_peaks
+from a3gnn.measurement import Measurement
+from a3gnn.objectives import Priority
+from a3gnn.profiling.feasibility import why_infeasible
+from a3gnn.profiling.store.existing import existing_store
+from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.setting import Setting
+from a3gnn.task import Task
+from a3gnn.training.compile_ahead import compile_ahead
+from a3gnn.training.kernel_set import KernelSet
+from a3gnn.tuning.arguments import check_places, make_request
+from a3gnn.tuning.corpus_count import CorpusCount
+from a3gnn.tuning.forecast import Forecast
+from a3gnn.tuning.history import History
+from a3gnn.tuning.intro import intro
+from a3gnn.tuning.kept_surrogate import kept_surrogate
+from a3gnn.tuning.outlook import Outlook
+from a3gnn.tuning.predicted_best import predicted_best
+from a3gnn.tuning.recommendation import Recommendation
+from a3gnn.tuning.request import DEFAULT_PEAK
+from a3gnn.tuning.study import Study
+from a3gnn.tuning.unknowns import unknowns
+
+if TYPE_CHECKING:
+    from a3gnn.graphs.as_graph import GraphLike
+
+
+def recommend(
+    dataset: GraphLike,
+    *,
+    priority: str | Priority = "throughput",
+    memory_limit: str | int | None = None,
+    host_memory_limit: str | int | None = None,
+    max_accuracy_drop: float = 1.0,
+    task: Task | None = None,
+    fix: Mapping[str, Any] | None = None,
+    ranges: Mapping[str, tuple[Any, Any]] | None = None,
+    seed: int = 0,
+    store: str | Path | None = None,
+    out: str | Path | None = None,
+    hardware: Hardware | None = None,
+    notify: Callable[[str], None] = lambda line: None,
+) -> Recommendation:
+    """Returns the configuration that is predicted to be the best of those that probably keep the limits; no trial runs.
+
+    The predictions are those that a tune starts from: a surrogate, fitted to the shipped measurements and to those of
+    `store`. Fitting it takes some seconds the first time, and so does probing this machine; both are kept in the cache
+    folder. What is predicted comes with intervals of 90 %, and with what it can't know: `tune` measures.
+
+    Args:
+        dataset: A graph, a PyG `Data`, or what `Graph.load` takes.
+        priority: time (seconds to accuracy), throughput, memory, accuracy, balanced, or weights "T,M,A".
+        memory_limit: Of the device where there is one, of the host otherwise: bytes, or text such as "4GiB".
+        host_memory_limit: Of the host, where there is a device.
+        max_accuracy_drop: Points of validation accuracy that may be lost against the default configuration, each
+            trained as long.
+        task: What is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
+        fix: Knobs held at a value.
+        ranges: Knobs restricted to (low, high).
+        seed: Decides every random choice of the search.
+        store: Measurements of your own, a path or an SQLAlchemy URL: those of `a3gnn profile`, or the profiles.sqlite
+            in the folder of a tune; runs/profiles.db, if it is there, by default. It is only read.
+        out: A new folder for a tuned.json, which `train` takes; nothing is written by default.
+        hardware: The machine that is predicted for; this one, as it was last probed, by default.
+        notify: Takes each line of progress.
+
+    Raises:
+        InfeasibleError: Nothing is predicted to keep the limits; the message says which limits would do.
+        UsageError: An option is not what it must be; nothing was made.
+        StoreError: There is no store at `store`, or it can't be read.
+        GraphError: The graph can't be used.
+    """
+    request = make_request(
+        priority=priority,
+        memory_limit=memory_limit,
+        host_memory_limit=host_memory_limit,
+        max_accuracy_drop=max_accuracy_drop,
+        budget=1,  # of a tune that this would be the beginning of; no trial runs
+        engine="local",
+        task=task,
+        fix=fix,
+        ranges=ranges,
+        seed=seed,
+    )
+    if request.memory_limit == DEFAULT_PEAK:
+        raise UsageError(
+            "--memory-limit must be a size, got 'default', which is what the default configuration takes as measured, "
+            "and nothing is measured here; a3gnn tune takes it"
+        )
+    check_places(out, store, resume=False)
+    stored = _stored(store)
+    compile_ahead(KernelSet(), notify)
+    machine = within_peaks(_this_machine(notify), stored, notify) if hardware is None else hardware
+    graph = as_graph(dataset)
+    if out is not None:
+        request = dataclasses.replace(request, spec=spec_of(dataset, graph))
+    for line in (*graph.notes, *intro(machine, graph.characteristics())):
+        notify(line)
+    if reason := why_infeasible(request.limits(machine, None), machine):
+        raise InfeasibleError(reason)
+    study = Study.of(request, Setting(request.task, graph.characteristics(), machine))
+    found = _recommendation(dataclasses.replace(study, corpus=(*shipped_measurements(), *stored)), notify)
+    return found if out is None else _written(found, Path(out))
+
+
+def _this_machine(notify: Callable[[str], None]) -> Hardware:
+    """Returns this machine as it was last probed; it is probed if it never was."""
+    kept = kept_hardware()
+    if kept is not None:
+        return kept
+    notify("probing what this machine can do, which takes some seconds; it is kept for the next time")
+    return probe_hardware(notify=notify)
+
+
+def _stored(store: str | Path | None) -> list[Measurement]:
+    opened = existing_store(store)
+    if opened is None:
+        return []
+    with opened as profiles:
+        return profiles.rows()
+
+
+def _recommendation(study: Study, notify: Callable[[str], None]) -> Recommendation:
+    """Returns what is recommended for `study`.
+
+    Raises:
+        InfeasibleError: Nothing is predicted to keep the limits.
+    """
+    history = History(study)
+    outlook = Outlook.of(history, kept_surrogate(history, notify))
+    best, default = Forecast.pair(outlook, predicted_best(outlook))
+    corpus = CorpusCount.of(study.corpus, study.setting)
+    return Recommendation(study.request, study.setting, best, default, corpus, tuple(unknowns(outlook)))
+
+
+def _written(found: Recommendation, folder: Path) -> Recommendation:
+    """Writes the tuned.json of `found` into `folder`, and returns it with that."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another --out") from error
+    found.tuned().write(folder / "tuned.json")
+    return dataclasses.replace(found, folder=folder)

@@ -1,0 +1,57 @@
+"""`given_default`: what is known of the default configuration where nothing is measured yet."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from a3gnn.config import TrainConfig
+from a3gnn.setting import Setting
+from a3gnn_surrogate.columns import as_columns
+from a3gnn_surrogate.keys import setting_key
+from a3gnn_surrogate.local import LocalCorrection
+from a3gnn_surrogate.points import knob_points
+from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, OUTPUTS, THROUGHPUT
+
+if TYPE_CHECKING:
+    from a3gnn_surrogate.surrogate import Surrogate
+
+    S = TypeVar("S", bound=Surrogate)
+
+#: What no measurement is needed for: against itself the default loses nothing, and needs as many epochs.
+_BY_DEFINITION = [ACCURACY_DROP, EPOCHS]
+
+
+def given_default(surrogate: S, setting: Setting, *, as_predicted: bool = False) -> S:
+    """Returns `surrogate` with a row of the default configuration in `setting`, which has none of its own.
+
+    What other configurations lose against the default, and how many epochs they need beside it, then have the intervals
+    that they have where the default is measured. Where the setting has rows, they say more: `surrogate` itself is
+    returned. It stays as it is.
+
+    Args:
+        surrogate: Fitted.
+        setting: What is trained, on which graph and machine.
+        as_predicted: Whether the default's speed and memory count as measured too, and found to be what is predicted.
+            Then intervals are those of what a configuration reaches beside the default: what is wrong about both alike
+            is not in them.
+
+    Raises:
+        NotFittedError: `surrogate` is not fitted.
+    """
+    key, columns = setting_key(setting), as_columns([TrainConfig()])
+    centre, _ = surrogate.intervals(columns, setting)
+    known = surrogate.setting_corrections_
+    if key in known.corrections:
+        return surrogate
+    residuals = np.full((1, len(OUTPUTS)), 0.0 if as_predicted else np.nan)
+    residuals[0, _BY_DEFINITION] = -centre[0, _BY_DEFINITION]
+    variances = [model.variances for model in surrogate.residual_models_]
+    variances[THROUGHPUT] = dataclasses.replace(variances[THROUGHPUT], noise=surrogate.noise(setting.hardware) ** 2)
+    own = LocalCorrection.fit(knob_points(columns, setting), residuals, variances)
+    found = copy.copy(surrogate)
+    found.setting_corrections_ = dataclasses.replace(known, corrections={**known.corrections, key: own})
+    return found
