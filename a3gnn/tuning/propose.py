@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +11,8 @@ from a3gnn.search.problem import Problem
 from a3gnn.search.result import SearchResult
 from a3gnn.search.run import run_search
 from a3gnn.seeding import derive
-from a3gnn.tuning.acquisition import Rows, choose_trials, least_probability, unmeasured
-from a3gnn.tuning.expectations import predict
+from a3gnn.tuning.acquisition import Expected, Rows, choose_trials, least_probability, unmeasured
+from a3gnn.tuning.expectations import expected_trials_s, predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn_surrogate.surrogate import Surrogate
@@ -54,7 +53,10 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     budget_s = reference.budget_s if known and reference else None
     tried = [trial for trial in history.trials if trial.counts]
     least = least_probability(len(tried), history.num_missed)
-    chosen = choose_trials(problem, rows, problem.predict(rows), ROUND_TRIALS, _best_score(history), budget_s, least)
+    prediction = problem.predict(rows)
+    seconds = expected_trials_s(history, [history.space.decode(row) for row in rows], prediction)
+    expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware))
+    chosen = choose_trials(problem, rows, expected, ROUND_TRIALS, _best_score(history, problem), budget_s, least)
     return Proposed(tuple(Proposal(one.reason, history.space.decode(one.row)) for one in chosen), result)
 
 
@@ -72,13 +74,18 @@ def _candidates(history: History, found: Rows) -> Rows:
     return unmeasured(everything[np.sort(first)], history.seen())
 
 
-def _best_score(history: History) -> float | None:
-    """Returns the priority's score of the best trial as measured; None before one is eligible, and has one."""
-    best, objectives = history.best(), history.objectives
-    if best is None:
+def _best_score(history: History, problem: Problem) -> float | None:
+    """Returns the priority's best score of what is eligible; None before anything is, and has one.
+
+    As predicted after all trials: of many that were measured once, that which measured best was lucky as well.
+    """
+    judged, objectives = history.ranked(), history.objectives
+    if not judged:
         return None
-    score = float(objectives.measured_score([best.figures])[0])
-    return score if math.isfinite(score) else None  # the target may not be reached yet
+    scored = np.isfinite(objectives.measured_score([one.figures for one in judged]))  # not all reach the target yet
+    rows = [history.row(one.trial.measurement.config) for one, has in zip(judged, scored, strict=True) if has]
+    inside = [row for row in rows if row is not None]
+    return float(objectives.score(problem.predict(np.stack(inside))).max()) if inside else None
 
 
 def _problem(history: History, surrogate: Surrogate) -> Problem:
