@@ -15,7 +15,7 @@ from a3gnn.objectives import memory_metric
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.where import NEVER
-from a3gnn_envs.acquisition.prior import Prior
+from a3gnn_envs.acquisition.prior import RISE_OFFSET, Prior
 from a3gnn_envs.acquisition.studies import QUARTER, SHARES
 from a3gnn_envs.acquisition.world import ACCURACY, NUM_COSTS, SPEED
 from a3gnn_surrogate.columns import as_columns
@@ -28,6 +28,8 @@ from a3gnn_surrogate.training_rows import OUTPUTS
 
 #: Accuracy that may be lost, as a share of 1: what a tune allows by default.
 MAX_DROP = 0.01
+#: Draws of what does not change the learning per draw of what does: as in the corpus's grids.
+SETTINGS_PER_KEY = 6
 #: Accuracy of one configuration differs by so much as its pace does, as a variance. Guess.
 _PACE_VARIANCE = 1e-6
 
@@ -101,11 +103,22 @@ def simulated_priors(measurements: Sequence[Measurement], count: int = 2_000) ->
     surrogate, settings = Surrogate(seed=0).fit(measurements), by_setting(measurements)
     priors = []
     for number, default in enumerate(settings):
-        space = SearchSpace.of(default.rows[0].setting)
-        configs = [space.decode(row) for row in np.unique(space.sample(count, seed=number), axis=0)]
-        others = [config for config in configs if config.canonical() != TrainConfig().canonical()]
-        priors.append(prior_of(surrogate, settings, default, [TrainConfig(), *others]))
+        rows = _design(SearchSpace.of(default.rows[0].setting), count, seed=number)
+        priors.append(prior_of(surrogate, settings, default, [TrainConfig(), *rows]))
     return priors
+
+
+def _design(space: SearchSpace, count: int, seed: int) -> list[TrainConfig]:
+    """Returns about `count` configurations without the default, of which many share a learning key, as neighbours do.
+
+    Draws of all knobs, each with others of the knobs that do not change what is learnt.
+    """
+    drawn = space.sample(count, seed)
+    keys = np.arange(count) // SETTINGS_PER_KEY * SETTINGS_PER_KEY
+    learning = [place for place, knob in enumerate(space.knobs) if knob.learns != NEVER]
+    drawn[:, learning] = drawn[keys][:, learning]
+    configs = [space.decode(row).canonical() for row in np.unique(space.canonical(drawn), axis=0)]
+    return [config for config in dict.fromkeys(configs) if config != TrainConfig().canonical()]
 
 
 def prior_of(
@@ -126,7 +139,10 @@ def prior_of(
     work = np.log2(found.column("seconds_to_accuracy") / default.reference.budget_s) - speed
     own = [one.rise(one.metrics) for one in settings]
     off = [
-        one.rise(row.metrics) - rise for one, rise in zip(settings, own, strict=True) for row in one.rows if row.metrics
+        np.log((one.rise(row.metrics) + RISE_OFFSET) / (rise + RISE_OFFSET))
+        for one, rise in zip(settings, own, strict=True)
+        for row in one.rows
+        if row.metrics is not None and row.config != TrainConfig().canonical()
     ]
     start_s, curve_s = default.trial_seconds
     return Prior(
@@ -135,7 +151,8 @@ def prior_of(
         learning_points=_learning_points(configs, setting),
         kernel=rbf_kernel,
         rises=np.array([rise for rise in own if np.isfinite(rise)]),
-        rise_deviation=float(np.nanstd(off)),
+        rise_spread=float(np.nanstd(off)),
+        late_share=float(np.mean(np.isnan(off))),
         start_s=start_s,
         curve_s=curve_s,
         **_variances(surrogate, setting),

@@ -94,7 +94,7 @@ class ReplayWorlds:
             measured[:, place], play_off[:, place] = found[:, first], found[:, again]
         early = np.maximum(grid.early[chosen], measured[ACCURACY])  # a longer curve may be another trial's
         outcomes = Outcomes(truth, measured, play_off, early, grid.rise, crashes)
-        limits = draw_limits(truth[:, 0], random)
+        limits = draw_limits(truth, random)
         return grid.prior.world(chosen, outcomes, priority, limits, draw_trials(random))
 
 

@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from a3gnn.objectives import Priority
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, WORK, Floats, World, score_weights
 
+#: A point of accuracy, added to rises before their logarithms are taken: many are 0. Guess.
+RISE_OFFSET = 0.01
+
 
 class Outcomes(NamedTuple):
-    """What is true of K candidates, and what trials of them find; as in `World`."""
+    """What is true of K candidates, and what trials of them find; as in `World`, `rise` being the default's own."""
 
     truth: Floats
     measured: Floats
@@ -37,7 +40,8 @@ class Prior:
         within: Variances over the configurations, float64, shape (4,).
         noise: Variances of a trial, > 0, float64, shape (4,).
         rises: By how much accuracy rose on curves of defaults after their first quarter, float64, shape (n,).
-        rise_deviation: Standard deviation by which others' rise differs from the default's.
+        rise_spread: Standard deviation of log((rise + `RISE_OFFSET`) / (the default's + `RISE_OFFSET`)) of the others.
+        late_share: Share of the curves without a point within the first quarter.
         start_s: Seconds of a trial without its curve.
         curve_s: Seconds of a whole curve.
     """
@@ -50,7 +54,8 @@ class Prior:
     within: Floats
     noise: Floats
     rises: Floats
-    rise_deviation: float
+    rise_spread: float
+    late_share: float
     start_s: float
     curve_s: float
 
@@ -85,6 +90,8 @@ class Prior:
             curve_factor: By how much curves take longer than those of the setting.
         """
         curve_s = self.curve_s * curve_factor
+        # The mean and the deviation of the log-normal distribution of rises around the default's.
+        offset_rise = (outcomes.rise + RISE_OFFSET) * np.exp(self.rise_spread**2 / 2)
         return World(
             present=np.ones(len(chosen), dtype=np.bool_),
             weights=score_weights(priority),
@@ -96,8 +103,8 @@ class Prior:
             measured=outcomes.measured,
             play_off=outcomes.play_off,
             early=outcomes.early,
-            rise=np.asarray(outcomes.rise),
-            rise_deviation=np.asarray(self.rise_deviation),
+            rise=np.asarray(offset_rise - RISE_OFFSET),
+            rise_deviation=np.asarray(offset_rise * np.sqrt(np.expm1(self.rise_spread**2))),
             crashes=outcomes.crashes,
             keys=self.keys(chosen),
             start_s=np.asarray(self.start_s),

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 from a3gnn.objectives import Priority
 from a3gnn_envs.acquisition.acquisition_env import NUM_CANDIDATES
-from a3gnn_envs.acquisition.prior import Outcomes, Prior
-from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, Floats, World, score_weights
+from a3gnn_envs.acquisition.prior import RISE_OFFSET, Outcomes, Prior
+from a3gnn_envs.acquisition.studies import QUARTER, SHARES
+from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, WORK, Floats, World, score_weights
 
 #: Priorities that are drawn; beside them, random weights.
 _PRIORITIES = ("time", "throughput", "memory", "accuracy", "balanced")
@@ -20,16 +21,22 @@ _PRIORITIES = ("time", "throughput", "memory", "accuracy", "balanced")
 _MISJUDGED = 0.5
 #: Share of trials that fail whatever the limits; none of the 270 shipped rows did.
 _CRASHES = 0.02
-#: Share of worlds with a limit on memory, and where it lies beside the default's memory, in doublings.
-_LIMITED, _LOWEST_LIMIT, _HIGHEST_LIMIT = 0.5, -0.7, 0.5
+#: Share of worlds with a limit on memory, and the least and the largest share of the candidates that keep it.
+_LIMITED, _FEWEST_KEEP, _MOST_KEEP = 0.5, 0.1, 0.9
 #: What may be lost of the default's accuracy: what a tune allows by default.
 _DROP = 0.01
 #: Whole trials that a budget is worth: the fewest and the most.
 _FEWEST_TRIALS, _MOST_TRIALS = 3.0, 20.0
-#: By how many doublings a world's curves take longer or shorter than the prior's.
-_CURVE_DOUBLINGS = 2.0
+#: By how many doublings a world's curves take longer than the corpus's, whose graphs are small.
+_FEWEST_DOUBLINGS, _MOST_DOUBLINGS = -1.0, 3.5
 #: Of so many drawn configurations per candidate, half of the candidates are the best as believed.
 _POOL = 8
+#: Log2 of the share of the default's budget at which what misses the target reaches it at the earliest.
+_LATER = 0.1
+#: By how much accuracy misses the target at the least where it does.
+_MISSED = 1e-4
+#: Added to the diagonal of correlations: equal points make them singular.
+_ROUNDING = 1e-9
 #: Timings of a finalist in the play-off's rounds (`a3gnn.tuning.play_off_plan.ROUNDS`).
 _ROUNDS = 2
 
@@ -64,9 +71,10 @@ class SimulatedWorlds:
         prior = self._priors[int(random.integers(len(self._priors)))]
         priority = draw_priority(random) if self._priority is None else self._priority
         chosen = _candidates(prior, score_weights(priority), self._num_candidates, random)
-        outcomes = _outcomes(prior, chosen, random)
-        limits = draw_limits(outcomes.truth[:, 0], random)
-        curve_factor = 2.0 ** random.uniform(-_CURVE_DOUBLINGS, _CURVE_DOUBLINGS)
+        truth, noise = _truth(prior, chosen, random)
+        limits = draw_limits(truth, random)
+        outcomes = _outcomes(prior, chosen, truth, noise, limits, random)
+        curve_factor = 2.0 ** random.uniform(_FEWEST_DOUBLINGS, _MOST_DOUBLINGS)
         return prior.world(chosen, outcomes, priority, limits, draw_trials(random), curve_factor)
 
 
@@ -79,12 +87,12 @@ def draw_priority(random: np.random.Generator) -> Priority:
     return Priority(float(throughput), float(memory), float(accuracy))
 
 
-def draw_limits(default: Floats, random: np.random.Generator) -> Floats:
-    """Returns limits beside the `default`'s true costs (4,): on accuracy always, on memory sometimes; (4,)."""
+def draw_limits(truth: Floats, random: np.random.Generator) -> Floats:
+    """Returns limits by the true costs (4, K), on accuracy always and on memory sometimes, float64, shape (4,)."""
     limits = np.full(NUM_COSTS, np.inf)
-    limits[ACCURACY] = default[ACCURACY] + _DROP
+    limits[ACCURACY] = truth[ACCURACY, 0] + _DROP
     if random.random() < _LIMITED:
-        limits[MEMORY] = default[MEMORY] + random.uniform(_LOWEST_LIMIT, _HIGHEST_LIMIT)
+        limits[MEMORY] = np.quantile(truth[MEMORY], random.uniform(_FEWEST_KEEP, _MOST_KEEP))
     return limits
 
 
@@ -101,29 +109,57 @@ def _candidates(prior: Prior, weights: Floats, count: int, random: np.random.Gen
     return np.concatenate([[0], best, rest])
 
 
-def _outcomes(prior: Prior, chosen: NDArray[np.int64], random: np.random.Generator) -> Outcomes:
-    """Returns what is true of the `chosen` configurations in a world whose variances are not quite the believed."""
+def _truth(prior: Prior, chosen: NDArray[np.int64], random: np.random.Generator) -> tuple[Floats, Floats]:
+    """Returns true costs of the `chosen` configurations (4, K) and variances of noise (4,), not quite the believed."""
     between, within, noise = (
         variances * np.exp(_MISJUDGED * random.standard_normal(NUM_COSTS))
         for variances in (prior.between, prior.within, prior.noise)
     )
-    kernels = prior.kernels(chosen)
-    off = [_drawn(between[cost] + within[cost] * kernels[cost], random) for cost in range(NUM_COSTS)]
-    truth = prior.mean[:, chosen] + np.stack(off)
+    keys = prior.keys(chosen)
+    _, first_of_key = np.unique(keys, return_index=True)
+    by_knobs = _draws(prior.kernel(prior.points[chosen], prior.points[chosen]), random)
+    points = prior.learning_points[chosen][first_of_key]
+    by_key = _draws(prior.kernel(points, points), random)[:, keys]
+    levels = np.sqrt(between) * random.standard_normal(NUM_COSTS)
+    truth = prior.mean[:, chosen] + levels[:, None] + np.sqrt(within)[:, None] * np.concatenate([by_knobs, by_key])
     truth[ACCURACY] = np.clip(truth[ACCURACY], -1.0, 0.0)  # accuracies are in [0, 1]
+    return truth, noise
+
+
+def _outcomes(
+    prior: Prior,
+    chosen: NDArray[np.int64],
+    truth: Floats,
+    noise: Floats,
+    limits: Floats,
+    random: np.random.Generator,
+) -> Outcomes:
+    """Returns what trials of candidates find whose `truth` it is.
+
+    Curves are made to agree with it: what keeps the limit on accuracy reaches it within the default's budget, nothing
+    else does, and what reaches it within a quarter shows it there.
+    """
+    keys, target = prior.keys(chosen), limits[ACCURACY]
+    share = truth[SPEED] + truth[WORK]
+    share = np.where(truth[ACCURACY] <= target, np.minimum(share, 0.0), np.maximum(share, _LATER))
+    truth[WORK] = share - truth[SPEED]
     measured, play_off = truth.copy(), truth.copy()
     for cost in (SPEED, MEMORY):
-        first, again = np.sqrt(noise[cost]) * random.standard_normal((2, len(chosen)))
-        measured[cost] += first
+        once, again = np.sqrt(noise[cost]) * random.standard_normal((2, len(chosen)))
+        measured[cost] += once
         play_off[cost] += again / np.sqrt(_ROUNDS)
     rise = float(random.choice(prior.rises))
-    rises = np.maximum(rise + prior.rise_deviation * random.standard_normal(len(chosen)), 0.0)
+    rises = (rise + RISE_OFFSET) * np.exp(prior.rise_spread * random.standard_normal(len(chosen))) - RISE_OFFSET
+    early = truth[ACCURACY] + np.maximum(rises, 0.0)[keys]
+    late = (random.random(len(chosen)) < prior.late_share)[keys]
+    shown = share <= np.log2(SHARES[QUARTER])
+    early = np.select([shown, late], [np.minimum(early, target), np.nan], np.maximum(early, target + _MISSED))
     crashes = random.random(len(chosen)) < _CRASHES
     crashes[0] = False
-    return Outcomes(truth, measured, play_off, measured[ACCURACY] + rises[prior.keys(chosen)], rise, crashes)
+    return Outcomes(truth, measured, play_off, early, rise, crashes)
 
 
-def _drawn(covariance: Floats, random: np.random.Generator) -> Floats:
-    """Returns a draw from the normal distribution around 0, float64, shape (K,); equal rows get equal values."""
-    values, vectors = np.linalg.eigh(covariance)
-    return np.asarray(vectors @ (np.sqrt(np.maximum(values, 0.0)) * random.standard_normal(len(values))))
+def _draws(correlation: Floats, random: np.random.Generator) -> Floats:
+    """Returns two draws with this `correlation` (n, n), float64, shape (2, n)."""
+    factor = np.linalg.cholesky(correlation + _ROUNDING * np.eye(len(correlation)))
+    return np.asarray(random.standard_normal((2, len(correlation))) @ factor.T)

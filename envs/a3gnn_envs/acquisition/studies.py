@@ -186,8 +186,15 @@ class Studies:
         self._measure(at[quarter], ACCURACY, candidate[quarter], expected, further)
         whole = (after == WHOLE) & (new | (fidelity == WHOLE)) & ~quarter
         self._measure(at[whole], ACCURACY, candidate[whole], world.measured[at[whole], ACCURACY, candidate[whole]])
-        reached = np.isfinite(self.known()[at, WORK, candidate]) & (quarter | whole)
+        self._find_work(at[quarter | whole], candidate[quarter | whole], after[quarter | whole])
+
+    def _find_work(self, at: NDArray[np.int64], candidate: NDArray[np.int64], trained: NDArray[np.int64]) -> None:
+        """Takes in when curves reached the target, which is the limit on accuracy, or that they did not yet."""
+        world = self.world
+        reached = np.isfinite(self.known()[at, WORK, candidate])
         self._measure(at[reached], WORK, candidate[reached], world.measured[at[reached], WORK, candidate[reached]])
+        least = np.log2(SHARES[trained]) - world.measured[at, SPEED, candidate]
+        self.beliefs.exceed(at[~reached], WORK, candidate[~reached], least[~reached])
 
     def _measure(
         self,

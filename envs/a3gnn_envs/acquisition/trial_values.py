@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn_envs.acquisition.studies import FIDELITIES, PRICE, QUARTER, TIMING, WHOLE, Studies
-from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, WORK, Floats
+from a3gnn_envs.acquisition.studies import FIDELITIES, PRICE, QUARTER, SHARES, TIMING, Studies
+from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED, WORK, Floats
 from a3gnn_envs.normal import gain_per_second, probability_at_most
 
 #: Logarithms of values below this are this: what is worth so little is not worth a trial. Far below the price.
 LEAST_LOG_VALUE = -20.0
+#: log2 of the shares of a curve; that of none is taken to be tiny.
+_LOG_SHARES = np.log2(np.maximum(SHARES, 1e-9))
 
 
 def log_values(studies: Studies) -> NDArray[np.float32]:
@@ -76,7 +78,7 @@ def feasibility_after(studies: Studies, fidelity: int) -> Floats:
     in_memory, accurate = memory_feasibility(studies), accuracy_feasibility(studies, fidelity)
     weights, limits = studies.world.weights, studies.world.limits
     matters = np.isfinite(limits[:, ACCURACY]) | (weights[:, [ACCURACY, WORK]] > 0).any(axis=1)
-    untrained = np.maximum(studies.trained, fidelity) == TIMING
+    untrained = _known_after(studies, fidelity) == TIMING
     return np.where(untrained & matters[:, None], 0.0, in_memory * accurate)
 
 
@@ -89,15 +91,29 @@ def memory_feasibility(studies: Studies) -> Floats:
 
 
 def accuracy_feasibility(studies: Studies, fidelity: int) -> Floats:
-    """Returns the probability of keeping the limit on accuracy as known after trials, (num_studies, K)."""
-    return _at_most(studies, ACCURACY, *_risen(studies, fidelity))
+    """Returns the probability of keeping the limit on accuracy as known after trials, (num_studies, K).
+
+    Beliefs of accuracy and of the seconds to the target both say whether, and the geometric mean counts, as in a tune
+    (`a3gnn.tuning.acquisition.feasibility`).
+    """
+    world, beliefs = studies.world, studies.beliefs
+    by_accuracy = _at_most(studies, ACCURACY, *_risen(studies, fidelity))
+    mean = beliefs.mean[:, SPEED] + beliefs.mean[:, WORK]
+    deviation = np.sqrt(beliefs.variance[:, SPEED] + beliefs.variance[:, WORK])
+    share = _LOG_SHARES[_known_after(studies, fidelity)]
+    limited = np.isfinite(world.limits[:, ACCURACY, None])
+    return np.where(limited, np.sqrt(by_accuracy * probability_at_most(share, mean, deviation)), by_accuracy)
 
 
 def _risen(studies: Studies, fidelity: int) -> tuple[Floats, Floats]:
     """Returns mean and deviation of what a curve still gains after trials, float64, shape (num_studies, K) each."""
-    known = np.where(fidelity == WHOLE, WHOLE, np.maximum(studies.trained, fidelity))
-    early = np.where(known == QUARTER, 1.0, 0.0)
+    early = np.where(_known_after(studies, fidelity) == QUARTER, 1.0, 0.0)
     return early * studies.world.rise[:, None], early * studies.world.rise_deviation[:, None]
+
+
+def _known_after(studies: Studies, fidelity: int) -> NDArray[np.int64]:
+    """Returns to which fidelity curves are known after trials, int64, shape (num_studies, K)."""
+    return np.maximum(studies.trained, fidelity)
 
 
 def _at_most(studies: Studies, cost: int, rise: Floats | float, spread: Floats | float) -> Floats:

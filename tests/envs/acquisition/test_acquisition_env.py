@@ -71,7 +71,7 @@ def test_observations_are_laid_out_as_the_data_sheet_says(worlds: SimulatedWorld
     np.testing.assert_array_equal(seen[:, :-1, ALLOWED] > 0, studies.allowed())
     np.testing.assert_array_equal(seen[:, -1, ALLOWED], np.tile([1.0, 0.0, 0.0], (5, 1)))
     np.testing.assert_array_equal(seen[..., VALUES], log_values(studies))
-    np.testing.assert_array_equal(seen[..., 6], np.arange(CANDIDATES + 1) == CANDIDATES)
+    np.testing.assert_array_equal(seen[..., 6], np.tile(np.arange(CANDIDATES + 1) == CANDIDATES, (5, 1)))
     assert (np.abs(seen) <= BOUND).all()
     assert seen[0, 0, places["timed"]] == 1
     assert seen[0, 0, places["trained"]] == 1

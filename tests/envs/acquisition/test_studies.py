@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from a3gnn.errors import UsageError
 from a3gnn.objectives import Priority
@@ -71,6 +72,23 @@ def test_a_quarter_tells_of_the_whole_what_is_left_of_the_rise() -> None:
     assert studies.beliefs.mean[0, ACCURACY, 1] == pytest.approx(-0.9 + gain * (expected + 0.9))
     trial(studies, 1, WHOLE)
     assert studies.beliefs.mean[0, ACCURACY, 1] == pytest.approx(-0.9, abs=1e-3)
+
+
+def test_the_seconds_to_the_target_are_known_where_it_was_reached_and_else_at_least_what_was_trained() -> None:
+    """SPEED is -1, so that after a quarter of the curve WORK is above log2(1 / 4) + 1, and after all of it above 1."""
+    studies = study()
+    before = studies.beliefs.mean[0, WORK, 1]
+    trial(studies, 1, QUARTER)
+    expected = stats.truncnorm((-1.0 - before) / 0.5, np.inf, loc=before, scale=0.5).mean()
+    assert studies.beliefs.mean[0, WORK, 1] == pytest.approx(expected)
+    trial(studies, 1, WHOLE)
+    assert studies.beliefs.mean[0, WORK, 1] == pytest.approx(0.0, abs=1e-4)
+    missed = plain_world().truth.copy()
+    missed[ACCURACY, 1] = -0.8
+    failed = study(measured=missed)
+    trial(failed, 1, WHOLE)
+    assert failed.beliefs.mean[0, WORK, 1] > 1.0
+    assert not failed.eligible()[0, 1]
 
 
 def test_candidates_of_one_key_share_a_curve() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from a3gnn_envs.acquisition.studies import FIDELITIES, PRICE, QUARTER, TIMING, WHOLE, Studies
 from a3gnn_envs.acquisition.trial_values import LEAST_LOG_VALUE, choose, incumbent, log_values, run_baseline
-from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED, World
+from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED, WORK, World
 from tests.envs.acquisition.worlds import BUDGET_S, CURVE_S, START_S, plain_world
 
 NORMAL = NormalDist()
@@ -20,8 +20,11 @@ def study(**changes: Any) -> Studies:
     return Studies(World.stack([plain_world(**changes)], num_candidates=4))
 
 
-def by_hand(studies: Studies, candidate: int, accuracy: float, accuracy_deviation: float, seconds: float) -> float:
-    """Expected improvement over the default times the probability of both limits, per share of the budget."""
+def by_hand(studies: Studies, candidate: int, accuracy: float, accuracy_deviation: float, share: float) -> float:
+    """Expected improvement over the default times the probability of both limits, per share of the budget.
+
+    The target is reached by the accuracy after a `share` of the curve, and by the seconds to it.
+    """
     mean, variance, noise = studies.beliefs.mean[0], studies.beliefs.variance[0], studies.world.noise[0]
     gain = -(WEIGHTS * (mean[:2, candidate] - mean[:2, 0])).sum()
     deviation = math.sqrt((WEIGHTS**2 * variance[:2, candidate]).sum())
@@ -31,16 +34,20 @@ def by_hand(studies: Studies, candidate: int, accuracy: float, accuracy_deviatio
         (32.0 - mean[MEMORY, candidate]) / math.hypot(math.sqrt(variance[MEMORY, candidate]), noise[MEMORY])
     )
     accurate = NORMAL.cdf((-0.89 - accuracy) / accuracy_deviation)
-    return improvement * in_memory * accurate / (seconds / BUDGET_S)
+    in_time = NORMAL.cdf(
+        (math.log2(share) - mean[[SPEED, WORK], candidate].sum()) / math.sqrt(variance[[SPEED, WORK], candidate].sum())
+    )
+    seconds = START_S + CURVE_S * share
+    return improvement * in_memory * math.sqrt(accurate * in_time) / (seconds / BUDGET_S)
 
 
 def test_values_are_those_of_the_definitions() -> None:
     studies = study()
     found = np.exp(log_values(studies)[0])
     spread = math.sqrt(1e-4 + 1e-6)
-    assert found[1, WHOLE] == pytest.approx(by_hand(studies, 1, -0.9, spread, START_S + CURVE_S), rel=1e-5)
+    assert found[1, WHOLE] == pytest.approx(by_hand(studies, 1, -0.9, spread, 1.0), rel=1e-5)
     early = math.sqrt(1e-4 + 0.01**2 + 1e-6)
-    assert found[1, QUARTER] == pytest.approx(by_hand(studies, 1, -0.86, early, START_S + CURVE_S / 4), rel=1e-5)
+    assert found[1, QUARTER] == pytest.approx(by_hand(studies, 1, -0.86, early, 0.25), rel=1e-5)
     assert log_values(studies)[0, -1, TIMING] == pytest.approx(math.log(PRICE))
 
 

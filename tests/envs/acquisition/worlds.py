@@ -73,7 +73,8 @@ def make_prior(seed: int = 0, count: int = 60) -> Prior:
         within=np.array([0.3, 0.05, 4e-4, 0.2]),
         noise=np.array([0.02, 1e-3, 1e-6, 1e-6]),
         rises=np.array([0.0, 0.02, 0.1]),
-        rise_deviation=0.02,
+        rise_spread=0.7,
+        late_share=0.3,
         start_s=2.0,
         curve_s=6.0,
     )
