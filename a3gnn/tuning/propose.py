@@ -41,7 +41,7 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     the best trial's neighbours, and of a sample of the space.
     """
     study = history.study
-    problem = _problem(history, surrogate)
+    problem = problem_of(history, surrogate)
     seed = derive(study.request.seed, "search", len(history.trials))
     result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed)
     rows = _candidates(history, result.rows)
@@ -56,7 +56,7 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     prediction = problem.predict(rows)
     seconds = expected_trials_s(history, [history.space.decode(row) for row in rows], prediction)
     expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware))
-    chosen = choose_trials(problem, rows, expected, ROUND_TRIALS, _best_score(history, problem), budget_s, least)
+    chosen = choose_trials(problem, rows, expected, ROUND_TRIALS, best_score(history, problem), budget_s, least)
     return Proposed(tuple(Proposal(one.reason, history.space.decode(one.row)) for one in chosen), result)
 
 
@@ -74,7 +74,7 @@ def _candidates(history: History, found: Rows) -> Rows:
     return unmeasured(everything[np.sort(first)], history.seen())
 
 
-def _best_score(history: History, problem: Problem) -> float | None:
+def best_score(history: History, problem: Problem) -> float | None:
     """Returns the priority's best score of what is eligible; None before anything is, and has one.
 
     As predicted after all trials: of many that were measured once, that which measured best was lucky as well.
@@ -88,7 +88,7 @@ def _best_score(history: History, problem: Problem) -> float | None:
     return float(objectives.score(problem.predict(np.stack(inside))).max()) if inside else None
 
 
-def _problem(history: History, surrogate: Surrogate) -> Problem:
+def problem_of(history: History, surrogate: Surrogate) -> Problem:
     """Returns what is searched after `history`, as `surrogate` predicts it."""
 
     def predict_rows(rows: Rows) -> Prediction:
