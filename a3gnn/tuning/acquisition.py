@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.objectives import Limits
+from a3gnn.objectives import Limits, Objectives
 from a3gnn.pareto import non_dominated, spread
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
 from a3gnn.tuning.learning_differently import learning_differently
-from a3gnn.tuning.normal import expected_improvement, probability_at_most
+from a3gnn_envs.normal import gain_per_second, probability_at_most
 
 Rows = NDArray[np.int64]
 
@@ -43,10 +43,24 @@ class Candidate(NamedTuple):
     gain: float = 0.0
 
 
+class Expected(NamedTuple):
+    """What is expected of trials.
+
+    Attributes:
+        prediction: Of their configurations.
+        seconds: That each trial takes, float64, shape (n,).
+        noise: Relative standard deviation of one trial's throughput.
+    """
+
+    prediction: Prediction
+    seconds: NDArray[np.float64]
+    noise: float
+
+
 def choose_trials(
     problem: Problem,
     rows: Rows,
-    prediction: Prediction,
+    expected: Expected,
     count: int,
     best: float | None,
     budget_s: float | None = None,
@@ -55,21 +69,21 @@ def choose_trials(
     """Returns up to `count` of `rows` to measure, each with the reason; half of them, rounded up, for the priority.
 
     Of those that keep the limits on memory with a probability of `LEAST_PROBABILITY`, and all limits with one of
-    `least`: the ones of the largest expected improvement times the latter ("best"; Gardner et al., "Bayesian
-    Optimization with Inequality Constraints", 2014, Eq. 5), no two of which learn the same; then the one whose speed is
-    most uncertain (where four or more are asked for); then a max-min spread over the predicted front of the rest. Where
-    none is that probable: the most probable ones ("closest").
+    `least`: the ones of the largest `gain_per_second` ("best"), no two of which learn the same; then the one whose
+    speed is most uncertain (where four or more are asked for); then a max-min spread over the predicted front of the
+    rest. Where none is that probable: the most probable ones ("closest").
 
     Args:
         problem: What is searched, and for what.
         rows: Distinct candidates, int64, shape (n, n_knobs).
-        prediction: Of `rows`.
+        expected: Of `rows`.
         count: How many to choose.
-        best: The score to be improved upon; None takes the lowest predicted one of `rows`.
+        best: The score to be improved upon, without a measurement's noise; None takes the lowest predicted one of
+            `rows`.
         budget_s: As in `feasibility`.
         least: The probability with which all limits are to be kept, as `least_probability` says.
     """
-    limits = problem.objectives.limits
+    limits, prediction = problem.objectives.limits, expected.prediction
     probability = feasibility(prediction, limits, budget_s)
     in_memory = feasibility(prediction, dataclasses.replace(limits, least_accuracy=None))
     score = problem.objectives.score(prediction)
@@ -77,22 +91,32 @@ def choose_trials(
     if not len(probable):
         violation = problem.objectives.limits.violation(prediction)
         return [Candidate("closest", rows[i]) for i in np.lexsort((-score, violation, -probability))[:count]]
-    least = float(score.min()) if best is None else best
-    value = expected_improvement(score, problem.objectives.score_spread(prediction), least) * probability
+    best = float(score.min()) if best is None else best
+    deviation = true_spread(problem.objectives, expected)
+    value = gain_per_second(score, deviation, best, probability, expected.seconds)
     order = probable[np.lexsort((-score[probable], -value[probable]))]
     chosen = dict.fromkeys(
         learning_differently(order.tolist(), lambda i: problem.space.decode(rows[i]), (count + 1) // 2), "best"
     )
     rest = np.setdiff1d(probable, list(chosen))
     if count >= _MIN_FOR_UNCERTAIN and len(rest):
-        deviation = prediction.spread(problem.objectives.speed)[rest]
-        chosen[int(rest[deviation.argmax()])] = "uncertain"
+        chosen[int(rest[prediction.spread(problem.objectives.speed)[rest].argmax()])] = "uncertain"
         rest = np.setdiff1d(probable, list(chosen))
     if len(chosen) < count and len(rest):
         costs = problem.objectives.costs(prediction.take(rest))
         front = np.flatnonzero(non_dominated(costs))
         chosen |= dict.fromkeys(rest[front[spread(costs[front], count - len(chosen))]].tolist(), "front")
-    return [Candidate(reason, rows[i], float(value[i])) for i, reason in chosen.items()]
+    return [Candidate(reason, rows[i], float(value[i] * expected.seconds[i])) for i, reason in chosen.items()]
+
+
+def true_spread(objectives: Objectives, expected: Expected) -> NDArray[np.float64]:
+    """Returns the standard deviation of each true score, float64, shape (n,): intervals are of measurements.
+
+    The noise of a trial's speed is taken out of them: to expect an improvement from noise is to measure what is known.
+    0 where the interval is no wider than the noise.
+    """
+    noise = expected.noise / np.log(2) * objectives.priority.throughput
+    return np.sqrt(np.maximum(objectives.score_spread(expected.prediction) ** 2 - noise**2, 0.0))
 
 
 def least_probability(tried: int, missed: int) -> float:

@@ -14,8 +14,16 @@ from a3gnn.search.problem import Problem
 from a3gnn.search.result import SearchResult
 from a3gnn.search.run import run_search
 from a3gnn.seeding import derive
-from a3gnn.tuning.acquisition import Candidate, Rows, choose_trials, feasibility, least_probability, unmeasured
-from a3gnn.tuning.expectations import predict
+from a3gnn.tuning.acquisition import (
+    Candidate,
+    Expected,
+    Rows,
+    choose_trials,
+    feasibility,
+    least_probability,
+    unmeasured,
+)
+from a3gnn.tuning.expectations import expected_trials_s, predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.simplify import simplified
@@ -53,7 +61,7 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     the best trial's neighbours, and of a sample of the space; what is to be the best, as simple as it can be.
     """
     study = history.study
-    problem = _problem(history, surrogate)
+    problem = problem_of(history, surrogate)
     seed = derive(study.request.seed, "search", len(history.trials))
     result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed)
     rows = _candidates(history, result.rows)
@@ -65,7 +73,10 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     budget_s = reference.budget_s if known and reference else None
     tried = [trial for trial in history.trials if trial.counts]
     least = least_probability(len(tried), history.num_missed)
-    chosen = choose_trials(problem, rows, problem.predict(rows), ROUND_TRIALS, _best_score(history), budget_s, least)
+    prediction = problem.predict(rows)
+    seconds = expected_trials_s(history, [history.space.decode(row) for row in rows], prediction)
+    expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware))
+    chosen = choose_trials(problem, rows, expected, ROUND_TRIALS, best_score(history, problem), budget_s, least)
     gain = max((one.gain for one in chosen if one.reason == "best"), default=math.inf)
     return Proposed(tuple(_proposals(chosen, history, problem, budget_s)), gain, result)
 
@@ -99,16 +110,21 @@ def _candidates(history: History, found: Rows) -> Rows:
     return unmeasured(everything[np.sort(first)], history.seen())
 
 
-def _best_score(history: History) -> float | None:
-    """Returns the priority's score of the best trial as measured; None before one is eligible, and has one."""
-    best, objectives = history.best(), history.objectives
-    if best is None:
+def best_score(history: History, problem: Problem) -> float | None:
+    """Returns the priority's best score of what is eligible; None before anything is, and has one.
+
+    As predicted after all trials: of many that were measured once, that which measured best was lucky as well.
+    """
+    judged, objectives = history.ranked(), history.objectives
+    if not judged:
         return None
-    score = float(objectives.measured_score([best.figures])[0])
-    return score if math.isfinite(score) else None  # the target may not be reached yet
+    scored = np.isfinite(objectives.measured_score([one.figures for one in judged]))  # not all reach the target yet
+    rows = [history.row(one.trial.measurement.config) for one, has in zip(judged, scored, strict=True) if has]
+    inside = [row for row in rows if row is not None]
+    return float(objectives.score(problem.predict(np.stack(inside))).max()) if inside else None
 
 
-def _problem(history: History, surrogate: Surrogate) -> Problem:
+def problem_of(history: History, surrogate: Surrogate) -> Problem:
     """Returns what is searched after `history`, as `surrogate` predicts it."""
 
     def predict_rows(rows: Rows) -> Prediction:

@@ -12,7 +12,8 @@ from a3gnn.objectives import Limits
 from a3gnn.prediction import Predict
 from a3gnn.space import SearchSpace
 from a3gnn_envs.context import NO_LIMITS, Context
-from a3gnn_envs.episodes import Episodes, SingleEnv
+from a3gnn_envs.context_episodes import ContextEpisodes
+from a3gnn_envs.episodes import SingleEnv
 from a3gnn_envs.rewards import MAX_UTILITY, MIN_UTILITY
 
 # Guesses.
@@ -22,7 +23,7 @@ HORIZON = 16
 DISCOUNT = 0.9
 
 
-class MovesEpisodes(Episodes):
+class MovesEpisodes(ContextEpisodes):
     """Episodes of `MovesEnv`, batched.
 
     Attributes:

@@ -12,10 +12,11 @@ from a3gnn.objectives import Limits
 from a3gnn.prediction import Predict
 from a3gnn.space import SearchSpace
 from a3gnn_envs.context import FEATURE_BOUND, NO_LIMITS, Context
-from a3gnn_envs.episodes import Episodes, SingleEnv
+from a3gnn_envs.context_episodes import ContextEpisodes
+from a3gnn_envs.episodes import SingleEnv
 
 
-class OneShotEpisodes(Episodes):
+class OneShotEpisodes(ContextEpisodes):
     """Episodes of `OneShotEnv`, batched."""
 
     def __init__(self, contexts: Sequence[Context], num_envs: int, weights: Sequence[float] | None = None) -> None:

@@ -12,7 +12,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 
 from a3gnn.seeding import generator
 from a3gnn_envs.context import Context
-from a3gnn_envs.episodes import PREFERENCE_CONCENTRATION
+from a3gnn_envs.context_episodes import PREFERENCE_CONCENTRATION
 
 
 @dataclass(frozen=True, slots=True)

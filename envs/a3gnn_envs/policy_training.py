@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
-import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
@@ -15,6 +12,7 @@ from stable_baselines3.common.logger import Logger
 from a3gnn.errors import UsageError
 from a3gnn.seeding import derive
 from a3gnn_envs.context import Context
+from a3gnn_envs.isolated_torch import isolated_torch
 from a3gnn_envs.one_shot import OneShotEpisodes
 from a3gnn_envs.policy import Policy
 from a3gnn_envs.vec_env import BatchedVecEnv
@@ -54,7 +52,7 @@ def train_policy(context: Context, evaluations: int, seed: int, go_on: Callable[
         raise UsageError(f"evaluations must be >= {MIN_EVALUATIONS} to train a policy, got {evaluations}")
     num_envs = int(np.clip(evaluations // (_STEPS_PER_ROLLOUT * _WANTED_ROLLOUTS), _MIN_ENVS, _MAX_ENVS))
     rollout = num_envs * _STEPS_PER_ROLLOUT
-    with _isolated_torch():
+    with isolated_torch():
         env = BatchedVecEnv(OneShotEpisodes([context], num_envs))
         ppo = _ppo(env, derive(seed, "train_policy") % 2**32)
         ppo.learn(evaluations // rollout * rollout, callback=_StopTraining(go_on, num_envs))
@@ -91,18 +89,3 @@ class _StopTraining(BaseCallback):
 
     def _on_step(self) -> bool:
         return self._go_on is None or self._go_on(self._num_envs)
-
-
-@contextmanager
-def _isolated_torch() -> Iterator[None]:
-    """Uses one torch thread, and afterwards restores it and the global generators, which SB3 seeds."""
-    threads = torch.get_num_threads()
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - SB3 draws from the legacy generator
-    torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002

@@ -1,4 +1,4 @@
-"""Many episodes as one stable-baselines3 `VecEnv`: one call of the predictor per step, not per environment."""
+"""Many episodes as one stable-baselines3 `VecEnv`: one step of arrays for all, not one per environment."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class BatchedVecEnv(VecEnv):
     """Steps all of `episodes` at once, with the semantics of `DummyVecEnv` over single environments.
 
     An environment whose episode terminates is reset within the step; the last observation is in
-    `infos[i]["terminal_observation"]`. Both environments terminate, so `TimeLimit.truncated` is always False there.
+    `infos[i]["terminal_observation"]`. All environments terminate, so `TimeLimit.truncated` is always False there.
     All environments share one generator, which the next reset seeds with the first of the seeds given to `seed`.
     """
 
     def __init__(self, episodes: Episodes) -> None:
         self.render_mode = None
         self.episodes = episodes
-        self._actions = np.zeros((episodes.num_envs, len(episodes.nvec)), dtype=np.int64)
+        self._actions = np.zeros((episodes.num_envs, *(episodes.action_space.shape or ())), dtype=np.int64)
         super().__init__(episodes.num_envs, episodes.observation_space, episodes.action_space)
 
     def reset(self) -> NDArray[np.float32]:
-        """Returns the first observations of new episodes, float32, shape (num_envs, n_observed)."""
+        """Returns the first observations of new episodes, float32, shape (num_envs, *observation_space.shape)."""
         if self._seeds[0] is not None:
             self.episodes.np_random = np.random.default_rng(self._seeds[0])
         self._reset_seeds()
@@ -37,7 +37,7 @@ class BatchedVecEnv(VecEnv):
         return self.episodes.observe()
 
     def step_async(self, actions: NDArray[np.int64]) -> None:
-        """Keeps `actions`, shape (num_envs, n_knobs), for `step_wait`."""
+        """Keeps `actions`, shape (num_envs, *action_space.shape), for `step_wait`."""
         self._actions = np.asarray(actions, dtype=np.int64)
 
     def step_wait(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:

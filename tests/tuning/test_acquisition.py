@@ -13,9 +13,11 @@ from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import (
     LEAST_PROBABILITY,
     LIKELY,
+    Expected,
     choose_trials,
     feasibility,
     least_probability,
+    true_spread,
     unmeasured,
 )
 
@@ -47,6 +49,11 @@ def predict(rows: np.ndarray) -> Prediction:
     return Prediction(mean, low, high)
 
 
+def expected(rows: np.ndarray, noise: float = 0.0) -> Expected:
+    """Every trial takes a second."""
+    return Expected(predict(rows), np.ones(len(rows)), noise)
+
+
 @pytest.fixture
 def problem() -> Problem:
     objectives = Objectives(Limits(), Priority.parse("throughput"), has_device=False)
@@ -65,19 +72,27 @@ def judged(problem: Problem, priority: str = "throughput", **limits: float) -> P
 
 
 def test_the_best_the_uncertain_and_the_front_are_chosen(problem: Problem, batches: np.ndarray) -> None:
-    chosen = choose_trials(problem, batches, predict(batches), count=4, best=math.log2(4))
+    chosen = choose_trials(problem, batches, expected(batches), count=4, best=math.log2(4))
     assert [one.reason for one in chosen] == ["best", "best", "uncertain", "front"]
     assert [one.row[0] for one in chosen[:3]] == [4, 3, 2]
     assert len({one.row.tobytes() for one in chosen}) == 4
 
 
 def test_no_more_than_there_are(problem: Problem, batches: np.ndarray) -> None:
-    assert len(choose_trials(problem, batches[:2], predict(batches[:2]), count=4, best=None)) == 2
-    assert choose_trials(problem, batches[:0], predict(batches[:0]), count=4, best=None) == []
+    assert len(choose_trials(problem, batches[:2], expected(batches[:2]), count=4, best=None)) == 2
+    assert choose_trials(problem, batches[:0], expected(batches[:0]), count=4, best=None) == []
+
+
+NOISE = 0.06
+
+
+def priced(rows: np.ndarray) -> Expected:
+    """Large batches take longer, and part of what is uncertain of their speed is noise."""
+    return Expected(predict(rows), 2.0 + rows[:, 0] ** 2, NOISE)
 
 
 def by_hand(problem: Problem, rows: np.ndarray, best: float) -> list[int]:
-    """The positions of probable rows by the expected improvement times the probability, from the definitions."""
+    """The positions of probable rows by improvement times probability per second, from the definitions."""
     limits, weights = problem.objectives.limits, problem.objectives.priority.weights
     normal, value = NormalDist(), {}
     for i, found in enumerate(predict(rows).mean):
@@ -85,13 +100,13 @@ def by_hand(problem: Problem, rows: np.ndarray, best: float) -> list[int]:
         in_memory = normal.cdf(math.log(limits.host_bytes / host) / 0.1)
         keeps = in_memory * normal.cdf((accuracy - limits.least_accuracy) / 0.01)
         score = weights[0] * math.log2(throughput) - weights[1] * math.log2(host) + weights[2] * 50 * accuracy
-        log_deviation = 0.5 if rows[i, 0] == 2 else 0.1
+        log_deviation = math.sqrt((0.5 if rows[i, 0] == 2 else 0.1) ** 2 - NOISE**2)
         deviation = math.hypot(
             weights[0] * log_deviation / math.log(2), weights[1] * 0.1 / math.log(2), weights[2] * 50 * 0.01
         )
         z = (score - best) / deviation
         if in_memory >= 0.8 and keeps >= 0.5:
-            value[i] = deviation * (z * normal.cdf(z) + normal.pdf(z)) * keeps
+            value[i] = deviation * (z * normal.cdf(z) + normal.pdf(z)) * keeps / (2.0 + rows[i, 0] ** 2)
     return sorted(value, key=lambda i: -value[i])
 
 
@@ -102,13 +117,34 @@ def test_the_best_are_those_of_a_small_case_by_hand(problem: Problem, best: floa
         np.array([[i, 0, j, *[0] * (len(problem.space.knobs) - 3)] for i, j in itertools.product(range(5), range(3))])
     )
     tight = judged(problem, host_bytes=int(host_bytes), least_accuracy=0.88)
-    chosen = choose_trials(tight, rows, predict(rows), count=4, best=best)
-    expected = by_hand(tight, rows, best)
-    assert 0 < len(expected) < len(rows)
-    keys = [problem.space.decode(rows[i]).learning_key() for i in expected]
-    second = next((i for i, key in zip(expected, keys, strict=True) if key != keys[0]), expected[1])
-    best_two = [rows[i].tolist() for i in (expected[0], second)]
+    chosen = choose_trials(tight, rows, priced(rows), count=4, best=best)
+    wanted = by_hand(tight, rows, best)
+    assert 0 < len(wanted) < len(rows)
+    keys = [problem.space.decode(rows[i]).learning_key() for i in wanted]
+    second = next((i for i, key in zip(wanted, keys, strict=True) if key != keys[0]), wanted[1])
+    best_two = [rows[i].tolist() for i in (wanted[0], second)]
     assert [one.row.tolist() for one in chosen if one.reason == "best"] == best_two
+
+
+def test_of_equals_the_trial_that_takes_less_comes_first(problem: Problem, batches: np.ndarray) -> None:
+    alike = np.stack([batches[1], batches[3]])
+    same = Prediction(
+        *(np.tile(bound[:1], (2, 1)) for bound in (predict(alike).mean, predict(alike).low, predict(alike).high))
+    )
+    for seconds in ([3.0, 1.0], [1.0, 3.0]):
+        chosen = choose_trials(problem, alike, Expected(same, np.array(seconds), 0.0), count=1, best=None)
+        assert chosen[0].row.tolist() == alike[int(np.argmin(seconds))].tolist()
+
+
+def test_noise_is_no_reason_to_measure(problem: Problem, batches: np.ndarray) -> None:
+    """The third batch size has the widest interval: all of it noise or none decides whether it is worth a trial."""
+    spread = true_spread(problem.objectives, expected(batches))
+    np.testing.assert_allclose(spread, problem.objectives.score_spread(predict(batches)))
+    noisy = true_spread(problem.objectives, expected(batches, noise=10.0))
+    assert noisy.tolist() == [0.0] * 5
+    less = true_spread(problem.objectives, expected(batches, noise=0.05))
+    share = problem.objectives.priority.throughput * 0.05 / np.log(2)
+    np.testing.assert_allclose(less**2 + share**2, spread**2)
 
 
 def test_all_that_is_chosen_is_probable(problem: Problem) -> None:
@@ -118,7 +154,7 @@ def test_all_that_is_chosen_is_probable(problem: Problem) -> None:
     assert 0 < (feasibility(predict(rows), memory) >= LEAST_PROBABILITY).sum() < len(rows)
     for seed in range(5):
         some = np.random.default_rng(seed).permutation(rows)[:100]
-        chosen = np.stack([one.row for one in choose_trials(tight, some, predict(some), count=4, best=None)])
+        chosen = np.stack([one.row for one in choose_trials(tight, some, expected(some), count=4, best=None)])
         assert len(chosen) == 4
         assert (feasibility(predict(chosen), memory) >= LEAST_PROBABILITY).all()
         assert (feasibility(predict(chosen), tight.objectives.limits) >= LIKELY).all()
@@ -126,11 +162,11 @@ def test_all_that_is_chosen_is_probable(problem: Problem) -> None:
 
 def test_where_none_is_probable_the_most_probable_come_first(problem: Problem, batches: np.ndarray) -> None:
     tight = judged(problem, host_bytes=int(9e7))
-    chosen = choose_trials(tight, batches[::-1], predict(batches[::-1]), count=4, best=None)
+    chosen = choose_trials(tight, batches[::-1], expected(batches[::-1]), count=4, best=None)
     assert [(one.reason, one.row[0]) for one in chosen] == [("closest", i) for i in range(4)]
     hopeless = judged(problem, host_bytes=1)  # no probability is above 0: the limits' violation decides
     assert not feasibility(predict(batches), hopeless.objectives.limits).any()
-    chosen = choose_trials(hopeless, batches[::-1], predict(batches[::-1]), count=2, best=None)
+    chosen = choose_trials(hopeless, batches[::-1], expected(batches[::-1]), count=2, best=None)
     assert [one.row[0] for one in chosen] == [0, 1]
 
 
@@ -185,10 +221,10 @@ def test_the_best_learn_differently(problem: Problem, priority: str) -> None:
     few = np.stack([rows[first], same[0], rows[int(score.argmin())]])
     few_keys = [problem.space.decode(row).learning_key() for row in few]
     assert few_keys[0] != few_keys[2]
-    chosen = [one.row for one in choose_trials(wanted, few, predict(few), 4, None) if one.reason == "best"]
+    chosen = [one.row for one in choose_trials(wanted, few, expected(few), 4, None) if one.reason == "best"]
     found = [problem.space.decode(row).learning_key() for row in chosen]
     assert found[0] != found[1]
-    alike = choose_trials(wanted, few[:2], predict(few[:2]), 4, None)
+    alike = choose_trials(wanted, few[:2], expected(few[:2]), 4, None)
     assert [one.reason for one in alike] == ["best", "best"]
 
 

@@ -19,12 +19,19 @@ from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn.tuning import expectations
 from a3gnn.tuning.acquisition import LIKELY, feasibility
-from a3gnn.tuning.expectations import fit_surrogate, predict, smallest_memory
+from a3gnn.tuning.expectations import (
+    expected_trial_s,
+    expected_trials_s,
+    fit_surrogate,
+    predict,
+    smallest_memory,
+)
 from a3gnn.tuning.history import History
-from a3gnn.tuning.propose import ROUND_TRIALS, propose
+from a3gnn.tuning.propose import ROUND_TRIALS, best_score, problem_of, propose
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.study import Study
 from a3gnn.tuning.trial import Trial
+from a3gnn.tuning.trial_cost import TrialCost
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 
 MiB = 2**20
@@ -89,6 +96,41 @@ def test_what_is_proposed_is_new_distinct_and_probable(tried: History) -> None:
     assert tried.reference_figures.seconds_to_accuracy is not None
     kept = feasibility(found, tried.objectives.limits, tried.reference.budget_s)
     assert (kept >= LIKELY).all()
+
+
+def test_a_trial_whose_curve_is_known_is_expected_to_take_less(tried: History) -> None:
+    surrogate, drift = fit_surrogate(tried), 0.5
+    configs = [TrainConfig(parallel_mode="mode2", num_workers=2), TrainConfig(num_partitions=8, partitioner="blocks")]
+    assert [tried.curve(config) is not None for config in configs] == [True, False]
+    found = predict(surrogate, tried, configs)
+    known_s, new_s = expected_trials_s(tried, configs, found, drift)
+    cost = TrialCost.of(tried)
+    assert known_s == cost.around_s
+    trained_s = min(tried.reference.budget_s, float(found.column("seconds_to_accuracy")[1]))
+    assert new_s == pytest.approx(cost.seconds(trained_s / drift))
+    assert expected_trial_s(surrogate, tried, configs[1], drift) == pytest.approx(new_s)
+
+
+def test_a_lucky_measurement_is_not_what_is_to_be_improved_upon(tried: History) -> None:
+    """What is believed of a configuration after all trials counts, not the best single one of them."""
+    last = tried.trials[-1]
+    assert last.metrics is not None
+    lucky = dataclasses.replace(
+        last.metrics,
+        throughput_epochs_per_s=8 * last.metrics.throughput_epochs_per_s,
+        throughput_replicates=tuple(8 * one for one in last.metrics.throughput_replicates),
+    )
+    measurement = dataclasses.replace(last.measurement, outcome=lucky)
+    history = dataclasses.replace(
+        tried, trials=(*tried.trials[:-1], dataclasses.replace(last, measurement=measurement))
+    )
+    best = history.best()
+    assert best is not None
+    assert best.trial.measurement.config == last.measurement.config
+    seen = float(history.objectives.measured_score([best.figures])[0])
+    believed = best_score(history, problem_of(history, fit_surrogate(history)))
+    assert believed is not None
+    assert believed < seen - 0.1
 
 
 def test_the_same_history_has_the_same_proposals(tried: History) -> None:

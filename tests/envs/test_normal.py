@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from a3gnn.tuning.normal import expected_improvement, probability_at_most
+from a3gnn_envs.normal import expected_improvement, probability_at_most
 
 CASES = [(0.0, 1.0, 0.0), (1.3, 0.4, 1.0), (-2.0, 0.7, 0.5), (3.0, 0.05, 1.0), (-0.1, 2.5, 3.0)]
 

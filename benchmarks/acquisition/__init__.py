@@ -1,0 +1,1 @@
+"""Trains the learned acquisition, and compares it with the baseline and other rules."""

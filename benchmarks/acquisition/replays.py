@@ -1,0 +1,118 @@
+"""`ReplayWorlds`: worlds made of a setting's stored measurements, of which a replay draws one replicate each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.config import LearningKey, TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.figures import Figures
+from a3gnn.learning_curve import LearningCurve
+from a3gnn.measurement import Measurement, Metrics, keep_longest
+from a3gnn.objectives import Priority, memory_metric
+from a3gnn_envs.acquisition.prior import Outcomes, Prior
+from a3gnn_envs.acquisition.simulated import draw_limits, draw_priority, draw_trials
+from a3gnn_envs.acquisition.world import ACCURACY, World
+from a3gnn_surrogate.surrogate import Surrogate
+from benchmarks.acquisition.priors import MeasuredDefault, by_setting, early_accuracy, prior_of
+
+#: What a whole budget did not bring to the target is taken to need so many budgets, as the surrogate takes it
+#: (`a3gnn_surrogate.measured_setting`).
+_LONGER = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Measured configurations of a setting, the default first, and what was believed of them before.
+
+    Attributes:
+        prior: By a surrogate that saw no row of the graph.
+        replicates: The costs of each one's trials, float64, shape (4, n_replicates) each; none where all failed.
+        early: As in `World`, float64, shape (N,).
+        rise: As in `World`.
+    """
+
+    prior: Prior
+    replicates: tuple[NDArray[np.float64], ...]
+    early: NDArray[np.float64]
+    rise: float
+
+    @classmethod
+    def of(cls, default: MeasuredDefault, settings: Sequence[MeasuredDefault], surrogate: Surrogate) -> Self:
+        """Returns the grid of the rows of `default`; `surrogate` was fitted to other graphs than its."""
+        groups: dict[str, list[Measurement]] = {TrainConfig().canonical().key(): []}
+        curves: dict[LearningKey, LearningCurve] = {}
+        for row in default.rows:
+            groups.setdefault(row.config.key(), []).append(row)
+            keep_longest(curves, row)
+        replicates, early = [], []
+        for rows in groups.values():
+            curve = curves.get(rows[0].config.learning_key())
+            found = [row.metrics for row in rows if row.metrics is not None]
+            replicates.append(np.array([_costs(default, one, curve) for one in found]).reshape(-1, 4).T)
+            accuracies = [early_accuracy(one, default.reference) for one in found[:1]]
+            early.append(np.nan if accuracies in ([], [None]) else -float(accuracies[0] or 0.0))
+        configs = [rows[0].config for rows in groups.values()]
+        prior = prior_of(surrogate, settings, default, configs)
+        return cls(prior, tuple(replicates), np.array(early), default.rise(default.metrics))
+
+
+class ReplayWorlds:
+    """Draws worlds of measured grids: what is true is the median of a configuration's replicates.
+
+    Args:
+        grids: One is drawn for each world.
+        num_candidates: Of a world at most; of a larger grid, so many are drawn.
+        priority: Of all worlds; drawn where there is none.
+
+    Raises:
+        UsageError: There are no grids.
+    """
+
+    def __init__(self, grids: Sequence[Grid], num_candidates: int, priority: Priority | None = None) -> None:
+        if not grids:
+            raise UsageError("a replay must have at least one grid, got none; give measurements of a setting")
+        self._grids, self._num_candidates, self._priority = list(grids), num_candidates, priority
+
+    def draw(self, random: np.random.Generator) -> World:
+        """Returns a world, decided by `random`."""
+        grid = self._grids[int(random.integers(len(self._grids)))]
+        priority = draw_priority(random) if self._priority is None else self._priority
+        others = 1 + random.permutation(len(grid.replicates) - 1)[: self._num_candidates - 1]
+        chosen = np.concatenate([[0], others])
+        crashes = np.array([not grid.replicates[i].shape[1] for i in chosen])
+        truth, measured, play_off = (grid.prior.mean[:, chosen].copy() for _ in range(3))  # of what failed, anything
+        for place in np.flatnonzero(~crashes):
+            found = grid.replicates[chosen[place]]
+            first, again = random.permutation(found.shape[1])[[0, -1]]
+            truth[:, place] = np.median(found, axis=1)
+            measured[:, place], play_off[:, place] = found[:, first], found[:, again]
+        early = np.maximum(grid.early[chosen], measured[ACCURACY])  # a longer curve may be another trial's
+        outcomes = Outcomes(truth, measured, play_off, early, grid.rise, crashes)
+        limits = draw_limits(truth, random)
+        return grid.prior.world(chosen, outcomes, priority, limits, draw_trials(random))
+
+
+def held_out_grids(measurements: Sequence[Measurement]) -> list[Grid]:
+    """Returns the grid of each setting, believed by a surrogate that is fitted to the other graphs."""
+    settings, grids = by_setting(measurements), []
+    for default in settings:
+        held = default.rows[0].setting.graph.fingerprint
+        others = [row for row in measurements if row.setting.graph.fingerprint != held]
+        known = [one for one in settings if one is not default]
+        grids.append(Grid.of(default, known or settings, Surrogate(seed=0).fit(others)))
+    return grids
+
+
+def _costs(default: MeasuredDefault, metrics: Metrics, curve: LearningCurve | None) -> list[float]:
+    """Returns the costs of one trial by the longest `curve` of what it learns."""
+    figures = Figures.of(metrics, curve, default.reference)
+    memory = getattr(metrics, memory_metric(default.rows[0].setting.hardware.has_device))
+    speed, budget_s = -float(np.log2(metrics.throughput_epochs_per_s)), default.reference.budget_s
+    seconds = _LONGER * budget_s if figures.seconds_to_accuracy is None else figures.seconds_to_accuracy
+    return [speed, float(np.log2(memory)), -(figures.val_accuracy or 0.0), float(np.log2(seconds / budget_s)) - speed]

@@ -1,0 +1,165 @@
+"""`SimulatedWorlds`: worlds drawn from what a surrogate believes before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import UsageError
+from a3gnn.objectives import Priority
+from a3gnn_envs.acquisition.acquisition_env import NUM_CANDIDATES
+from a3gnn_envs.acquisition.prior import RISE_OFFSET, Outcomes, Prior
+from a3gnn_envs.acquisition.studies import QUARTER, SHARES
+from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, WORK, Floats, World, score_weights
+
+#: Priorities that are drawn; beside them, random weights.
+_PRIORITIES = ("time", "throughput", "memory", "accuracy", "balanced")
+# Guesses, all of the following.
+#: Standard deviation of the logarithm by which a true variance differs from the believed one: beliefs are not exact.
+_MISJUDGED = 0.5
+#: Share of trials that fail whatever the limits; none of the 270 shipped rows did.
+_CRASHES = 0.02
+#: Share of worlds with a limit on memory, and the least and the largest share of the candidates that keep it.
+_LIMITED, _FEWEST_KEEP, _MOST_KEEP = 0.5, 0.1, 0.9
+#: What may be lost of the default's accuracy: what a tune allows by default.
+_DROP = 0.01
+#: Whole trials that a budget is worth: the fewest and the most.
+_FEWEST_TRIALS, _MOST_TRIALS = 3.0, 20.0
+#: By how many doublings a world's curves take longer than the corpus's, whose graphs are small.
+_FEWEST_DOUBLINGS, _MOST_DOUBLINGS = -1.0, 3.5
+#: Of so many drawn configurations per candidate, half of the candidates are the best as believed.
+_POOL = 8
+#: Log2 of the share of the default's budget at which what misses the target reaches it at the earliest.
+_LATER = 0.1
+#: By how much accuracy misses the target at the least where it does.
+_MISSED = 1e-4
+#: Added to the diagonal of correlations: equal points make them singular.
+_ROUNDING = 1e-9
+#: Timings of a finalist in the play-off's rounds (`a3gnn.tuning.play_off_plan.ROUNDS`).
+_ROUNDS = 2
+
+
+class SimulatedWorlds:
+    """Draws worlds: a setting's level, what differs within it, noise, learning curves, limits, failures, a priority.
+
+    Speed and memory vary with every knob, what is learnt with the learning key alone, which decides it bit for bit.
+
+    Args:
+        priors: One is drawn for each world.
+        num_candidates: Of a world.
+        priority: Of all worlds; drawn where there is none.
+
+    Raises:
+        UsageError: There are no priors, or one has too few configurations.
+    """
+
+    def __init__(
+        self, priors: Sequence[Prior], num_candidates: int = NUM_CANDIDATES, priority: Priority | None = None
+    ) -> None:
+        fewest = min((prior.mean.shape[1] for prior in priors), default=0)
+        if fewest < num_candidates:
+            raise UsageError(
+                f"every prior must have at least {num_candidates} configurations, got {fewest}; "
+                "draw more, or worlds of fewer candidates"
+            )
+        self._priors, self._num_candidates, self._priority = list(priors), num_candidates, priority
+
+    def draw(self, random: np.random.Generator) -> World:
+        """Returns a world, decided by `random`."""
+        prior = self._priors[int(random.integers(len(self._priors)))]
+        priority = draw_priority(random) if self._priority is None else self._priority
+        chosen = _candidates(prior, score_weights(priority), self._num_candidates, random)
+        truth, noise = _truth(prior, chosen, random)
+        limits = draw_limits(truth, random)
+        outcomes = _outcomes(prior, chosen, truth, noise, limits, random)
+        curve_factor = 2.0 ** random.uniform(_FEWEST_DOUBLINGS, _MOST_DOUBLINGS)
+        return prior.world(chosen, outcomes, priority, limits, draw_trials(random), curve_factor)
+
+
+def draw_priority(random: np.random.Generator) -> Priority:
+    """Returns a preset, or random weights as probably as each."""
+    number = int(random.integers(len(_PRIORITIES) + 1))
+    if number < len(_PRIORITIES):
+        return Priority.parse(_PRIORITIES[number])
+    throughput, memory, accuracy = random.dirichlet(np.ones(3))
+    return Priority(float(throughput), float(memory), float(accuracy))
+
+
+def draw_limits(truth: Floats, random: np.random.Generator) -> Floats:
+    """Returns limits by the true costs (4, K), on accuracy always and on memory sometimes, float64, shape (4,)."""
+    limits = np.full(NUM_COSTS, np.inf)
+    limits[ACCURACY] = truth[ACCURACY, 0] + _DROP
+    if random.random() < _LIMITED:
+        limits[MEMORY] = np.quantile(truth[MEMORY], random.uniform(_FEWEST_KEEP, _MOST_KEEP))
+    return limits
+
+
+def draw_trials(random: np.random.Generator) -> float:
+    """Returns how many whole trials a budget is worth."""
+    return float(np.exp(random.uniform(np.log(_FEWEST_TRIALS), np.log(_MOST_TRIALS))))
+
+
+def _candidates(prior: Prior, weights: Floats, count: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Returns the default and other configurations, half of them the best as believed, int64, shape (count,)."""
+    drawn = 1 + random.permutation(prior.mean.shape[1] - 1)[: _POOL * count]
+    best = drawn[np.argsort(weights @ prior.mean[:, drawn], kind="stable")][: count // 2]
+    rest = drawn[~np.isin(drawn, best)][: count - 1 - len(best)]
+    return np.concatenate([[0], best, rest])
+
+
+def _truth(prior: Prior, chosen: NDArray[np.int64], random: np.random.Generator) -> tuple[Floats, Floats]:
+    """Returns true costs of the `chosen` configurations (4, K) and variances of noise (4,), not quite the believed."""
+    between, within, noise = (
+        variances * np.exp(_MISJUDGED * random.standard_normal(NUM_COSTS))
+        for variances in (prior.between, prior.within, prior.noise)
+    )
+    keys = prior.keys(chosen)
+    _, first_of_key = np.unique(keys, return_index=True)
+    by_knobs = _draws(prior.kernel(prior.points[chosen], prior.points[chosen]), random)
+    points = prior.learning_points[chosen][first_of_key]
+    by_key = _draws(prior.kernel(points, points), random)[:, keys]
+    levels = np.sqrt(between) * random.standard_normal(NUM_COSTS)
+    truth = prior.mean[:, chosen] + levels[:, None] + np.sqrt(within)[:, None] * np.concatenate([by_knobs, by_key])
+    truth[ACCURACY] = np.clip(truth[ACCURACY], -1.0, 0.0)  # accuracies are in [0, 1]
+    return truth, noise
+
+
+def _outcomes(
+    prior: Prior,
+    chosen: NDArray[np.int64],
+    truth: Floats,
+    noise: Floats,
+    limits: Floats,
+    random: np.random.Generator,
+) -> Outcomes:
+    """Returns what trials of candidates find whose `truth` it is.
+
+    Curves are made to agree with it: what keeps the limit on accuracy reaches it within the default's budget, nothing
+    else does, and what reaches it within a quarter shows it there.
+    """
+    keys, target = prior.keys(chosen), limits[ACCURACY]
+    share = truth[SPEED] + truth[WORK]
+    share = np.where(truth[ACCURACY] <= target, np.minimum(share, 0.0), np.maximum(share, _LATER))
+    truth[WORK] = share - truth[SPEED]
+    measured, play_off = truth.copy(), truth.copy()
+    for cost in (SPEED, MEMORY):
+        once, again = np.sqrt(noise[cost]) * random.standard_normal((2, len(chosen)))
+        measured[cost] += once
+        play_off[cost] += again / np.sqrt(_ROUNDS)
+    rise = float(random.choice(prior.rises))
+    rises = (rise + RISE_OFFSET) * np.exp(prior.rise_spread * random.standard_normal(len(chosen))) - RISE_OFFSET
+    early = truth[ACCURACY] + np.maximum(rises, 0.0)[keys]
+    late = (random.random(len(chosen)) < prior.late_share)[keys]
+    shown = share <= np.log2(SHARES[QUARTER])
+    early = np.select([shown, late], [np.minimum(early, target), np.nan], np.maximum(early, target + _MISSED))
+    crashes = random.random(len(chosen)) < _CRASHES
+    crashes[0] = False
+    return Outcomes(truth, measured, play_off, early, rise, crashes)
+
+
+def _draws(correlation: Floats, random: np.random.Generator) -> Floats:
+    """Returns two draws with this `correlation` (n, n), float64, shape (2, n)."""
+    factor = np.linalg.cholesky(correlation + _ROUNDING * np.eye(len(correlation)))
+    return np.asarray(random.standard_normal((2, len(correlation))) @ factor.T)

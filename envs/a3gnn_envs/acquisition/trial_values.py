@@ -1,0 +1,126 @@
+"""What trials are worth: the baseline that every other rule is measured by."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn_envs.acquisition.studies import FIDELITIES, PRICE, QUARTER, SHARES, TIMING, Studies
+from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED, WORK, Floats
+from a3gnn_envs.normal import gain_per_second, probability_at_most
+
+#: Logarithms of values below this are this: what is worth so little is not worth a trial. Far below the price.
+LEAST_LOG_VALUE = -20.0
+#: log2 of the shares of a curve; that of none is taken to be tiny.
+_LOG_SHARES = np.log2(np.maximum(SHARES, 1e-9))
+
+
+def log_values(studies: Studies) -> NDArray[np.float32]:
+    """Returns the logarithm of what each trial is worth, and of what stopping is, float32, (num_studies, K + 1, 3).
+
+    A trial is worth the expected improvement times the probability of feasibility per share of the budget that it is
+    predicted to take (`gain_per_second`), by what would be known after it: at a quarter of the curve the accuracy that
+    is reached by then, and with no curve nothing, where accuracy matters. The improvement is over the best eligible
+    candidate as believed after all measurements; before there is one, over the least score that is believed of any.
+    Stopping, the first entry of the last row, is worth the price of a budget.
+    """
+    share = studies.expected_seconds() / studies.world.budget_s[:, None, None]
+    best = incumbent(studies)[:, None]
+    values = []
+    for fidelity in range(FIDELITIES):
+        probability = feasibility_after(studies, fidelity)
+        values.append(gain_per_second(*score_after(studies, fidelity), best, probability, share[..., fidelity]))
+    logs = np.log(np.maximum(np.stack(values, axis=-1), np.exp(LEAST_LOG_VALUE)))
+    stopping = np.full((len(logs), 1, FIDELITIES), np.log(PRICE))
+    return np.concatenate([logs, stopping], axis=1).astype(np.float32)
+
+
+def choose(log_values: NDArray[np.float32], allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Returns the actions of the largest values among the allowed trials and stopping, int64, shape (num_studies,).
+
+    Args:
+        log_values: As the function of that name returns them, float32, shape (num_studies, K + 1, 3).
+        allowed: As `Studies.allowed` returns it, bool, shape (num_studies, K, 3).
+    """
+    num, rows, _ = log_values.shape
+    flat = log_values.reshape(num, -1)[:, : (rows - 1) * FIDELITIES + 1]
+    open_ = np.concatenate([allowed.reshape(num, -1), np.ones((num, 1), dtype=np.bool_)], axis=1)
+    return np.asarray(np.where(open_, flat, -np.inf).argmax(axis=1))
+
+
+def run_baseline(studies: Studies) -> None:
+    """Runs `studies` to their ends by what trials are worth."""
+    while not studies.over.all():
+        studies.run(choose(log_values(studies), studies.allowed()))
+
+
+def incumbent(studies: Studies) -> Floats:
+    """Returns the score that is to be improved upon, noise left out, in doublings, float64, shape (num_studies,)."""
+    believed, eligible = studies.score(studies.beliefs.mean), studies.eligible()
+    lowest = np.where(studies.world.present, believed, np.inf).min(axis=1)
+    best = np.where(eligible, believed, -np.inf).max(axis=1)
+    return np.where(eligible.any(axis=1), best, lowest)
+
+
+def score_after(studies: Studies, fidelity: int) -> tuple[Floats, Floats]:
+    """Returns mean and standard deviation of the scores that are known after trials, float64, (num_studies, K) each."""
+    world, beliefs = studies.world, studies.beliefs
+    rise, spread = _risen(studies, fidelity)
+    mean, variance = beliefs.mean.copy(), beliefs.variance
+    mean[:, ACCURACY] += rise
+    variance[:, ACCURACY] += spread**2
+    deviation = np.sqrt((world.weights[..., None] ** 2 * variance).sum(axis=1))
+    return studies.score(mean), deviation
+
+
+def feasibility_after(studies: Studies, fidelity: int) -> Floats:
+    """Returns the probability that all limits are known to be kept after trials, float64, shape (num_studies, K)."""
+    in_memory, accurate = memory_feasibility(studies), accuracy_feasibility(studies, fidelity)
+    weights, limits = studies.world.weights, studies.world.limits
+    matters = np.isfinite(limits[:, ACCURACY]) | (weights[:, [ACCURACY, WORK]] > 0).any(axis=1)
+    untrained = _known_after(studies, fidelity) == TIMING
+    return np.where(untrained & matters[:, None], 0.0, in_memory * accurate)
+
+
+def memory_feasibility(studies: Studies) -> Floats:
+    """Returns the probability of keeping the limit on memory as measured, float64, shape (num_studies, K).
+
+    1 where a trial found so.
+    """
+    return np.where(studies.timed, 1.0, _at_most(studies, MEMORY, 0.0, 0.0))
+
+
+def accuracy_feasibility(studies: Studies, fidelity: int) -> Floats:
+    """Returns the probability of keeping the limit on accuracy as known after trials, (num_studies, K).
+
+    Beliefs of accuracy and of the seconds to the target both say whether, and the geometric mean counts, as in a tune
+    (`a3gnn.tuning.acquisition.feasibility`).
+    """
+    world, beliefs = studies.world, studies.beliefs
+    by_accuracy = _at_most(studies, ACCURACY, *_risen(studies, fidelity))
+    mean = beliefs.mean[:, SPEED] + beliefs.mean[:, WORK]
+    deviation = np.sqrt(beliefs.variance[:, SPEED] + beliefs.variance[:, WORK])
+    share = _LOG_SHARES[_known_after(studies, fidelity)]
+    limited = np.isfinite(world.limits[:, ACCURACY, None])
+    return np.where(limited, np.sqrt(by_accuracy * probability_at_most(share, mean, deviation)), by_accuracy)
+
+
+def _risen(studies: Studies, fidelity: int) -> tuple[Floats, Floats]:
+    """Returns mean and deviation of what a curve still gains after trials, float64, shape (num_studies, K) each."""
+    early = np.where(_known_after(studies, fidelity) == QUARTER, 1.0, 0.0)
+    return early * studies.world.rise[:, None], early * studies.world.rise_deviation[:, None]
+
+
+def _known_after(studies: Studies, fidelity: int) -> NDArray[np.int64]:
+    """Returns to which fidelity curves are known after trials, int64, shape (num_studies, K)."""
+    return np.maximum(studies.trained, fidelity)
+
+
+def _at_most(studies: Studies, cost: int, rise: Floats | float, spread: Floats | float) -> Floats:
+    """Returns the probability that a measured cost keeps its limit, float64, shape (num_studies, K)."""
+    world, beliefs = studies.world, studies.beliefs
+    deviation = np.sqrt(beliefs.variance[:, cost] + world.noise[:, cost, None] ** 2 + np.square(spread))
+    mean = beliefs.mean[:, cost] + rise
+    bound = world.limits[:, cost, None]
+    finite = np.where(np.isfinite(bound), bound, 0.0)
+    return np.where(np.isfinite(bound), probability_at_most(finite, mean, deviation), 1.0)
