@@ -72,6 +72,12 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
             )
     if history.study.request.memory_limit == DEFAULT_PEAK:
         runner.notify(_describe_limit(history))
+    reference, majority = history.reference, history.study.majority
+    if reference is not None and reference.target <= majority:
+        runner.notify(
+            f"{reference.target:.2%} takes no learning: {majority:.2%} of validation is of one class. Seconds "
+            "to accuracy and the least accuracy tell little here; a --target-accuracy above that tells more"
+        )
     return history
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.majority import majority_share
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.measurement import Measurement
@@ -99,7 +100,7 @@ def open_study(
             profiles = stack.enter_context(ProfileStore.open(folder / "profiles.sqlite"))
         profiler = stack.enter_context(Profiler(profiles, graph, study.setting, study.plan, executor, notify))
         corpus = (*shipped_measurements(), *profiles.rows())
-        study = dataclasses.replace(study, corpus=corpus)
+        study = dataclasses.replace(study, corpus=corpus, majority=majority_share(graph))
         spent_s = TuneState.read(folder, done).elapsed_s
         budget = Budget(request.budget, started, spent_s)
         for trial in done:

@@ -31,6 +31,8 @@ class Study:
         plan: How trials are timed, and the limits that are known from the start; what they train is in
             `a3gnn.tuning.trial_plan`.
         corpus: Measurements that the surrogate starts from, of this and other graphs and machines.
+        majority: Share of the validation nodes that are of their most frequent class: the accuracy of a model that has
+            learnt nothing but that.
     """
 
     request: TuneRequest
@@ -38,6 +40,7 @@ class Study:
     space: SearchSpace
     plan: TrialPlan
     corpus: tuple[Measurement, ...] = ()
+    majority: float = 0.0
 
     @classmethod
     def of(cls, request: TuneRequest, setting: Setting) -> Self:

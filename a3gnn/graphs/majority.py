@@ -1,0 +1,13 @@
+"""What share of the validation nodes the most frequent class has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from a3gnn.graphs.arrays import GraphArrays
+
+
+def majority_share(graph: GraphArrays) -> float:
+    """Returns the share of the validation nodes that are of their most frequent class, in [0, 1]; 0 without any."""
+    counts = np.bincount(graph.labels[graph.val_ids])
+    return float(counts.max() / counts.sum()) if len(counts) else 0.0
