@@ -13,15 +13,18 @@ from typing import Any, Self
 from a3gnn._fields import from_fields
 from a3gnn.errors import UsageError
 
-#: Points of a curve lie this share of the mini-batches so far apart, or the first point's count, whichever is more:
-#: late in a curve a finer grid would tell nothing that the noise of validation leaves to be told. Guess.
+#: From this multiple of the first point's count on, points lie that far apart: what is quick to a target is there
+#: within the first of them, and to tell when takes some more. Guess.
+_EARLY = 3
+#: Later they lie this share of the mini-batches so far apart, where that is more: a finer grid would tell nothing that
+#: the noise of validation leaves to be told. Guess.
 _SPACING = 1 / 16
 #: A curve has stopped rising where its last third gained less than this share of right answers.
 _PLATEAU_GAIN = 0.005
 #: A pace is a quotient of what was measured: a point that lies exactly at the end of the seconds is within them.
 ROUNDING = 1 + 1e-9
 #: Points before which a curve is not said to have stopped rising.
-LEAST_POINTS = 10
+LEAST_POINTS = 12
 
 
 class CurveEnd(StrEnum):
@@ -40,7 +43,7 @@ def next_point(batches: int, first: int) -> int:
         batches: A count at which it is evaluated, or 0.
         first: The first such count, >= 1.
     """
-    return batches + max(first, int(batches * _SPACING))
+    return batches + (first if batches < _EARLY * first else max(_EARLY * first, int(batches * _SPACING)))
 
 
 @dataclass(frozen=True, slots=True)
