@@ -109,16 +109,16 @@ def test_known_points_are_neither_trained_nor_evaluated_again(small_folder_graph
     assert same.curve == before.curve
     assert (same.train_seconds, same.eval_seconds, dict(same.best)) == (0.0, 0.0, {})
     assert counts == {"steps": 1, "validations": 0}
-    trained(small_folder_graph, task, CONFIG, 12, tmp_path, before.curve, state=state)
-    assert counts == {"steps": 1 + 1 + 3, "validations": 1}
-    trained(small_folder_graph, task, CONFIG, 15, tmp_path, before.curve)  # no state: from the start
-    assert counts == {"steps": 5 + 1 + 15, "validations": 1 + 2}
+    trained(small_folder_graph, task, CONFIG, 18, tmp_path, before.curve, state=state)
+    assert counts == {"steps": 1 + 1 + 9, "validations": 1}
+    trained(small_folder_graph, task, CONFIG, 27, tmp_path, before.curve)  # no state: from the start
+    assert counts == {"steps": 11 + 1 + 27, "validations": 1 + 2}
 
 
 @pytest.mark.parametrize("spoil", ["missing", "damaged", "other_task", "other_grid", "other_curve"])
 def test_a_state_that_does_not_fit_is_not_used(spoil, small_folder_graph, task, tmp_path, monkeypatch):
     state = tmp_path / "state.pt"
-    expected, _ = trained(small_folder_graph, task, CONFIG, 12, tmp_path)
+    expected, _ = trained(small_folder_graph, task, CONFIG, 18, tmp_path)
     known, _ = trained(small_folder_graph, task, CONFIG, 6, tmp_path)
     if spoil == "damaged":
         state.write_bytes(b"no state")
@@ -133,9 +133,9 @@ def test_a_state_that_does_not_fit_is_not_used(spoil, small_folder_graph, task, 
         fields = torch.load(state, weights_only=True)
         fields["curve"]["val_accuracy"] = (0.0, *fields["curve"]["val_accuracy"][1:])
         torch.save(fields, state)
-    found, _ = trained(small_folder_graph, task, CONFIG, 12, tmp_path, known.curve, state=state)
+    found, _ = trained(small_folder_graph, task, CONFIG, 18, tmp_path, known.curve, state=state)
     assert_same(found, expected)
-    assert torch.load(state, weights_only=True)["batches"] == 12
+    assert torch.load(state, weights_only=True)["batches"] == 18
 
 
 def test_what_is_interrupted_goes_on_from_the_last_state(small_folder_graph, task, tmp_path, monkeypatch):
