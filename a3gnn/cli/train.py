@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from a3gnn.training.result import TrainResult
     from a3gnn.training.tuned import TunedConfig
 
+#: Share of the cores' time that is stolen, from which on it is said. Guess: it then costs a tenth.
+_MUCH_STOLEN = 0.05
+
 
 @click.command()
 @click.option(
@@ -108,9 +111,19 @@ def _summary(result: TrainResult, promised: TunedConfig) -> str:
         *([] if result.target_accuracy is None else [f"target      {_target(result, promised)}"]),
         f"throughput  {speed:.3g} epochs/s; the tune measured {before:.3g} ({speed / before:.2f} x)",
         f"memory      {format_size(took)}; the tune measured {format_size(tuned)} ({took / tuned:.2f} x)",
+        *([] if result.stolen_share < _MUCH_STOLEN else [f"stolen      {_stolen(result)}"]),
         f"weights     {result.folder}/model.pt",
     ]
     return "\n".join(lines)
+
+
+def _stolen(result: TrainResult) -> str:
+    from a3gnn.machine.stolen_time import stretch
+
+    return (
+        f"{result.stolen_share:.0%} of the cores' time, by other machines of the host; without, training takes about "
+        f"{1 / stretch(result.stolen_share):.2f} of its time, which is what a tune tells"
+    )
 
 
 def _where(result: TrainResult) -> str:
