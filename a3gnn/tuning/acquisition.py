@@ -106,7 +106,8 @@ def choose_trials(
         costs = problem.objectives.costs(prediction.take(rest))
         front = np.flatnonzero(non_dominated(costs))
         chosen |= dict.fromkeys(rest[front[spread(costs[front], count - len(chosen))]].tolist(), "front")
-    return [Candidate(reason, rows[i], float(value[i] * expected.seconds[i])) for i, reason in chosen.items()]
+    gain = value * expected.seconds
+    return [Candidate(reason, rows[i], float(gain[i])) for i, reason in chosen.items()]
 
 
 def true_spread(objectives: Objectives, expected: Expected) -> NDArray[np.float64]:
