@@ -32,7 +32,7 @@ DAY = 86_400
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder with a graph with partitions and aggregates, one of a file, a probe, a surrogate and a download."""
+    """A cache folder with a graph with what is beside it, one of a file, a probe, a surrogate and a download."""
     root = tmp_path / "cache"
     monkeypatch.setenv("A3GNN_CACHE", str(root))
     targets, one = np.arange(6), Graph.load(SPEC).on_disk()
