@@ -57,7 +57,8 @@ def probe_hardware(
         worker = worker or stack.enter_context(Worker())
         machine = _describe(worker)
         path = kept_at(machine, cache)
-        kept = None if refresh else _read(path)
+        found = None if refresh else _read(path)
+        kept = None if found is None else found.profile
         with machine_turn(notify):
             profile = _probe(machine, worker, notify) if kept is None else _checked(machine, kept, worker, notify)
             profile = dataclasses.replace(profile, **_call(worker, "a3gnn.machine.probe:idle_memory"))
@@ -71,15 +72,21 @@ def probe_hardware(
 def kept_hardware(cache: str | Path | None = None) -> Hardware | None:
     """Returns this machine with what was last probed of it, which is not checked; None where none is kept.
 
-    That takes milliseconds, but where there is a GPU: a process of its own asks what it is.
+    Where one machine is kept that may be this one, accelerators as far as the system shows them included, that takes
+    milliseconds; else torch has to be asked for these, which takes seconds.
 
     Args:
         cache: As in `probe_hardware`.
     """
+    host = host_with(_NO_PROFILE)
+    kept = [found for path in kept_at(host, cache).parent.glob(f"*-v{PROBE_VERSION}.json") if (found := _read(path))]
+    same = [one for one in kept if _without_device(one).fingerprint == host.fingerprint]
+    if len(same) == 1 and same[0].has_device == _shows_device():
+        return dataclasses.replace(same[0], host_memory_bytes=host.host_memory_bytes)
     with Worker() as worker:
         machine = _describe(worker)
-    kept = _read(kept_at(machine, cache))
-    return None if kept is None else dataclasses.replace(machine, profile=kept)
+    found = _read(kept_at(machine, cache))
+    return None if found is None else dataclasses.replace(machine, profile=found.profile)
 
 
 def kept_at(machine: Hardware, cache: str | Path | None = None) -> Path:
@@ -115,10 +122,20 @@ def _describe(worker: Worker) -> Hardware:
     return host_with(_NO_PROFILE, **_call(worker, "a3gnn.machine.device_constants:describe_device"))
 
 
-def _read(path: Path) -> MachineProfile | None:
-    """Returns the profile that is kept at `path`, or None where there is none that can be read."""
+def _without_device(machine: Hardware) -> Hardware:
+    return dataclasses.replace(machine, device="", num_devices=0, device_memory_bytes=0)
+
+
+def _shows_device() -> bool | None:
+    """Whether the system shows an NVIDIA device, or that of WSL; None where a variable may hide it from processes."""
+    shown = [*Path("/dev").glob("nvidia[0-9]*"), *Path("/dev").glob("dxg")]
+    return None if shown and "CUDA_VISIBLE_DEVICES" in os.environ else bool(shown)
+
+
+def _read(path: Path) -> Hardware | None:
+    """Returns the machine that is kept at `path`, or None where there is none that can be read."""
     try:
-        return Hardware.from_dict(json.loads(path.read_text(encoding="utf-8"))).profile
+        return Hardware.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, A3GNNError):
         return None
 

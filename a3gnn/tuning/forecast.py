@@ -48,12 +48,13 @@ class Forecast:
         configs = [config.canonical(), TrainConfig().canonical()]
         found, beside = outlook.predict(configs), outlook.predict_beside_default(configs)
         speeds = [Interval.of(beside, row, "throughput_epochs_per_s") for row in range(2)]
+        base = speeds[1] if outlook.knows_setting else Interval(*[speeds[1].mean] * 3)  # that is in the others' already
         keeps = outlook.keeping(found)
         best, default = (
             cls(
                 config=configs[row],
                 throughput_epochs_per_s=Interval.of(found, row, "throughput_epochs_per_s"),
-                throughput_over_default=speeds[row].over(speeds[1]),
+                throughput_over_default=speeds[row].over(base),
                 peak_host_bytes=Interval.of(found, row, "peak_host_bytes"),
                 peak_device_bytes=(
                     Interval.of(found, row, "peak_device_bytes") if outlook.setting.hardware.has_device else None

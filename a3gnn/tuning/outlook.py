@@ -20,6 +20,7 @@ from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import Rows, keeping
 from a3gnn.tuning.history import History
 from a3gnn_surrogate.given_default import given_default
+from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -68,6 +69,11 @@ class Outlook:
         return self.history.space
 
     @property
+    def knows_setting(self) -> bool:
+        """Whether anything is measured of the task on the graph on the machine."""
+        return setting_key(self.setting) in self.fitted.setting_corrections_.corrections
+
+    @property
     def knows_seconds(self) -> bool:
         """Whether a measurement tells the default's seconds to the target; otherwise they count as 1."""
         return self.default.seconds is not None
@@ -97,10 +103,10 @@ class Outlook:
         return self._surrogate.predict(configs, self.setting, self.default)
 
     def predict_beside_default(self, configs: Sequence[TrainConfig]) -> Prediction:
-        """Returns the same as if the default had been measured, and found as predicted.
+        """Returns the same as if the default had been measured and found as predicted, unless something was measured.
 
-        What is wrong about it and a configuration alike is not in these intervals, so ratios to the default's figures
-        are as certain as they can be.
+        Over what is predicted of the default, these are the intervals of ratios to it: what is wrong about a
+        configuration and the default alike is not in them.
         """
         return given_default(self.fitted, self.setting, as_predicted=True).predict(configs, self.setting, self.default)
 

@@ -17,6 +17,20 @@ from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, THROUGHPUT
 _ACCURACY, _SECONDS = METRICS.index("val_accuracy"), METRICS.index("seconds_to_accuracy")
 
 
+def default_epochs(curves: KnownCurves, default: KnownDefault, throughput: float) -> float:
+    """Returns the default's epochs to its target, set-up included; those of its curve, where that is known.
+
+    Args:
+        curves: What is known of learning in the setting.
+        default: What is known of the default.
+        throughput: Its predicted epochs per second.
+    """
+    known = curves.default_seconds(default.target)
+    if known is not None:
+        return known * curves.throughput
+    return throughput * (1.0 if default.seconds is None else default.seconds)
+
+
 def metrics_of(
     centre: Array, half_width: Array, default: KnownDefault, default_epochs: float, setting: Setting
 ) -> Prediction:

@@ -14,7 +14,7 @@ from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.local import LocalCorrection
 from a3gnn_surrogate.points import knob_points
-from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, OUTPUTS, THROUGHPUT
+from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, OUTPUTS
 
 if TYPE_CHECKING:
     from a3gnn_surrogate.surrogate import Surrogate
@@ -49,8 +49,7 @@ def given_default(surrogate: S, setting: Setting, *, as_predicted: bool = False)
         return surrogate
     residuals = np.full((1, len(OUTPUTS)), 0.0 if as_predicted else np.nan)
     residuals[0, _BY_DEFINITION] = -centre[0, _BY_DEFINITION]
-    variances = [model.variances for model in surrogate.residual_models_]
-    variances[THROUGHPUT] = dataclasses.replace(variances[THROUGHPUT], noise=surrogate.noise(setting.hardware) ** 2)
+    variances = [model.variances for model in surrogate.residual_models_]  # by which the scales were found
     own = LocalCorrection.fit(knob_points(columns, setting), residuals, variances)
     found = copy.copy(surrogate)
     found.setting_corrections_ = dataclasses.replace(known, corrections={**known.corrections, key: own})

@@ -35,6 +35,9 @@ class Fold(NamedTuple):
     y: Array
 
 
+#: A few hundred rows have too little work for a second thread.
+THREADS = {"nthread": 1}
+
 # Guesses, for a few hundred rows of few graphs.
 #: Numbers of trees that `BoostedTrees.tune` chooses from.
 _NUM_TREES = (0, 20, 40, 60, 80, 120, 160)
@@ -48,9 +51,8 @@ _PARAMETERS = {
     "min_child_weight": 4.0,
     "lambda": 4.0,
     "base_score": 0.0,
-    # A few hundred rows have few distinct values, and too little work for a second thread.
-    "max_bin": 64,
-    "nthread": 1,
+    "max_bin": 64,  # a few hundred rows have few distinct values
+    **THREADS,
 }
 _RIDGE_ALPHA = 1.0
 _TREE_DEPTH, _TREE_MIN_LEAF = 6, 4

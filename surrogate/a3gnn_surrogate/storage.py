@@ -14,7 +14,7 @@ from a3gnn.version import __version__
 from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES
 from a3gnn_surrogate.known_curves import KnownCurves
-from a3gnn_surrogate.learner import BoostedTrees, Learner, NoLearner
+from a3gnn_surrogate.learner import THREADS, BoostedTrees, Learner, NoLearner
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.residual import ResidualModel
 from a3gnn_surrogate.setting_corrections import SettingCorrections
@@ -126,6 +126,7 @@ def _read_model(folder: Path, output: str, fields: dict[str, Any], seed: int) ->
         learner = BoostedTrees(seed, fields["trees"])
         if fields["trees"]:
             learner.booster = xgboost.Booster(model_file=folder / f"{output}.ubj")
+            learner.booster.set_param(THREADS)  # files hold no number of threads
     variances = VarianceComponents(**fields["variances"])
     widths = (fields[name] for name in WIDTHS)
     return ResidualModel(learner, fields["intercept"], variances, *widths)

@@ -20,7 +20,7 @@ from a3gnn.prediction import Prediction
 from a3gnn.setting import Setting
 from a3gnn_surrogate import storage
 from a3gnn_surrogate.analytic import analytic_metrics
-from a3gnn_surrogate.assemble import metrics_of, with_known_curves
+from a3gnn_surrogate.assemble import default_epochs, metrics_of, with_known_curves
 from a3gnn_surrogate.columns import Array, Columns, as_columns
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
 from a3gnn_surrogate.fit_corrections import CorrectionFit
@@ -144,7 +144,8 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
             UsageError: A column is missing.
         """
         self._check_fitted()
-        columns = as_columns(configs)
+        own, default_columns = as_columns(configs), as_columns([TrainConfig()])
+        columns = {name: np.concatenate([default_columns[name], values]) for name, values in own.items()}
         centre = np.empty((len(columns["batch_size"]), len(OUTPUTS)))
         widths = np.empty_like(centre)
         for start in range(0, len(centre), _CHUNK):
@@ -152,8 +153,9 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
             part = {name: values[rows] for name, values in columns.items()}
             centre[rows], widths[rows] = self.intervals(part, setting)
         curves, default = self._curves(setting), self.known_default(setting, reference)
-        found = metrics_of(centre, widths, default, self._default_epochs(curves, setting, default), setting)
-        return with_known_curves(found, columns, curves, default)
+        epochs = default_epochs(curves, default, float(np.exp(centre[0, THROUGHPUT])))
+        found = metrics_of(centre[1:], widths[1:], default, epochs, setting)
+        return with_known_curves(found, own, curves, default)
 
     def noise(self, hardware: Hardware) -> float:
         """Returns the relative standard deviation of one trial's throughput on a machine.
@@ -179,14 +181,6 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
 
     def _curves(self, setting: Setting) -> KnownCurves:
         return self.known_curves_.get(setting_key(setting), KnownCurves())
-
-    def _default_epochs(self, curves: KnownCurves, setting: Setting, default: KnownDefault) -> float:
-        """Returns the default's epochs to its target, set-up included; those of its curve, where that is known."""
-        known = curves.default_seconds(default.target)
-        if known is not None:
-            return known * curves.throughput
-        throughput, _ = self.intervals(as_columns([TrainConfig()]), setting)
-        return float(np.exp(throughput[0, THROUGHPUT])) * (1.0 if default.seconds is None else default.seconds)
 
     def intervals(self, columns: Columns, setting: Setting) -> tuple[Array, Array]:
         """Returns centres and half-widths of `OUTPUTS` for canonical `columns`, float64, (n_configs, n_outputs) each.

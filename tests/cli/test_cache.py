@@ -24,6 +24,7 @@ from a3gnn.storage.atomic import replacing
 from a3gnn.storage.stamp import STAMP
 from a3gnn.training.inference import Inference
 from a3gnn.training.scratch import Scratch
+from a3gnn_surrogate.surrogate import Surrogate
 
 SPEC = "synthetic:nodes=120,degree=5,features=4,classes=3"
 DAY = 86_400
@@ -31,7 +32,7 @@ DAY = 86_400
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder with a graph with partitions and aggregates, one of a file, a probe and a download."""
+    """A cache folder with a graph with what is beside it, one of a file, a probe, a surrogate and a download."""
     root = tmp_path / "cache"
     monkeypatch.setenv("A3GNN_CACHE", str(root))
     targets, one = np.arange(6), Graph.load(SPEC).on_disk()
@@ -45,6 +46,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     del one
     (root / "hardware").mkdir()
     (root / "hardware" / "0f-v1.json").write_text(json.dumps({"cpu": "a processor"}))
+    Surrogate().fit([]).save(root / "surrogates" / ("5" * 32))
     (root / "downloads" / "pyg" / "Planetoid").mkdir(parents=True)
     (root / "downloads" / "pyg" / "Planetoid" / "raw.txt").write_text("papers")
     return root
@@ -78,6 +80,7 @@ def test_info_lists_everything_with_its_size_and_its_use(root: Path) -> None:
     assert found["folder"] == str(root)
     entries = {(entry["kind"], entry["name"]): entry for entry in found["entries"]}
     assert {("graph", SPEC), ("graph", "ring"), ("probe", "a processor"), ("download", "pyg:Planetoid")} < set(entries)
+    assert ("surrogate", "fitted to 0 measurements") in entries
     assert found["total_bytes"] == sum(entry["num_bytes"] for entry in found["entries"])
     on_disk = sum(512 * path.stat().st_blocks for path in [graphs(root)[SPEC], *graphs(root)[SPEC].rglob("*")])
     assert entries["graph", SPEC]["num_bytes"] == on_disk > 0

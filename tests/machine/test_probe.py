@@ -12,7 +12,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.moved import moved, newer
-from a3gnn.machine.probe import kept_at, probe_hardware, within_peaks
+from a3gnn.machine.probe import kept_at, kept_hardware, probe_hardware, within_peaks
 from a3gnn.machine.processor import cache_sizes, instruction_sets
 from a3gnn.measurement import Measurement, Metrics
 from a3gnn.process.worker import Worker
@@ -46,6 +46,16 @@ def test_constants_are_possible(probed: Hardware) -> None:
 def test_idle_memory_is_that_of_a_process_that_does_nothing(probed: Hardware, worker: Worker) -> None:
     nothing = worker.run("chores:hold", {"bytes": 1, "seconds": 0.2}).peak.anonymous_bytes
     assert abs(probed.profile.idle_host_bytes - nothing) < 4 * MIB
+
+
+def test_what_was_probed_is_kept_for_whoever_measures_nothing(probed: Hardware, cache: Path, tmp_path: Path) -> None:
+    assert kept_hardware(cache) == probed
+    assert kept_hardware(tmp_path) is None
+    assert not list(tmp_path.iterdir())
+    damaged = kept_at(probed, tmp_path)
+    damaged.parent.mkdir()
+    damaged.write_text("{}")
+    assert kept_hardware(tmp_path) is None
 
 
 def test_constants_are_kept_and_idle_memory_is_measured_again(probed: Hardware, worker: Worker, cache: Path) -> None:
