@@ -35,7 +35,7 @@ class Inference:
     """Computes the logits of some nodes from all their in-neighbours, each layer once for each node that needs it.
 
     Where the input layer begins with an aggregation that nothing learnt goes into, and a dozen evaluations would
-    aggregate as many edges as the graph has, it reads a table of that aggregation (`a3gnn.training.aggregate_table`). What later
+    aggregate as many edges as the graph has, it reads a table of that (`a3gnn.training.aggregate_table`). What later
     layers read lies in memory-mapped scratch files; nodes are taken in chunks whose temporaries keep a budget. On an
     accelerator a chunk's sources are gathered and sent; on the CPU layers read the files in place.
 
