@@ -124,10 +124,10 @@ def test_the_longest_curve_of_the_key_travels_with_the_request(
 @pytest.mark.parametrize(
     ("plan", "served"),
     [
-        (CurvePlan(1e6, most_epochs=25), True),  # 4 mini-batches an epoch, the next point would be at 110
-        (CurvePlan(1e6, most_epochs=28), False),
-        (CurvePlan(0.5 + 109 / 10), True),  # 10 mini-batches a second after half a second of set-up
-        (CurvePlan(0.5 + 110 / 10), False),
+        (CurvePlan(1e6, most_epochs=32), True),  # 4 mini-batches an epoch, the next point would be at 130
+        (CurvePlan(1e6, most_epochs=33), False),
+        (CurvePlan(0.5 + 129 / 10), True),  # 10 mini-batches a second after half a second of set-up
+        (CurvePlan(0.5 + 130 / 10), False),
         (CurvePlan(1e6, target=0.8), True),
         (CurvePlan(1e6, target=0.81), False),
         (CurvePlan(1e6, until_plateau=True), False),
@@ -165,8 +165,8 @@ def test_a_longer_curve_replaces_the_row(
     profiler: Callable[..., Profiler], metrics: Metrics, store: ProfileStore
 ) -> None:
     profiler(Recorder(metrics)).measure(CONFIG)
-    longer = dataclasses.replace(metrics, curve=rising_curve(0.8, points=12))
-    asked = dataclasses.replace(PLAN, curve=CurvePlan(1e6, most_epochs=30))
+    longer = dataclasses.replace(metrics, curve=rising_curve(0.8, points=13))
+    asked = dataclasses.replace(PLAN, curve=CurvePlan(1e6, most_epochs=33))
     again = profiler(Recorder(longer)).measure(CONFIG, asked)
     assert store.rows() == [again]
     assert again.metrics == longer

@@ -32,7 +32,7 @@ def test_it_says_what_it_has(measurement: Make) -> None:
 @pytest.mark.parametrize(
     ("plan", "points", "ended"),
     [
-        (CurvePlan(0.5 + 45 / 10), 4, CurveEnd.BUDGET),  # 10 mini-batches a second after half a second of set-up
+        (CurvePlan(0.5 + 45 / 10), 3, CurveEnd.BUDGET),  # 10 mini-batches a second after half a second; the next is 60
         (CurvePlan(1e6, most_epochs=8), 3, CurveEnd.BUDGET),
         (CurvePlan(1e6, target=0.3), 3, CurveEnd.TARGET),
         (CurvePlan(1e6, hurdles=(Hurdle(2.0, 0.5),)), 2, CurveEnd.LOST),
@@ -78,7 +78,7 @@ def test_timing_alone_has_no_curve_and_a_whole_training_has_the_test_accuracy(
     trained = replay.run(ask(row, CurvePlan(0.5 + 45 / 10, whole=True), metrics.curve))
     assert isinstance(trained, Metrics)
     assert trained.curve is not None
-    assert (trained.curve.trained, trained.test_accuracy) == (40, 0.7)
+    assert (trained.curve.trained, trained.test_accuracy) == (30, 0.7)
 
 
 def test_failures_and_rows_without_a_curve_come_back_as_they_are(measurement: Make, metrics: Metrics) -> None:

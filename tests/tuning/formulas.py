@@ -29,7 +29,7 @@ SMALL_SPACE = {
 
 
 def learnt(accuracy: float) -> LearningCurve:
-    """Returns a curve that rises to `accuracy` in three points, ten mini-batches each, and stays there for long."""
+    """Returns a curve that rises to `accuracy` in three points, ten mini-batches apart, and stays there for long."""
     counts = [10]
     while len(counts) < 60:
         counts.append(next_point(counts[-1], 10))

@@ -34,7 +34,7 @@ def test_the_default_is_trained_until_it_stops_rising_or_for_an_eighth_of_the_ti
 
 def test_others_are_trained_as_long_as_the_default(measured) -> None:
     history = measured().history
-    assert history.reference.budget_s == pytest.approx(10.0)  # ten points ten mini-batches apart, ten per second
+    assert history.reference.budget_s == pytest.approx(30.0)  # twelve points: 300 mini-batches, ten a second
     assert trial_plan(NEXT, history).curve.most_seconds == history.reference.budget_s
     assert whole_plan(history).curve == CurvePlan(history.reference.budget_s, whole=True)
     assert timing_plan(history).curve is None
@@ -57,7 +57,7 @@ def test_a_trial_ends_at_the_target_where_accuracy_is_a_limit_alone(measured, pr
 def test_hurdles_are_the_target_less_what_measured_curves_gained_later(measured, formulas) -> None:
     def late(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
         """By half of the default's six seconds all have 0.7, by three quarters 0.8, and in the end 0.9."""
-        counts = tuple(range(5, 125, 5))
+        counts = (5, 10, *range(15, 125, 15))
         seconds = [count / 10 for count in counts]
         reached = tuple(0.7 if s <= 6 * 0.5 else 0.8 if s <= 6 * 0.75 else 0.9 for s in seconds)
         return dataclasses.replace(
