@@ -117,7 +117,7 @@ def true_spread(objectives: Objectives, expected: Expected) -> NDArray[np.float6
     0 where the interval is no wider than the noise.
     """
     noise = expected.noise / np.log(2) * objectives.priority.throughput
-    return np.sqrt(np.maximum(objectives.score_spread(expected.prediction) ** 2 - noise**2, 0.0))
+    return np.asarray(np.sqrt(np.maximum(objectives.score_spread(expected.prediction) ** 2 - noise**2, 0.0)))
 
 
 def least_probability(tried: int, missed: int) -> float:

@@ -67,7 +67,7 @@ def observe(studies: Studies, baseline: Floats) -> NDArray[np.float32]:
     seen[:, count, FEATURE_COLUMNS.start + FEATURES.index("relative_value_timing")] = np.log(PRICE) - best
     seen[:, :count, TRUTH_COLUMNS], seen[:, count, TRUTH_COLUMNS] = _truth(studies, baseline)
     present = np.concatenate([studies.world.present, np.ones((num, 1), dtype=np.bool_)], axis=1)
-    return np.clip(seen * present[..., None], -BOUND, BOUND)
+    return np.asarray(np.clip(seen * present[..., None], -BOUND, BOUND))
 
 
 def _described(studies: Studies, values: NDArray[np.float32], allowed: NDArray[np.bool_]) -> dict[str, Floats]:
@@ -84,7 +84,7 @@ def _described(studies: Studies, values: NDArray[np.float32], allowed: NDArray[n
     at_best = _at_incumbent(studies)
     share = np.log2(studies.expected_seconds() / world.budget_s[:, None, None])
     noise = np.sqrt((world.weights**2 * world.noise**2).sum(axis=1))
-    eligible, left = studies.eligible().any(axis=1), 1 - studies.spent_s / world.budget_s
+    eligible, left = np.asarray(studies.eligible().any(axis=1)), 1 - studies.spent_s / world.budget_s
     everywhere = np.ones_like(believed)
     names = ("timing", "quarter", "whole")
     return {

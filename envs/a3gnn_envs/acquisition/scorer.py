@@ -54,7 +54,8 @@ class Scorer(nn.Module):
         logits = SHARPNESS * observed[..., VALUES] + self.layers(observed[..., FEATURE_COLUMNS])
         logits = logits.masked_fill(observed[..., ALLOWED] < 0.5, _NEVER)
         actions = (observed.shape[1] - 1) * FIDELITIES + 1
-        return logits.flatten(start_dim=1)[:, :actions]
+        found: torch.Tensor = logits.flatten(start_dim=1)[:, :actions]
+        return found
 
     @torch.no_grad()
     def choose(self, observed: NDArray[np.float32]) -> NDArray[np.int64]:

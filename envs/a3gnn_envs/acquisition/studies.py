@@ -59,11 +59,16 @@ class Studies:
 
     def replace(self, at: NDArray[np.int64], others: Studies) -> None:
         """Puts `others`, one for each of `at`, in the place of those studies."""
-        pairs = [(self.world, others.world, name) for name in (field.name for field in dataclasses.fields(World))]
-        pairs += [(self, others, name) for name in ("timed", "failed", "trained", "spent_s", "over")]
-        pairs += [(self.beliefs, others.beliefs, name) for name in ("mean", "covariance")]
-        for mine, theirs, name in pairs:
-            getattr(mine, name)[at] = getattr(theirs, name)
+        fields = [field.name for field in dataclasses.fields(World)]
+        own = ["timed", "failed", "trained", "spent_s", "over"]
+        parts: list[tuple[object, object, list[str]]] = [
+            (self.world, others.world, fields),
+            (self.beliefs, others.beliefs, ["mean", "covariance"]),
+            (self, others, own),
+        ]
+        for mine, theirs, names in parts:
+            for name in names:
+                getattr(mine, name)[at] = getattr(theirs, name)
 
     def run(self, actions: NDArray[np.int64]) -> None:
         """Makes one trial in each study that is not over, or stops it.

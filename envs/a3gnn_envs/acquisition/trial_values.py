@@ -59,7 +59,7 @@ def incumbent(studies: Studies) -> Floats:
     believed, eligible = studies.score(studies.beliefs.mean), studies.eligible()
     lowest = np.where(studies.world.present, believed, np.inf).min(axis=1)
     best = np.where(eligible, believed, -np.inf).max(axis=1)
-    return np.where(eligible.any(axis=1), best, lowest)
+    return np.asarray(np.where(eligible.any(axis=1), best, lowest))
 
 
 def score_after(studies: Studies, fidelity: int) -> tuple[Floats, Floats]:
@@ -113,7 +113,7 @@ def _risen(studies: Studies, fidelity: int) -> tuple[Floats, Floats]:
 
 def _known_after(studies: Studies, fidelity: int) -> NDArray[np.int64]:
     """Returns to which fidelity curves are known after trials, int64, shape (num_studies, K)."""
-    return np.maximum(studies.trained, fidelity)
+    return np.asarray(np.maximum(studies.trained, fidelity))
 
 
 def _at_most(studies: Studies, cost: int, rise: Floats | float, spread: Floats | float) -> Floats:
