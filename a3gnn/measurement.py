@@ -22,7 +22,7 @@ METRICS: tuple[str, ...] = (
 )
 
 #: Raised when a change of the engine or of the protocol makes older measurements incomparable.
-MEASUREMENT_VERSION = 4
+MEASUREMENT_VERSION = 5
 
 #: About how many seeds a trial trains on for its accuracy, and the most epochs that it may take for them. Guesses.
 _ACCURACY_SEEDS = 50_000
@@ -58,8 +58,9 @@ class Metrics:
     What is judged at equal training time is derived from them (`a3gnn.figures`).
 
     Attributes:
-        throughput_epochs_per_s: Epochs per second over all train seeds, epoch overhead included, evaluation excluded:
-            the median of `throughput_replicates`.
+        throughput_epochs_per_s: Epochs per second over all train seeds, epoch overhead included, evaluation excluded,
+            without the time that the hypervisor gave to other machines (included up to version 4): the median of
+            `throughput_replicates`.
         peak_host_bytes: Peak of anonymous and shared-anonymous memory over the process tree.
         peak_device_bytes: Peak device memory of all processes, context included; 0 without a device.
         resident_file_bytes: Peak of resident file-backed memory, which the system can reclaim.
@@ -76,7 +77,7 @@ class Metrics:
         input_nodes_per_batch: Mean distinct input nodes per mini-batch.
         sampled_edges_per_batch: Mean sampled edges per mini-batch.
         throughput_replicates: Epochs per second of each timed window.
-        disturbed_windows: Windows that were timed again, for others took over a tenth of the cores meanwhile.
+        disturbed_windows: Windows that were timed again, for others took too much of the cores meanwhile.
         setup_seconds: Seconds before the first mini-batch: partitions, orders, caches and tables.
         curve: What the configuration learnt, as far as its learning key was trained by the end of the trial; None
             where no curve was asked for, and in version 2.

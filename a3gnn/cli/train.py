@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from a3gnn.training.result import TrainResult
     from a3gnn.training.tuned import TunedConfig
 
+#: Share of the cores' time that is stolen, from which on it is said. Guess: it then costs a tenth.
+_MUCH_STOLEN = 0.05
+
 
 @click.command()
 @click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="tuned.json, or its folder.")
@@ -105,6 +108,7 @@ def _summary(result: TrainResult, promised: TunedConfig) -> str:
         *([] if result.target_accuracy is None else [f"target      {_target(result, promised)}"]),
         f"throughput  {speed:.3g} epochs/s{_beside(speed, promised, 'throughput_epochs_per_s', '{:.3g}'.format)}",
         f"memory      {format_size(took)}{_beside(took, promised, memory, format_size)}",
+        *([] if result.stolen_share < _MUCH_STOLEN else [f"stolen      {_stolen(result)}"]),
         f"weights     {result.folder}/model.pt",
     ]
     return "\n".join(lines)
@@ -119,6 +123,15 @@ def _beside(found: float, promised: TunedConfig, metric: str, shown: Callable[[f
         return ""
     mean, low, high = (promised.predicted[metric][bound] for bound in ("mean", "low", "high"))
     return f"; predicted were {shown(mean)} ({shown(low)} to {shown(high)}; {found / mean:.2f} x)"
+
+
+def _stolen(result: TrainResult) -> str:
+    from a3gnn.machine.stolen_time import stretch
+
+    return (
+        f"{result.stolen_share:.0%} of the cores' time, by other machines of the host; without, training takes about "
+        f"{1 / stretch(result.stolen_share):.2f} of its time, which is what a tune tells"
+    )
 
 
 def _where(result: TrainResult) -> str:

@@ -31,6 +31,8 @@ class TrainResult:
         cache_hit_rate: Share of input rows that the cache served in the last epoch.
         cache_bytes: What the cache really took.
         seconds: What this call took: after a resume, the rest of the run.
+        stolen_share: Share of its cores' time that the hypervisor gave to other machines while this call trained and
+            evaluated, in [0, 1]. Seconds and throughput include it; those of a tune do not.
         folder: Where its files are: model.pt, metrics.jsonl, checkpoint.pt, result.json.
         config: How it was trained.
         task: What was trained.
@@ -52,6 +54,7 @@ class TrainResult:
     cache_hit_rate: float
     cache_bytes: int
     seconds: float
+    stolen_share: float
     folder: Path
     config: TrainConfig
     task: Task

@@ -13,6 +13,7 @@ import torch
 from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.machine.other_work import OtherWork
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import compile_ahead
@@ -113,6 +114,7 @@ def train(
         done = folder.begin(trainer, identity(graph, request.config, request.task))
         done.setup_s = done.setup_s if resume else setup_s
         target = None if accuracy is None else _target(trainer, done, accuracy, ends=until_target)
+        others = OtherWork()
         test = run(
             trainer,
             folder,
@@ -124,7 +126,9 @@ def train(
             progress=progress,
             notify=notify,
         )
-        result = _result(trainer, done, request, folder.path, perf_counter() - begin, target, test)
+        result = _result(
+            trainer, done, request, folder.path, perf_counter() - begin, others.stolen_share(), target, test
+        )
         folder.finish(result.to_dict())
     return result
 
@@ -154,6 +158,7 @@ def _result(
     request: TrainRequest,
     folder: Path,
     seconds: float,
+    stolen_share: float,
     target: Target | None,
     test_accuracy: float,
 ) -> TrainResult:
@@ -177,6 +182,7 @@ def _result(
         cache_hit_rate=done.cache_hit_rate,
         cache_bytes=trainer.cache_bytes,
         seconds=seconds,
+        stolen_share=stolen_share,
         folder=folder,
         config=request.config,
         task=request.task,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +12,7 @@ from a3gnn.objectives import Limits
 from a3gnn.pareto import non_dominated, spread
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
+from a3gnn.tuning.learning_differently import learning_differently
 from a3gnn.tuning.normal import expected_improvement, probability_at_most
 
 Rows = NDArray[np.int64]
@@ -30,10 +29,18 @@ _MIN_FOR_UNCERTAIN = 4
 
 
 class Candidate(NamedTuple):
-    """A row to measure, int64, shape (n_knobs,), and why."""
+    """A row to measure.
+
+    Attributes:
+        reason: Why.
+        row: int64, shape (n_knobs,).
+        gain: Its expected improvement in doublings of the score, times the probability of keeping the limits; 0 where
+            nothing is probable ("closest").
+    """
 
     reason: str
     row: Rows
+    gain: float = 0.0
 
 
 def choose_trials(
@@ -73,7 +80,9 @@ def choose_trials(
     least = float(score.min()) if best is None else best
     value = expected_improvement(score, problem.objectives.score_spread(prediction), least) * probability
     order = probable[np.lexsort((-score[probable], -value[probable]))]
-    chosen = dict.fromkeys(_for_the_priority(problem, rows, order, (count + 1) // 2), "best")
+    chosen = dict.fromkeys(
+        learning_differently(order.tolist(), lambda i: problem.space.decode(rows[i]), (count + 1) // 2), "best"
+    )
     rest = np.setdiff1d(probable, list(chosen))
     if count >= _MIN_FOR_UNCERTAIN and len(rest):
         deviation = prediction.spread(problem.objectives.speed)[rest]
@@ -83,7 +92,7 @@ def choose_trials(
         costs = problem.objectives.costs(prediction.take(rest))
         front = np.flatnonzero(non_dominated(costs))
         chosen |= dict.fromkeys(rest[front[spread(costs[front], count - len(chosen))]].tolist(), "front")
-    return [Candidate(reason, rows[i]) for i, reason in chosen.items()]
+    return [Candidate(reason, rows[i], float(value[i])) for i, reason in chosen.items()]
 
 
 def least_probability(tried: int, missed: int) -> float:
@@ -141,19 +150,3 @@ def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
     """Returns `rows` without those whose bytes are in `measured`."""
     keep = [row.tobytes() not in measured for row in rows]
     return rows[np.array(keep, dtype=np.bool_)]
-
-
-def _for_the_priority(problem: Problem, rows: Rows, order: NDArray[np.int64], count: int) -> list[int]:
-    """Returns the first `count` of `order`, no two that learn the same if it can be."""
-    different = list(islice(_learning_differently(problem, rows, order), count))
-    return [*different, *(int(i) for i in order if i not in different)][:count]
-
-
-def _learning_differently(problem: Problem, rows: Rows, order: NDArray[np.int64]) -> Iterator[int]:
-    """Yields the positions of `order` whose learning key is none of those before."""
-    seen = set()
-    for i in order:
-        key = problem.space.decode(rows[i]).learning_key()
-        if key not in seen:
-            seen.add(key)
-            yield int(i)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from a3gnn.units import count, format_duration, format_size
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: A round that adds less than this share to the measured hypervolume has stalled; two in a row end the exploring, once
-#: something beats the default. Guesses.
+#: something beats the default and nothing is expected to improve on the best by as much. Guesses.
 _MIN_GAIN = 0.01
 _STALLS = 2
 
@@ -91,26 +92,30 @@ def _describe_limit(history: History) -> str:
 def explore(history: History, surrogate: Surrogate, runner: Runner) -> Explored:
     """Searches and measures in rounds; the surrogate, fitted to `history`, learns from each but the last.
 
-    While nothing measured is better than the default, they go on as long as the budget does. Before each round but
-    one that follows the reference's own trial, the machine's drift is measured, by which its trials are judged.
+    While nothing measured is better than the default, or a better one is expected, they go on as long as the budget
+    does. Before each round but one that follows the reference's own trial, the machine's drift is measured, by which
+    its trials are judged.
     """
     searches = []
-    stalls, volume, ended = 0, history.hypervolume(), ""
-    while not ended:
+    stalls, volume = 0, history.hypervolume()
+    while True:
         due = runner.drift_is_due(history)
         drift_s = PlayOffCost.expected(history).timing_s if due else 0.0
-        ended = _why_no_more(history, runner, drift_s + TrialCost.of(history).around_s)
-        if not ended:
-            proposals, search = propose(history, surrogate)
-            searches.append(search)
-            if proposals and due:
-                runner.follow_drift(history)
-            history, ended = measure_round(proposals, history, surrogate, runner)
-        if not ended:
-            surrogate = fit_surrogate(history)
-            before, volume = volume, history.hypervolume()
-            stalls = stalls + 1 if volume > 0 and volume < before * (1 + _MIN_GAIN) else 0
-            ended = "the front has stopped growing" if stalls >= _STALLS and _beats_default(history) else ""
+        if ended := _why_no_more(history, runner, drift_s + TrialCost.of(history).around_s):
+            break
+        proposals, gain, search = propose(history, surrogate)
+        searches.append(search)
+        if stalls >= _STALLS and gain < math.log2(1 + _MIN_GAIN) and _beats_default(history):
+            ended = "the front has stopped growing"
+            break
+        if proposals and due:
+            runner.follow_drift(history)
+        history, ended = measure_round(proposals, history, surrogate, runner)
+        if ended:
+            break
+        surrogate = fit_surrogate(history)
+        before, volume = volume, history.hypervolume()
+        stalls = stalls + 1 if volume > 0 and volume < before * (1 + _MIN_GAIN) else 0
     runner.notify(f"exploring ends after {count(runner.budget.trials, 'trial')}: {ended}")
     return Explored(history, surrogate, tuple(searches))
 

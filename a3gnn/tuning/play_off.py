@@ -14,6 +14,7 @@ from a3gnn.tuning.against_default import AgainstDefault
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.history import History
 from a3gnn.tuning.infeasible import nothing_fits
+from a3gnn.tuning.learning_differently import learning_differently
 from a3gnn.tuning.play_off_plan import FINALISTS, ROUNDS
 from a3gnn.tuning.play_off_trials import PlayOffTrials
 from a3gnn.tuning.remeasured import with_timing
@@ -38,7 +39,8 @@ def play_off(history: History, runner: Runner) -> Choice:
 class _PlayOff:
     def __init__(self, history: History, trials: PlayOffTrials) -> None:
         self._history, self._trials = history, trials
-        self._finalists = history.ranked()[:FINALISTS]
+        # What learns the same as one that missed the least accuracy would miss it too.
+        self._finalists = learning_differently(history.ranked(), lambda one: one.trial.measurement.config, FINALISTS)
         self._default = _default(history)
         self._left_out: list[str] = []
         self._figures: dict[str, Figures] = {}

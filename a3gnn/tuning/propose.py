@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
 from a3gnn.search.result import SearchResult
 from a3gnn.search.run import run_search
 from a3gnn.seeding import derive
-from a3gnn.tuning.acquisition import Rows, choose_trials, least_probability, unmeasured
+from a3gnn.tuning.acquisition import Candidate, Rows, choose_trials, feasibility, least_probability, unmeasured
 from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
+from a3gnn.tuning.simplify import simplified
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Surrogate evaluations per search: with them local finds 97 % and more of the best known front's hypervolume in a
@@ -29,9 +32,17 @@ _SAMPLE_SIZE = 2_000
 
 
 class Proposed(NamedTuple):
-    """What to measure next, most wanted first, and the search that found it."""
+    """What to measure next.
+
+    Attributes:
+        proposals: Most wanted first.
+        gain: By how many doublings of the priority's score the most wanted one is expected to improve, times its
+            probability of keeping the limits; infinite where none is wanted for that.
+        search: The search that found them.
+    """
 
     proposals: tuple[Proposal, ...]
+    gain: float
     search: SearchResult
 
 
@@ -39,7 +50,7 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     """Returns what to measure next; nothing when all is measured.
 
     That is what `choose_trials` takes of what is not tried yet of the front that a search finds on the predictions, of
-    the best trial's neighbours, and of a sample of the space.
+    the best trial's neighbours, and of a sample of the space; what is to be the best, as simple as it can be.
     """
     study = history.study
     problem = _problem(history, surrogate)
@@ -47,7 +58,7 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed)
     rows = _candidates(history, result.rows)
     if not len(rows):
-        return Proposed((), result)
+        return Proposed((), 0.0, result)
     reference, figures = history.reference, history.reference_figures
     # Where the reference does not reach the target, nothing tells how many seconds that takes.
     known = reference is not None and figures is not None and figures.seconds_to_accuracy is not None
@@ -55,7 +66,23 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     tried = [trial for trial in history.trials if trial.counts]
     least = least_probability(len(tried), history.num_missed)
     chosen = choose_trials(problem, rows, problem.predict(rows), ROUND_TRIALS, _best_score(history), budget_s, least)
-    return Proposed(tuple(Proposal(one.reason, history.space.decode(one.row)) for one in chosen), result)
+    gain = max((one.gain for one in chosen if one.reason == "best"), default=math.inf)
+    return Proposed(tuple(_proposals(chosen, history, problem, budget_s)), gain, result)
+
+
+def _proposals(
+    chosen: Sequence[Candidate], history: History, problem: Problem, budget_s: float | None
+) -> Iterator[Proposal]:
+    """Yields what is `chosen`, that for the priority without knobs that gain it nothing."""
+
+    def probable(rows: Rows) -> NDArray[np.float64]:
+        return feasibility(problem.predict(rows), problem.objectives.limits, budget_s)
+
+    tried = {*history.seen(), *(one.row.tobytes() for one in chosen)}
+    for one in chosen:
+        row = simplified(one.row, problem, probable, tried) if one.reason == "best" else one.row
+        tried.add(row.tobytes())
+        yield Proposal(one.reason, history.space.decode(row))
 
 
 def _candidates(history: History, found: Rows) -> Rows:

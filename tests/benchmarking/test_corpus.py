@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import itertools
 from collections.abc import Callable
@@ -18,11 +19,12 @@ from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
-from benchmarks.corpus import DEFAULT_EVERY, GRAPHS, WORK_KNOBS, Corpus, design
+from benchmarks.corpus.measure import DEFAULT_EVERY, WORK_KNOBS, Corpus, design
+from benchmarks.corpus.subjects import SUBJECTS, Subject
 from benchmarks.result_lines import ResultLines
 from tests.tuning.formulas import Formulas
 
-SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
+SUBJECT = Subject("synthetic:nodes=300,degree=8,classes=4,features=16")
 
 
 def varies_work_alone(config: TrainConfig) -> bool:
@@ -40,15 +42,18 @@ def test_half_of_the_rows_vary_the_work_alone(tiny_graph: Graph, hardware: Hardw
 
 
 def test_graphs_are_named_once_and_not_those_that_tunes_are_shown_on() -> None:
-    assert len(set(GRAPHS)) == len(GRAPHS)
-    assert "synthetic:" not in GRAPHS
+    specs = {subject.spec for subject in SUBJECTS}
+    assert len(specs) == len(SUBJECTS)
+    assert "synthetic:" not in specs
 
 
 @pytest.fixture
 def measure(hardware: Hardware, make_metrics: Callable[..., Metrics], tmp_path: Path) -> Callable[..., list]:
     """Measures so many rows of a tiny graph into one folder, and returns them and what ran."""
 
-    def run(rows: int, stop_after: int | None = None) -> tuple[list[Measurement], list[TrainConfig]]:
+    def run(
+        rows: int, stop_after: int | None = None, subject: Subject = SUBJECT
+    ) -> tuple[list[Measurement], list[TrainConfig]]:
         ran: list[TrainConfig] = []
 
         def note(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
@@ -59,7 +64,7 @@ def measure(hardware: Hardware, make_metrics: Callable[..., Metrics], tmp_path: 
 
         corpus = Corpus(ResultLines(tmp_path / "rows.jsonl"), Console(file=io.StringIO()))
         try:
-            return corpus.measure(SPEC, rows, hardware, Formulas(make_metrics, note), tmp_path), ran
+            return corpus.measure(subject, rows, hardware, Formulas(make_metrics, note), tmp_path), ran
         except KeyboardInterrupt:
             return [], ran
 
@@ -82,3 +87,17 @@ def test_an_interrupted_one_goes_on_and_measures_nothing_twice(measure: Callable
     again, ran = measure(rows=4)
     assert again == found
     assert ran == []
+
+
+def test_a_limit_below_the_defaults_peak_ends_others_and_never_the_default(measure: Callable[..., tuple]) -> None:
+    tight = dataclasses.replace(SUBJECT, model="gcn", memory_share=0.95)
+    found, _ = measure(rows=DEFAULT_EVERY + 2, subject=tight)
+    assert {row.setting.task for row in found} == {Task(model="gcn")}
+    default = [row for row in found if row.config == TrainConfig().canonical()]
+    limit = int(0.95 * default[0].metrics.peak_host_bytes)
+    assert all(row.metrics is not None for row in default)
+    others = [row for row in found if row not in default]
+    assert any(row.metrics is None for row in others)
+    for row in others:
+        peak = row.metrics.peak_host_bytes if row.metrics else row.outcome.peak_host_bytes
+        assert (row.metrics is None) == (peak > limit)

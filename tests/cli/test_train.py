@@ -16,6 +16,7 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware, MachineProfile
+from a3gnn.machine.other_work import OtherWork
 from a3gnn.measurement import Metrics, StageSeconds
 from a3gnn.objectives import Limits
 from a3gnn.setting import Setting
@@ -52,6 +53,17 @@ def test_trains_and_compares_with_the_tune(tuned, tmp_path, capsys):
     assert "tuned on another machine (Another CPU" in err
     assert err.count("epoch   ") == 3
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.0, ""), (0.04, ""), (0.2, "20% of the cores' time")])
+def test_it_is_said_where_the_host_took_much_of_the_time(tuned, tmp_path, capsys, monkeypatch, share, said):
+    monkeypatch.setattr(OtherWork, "stolen_seconds", lambda _: 0.0)
+    monkeypatch.setattr(OtherWork, "stolen_share", lambda _: share)
+    assert run("--config", tuned, "--epochs", 1, "--out", tmp_path / "run") == 0
+    out = capsys.readouterr().out
+    assert ("stolen " in out) == bool(said)
+    assert said in out
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["stolen_share"] == share
 
 
 def test_json_is_one_object_on_stdout(tuned, tmp_path, capsys):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from a3gnn.machine.stolen_time import stretch
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.profiling.trial.timing import MOST_REPEATS, Machine, Timing, time_windows
 from a3gnn.profiling.trial.window import Epochs, Window
@@ -44,8 +47,10 @@ class Work:
     def epochs(self) -> Epochs[int]:
         return Epochs(self.steps, lambda _: self.firsts, self.batches)
 
-    def machine(self, other_seconds: Callable[[], float] = lambda: 0.0) -> Machine:
-        return Machine(other_seconds, 2, self.clock)
+    def machine(
+        self, other_seconds: Callable[[], float] = lambda: 0.0, stolen_seconds: Callable[[], float] = lambda: 0.0
+    ) -> Machine:
+        return Machine(other_seconds, stolen_seconds, 2, self.clock)
 
     @property
     def epoch_s(self) -> float:
@@ -171,3 +176,56 @@ def test_ticks_of_the_kernel_disturb_no_short_window() -> None:
     plan = TrialPlan(warmup_batches=0, timed_seconds=0.0)
     timing = time_windows(work.epochs, plan, work.machine(lambda: next(ticks) * 0.02))
     assert timing.disturbed == 0
+
+
+class Host(Work):
+    """A machine whose hypervisor takes a share of both cores' time in each epoch, which then takes so much longer."""
+
+    def __init__(self, shares: list[float], **work: Any) -> None:
+        super().__init__(**work)
+        self.shares, self.stolen = shares, 0.0
+
+    def steps(self, epoch: int) -> Generator[int, None, None]:
+        share = self.shares[epoch]
+        own = self.batch_s, self.part_s, self.end_s
+        self.batch_s, self.part_s, self.end_s = (stretch(share) * seconds for seconds in own)
+        begun = self.now
+        try:
+            for step in super().steps(epoch):
+                self.stolen += 2 * share * (self.now - begun)
+                begun = self.now
+                yield step
+            self.stolen += 2 * share * (self.now - begun)
+        finally:
+            self.batch_s, self.part_s, self.end_s = own
+
+    def timing(self) -> Timing[int]:
+        plan = TrialPlan(warmup_batches=0, timed_seconds=0.0, least_timed_batches=self.batches, windows=3)
+        return time_windows(self.epochs, plan, self.machine(lambda: self.stolen, lambda: self.stolen))
+
+
+@given(shares=st.lists(st.floats(0, 0.29), min_size=3, max_size=3), part_s=st.floats(0, 1), end_s=st.floats(0, 2))
+def test_stolen_time_is_taken_out_and_disturbs_nothing(shares: list[float], part_s: float, end_s: float) -> None:
+    host = Host(shares, batches=10, batch_s=0.5, part_s=part_s, end_s=end_s)
+    timing = host.timing()
+    assert timing.disturbed == 0
+    assert timing.replicates == pytest.approx([1 / host.epoch_s] * 3)
+    assert timing.epoch_overhead_s == pytest.approx(part_s + end_s)
+    stolen = [stretch(share) for share in shares]
+    assert timing.mean_seconds(lambda index: stolen[0]) == pytest.approx(sum(stolen[0] / one for one in stolen) / 3)
+
+
+def test_a_window_of_which_too_much_was_stolen_is_timed_again() -> None:
+    timing = Host([0.1, 0.5, 0.0, 0.2], batches=10, batch_s=0.5).timing()
+    assert timing.disturbed == 1
+    assert [round(window.stretch, 3) for window in timing.windows] == [
+        round(stretch(one), 3) for one in (0.1, 0.0, 0.2)
+    ]
+
+
+def test_the_more_is_stolen_the_longer_work_takes_by_more_than_that_share() -> None:
+    shares = [0.0, 0.05, 0.2, 0.5]
+    found = [stretch(share) for share in shares]
+    assert found[0] == 1
+    assert all(1 / (1 - share) < one < 1 / (1 - share) ** 2 for share, one in zip(shares[1:], found[1:], strict=True))
+    assert math.isfinite(stretch(1.0))

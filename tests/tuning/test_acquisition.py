@@ -66,9 +66,9 @@ def judged(problem: Problem, priority: str = "throughput", **limits: float) -> P
 
 def test_the_best_the_uncertain_and_the_front_are_chosen(problem: Problem, batches: np.ndarray) -> None:
     chosen = choose_trials(problem, batches, predict(batches), count=4, best=math.log2(4))
-    assert [reason for reason, _ in chosen] == ["best", "best", "uncertain", "front"]
-    assert [row[0] for _, row in chosen[:3]] == [4, 3, 2]
-    assert len({row.tobytes() for _, row in chosen}) == 4
+    assert [one.reason for one in chosen] == ["best", "best", "uncertain", "front"]
+    assert [one.row[0] for one in chosen[:3]] == [4, 3, 2]
+    assert len({one.row.tobytes() for one in chosen}) == 4
 
 
 def test_no_more_than_there_are(problem: Problem, batches: np.ndarray) -> None:
@@ -108,7 +108,7 @@ def test_the_best_are_those_of_a_small_case_by_hand(problem: Problem, best: floa
     keys = [problem.space.decode(rows[i]).learning_key() for i in expected]
     second = next((i for i, key in zip(expected, keys, strict=True) if key != keys[0]), expected[1])
     best_two = [rows[i].tolist() for i in (expected[0], second)]
-    assert [row.tolist() for reason, row in chosen if reason == "best"] == best_two
+    assert [one.row.tolist() for one in chosen if one.reason == "best"] == best_two
 
 
 def test_all_that_is_chosen_is_probable(problem: Problem) -> None:
@@ -118,7 +118,7 @@ def test_all_that_is_chosen_is_probable(problem: Problem) -> None:
     assert 0 < (feasibility(predict(rows), memory) >= LEAST_PROBABILITY).sum() < len(rows)
     for seed in range(5):
         some = np.random.default_rng(seed).permutation(rows)[:100]
-        chosen = np.stack([row for _, row in choose_trials(tight, some, predict(some), count=4, best=None)])
+        chosen = np.stack([one.row for one in choose_trials(tight, some, predict(some), count=4, best=None)])
         assert len(chosen) == 4
         assert (feasibility(predict(chosen), memory) >= LEAST_PROBABILITY).all()
         assert (feasibility(predict(chosen), tight.objectives.limits) >= LIKELY).all()
@@ -127,11 +127,11 @@ def test_all_that_is_chosen_is_probable(problem: Problem) -> None:
 def test_where_none_is_probable_the_most_probable_come_first(problem: Problem, batches: np.ndarray) -> None:
     tight = judged(problem, host_bytes=int(9e7))
     chosen = choose_trials(tight, batches[::-1], predict(batches[::-1]), count=4, best=None)
-    assert [(reason, row[0]) for reason, row in chosen] == [("closest", i) for i in range(4)]
+    assert [(one.reason, one.row[0]) for one in chosen] == [("closest", i) for i in range(4)]
     hopeless = judged(problem, host_bytes=1)  # no probability is above 0: the limits' violation decides
     assert not feasibility(predict(batches), hopeless.objectives.limits).any()
     chosen = choose_trials(hopeless, batches[::-1], predict(batches[::-1]), count=2, best=None)
-    assert [row[0] for _, row in chosen] == [0, 1]
+    assert [one.row[0] for one in chosen] == [0, 1]
 
 
 def test_feasibility_is_the_product_over_the_limits(problem: Problem, batches: np.ndarray) -> None:
@@ -185,11 +185,11 @@ def test_the_best_learn_differently(problem: Problem, priority: str) -> None:
     few = np.stack([rows[first], same[0], rows[int(score.argmin())]])
     few_keys = [problem.space.decode(row).learning_key() for row in few]
     assert few_keys[0] != few_keys[2]
-    chosen = [row for reason, row in choose_trials(wanted, few, predict(few), 4, None) if reason == "best"]
+    chosen = [one.row for one in choose_trials(wanted, few, predict(few), 4, None) if one.reason == "best"]
     found = [problem.space.decode(row).learning_key() for row in chosen]
     assert found[0] != found[1]
     alike = choose_trials(wanted, few[:2], predict(few[:2]), 4, None)
-    assert [reason for reason, _ in alike] == ["best", "best"]
+    assert [one.reason for one in alike] == ["best", "best"]
 
 
 def test_unmeasured_keeps_order(problem: Problem) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
-from statistics import median
+from statistics import fmean, median
 from typing import Generic, NamedTuple, TypeVar
 
+from a3gnn.machine.stolen_time import stretch
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.profiling.trial.window import Epochs, Window
 
@@ -18,22 +20,26 @@ Step = TypeVar("Step")
 #: Windows beyond the plan's that are timed where others disturb, at most. Guess: by default a trial on a machine that
 #: is never quiet then times twice as long.
 MOST_REPEATS = 3
-#: Others disturb a window in which they took more than this share of the machine's cores,
+#: Other processes disturb a window in which they took more than this share of the machine's cores,
 _DISTURBING_SHARE = 0.1
 #: and more than these seconds of them: the kernel counts by ticks of a hundredth on each core. Guess.
 _LEAST_DISTURBING_S = 0.05
+#: Stolen time is taken out of a window; beyond this share of the cores too roughly, so that it disturbs as well. Guess.
+_DISTURBING_STOLEN_SHARE = 0.3
 
 
 class Machine(NamedTuple):
     """What windows are timed by.
 
     Attributes:
-        other_seconds: Gives the seconds of cores that others have taken since any time.
+        other_seconds: Gives the seconds of cores that others have taken since any time, those stolen included.
+        stolen_seconds: Gives the seconds of cores that the hypervisor has given to other machines since then.
         cores: Cores of the machine.
         clock: Gives seconds since any time.
     """
 
     other_seconds: Callable[[], float]
+    stolen_seconds: Callable[[], float]
     cores: int
     clock: Callable[[], float] = time.perf_counter
 
@@ -44,7 +50,7 @@ class Timing(Generic[Step]):
 
     Attributes:
         windows: As many as the plan asks for, in their order: the least disturbed of those that were timed.
-        disturbed: Windows, whether they count or not, in which others took over a tenth of the cores.
+        disturbed: Windows, whether they count or not, that others disturbed.
         batches_per_epoch: Mini-batches of an epoch.
     """
 
@@ -72,6 +78,10 @@ class Timing(Generic[Step]):
         """What was yielded after each mini-batch of the windows."""
         return [step for window in self.windows for step in window.steps]
 
+    def mean_seconds(self, seconds: Callable[[Step], float]) -> float:
+        """Returns the mean of what `seconds` gives of each step, without the time that was stolen."""
+        return fmean(seconds(step) / window.stretch for window in self.windows for step in window.steps)
+
 
 def time_windows(epochs: Epochs[Step], plan: TrialPlan, machine: Machine) -> Timing[Step]:
     """Returns the timing of whole mini-batches after a warm-up, in `plan.windows` windows.
@@ -81,23 +91,32 @@ def time_windows(epochs: Epochs[Step], plan: TrialPlan, machine: Machine) -> Tim
     """
     numbers = count()
     _warm_up(epochs, numbers, plan.warmup_batches)
-    timed: list[tuple[bool, float, int, Window[Step]]] = []  # disturbed, share of the cores, place, window
-    while sum(not one[0] for one in timed) < plan.windows and len(timed) < plan.windows + MOST_REPEATS:
-        begun, others = machine.clock(), machine.other_seconds()
-        window = Window.timed(
-            epochs,
-            numbers,
-            least_batches=plan.least_timed_batches,
-            seconds=plan.timed_seconds / plan.windows,
-            clock=machine.clock,
-        )
-        others = machine.other_seconds() - others
-        available = max(machine.clock() - begun, 1e-9) * machine.cores
-        disturbed = others > max(_DISTURBING_SHARE * available, _LEAST_DISTURBING_S)
-        timed.append((disturbed, others / available, len(timed), window))
-    kept = sorted(timed, key=lambda one: one[:3])[: plan.windows]
-    in_order = [one[3] for one in sorted(kept, key=lambda one: one[2])]
-    return Timing(in_order, sum(one[0] for one in timed), epochs.batches)
+    timed: list[_Timed[Step]] = []
+    while sum(not one.disturbed for one in timed) < plan.windows and len(timed) < plan.windows + MOST_REPEATS:
+        timed.append(_timed(epochs, numbers, plan, machine))
+    by_disturbance = sorted(range(len(timed)), key=lambda i: (timed[i].disturbed, timed[i].others))
+    in_order = [timed[i].window for i in sorted(by_disturbance[: plan.windows])]
+    return Timing(in_order, sum(one.disturbed for one in timed), epochs.batches)
+
+
+class _Timed(NamedTuple, Generic[Step]):
+    """A window, whether others disturbed it, and the share of the cores that they took."""
+
+    window: Window[Step]
+    disturbed: bool
+    others: float
+
+
+def _timed(epochs: Epochs[Step], numbers: Iterator[int], plan: TrialPlan, machine: Machine) -> _Timed[Step]:
+    begun, others, stolen = machine.clock(), machine.other_seconds(), machine.stolen_seconds()
+    seconds = plan.timed_seconds / plan.windows
+    window = Window.timed(epochs, numbers, least_batches=plan.least_timed_batches, seconds=seconds, clock=machine.clock)
+    others, stolen = machine.other_seconds() - others, machine.stolen_seconds() - stolen
+    available = max(machine.clock() - begun, 1e-9) * machine.cores
+    by_processes = others - stolen > max(_DISTURBING_SHARE * available, _LEAST_DISTURBING_S)
+    by_theft = stolen > max(_DISTURBING_STOLEN_SHARE * available, _LEAST_DISTURBING_S)
+    window = dataclasses.replace(window, stretch=stretch(stolen / available))
+    return _Timed(window, by_processes or by_theft, others / available)
 
 
 def _warm_up(epochs: Epochs[Step], numbers: Iterator[int], batches: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from operator import attrgetter
 from statistics import fmean
 from time import perf_counter
 from typing import Any
@@ -90,7 +91,8 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
         setup_s = before_s + perf_counter() - begin
         plan = dataclasses.replace(request.plan, warmup_batches=request.plan.warmup_batches + trainer.trying_batches)
         epochs = Epochs(trainer.steps, trainer.starts, trainer.batches_per_epoch)
-        timing = time_windows(epochs, plan, Machine(OtherWork().seconds, available_cores()))
+        others = OtherWork()
+        timing = time_windows(epochs, plan, Machine(others.seconds, others.stolen_seconds, available_cores()))
         asked = request.plan.curve
         if compilations.happened:
             if asked is not None:
@@ -129,7 +131,7 @@ def _metrics(timing: Timing[Step], setup_s: float, cache_bytes: int) -> dict[str
         "timed_batches": len(steps),
         "batches_per_epoch": timing.batches_per_epoch,
         "epoch_overhead_s": timing.epoch_overhead_s,
-        "stage_seconds": {stage: fmean(getattr(step.seconds, stage) for step in steps) for stage in stages},
+        "stage_seconds": {stage: timing.mean_seconds(attrgetter(f"seconds.{stage}")) for stage in stages},
         "cache_hit_rate": sum(step.hits for step in steps) / max(nodes, 1),
         "cache_bytes": cache_bytes,
         "input_nodes_per_batch": nodes / len(steps),

@@ -30,6 +30,8 @@ class Epochs(Generic[Step]):
 class Window(Generic[Step]):
     """Seconds of the mini-batches that were timed, from asking for each to its being trained on.
 
+    What is told of them is as without the time that was stolen meanwhile.
+
     Attributes:
         first: The first ones of an epoch and, where the graph is partitioned, of each part: they wait for the pipeline
             to fill and for the part's features.
@@ -37,6 +39,7 @@ class Window(Generic[Step]):
         endings: From the last mini-batch of a whole epoch to the epoch's end.
         starts_per_epoch: First mini-batches in an epoch.
         steps: What was yielded after each mini-batch.
+        stretch: How many times as long everything took for the time that was stolen (`stolen_time.stretch`).
     """
 
     first: list[float]
@@ -44,6 +47,7 @@ class Window(Generic[Step]):
     endings: list[float]
     starts_per_epoch: int
     steps: list[Step]
+    stretch: float = 1.0
 
     @classmethod
     def timed(
@@ -86,7 +90,7 @@ class Window(Generic[Step]):
     @property
     def batch_s(self) -> float:
         """Mean seconds of a mini-batch without what is paid once an epoch or part."""
-        return fmean(self.other if self._first_are_slower else [*self.first, *self.other])
+        return fmean(self.other if self._first_are_slower else [*self.first, *self.other]) / self.stretch
 
     @property
     def epoch_overhead_s(self) -> float:
@@ -95,8 +99,8 @@ class Window(Generic[Step]):
         Where all mini-batches are first ones the excess can't be told from the work, and counts as work.
         """
         ending = fmean(self.endings) if self.endings else 0.0
-        excess = fmean(self.first) - self.batch_s if self._first_are_slower else 0.0
-        return self.starts_per_epoch * excess + ending
+        excess = fmean(self.first) / self.stretch - self.batch_s if self._first_are_slower else 0.0
+        return self.starts_per_epoch * excess + ending / self.stretch
 
     def throughput(self, batches_per_epoch: int) -> float:
         """Returns epochs per second: of the timed epochs if they are whole, extrapolated from their batches if not."""

@@ -1,0 +1,1 @@
+"""The measurements that ship with a3gnn, and how they are made."""

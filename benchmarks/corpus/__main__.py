@@ -1,0 +1,61 @@
+"""Measures the corpus that a3gnn ships: of every subject the default, and configurations around and far from it.
+
+    python -m benchmarks.corpus [GRAPH ...] [--rows 12] [--folder runs/corpus] [--export profiles/corpus.jsonl.gz]
+
+Half of a graph's rows vary only the knobs that change the work of a step, and leave the rest as the default has it; the
+other half fill the whole space. The default comes first and after every `DEFAULT_EVERY` rows again, since machines
+drift. Every row is on disk as soon as it is measured, in FOLDER/rows.jsonl: the same command goes on where it was
+interrupted. Nothing else should run on the machine meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+
+from rich.console import Console
+
+from a3gnn.machine.probe import probe_hardware, within_peaks
+from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.profiling.store.jsonl import write_measurements
+from a3gnn.threads import affinity
+from benchmarks.corpus.measure import Corpus
+from benchmarks.corpus.subjects import SUBJECTS, Subject
+from benchmarks.result_lines import ResultLines
+
+
+@contextmanager
+def on_cores(count: int | None) -> Iterator[None]:
+    """Lets this process, and what it starts, run on `count` cores alone; None leaves it where it is."""
+    before = affinity.cores()
+    affinity.pin(frozenset(sorted(before)[:count]))
+    try:
+        yield
+    finally:
+        affinity.pin(before)
+
+
+def main() -> None:
+    """Measures the corpus, and writes it where it was asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("graphs", nargs="*", metavar="GRAPH", help="a real graph's name, or what --dataset takes")
+    parser.add_argument("--rows", type=int, default=12, help="rows of a graph beside the default's")
+    parser.add_argument("--folder", type=Path, default=Path("runs/corpus"), help="where rows are kept")
+    parser.add_argument("--export", type=Path, help="write the rows of these graphs here, such as profiles/FILE")
+    options = parser.parse_args()
+    console, known = Console(stderr=True), {one.spec: one for one in SUBJECTS}
+    subjects = [known.get(spec, Subject(spec)) for spec in options.graphs or known]
+    corpus, measured = Corpus(ResultLines(options.folder / "rows.jsonl"), console), []
+    for subject in subjects:
+        with on_cores(subject.cores), LocalExecutor(console.log) as executor:
+            hardware = within_peaks(probe_hardware(worker=executor.worker, notify=console.log), [], console.log)
+            measured.append(corpus.measure(subject, options.rows, hardware, executor, options.folder))
+    if options.export is not None:
+        console.log(f"{write_measurements(options.export, chain(*measured))} rows in {options.export}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""On what the corpus is measured: graphs, each with a task, cores and a memory limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from a3gnn.task import ModelName, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A graph, what is trained on it, and with what.
+
+    Attributes:
+        spec: The graph: a real one's name, or what `--dataset` takes.
+        model: The task's model.
+        hidden: Its hidden units.
+        cores: Cores that trials may run on; None takes all of the machine's.
+        memory_share: The memory limit of others' trials as a share of the default's peak; None sets no limit.
+    """
+
+    spec: str
+    model: ModelName = "sage"
+    hidden: int = 256
+    cores: int | None = None
+    memory_share: float | None = None
+
+    @property
+    def task(self) -> Task:
+        """What is trained."""
+        return Task(model=self.model, hidden_channels=self.hidden)
+
+
+# Between the graphs: 8 to 8,192 features, dense and sparse, 2 to 300 neighbours, up to a million nodes.
+# The built-in graph and those that benchmarks/tuned_gain tells of are not among them.
+# Model, width, cores and limits of the last thirteen are drawn (`random.Random(0)`), never crossed; the first eighteen
+# have the default task.
+SUBJECTS = (
+    Subject("squirrel_filtered"),
+    Subject("citeseer"),
+    Subject("dblp"),
+    Subject("road_pasadena"),
+    Subject("actor"),
+    Subject("minesweeper"),
+    Subject("acm"),
+    Subject("cora"),
+    Subject("synthetic:nodes=40000,degree=40,features=128,classes=10,seed=1"),
+    Subject("synthetic:nodes=20000,degree=120,features=24,classes=3,seed=2,noise=3"),
+    Subject("synthetic:nodes=15000,degree=30,features=700,classes=10,seed=3,noise=4,train=0.6"),
+    Subject("synthetic:nodes=15000,degree=10,features=8192,density=0.01,classes=12,seed=4"),
+    Subject("synthetic:nodes=20000,degree=60,features=4000,density=0.005,classes=5,seed=5,train=0.5"),
+    Subject("synthetic:nodes=200000,degree=4,features=1500,density=0.004,classes=30,seed=6"),
+    Subject("synthetic:nodes=100000,degree=15,features=300,classes=40,seed=7,noise=3,train=0.5"),
+    Subject("synthetic:nodes=300000,degree=25,features=64,classes=20,seed=8,noise=2,train=0.1"),
+    Subject("synthetic:nodes=25000,degree=300,features=100,classes=6,seed=9,noise=2,train=0.2"),
+    Subject("synthetic:nodes=60000,degree=6,features=16,classes=4,seed=10,noise=1,train=0.6"),
+    Subject("cora_ml", "gcn", 128, cores=1),
+    Subject(
+        "synthetic:nodes=1000000,degree=8,features=32,classes=10,seed=11,noise=2,train=0.05",
+        "gat",
+        64,
+        memory_share=0.9,
+    ),
+    Subject(
+        "synthetic:nodes=8000,degree=2,features=8,classes=3,seed=12,noise=1,train=0.5", "gcn", 512, memory_share=0.8
+    ),
+    Subject("synthetic:nodes=5000,degree=50,features=1000,density=0.02,classes=8,seed=13,train=0.5", "gcn", 256),
+    Subject("synthetic:nodes=50000,degree=20,features=500,density=0.01,classes=15,seed=14", "gin", 256),
+    Subject("synthetic:nodes=120000,degree=100,features=128,classes=10,seed=15,noise=3,train=0.1", "gat", 128, cores=1),
+    Subject(
+        "synthetic:nodes=10000,degree=200,features=3000,density=0.003,classes=6,seed=16,train=0.4", "gin", 512, cores=1
+    ),
+    Subject("synthetic:nodes=400000,degree=12,features=100,classes=20,seed=17,noise=2,train=0.05", "gin", 256),
+    Subject("synthetic:nodes=30000,degree=16,features=2048,classes=10,seed=18,noise=5", "sage", 128),
+    Subject(
+        "synthetic:nodes=15000,degree=5,features=64,classes=5,seed=19,noise=2,train=0.4", "sage", 512, memory_share=0.9
+    ),
+    Subject("synthetic:nodes=80000,degree=50,features=20,classes=4,seed=20,noise=1,train=0.2", "sage", 64),
+    Subject(
+        "synthetic:nodes=6000,degree=12,features=6000,density=0.01,classes=10,seed=21,train=0.5", "sage", 256, cores=1
+    ),
+    Subject("synthetic:nodes=25000,degree=8,features=400,classes=7,seed=22,noise=3,train=0.3", "gat", 64),
+)
