@@ -114,15 +114,6 @@ def _summary(result: TrainResult, promised: TunedConfig) -> str:
     return "\n".join(lines)
 
 
-def _stolen(result: TrainResult) -> str:
-    from a3gnn.machine.stolen_time import stretch
-
-    return (
-        f"{result.stolen_share:.0%} of the cores' time, by other machines of the host; without, training takes about "
-        f"{1 / stretch(result.stolen_share):.2f} of its time, which is what a tune tells"
-    )
-
-
 def _beside(found: float, promised: TunedConfig, metric: str, shown: Callable[[float], str]) -> str:
     """Returns what tuned.json says of `metric`, and `found` over that; nothing where it says nothing."""
     if promised.measured is not None:
@@ -132,6 +123,15 @@ def _beside(found: float, promised: TunedConfig, metric: str, shown: Callable[[f
         return ""
     mean, low, high = (promised.predicted[metric][bound] for bound in ("mean", "low", "high"))
     return f"; predicted were {shown(mean)} ({shown(low)} to {shown(high)}; {found / mean:.2f} x)"
+
+
+def _stolen(result: TrainResult) -> str:
+    from a3gnn.machine.stolen_time import stretch
+
+    return (
+        f"{result.stolen_share:.0%} of the cores' time, by other machines of the host; without, training takes about "
+        f"{1 / stretch(result.stolen_share):.2f} of its time, which is what a tune tells"
+    )
 
 
 def _where(result: TrainResult) -> str:
