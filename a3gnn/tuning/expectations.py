@@ -57,31 +57,31 @@ def _known_default(history: History) -> KnownDefault | None:
 
 def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig, drift: float = 1.0) -> float:
     """Returns the seconds that a trial of `config` is expected to take, as `expected_trials_s` says."""
-    return float(expected_trials_s(history, [config], predict(surrogate, history, [config]), drift)[0])
+    known = np.array([history.curve(config) is not None])
+    return float(expected_trials_s(history, known, predict(surrogate, history, [config]), drift)[0])
 
 
 def expected_trials_s(
-    history: History, configs: Sequence[TrainConfig], prediction: Prediction, drift: float = 1.0
+    history: History, known: NDArray[np.bool_], prediction: Prediction, drift: float = 1.0
 ) -> NDArray[np.float64]:
-    """Returns the seconds that a trial of each of `configs` is expected to take: timing, and training its curve.
+    """Returns the seconds that trials are expected to take, timing and the curve, float64, shape (n_configs,).
 
     The curve of the reference takes its share of the budget at most; another one's ends with the reference's seconds,
     or at the target, if its plan says so and that is expected earlier; a known one is not trained again. Both take as
     much longer as the machine's `drift` makes it slower.
 
     Args:
-        history: What trials took so far, and which curves are known.
-        configs: What may be tried.
-        prediction: Of `configs`.
+        history: What trials took so far.
+        known: Whether a curve is known of what each configuration learns, bool, shape (n_configs,).
+        prediction: Of the configurations.
         drift: The machine's speed over that at which the reference was measured.
     """
     cost, reference = TrialCost.of(history), history.reference
     if reference is None:
-        return np.full(len(configs), cost.seconds(history.study.reference_curve.most_seconds))
-    trained_s = np.full(len(configs), reference.budget_s)
+        return np.full(len(prediction), cost.seconds(history.study.reference_curve.most_seconds))
+    trained_s = np.full(len(prediction), reference.budget_s)
     if not history.study.request.priority.accuracy_counts:  # `trial_plan` ends curves at the target
         trained_s = np.minimum(trained_s, prediction.column("seconds_to_accuracy"))
-    known = np.array([history.curve(config) is not None for config in configs], dtype=np.bool_)
     return np.where(known, cost.around_s, cost.around_s + trained_s / drift * (1 + cost.eval_share))
 
 

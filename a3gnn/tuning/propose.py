@@ -74,7 +74,8 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     tried = [trial for trial in history.trials if trial.counts]
     least = least_probability(len(tried), history.num_missed)
     prediction = problem.predict(rows)
-    seconds = expected_trials_s(history, [history.space.decode(row) for row in rows], prediction)
+    known_curve = surrogate.knows_curve(history.space.columns(rows), study.setting)
+    seconds = expected_trials_s(history, known_curve, prediction)
     expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware))
     chosen = choose_trials(problem, rows, expected, ROUND_TRIALS, best_score(history, problem), budget_s, least)
     gain = max((one.gain for one in chosen if one.reason == "best"), default=math.inf)

@@ -157,6 +157,19 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         found = metrics_of(centre[1:], widths[1:], default, epochs, setting)
         return with_known_curves(found, own, curves, default)
 
+    def knows_curve(self, configs: Sequence[TrainConfig] | Columns, setting: Setting) -> NDArray[np.bool_]:
+        """Returns whether a learning curve is known of what each of `configs` learns, bool, shape (n_configs,).
+
+        Args:
+            configs: As in `predict`.
+            setting: As in `predict`.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+        """
+        self._check_fitted()
+        return self.known_curves_.get(setting_key(setting), KnownCurves()).positions(as_columns(configs)) >= 0
+
     def noise(self, hardware: Hardware) -> float:
         """Returns the relative standard deviation of one trial's throughput on a machine.
 

@@ -101,9 +101,10 @@ def test_what_is_proposed_is_new_distinct_and_probable(tried: History) -> None:
 def test_a_trial_whose_curve_is_known_is_expected_to_take_less(tried: History) -> None:
     surrogate, drift = fit_surrogate(tried), 0.5
     configs = [TrainConfig(parallel_mode="mode2", num_workers=2), TrainConfig(num_partitions=8, partitioner="blocks")]
-    assert [tried.curve(config) is not None for config in configs] == [True, False]
+    known = surrogate.knows_curve(configs, tried.study.setting)
+    assert known.tolist() == [tried.curve(config) is not None for config in configs] == [True, False]
     found = predict(surrogate, tried, configs)
-    known_s, new_s = expected_trials_s(tried, configs, found, drift)
+    known_s, new_s = expected_trials_s(tried, known, found, drift)
     cost = TrialCost.of(tried)
     assert known_s == cost.around_s
     trained_s = min(tried.reference.budget_s, float(found.column("seconds_to_accuracy")[1]))
