@@ -31,7 +31,7 @@ def profiles() -> None:
     """
 
 
-@profiles.command("list")
+@profiles.command("list", short_help="Print what the store and the shipped profiles hold.")
 @_STORE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def list_(store: str | None, as_json: bool) -> None:
@@ -60,7 +60,7 @@ def list_(store: str | None, as_json: bool) -> None:
         click.echo(line)
 
 
-@profiles.command()
+@profiles.command(short_help="Check every row of a file or a store.")
 @click.argument("place", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(place: str | None, as_json: bool) -> None:
@@ -87,7 +87,7 @@ def check(place: str | None, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-@profiles.command("export")
+@profiles.command("export", short_help="Write the rows of the store to a file.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_STORE
 def export(file: Path, store: str | None) -> None:
@@ -103,7 +103,7 @@ def export(file: Path, store: str | None) -> None:
     click.echo(f"{count(rows, 'row')} of {store or DEFAULT_STORE} in {file}")
 
 
-@profiles.command("import")
+@profiles.command("import", short_help="Add the rows of a file to the store.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_STORE
 def import_(file: Path, store: str | None) -> None:
