@@ -94,7 +94,7 @@ class AcquisitionEnv(SingleEnv):
     |----------|-----------------------------------------------------------------------------------------------------|
     | 0 .. 2   | whether a trial is allowed at each fidelity: timing, quarter, whole; stopping is, as if by timing   |
     | 3 .. 5   | log of what it is worth to the baseline: expected improvement x probability of feasibility per share |
-    |          | of the budget; of stopping, log 0.05: a whole budget is worth 0.05 doublings                         |
+    |          | of the budget; of stopping, 1.5 less than the largest of what is allowed                            |
     | 6        | is_stop: 1 in the row of stopping                                                                   |
     | 7, 8     | improvement: mean of the score less the incumbent's; deviation: its standard deviation              |
     | 9        | gap_to_best_mean: mean of the score less the largest of what may be tried                           |
@@ -103,7 +103,8 @@ class AcquisitionEnv(SingleEnv):
     | 12 .. 14 | relative speed, memory, accuracy: by how much each cost's mean is better than the incumbent's       |
     | 15 .. 17 | speed, memory, accuracy deviation: their standard deviations                                        |
     | 18 .. 20 | log probability of keeping the limit on memory; on accuracy with a whole curve; with a quarter      |
-    | 21 .. 23 | columns 3 .. 5 less the largest of what is allowed; of stopping, the first, where that is worth less |
+    | 21 .. 23 | columns 3 .. 5 less the largest of what is allowed; of stopping, the first: log 0.05, the price of  |
+    |          | a budget, less that                                                                                 |
     | 24 .. 26 | log2 of the share of the budget that a trial is expected to take, at each fidelity                  |
     | 27, 28   | timed: 1 where it was; trained: 0, .5 or 1 as its curve is known in no part, in a quarter, whole    |
     | 29, 30   | budget_left: share of the budget; has_eligible: 1 where something keeps all limits as measured; both |

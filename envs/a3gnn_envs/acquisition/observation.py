@@ -62,7 +62,7 @@ def observe(studies: Studies, baseline: Floats) -> NDArray[np.float32]:
         if name in common:
             seen[:, count, column] = described[name][:, 0]
     seen[:, count, FEATURE_COLUMNS.start + FEATURES.index("is_stop")] = 1.0
-    # What stopping gives up: the largest value of any trial over the price.
+    # Whether any trial promises to be worth its seconds: the price of a budget over the largest value.
     best = np.where(allowed, values[:, :count], np.log(PRICE)).max(axis=(1, 2))
     seen[:, count, FEATURE_COLUMNS.start + FEATURES.index("relative_value_timing")] = np.log(PRICE) - best
     seen[:, :count, TRUTH_COLUMNS], seen[:, count, TRUTH_COLUMNS] = _truth(studies, baseline)

@@ -19,8 +19,7 @@ SHARES = np.array([0.0, 0.25, 1.0])
 #: Configurations that the play-off measures again beside the default, as a tune does
 #: (`a3gnn.tuning.play_off_plan.FINALISTS`).
 _FINALISTS = 3
-#: What a whole budget of trials is worth, in doublings of the score: the price of time, by which a study stops where
-#: nothing promises more. Guess.
+#: What a whole budget of trials is worth, in doublings of the score: the price of time. Guess.
 PRICE = 0.05
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn_envs.acquisition.studies import FIDELITIES, PRICE, QUARTER, SHARES, TIMING, Studies
+from a3gnn_envs.acquisition.studies import FIDELITIES, QUARTER, SHARES, TIMING, Studies
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED, WORK, Floats
 from a3gnn_envs.normal import gain_per_second, probability_at_most
 
 #: Logarithms of values below this are this: what is worth so little is not worth a trial. Far below the price.
 LEAST_LOG_VALUE = -20.0
+#: Logarithm by which stopping is worth less than the best trial: on measured grids a rule that stopped where a trial
+#: promised less than its price was worse than one that went on, since beliefs are surer than they should be
+#: (docs/acquisition.md). So far below, a policy that starts from the baseline tries stopping now and then. Guess.
+_STOPPING = -1.5
 #: log2 of the shares of a curve; that of none is taken to be tiny.
 _LOG_SHARES = np.log2(np.maximum(SHARES, 1e-9))
 
@@ -22,7 +26,7 @@ def log_values(studies: Studies) -> NDArray[np.float32]:
     predicted to take (`gain_per_second`), by what would be known after it: at a quarter of the curve the accuracy that
     is reached by then, and with no curve nothing, where accuracy matters. The improvement is over the best eligible
     candidate as believed after all measurements; before there is one, over the least score that is believed of any.
-    Stopping, the first entry of the last row, is worth the price of a budget.
+    Stopping, the first entry of the last row, is worth less than the best trial that is allowed.
     """
     share = studies.expected_seconds() / studies.world.budget_s[:, None, None]
     best = incumbent(studies)[:, None]
@@ -31,7 +35,8 @@ def log_values(studies: Studies) -> NDArray[np.float32]:
         probability = feasibility_after(studies, fidelity)
         values.append(gain_per_second(*score_after(studies, fidelity), best, probability, share[..., fidelity]))
     logs = np.log(np.maximum(np.stack(values, axis=-1), np.exp(LEAST_LOG_VALUE)))
-    stopping = np.full((len(logs), 1, FIDELITIES), np.log(PRICE))
+    best_log = np.where(studies.allowed(), logs, LEAST_LOG_VALUE).max(axis=(1, 2))
+    stopping = np.broadcast_to((best_log + _STOPPING)[:, None, None], (len(logs), 1, FIDELITIES))
     return np.concatenate([logs, stopping], axis=1).astype(np.float32)
 
 
