@@ -68,13 +68,14 @@ def incumbent(studies: Studies) -> Floats:
 
 
 def score_after(studies: Studies, fidelity: int) -> tuple[Floats, Floats]:
-    """Returns mean and standard deviation of the scores that are known after trials, float64, (num_studies, K) each."""
+    """Returns mean and standard deviation of the scores that are known after trials, float64, (num_studies, K) each.
+
+    How far curves rise is uncertain too, but that is left out: no curve falls, so it is no chance of more.
+    """
     world, beliefs = studies.world, studies.beliefs
-    rise, spread = _risen(studies, fidelity)
-    mean, variance = beliefs.mean.copy(), beliefs.variance
-    mean[:, ACCURACY] += rise
-    variance[:, ACCURACY] += spread**2
-    deviation = np.sqrt((world.weights[..., None] ** 2 * variance).sum(axis=1))
+    mean = beliefs.mean.copy()
+    mean[:, ACCURACY] += _rise_left(studies, fidelity)
+    deviation = np.sqrt((world.weights[..., None] ** 2 * beliefs.variance).sum(axis=1))
     return studies.score(mean), deviation
 
 
@@ -92,7 +93,7 @@ def memory_feasibility(studies: Studies) -> Floats:
 
     1 where a trial found so.
     """
-    return np.where(studies.timed, 1.0, _at_most(studies, MEMORY, 0.0, 0.0))
+    return np.where(studies.timed, 1.0, _at_most(studies, MEMORY))
 
 
 def accuracy_feasibility(studies: Studies, fidelity: int) -> Floats:
@@ -102,7 +103,7 @@ def accuracy_feasibility(studies: Studies, fidelity: int) -> Floats:
     (`a3gnn.tuning.acquisition.feasibility`).
     """
     world, beliefs = studies.world, studies.beliefs
-    by_accuracy = _at_most(studies, ACCURACY, *_risen(studies, fidelity))
+    by_accuracy = _at_most(studies, ACCURACY, _rise_left(studies, fidelity))
     mean = beliefs.mean[:, SPEED] + beliefs.mean[:, WORK]
     deviation = np.sqrt(beliefs.variance[:, SPEED] + beliefs.variance[:, WORK])
     share = _LOG_SHARES[_known_after(studies, fidelity)]
@@ -110,10 +111,9 @@ def accuracy_feasibility(studies: Studies, fidelity: int) -> Floats:
     return np.where(limited, np.sqrt(by_accuracy * probability_at_most(share, mean, deviation)), by_accuracy)
 
 
-def _risen(studies: Studies, fidelity: int) -> tuple[Floats, Floats]:
-    """Returns mean and deviation of what a curve still gains after trials, float64, shape (num_studies, K) each."""
-    early = np.where(_known_after(studies, fidelity) == QUARTER, 1.0, 0.0)
-    return early * studies.world.rise[:, None], early * studies.world.rise_deviation[:, None]
+def _rise_left(studies: Studies, fidelity: int) -> Floats:
+    """Returns what a curve is still believed to gain after trials, float64, shape (num_studies, K)."""
+    return np.where(_known_after(studies, fidelity) == QUARTER, studies.world.rise[:, None], 0.0)
 
 
 def _known_after(studies: Studies, fidelity: int) -> NDArray[np.int64]:
@@ -121,10 +121,10 @@ def _known_after(studies: Studies, fidelity: int) -> NDArray[np.int64]:
     return np.asarray(np.maximum(studies.trained, fidelity))
 
 
-def _at_most(studies: Studies, cost: int, rise: Floats | float, spread: Floats | float) -> Floats:
+def _at_most(studies: Studies, cost: int, rise: Floats | float = 0.0) -> Floats:
     """Returns the probability that a measured cost keeps its limit, float64, shape (num_studies, K)."""
     world, beliefs = studies.world, studies.beliefs
-    deviation = np.sqrt(beliefs.variance[:, cost] + world.noise[:, cost, None] ** 2 + np.square(spread))
+    deviation = np.sqrt(beliefs.variance[:, cost] + world.noise[:, cost, None] ** 2)
     mean = beliefs.mean[:, cost] + rise
     bound = world.limits[:, cost, None]
     finite = np.where(np.isfinite(bound), bound, 0.0)

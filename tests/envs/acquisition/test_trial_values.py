@@ -46,8 +46,7 @@ def test_values_are_those_of_the_definitions() -> None:
     found = np.exp(log_values(studies)[0])
     spread = math.sqrt(1e-4 + 1e-6)
     assert found[1, WHOLE] == pytest.approx(by_hand(studies, 1, -0.9, spread, 1.0), rel=1e-5)
-    early = math.sqrt(1e-4 + 0.01**2 + 1e-6)
-    assert found[1, QUARTER] == pytest.approx(by_hand(studies, 1, -0.86, early, 0.25), rel=1e-5)
+    assert found[1, QUARTER] == pytest.approx(by_hand(studies, 1, -0.86, spread, 0.25), rel=1e-5)
     best = np.where(studies.allowed()[0], log_values(studies)[0, :-1], -np.inf).max()
     assert log_values(studies)[0, -1, TIMING] == pytest.approx(best - 1.5)
 
