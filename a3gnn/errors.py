@@ -45,6 +45,10 @@ class DeviceError(A3GNNError, RuntimeError):
     """A device that is asked for and is not there."""
 
 
+class ModelError(A3GNNError):
+    """A model of the user's own that can't be imported, built or called as it must be; the message holds why."""
+
+
 class MissingDependencyError(A3GNNError, ImportError):
     """An optional package that is not installed; the message holds the line that installs it."""
 

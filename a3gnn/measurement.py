@@ -264,13 +264,14 @@ class Measurement:
 
 
 def keep_longest(curves: dict[LearningKey, LearningCurve], measurement: Measurement) -> None:
-    """Keeps the curve of `measurement` in `curves`, by learning key, if it has one that goes further than that there.
+    """Keeps the curve of `measurement` in `curves`, if it has one that goes further than that there.
 
     Args:
-        curves: The longest so far of each key, of one setting; it is changed.
+        curves: The longest so far of each `Setting.curve_key`, of one setting; it is changed.
         measurement: Of the same setting.
     """
-    curve, key = measurement.metrics and measurement.metrics.curve, measurement.config.learning_key()
+    curve = measurement.metrics and measurement.metrics.curve
+    key = measurement.setting.curve_key(measurement.config)
     if curve and curve.trained > curves.get(key, NO_CURVE).trained:
         curves[key] = curve
 

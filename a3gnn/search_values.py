@@ -10,6 +10,7 @@ import numpy as np
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from a3gnn.where import NEVER, Where, where
 
 Values = tuple[Any, ...]
@@ -80,10 +81,21 @@ def shares_of_the_rows(values: Values, setting: Setting) -> Values:
 
 def has_a_small_table(setting: Setting) -> bool:
     """Returns whether the model's input layer can read a table, and one that is surely not refused as too large."""
-    graph, model = setting.graph, setting.task.model
-    if model == "gat":
+    graph, task = setting.graph, setting.task
+    if not reads_a_table(task):
         return False
-    return not graph.sparse_features or graph.table_bytes(model) <= MOST_TABLE_GROWTH * graph.feature_bytes
+    return not graph.sparse_features or graph.table_bytes(task.table_model) <= MOST_TABLE_GROWTH * graph.feature_bytes
+
+
+def reads_a_table(task: Task) -> bool:
+    """Returns whether the input layer of a task's model can aggregate in full: not GAT's, the user's if it says so."""
+    return task.model != "gat" if task.own is None else task.own.reads_a_table
+
+
+def multiplies_in_bfloat16(setting: Setting) -> bool:
+    """Returns whether the model's layers have products in bfloat16: on the CPU torch has none of CSR adjacencies."""
+    own = setting.task.own
+    return own is None or own.takes == "edge_index" or setting.hardware.has_device
 
 
 def idle_as_the_last_of(hops: int) -> IdleAt:
@@ -115,12 +127,13 @@ def has_cores_to_isolate(setting: Setting) -> bool:
 
 
 def gains_by_bfloat16(setting: Setting) -> bool:
-    """Returns whether there are dense rows to multiply, and the machine does so much faster in bfloat16."""
+    """Returns whether there are dense rows to multiply, in bfloat16 too, and the machine does that much faster."""
     found = setting.hardware.profile
     speeds = found.gemm_flops_per_s, found.bf16_gemm_flops_per_s
     if setting.hardware.has_device:
         speeds = found.device_gemm_flops_per_s, found.device_bf16_gemm_flops_per_s
-    return not setting.graph.sparse_features and speeds[1] >= _LEAST_BFLOAT16_GAIN * speeds[0]
+    gains = not setting.graph.sparse_features and speeds[1] >= _LEAST_BFLOAT16_GAIN * speeds[0]
+    return gains and multiplies_in_bfloat16(setting)
 
 
 def has_rows_to_halve(setting: Setting) -> bool:

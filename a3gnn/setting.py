@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.hardware import Hardware
 from a3gnn.task import Task
+
+if TYPE_CHECKING:
+    from a3gnn.config import LearningKey, TrainConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,16 @@ class Setting:
     def key(self) -> tuple[str, str, str]:
         """Returns what equal settings share: the task's key, and the fingerprints of the graph and the machine."""
         return self.task.key(), self.graph.fingerprint, self.hardware.fingerprint
+
+    def curve_key(self, config: TrainConfig) -> LearningKey:
+        """Returns what trials that share a learning curve have in common: what decides what is learnt, as pairs.
+
+        Of a model of the user's that does not train alike twice it is the whole configuration.
+        """
+        own = self.task.own
+        if own is None or own.repeats:
+            return config.learning_key()
+        return tuple(config.canonical().to_dict().items())
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

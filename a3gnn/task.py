@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 from a3gnn.domains import OneOf, Whole
-from a3gnn.errors import ConfigError
+from a3gnn.errors import ConfigError, unknown_name
+from a3gnn.own_model import OwnModel, names_factory
 from a3gnn.stored_fields import SCHEMA_VERSION, check_names, check_version, hash_of
 
 ModelName = Literal["sage", "gcn", "gat", "gin"]
@@ -21,8 +22,8 @@ class Task:
     """What is trained, which tuning does not change.
 
     Attributes:
-        model: sage, gcn, gat or gin.
-        hidden_channels: Width of the hidden layers.
+        model: sage, gcn, gat or gin; or the factory of a model of your own as package.module:function.
+        hidden_channels: Width of the hidden layers; of your own model the factory decides, as of heads and dropout.
         fanouts: In-neighbours sampled per node, seeds' hop first, where the configuration has none of its own
             (`TrainConfig.fanouts`); its length is the number of layers. -1 takes all.
         dropout: Probability of dropping an activation between layers.
@@ -32,9 +33,10 @@ class Task:
         precision: fp32.
         seed: Decides initial weights, seed order, neighbours and dropout.
         schema_version: Version of these fields.
+        own: What is known of a model of your own, once it was built for a graph; None before, and of built-in ones.
     """
 
-    model: ModelName = "sage"
+    model: ModelName | str = "sage"
     hidden_channels: int = 256
     fanouts: tuple[int, ...] = (25, 10)
     dropout: float = 0.5
@@ -44,9 +46,10 @@ class Task:
     precision: Literal["fp32"] = "fp32"
     seed: int = 0
     schema_version: int = SCHEMA_VERSION
+    own: OwnModel | None = None
 
     def __post_init__(self) -> None:
-        OneOf(MODELS).check("model", self.model)
+        self._check_model()
         Whole(1, "256 is the default").check("hidden_channels", self.hidden_channels)
         Whole(1, "4 is the default").check("heads", self.heads)
         if self.model == "gat" and self.hidden_channels % self.heads:
@@ -68,20 +71,71 @@ class Task:
         Whole(0, "any non-negative integer does").check("seed", self.seed)
         check_version("Task", self.schema_version)
 
+    def _check_model(self) -> None:
+        if not names_factory(self.model):
+            if self.model not in MODELS:
+                factory = "a model of your own is named package.module:function"
+                raise ConfigError(f"{unknown_name('model', self.model, MODELS)}; {factory}")
+            if self.own is not None:
+                raise ConfigError(f"own must be None for a built-in model, got {self.own!r} for {self.model}")
+            return
+        known = {field.name: field.default for field in dataclasses.fields(self)}
+        for name in ("hidden_channels", "dropout", "heads"):
+            if getattr(self, name) != known[name]:
+                raise ConfigError(
+                    f"{name} must be left out for a model of your own, got {getattr(self, name)} for {self.model}; "
+                    "its factory decides that"
+                )
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the model is one of the user's own."""
+        return names_factory(self.model)
+
+    def is_same_model(self, other: Task) -> bool:
+        """Returns whether both have the same model from the same sources, whatever was found of how it behaves."""
+        one, another = self.own, other.own
+        if self.model != other.model or one is None or another is None:
+            return self.model == other.model and one is another
+        return (one.sources, one.shapes) == (another.sources, another.shapes)
+
+    @property
+    def table_model(self) -> str:
+        """The built-in model whose input layer reads the same table where it aggregates in full."""
+        return "sage" if self.is_own else self.model
+
+    def with_model(self, model: str) -> Self:
+        """Returns the task of another model, with what the factory decides at its default for one of the user's own."""
+        if not names_factory(model):
+            return dataclasses.replace(self, model=model, own=None)
+        return type(self)(
+            model=model,
+            fanouts=self.fanouts,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            seed=self.seed,
+        )
+
     @property
     def num_layers(self) -> int:
         """Layers of the model: one per hop."""
         return len(self.fanouts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self) | {"fanouts": list(self.fanouts)}
+        """Returns the fields as JSON types; without `own` for a built-in model, whose keys came before it."""
+        fields = dataclasses.asdict(self) | {"fanouts": list(self.fanouts)}
+        if self.own is None:
+            del fields["own"]
+        return fields
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the task of `to_dict`; unknown fields and other schema versions are refused."""
         check_names("Task", fields, {f.name for f in dataclasses.fields(cls)})
-        return cls(**{**fields, "fanouts": tuple(fields["fanouts"])} if "fanouts" in fields else fields)
+        parts: dict[str, Any] = {"fanouts": tuple(fields["fanouts"])} if "fanouts" in fields else {}
+        if fields.get("own") is not None:
+            parts["own"] = OwnModel.from_dict(fields["own"])
+        return cls(**{**fields, **parts})
 
     def key(self) -> str:
         """Returns a short stable hash of the task."""

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training import compile_ahead
 from tests.curves import rising_curve
+from tests.own_models import Package
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, which several of them send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -204,3 +206,18 @@ def measurement(tiny_graph: Graph, this_machine: Hardware, metrics: Metrics) -> 
         )
 
     return make
+
+
+#: Each package has a name of its own: what one test imports, no other finds.
+_NUMBERS = count()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
+    """A package of the user's, in a folder that Python imports from."""
+    name = f"mine{next(_NUMBERS)}"
+    (tmp_path / "here").mkdir()
+    monkeypatch.syspath_prepend(tmp_path / "here")
+    yield Package(name, tmp_path / "here" / name)
+    for module in [one for one in sys.modules if one.partition(".")[0] == name]:
+        del sys.modules[module]

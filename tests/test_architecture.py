@@ -30,6 +30,7 @@ VOCABULARY = {
     "learning_curve",
     "measurement",
     "objectives",
+    "own_model",
     "pareto",
     "prediction",
     "search_values",

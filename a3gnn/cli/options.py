@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
 import click
 
-from a3gnn.errors import UsageError
+from a3gnn.errors import UsageError, unknown_name
+from a3gnn.own_model import names_factory
 from a3gnn.task import MODELS
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
@@ -75,7 +78,25 @@ class Fanouts(click.ParamType[tuple[int, ...]]):
             )
 
 
-MODEL = click.Choice(MODELS)
+class Model(click.ParamType[str]):
+    """A built-in model, or the factory of the user's own as package.module:function."""
+
+    name = "model"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the name; where it is a factory's, modules in the working folder can be imported from now on."""
+        if names_factory(value):
+            if os.getcwd() not in sys.path:
+                sys.path.insert(0, os.getcwd())
+            return str(value)
+        if value not in MODELS:
+            error = unknown_name("a model", value, MODELS)
+            self.fail(f"{error}; one of your own is package.module:function", param, ctx)
+        return str(value)
+
+
+MODEL = Model()
+MODELS_HELP = "sage, gcn, gat, gin, or your own as package.module:function."
 SIZE = Size()
 LIMIT = Limit()
 DURATION = Duration()

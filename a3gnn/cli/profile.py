@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a3gnn.cli.options import FANOUTS, MODEL, SIZE
+from a3gnn.cli.options import FANOUTS, MODEL, MODELS_HELP, SIZE
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Measurement
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--dataset", required=True, help="FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt.")
 @click.option("--configs", required=True, type=click.IntRange(0), help="Configurations beside the default one.")
-@click.option("--model", type=MODEL, default="sage", show_default=True)
+@click.option("--model", type=MODEL, metavar="MODEL", default="sage", show_default=True, help=MODELS_HELP)
 @click.option("--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours per node, one per layer.")
 @click.option("--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers.")
 @click.option("--store", default=str(DEFAULT_STORE), show_default=True, help="A path or a database URL.")
@@ -88,6 +88,9 @@ def profile(
     from a3gnn.space import SearchSpace
     from a3gnn.training.compile_ahead import compile_ahead
     from a3gnn.training.kernel_set import KernelSet
+    from a3gnn.training.own.evaluation_bytes import evaluation_bytes
+    from a3gnn.training.own.examine import examined
+    from a3gnn.tuning.model_lines import model_lines
 
     console = Console(stderr=True)
 
@@ -100,6 +103,8 @@ def profile(
         described = graph.characteristics()
         task = Task(model=model, hidden_channels=hidden, fanouts=fanouts, seed=seed)
         compile_ahead(KernelSet.of(graph, task), say)
+        room = evaluation_bytes(memory_limit)
+        task = examined(task, graph, room)
         hardware = within_peaks(probe_hardware(worker=executor.worker, notify=say), opened.rows(), say)
         limits = Limits(device_bytes=memory_limit) if hardware.has_device else Limits(host_bytes=memory_limit)
         if reason := why_infeasible(limits, hardware):
@@ -109,8 +114,11 @@ def profile(
             timeout_s=timeout,
             host_limit_bytes=limits.host_bytes,
             device_limit_bytes=limits.device_bytes,
+            evaluation_bytes=room if task.is_own else None,
         )
         setting = Setting(task, described, hardware)
+        for line in model_lines(setting, graph, room):
+            say(line)
         chosen = space_filling(SearchSpace.of(setting), configs, seed)
         with Profiler(opened, graph, setting, plan, executor, say) as profiler:
             found = _measure(profiler, [TrainConfig().canonical(), *chosen], store, console)

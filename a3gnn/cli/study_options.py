@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from a3gnn.cli.options import FANOUTS, MODEL, SIZE
+from a3gnn.cli.options import FANOUTS, MODEL, MODELS_HELP, SIZE
 from a3gnn.config import KNOBS
 from a3gnn.domains import Size
 from a3gnn.errors import UsageError
@@ -29,7 +29,7 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
     priorities = "time, throughput, memory, accuracy, balanced, T,M,A."
     options = (
         click.option("--dataset", required=True, help=graphs),
-        click.option("--model", type=MODEL, default="sage", show_default=True),
+        click.option("--model", type=MODEL, metavar="MODEL", default="sage", show_default=True, help=MODELS_HELP),
         click.option(
             "--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours per node, one per layer."
         ),

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from a3gnn.cli.options import SIZE
+from a3gnn.cli.options import FANOUTS, MODEL, SIZE
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.task import Task
 from a3gnn.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -22,7 +25,19 @@ _MUCH_STOLEN = 0.05
 
 
 @click.command()
-@click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="tuned.json, or its folder.")
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path),
+    help="tuned.json, or its folder; with --model, the default configuration by default.",
+)
+@click.option(
+    "--model",
+    type=MODEL,
+    metavar="MODEL",
+    help="sage, gcn, gat, gin, or your own as package.module:function; the tune's by default.",
+)
+@click.option("--fanouts", type=FANOUTS, help="Neighbours per node, one per layer; the tune's by default, or 25,10.")
 @click.option(
     "--dataset", help="Another graph than the one tuned for: FILE.npz, a folder, synthetic:..., pyg:NAME, ..."
 )
@@ -51,7 +66,9 @@ _MUCH_STOLEN = 0.05
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def train(
-    path: Path,
+    path: Path | None,
+    model: str | None,
+    fanouts: tuple[int, ...] | None,
     dataset: str | None,
     epochs: int,
     patience: int,
@@ -63,7 +80,7 @@ def train(
     resume: bool,
     as_json: bool,
 ) -> None:
-    """Train with the configuration that tune chose, or recommend.
+    """Train with the configuration that tune chose, or recommend; or a model of your own with the default one.
 
     Writes DIR/metrics.jsonl (a line per epoch), model.pt (the best epoch's weights, or those that reached the target),
     result.json and a checkpoint, from which --resume goes on exactly where Ctrl-C or a memory limit stopped.
@@ -73,11 +90,16 @@ def train(
     from a3gnn.training.train import train as run
     from a3gnn.training.tuned import TunedConfig
 
-    tuned = TunedConfig.read(path)
+    if path is None and model is None:
+        raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")
+    tuned = None if path is None else TunedConfig.read(path)
+    task = Task() if tuned is None else tuned.setting.task
+    changed = {name: value for name, value in (("seed", seed), ("fanouts", fanouts)) if value is not None}
     result = run(
-        path,
+        TrainConfig() if path is None else path,
         dataset,
-        task=None if seed is None else dataclasses.replace(tuned.setting.task, seed=seed),
+        model=model,
+        task=dataclasses.replace(task, **changed) if changed else None,
         epochs=epochs,
         patience=patience,
         out=out,
@@ -98,7 +120,7 @@ def _say(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _summary(result: TrainResult, promised: TunedConfig) -> str:
+def _summary(result: TrainResult, promised: TunedConfig | None) -> str:
     """Returns what people want to know, beside what the tune measured, or what was predicted where nothing was."""
     memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
     speed, took = result.throughput_epochs_per_s, getattr(result, memory)
@@ -108,14 +130,17 @@ def _summary(result: TrainResult, promised: TunedConfig) -> str:
         *([] if result.target_accuracy is None else [f"target      {_target(result, promised)}"]),
         f"throughput  {speed:.3g} epochs/s{_beside(speed, promised, 'throughput_epochs_per_s', '{:.3g}'.format)}",
         f"memory      {format_size(took)}{_beside(took, promised, memory, format_size)}",
+        *([f"accuracy    is computed from {result.evaluation}"] if result.task.is_own else []),
         *([] if result.stolen_share < _MUCH_STOLEN else [f"stolen      {_stolen(result)}"]),
         f"weights     {result.folder}/model.pt",
     ]
     return "\n".join(lines)
 
 
-def _beside(found: float, promised: TunedConfig, metric: str, shown: Callable[[float], str]) -> str:
+def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Callable[[float], str]) -> str:
     """Returns what tuned.json says of `metric`, and `found` over that; nothing where it says nothing."""
+    if promised is None:
+        return ""
     if promised.measured is not None:
         before = getattr(promised.measured, metric)
         return f"; the tune measured {shown(before)} ({found / before:.2f} x)"
@@ -140,10 +165,11 @@ def _where(result: TrainResult) -> str:
     return f"at epoch {result.best_epoch} of {result.epochs}"
 
 
-def _target(result: TrainResult, promised: TunedConfig) -> str:
+def _target(result: TrainResult, promised: TunedConfig | None) -> str:
     """Returns when the target was reached, and when the tune said that it would be."""
     accuracy = f"{result.target_accuracy:.2%} validation accuracy"
-    promise, target = promised.seconds_to_accuracy, promised.target_accuracy
+    promise = None if promised is None else promised.seconds_to_accuracy
+    target = None if promised is None else promised.target_accuracy
     said = ""
     if promise is not None and target is not None and math.isclose(target, result.target_accuracy or 0.0):
         median, low, high = (format_duration(promise[name]) for name in ("median", "low", "high"))

@@ -15,7 +15,7 @@ from a3gnn.storage.curve_states import curve_state
 
 
 class KnownCurves:
-    """The longest curve of each learning key: configurations of one key train bit-identically.
+    """The longest curve of each `Setting.curve_key`: configurations of one key train bit-identically.
 
     Args:
         setting: What is trained, on which graph and machine.
@@ -32,16 +32,16 @@ class KnownCurves:
             return
         keep_longest(self._longest, measurement)
         if measurement.metrics is not None and measurement.metrics.curve_first is not None:
-            self._first[measurement.config.learning_key()] = measurement.metrics.curve_first
+            self._first[self._setting.curve_key(measurement.config)] = measurement.metrics.curve_first
 
     def of(self, config: TrainConfig) -> LearningCurve:
         """Returns the longest curve of what `config` learns; one without points where nothing is known."""
-        return self._longest.get(config.learning_key(), NO_CURVE)
+        return self._longest.get(self._setting.curve_key(config), NO_CURVE)
 
     def state(self, config: TrainConfig) -> Path:
         """Returns where the state lies that extends it."""
         task, graph, hardware = self._setting.key()
-        return curve_state(cache_root(), graph, task, config.learning_key(), hardware, MEASUREMENT_VERSION)
+        return curve_state(cache_root(), graph, task, self._setting.curve_key(config), hardware, MEASUREMENT_VERSION)
 
     def cut(self, config: TrainConfig, metrics: Metrics, plan: CurvePlan) -> LearningCurve | None:
         """Returns the part of it that a trial of `config` trains as `plan` says, or None where that is not known.
@@ -53,5 +53,5 @@ class KnownCurves:
         """
         longest = self.of(config)
         # Where its first point lies is not known of old rows without a point; it has one mini-batch at least.
-        first = longest.batches[0] if longest.batches else self._first.get(config.learning_key(), 1)
+        first = longest.batches[0] if longest.batches else self._first.get(self._setting.curve_key(config), 1)
         return CurveRules.of(plan, metrics).cut(longest, first)

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.features.rows.csr import csr
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.batch import MiniBatch
+from a3gnn.runtime.pyg_structure import adjacencies, edge_index
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -66,7 +66,7 @@ class PygBatches:
         known = {name: column.of(n_id).to(device) for name, column in self._of_nodes.items()}
         data = Data(
             x=batch.x.to_dense() if batch.x.is_sparse_csr else batch.x,
-            edge_index=_edge_index(batch),
+            edge_index=edge_index(batch.indptr, batch.indices),
             **{"n_id": n_id.to(device)} | known | self._of_graph,
         )
         data.input_id = self._input_id(n_id[: subgraph.num_seeds]).to(device)
@@ -74,37 +74,13 @@ class PygBatches:
         data.num_sampled_nodes = _steps(subgraph.hop_sizes)
         data.num_sampled_edges = _steps([int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1]])
         if self._adjs:
-            data.adjs = _adjacencies(batch)
+            data.adjs = adjacencies(subgraph, batch.indptr, batch.indices)
         return data
 
     def _input_id(self, seeds: Tensor) -> Tensor:
         if self._order is None or self._sorted is None:
             return seeds
         return torch.from_numpy(self._order[np.searchsorted(self._sorted, seeds.numpy())])
-
-
-def _edge_index(batch: MiniBatch) -> Tensor:
-    """Returns sources and targets as places in `n_id`, int64, shape (2, num_edges), ascending in the targets."""
-    rows = torch.arange(len(batch.indptr) - 1, device=batch.indptr.device)
-    edge_index = torch.empty((2, batch.subgraph.num_edges), dtype=torch.int64, device=batch.indptr.device)
-    edge_index[0] = batch.indices
-    edge_index[1] = rows.repeat_interleave(batch.indptr.diff().long(), output_size=batch.subgraph.num_edges)
-    return edge_index
-
-
-def _adjacencies(batch: MiniBatch) -> list[Tensor]:
-    """Returns each layer's adjacency, input layer first: sparse CSR of ones, shape (num_dst, num_src).
-
-    Indices are int64: what PyG's convolutions gather, scatter and softmax by takes no other.
-    """
-    indptr, indices = batch.indptr.long(), batch.indices.long()
-    ones = torch.ones(len(indices), device=indices.device)
-    adjacencies = []
-    for block in batch.blocks:
-        edges = len(block.indices)
-        size = (block.num_dst, block.num_src)
-        adjacencies.append(csr(indptr[: block.num_dst + 1], indices[:edges], ones[:edges], size))
-    return adjacencies
 
 
 def _steps(totals: Any) -> list[int]:

@@ -24,8 +24,9 @@ def identity(graph: Graph, config: TrainConfig, task: Task) -> dict[str, Any]:
     Modes, workers and tiers may change: they decide when a mini-batch comes, not what is in it. Knobs that came later
     than the first checkpoints are left out at their defaults.
     """
-    learning = dict(config.learning_key())
-    return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **task.to_dict()}
+    learning, of_task = dict(config.learning_key()), task.to_dict()
+    own = {f"the model's {name}": value for name, value in of_task.pop("own", {}).items()}
+    return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **of_task, **own}
 
 
 def save_checkpoint(path: Path, trainer: Trainer, progress: Progress, known: dict[str, Any]) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from statistics import fmean
 
-from a3gnn.sampling.subgraph import Subgraph
-from a3gnn.training.layers.cost import Work
-from a3gnn.training.model import Model
 from a3gnn.training.trainer import Trainer
 
 #: Training up to the first point costs so many evaluations; between later ones it costs three times as many
@@ -27,21 +24,5 @@ def first_point(trainer: Trainer) -> int:
     Args:
         trainer: Of the graph, the task, and any configuration with the learning key.
     """
-    sparse = trainer.graph.features.is_sparse
-    cost = fmean(_cost(trainer.model, subgraph, sparse=sparse) for subgraph in trainer.first_samples(_SAMPLED))
+    cost = fmean(trainer.cost(subgraph) for subgraph in trainer.first_samples(_SAMPLED))
     return max(1, math.ceil(_SPACING * trainer.validation_cost / cost))
-
-
-def _cost(model: Model, subgraph: Subgraph, *, sparse: bool) -> float:
-    """Returns the cost of training on `subgraph`, in bytes moved; sampling and the optimiser come on top of it."""
-    first, *others = model.layers
-    total, rows = 0.0, subgraph.num_nodes
-    if subgraph.num_layers == len(others):  # the input layer reads a table
-        total += first.cost(Work(rows, rows, 0, sparse, True, False))
-    for i, layer in enumerate(model.layers[-subgraph.num_layers or len(model.layers) :]):
-        block = subgraph.block(i)
-        edges = len(block.indices)
-        total += layer.cost(
-            Work(block.num_src, block.num_dst, edges, sparse and layer is first, True, layer is not first)
-        )
-    return total

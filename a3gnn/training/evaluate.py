@@ -52,7 +52,7 @@ class Evaluator:
         on_chunk: Callable[[], None] = lambda: None,
     ) -> None:
         self._graph = graph
-        self._test = _labelled(graph, graph.test_ids, "test")
+        self._test = labelled(graph, graph.test_ids, "test")
         self._inference = partial(
             Inference,
             graph,
@@ -96,15 +96,20 @@ def validated(graph: Graph, task: Task) -> NDArray[np.int32]:
     Raises:
         GraphError: No validation node has a label.
     """
-    ids = _labelled(graph, graph.val_ids, "validation")
+    ids = labelled(graph, graph.val_ids, "validation")
     if len(ids) <= MOST_VALIDATED:
         return ids
     chosen: NDArray[np.int32] = generator(task.seed, "validated").choice(ids, MOST_VALIDATED, replace=False)
     return np.sort(chosen)
 
 
-def _labelled(graph: Graph, ids: NDArray[np.int32], name: str) -> NDArray[np.int32]:
-    labelled = ids[graph.labels[ids] >= 0]
-    if not len(labelled):
+def labelled(graph: Graph, ids: NDArray[np.int32], name: str) -> NDArray[np.int32]:
+    """Returns those of `ids` that have a label.
+
+    Raises:
+        GraphError: None has; the message calls them `name` nodes.
+    """
+    found = ids[graph.labels[ids] >= 0]
+    if not len(found):
         raise GraphError(f"{graph.name} must have labelled {name} nodes, got none among {len(ids)}; change its split")
-    return labelled
+    return found

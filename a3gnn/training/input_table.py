@@ -46,12 +46,17 @@ def input_table(graph: Graph, model: Model, config: TrainConfig, on_chunk: Calla
         ConfigError: The input layer aggregates nothing before it learns, or the table would be too large.
         GraphError: The table is damaged, or can't be written.
     """
+    rows = table_rows(graph, _aggregator(model), config, on_chunk)
+    return InputTable(rows, _around(graph.on_disk(), on_chunk).degrees() if model.needs_degrees else None)
+
+
+def table_rows(
+    graph: Graph, aggregator: Aggregator, config: TrainConfig, on_chunk: Callable[[], None]
+) -> DenseFeatures | SparseFeatures:
+    """Returns the table of an input layer that begins with `aggregator`; otherwise as `input_table`."""
     stored = graph.on_disk()
-    around = _around(stored, on_chunk)
-    rows = aggregate_table(stored, _aggregator(model), around)
-    if config.feature_dtype == "float16":
-        rows = halves_beside(stored, rows, _aggregator(model))
-    return InputTable(rows, around.degrees() if model.needs_degrees else None)
+    rows = aggregate_table(stored, aggregator, _around(stored, on_chunk))
+    return halves_beside(stored, rows, aggregator) if config.feature_dtype == "float16" else rows
 
 
 def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
@@ -61,8 +66,10 @@ def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
         ConfigError: As `input_table`.
         GraphError: Likewise.
     """
-    model = build_model(task, graph.num_features, graph.num_classes)
-    aggregator, around = _aggregator(model), _around(graph, lambda: None)
+    aggregator: Aggregator = "mean"  # all that a model of the user's may declare
+    if not task.is_own:
+        aggregator = _aggregator(build_model(task, graph.num_features, graph.num_classes))
+    around = _around(graph, lambda: None)
     seconds = table_seconds(graph, aggregator, around)
     if config.feature_dtype == "float16":
         seconds += halves_seconds(graph, aggregate_table(graph, aggregator, around), aggregator)

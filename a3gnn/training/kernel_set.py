@@ -34,6 +34,9 @@ class KernelSet:
     def of(cls, graph: Graph, task: Task, config: TrainConfig | None = None) -> Self:
         """Returns the kernels that train `task` on a `graph` on disk with `config`, or with all that a tune may try."""
         features = graph.characteristics()
+        if task.is_own:  # whose layers have no kernels: the sampler's and the store's are among those of GAT
+            full = config is not None and config.input_aggregation == "full"
+            task = Task(model="sage" if full else "gat", fanouts=task.fanouts)
         return cls(
             _small_task(task),
             features.sparse_features,
@@ -51,6 +54,8 @@ class KernelSet:
         if self.task is None:
             return "reading graphs"
         features = f"{self.task.model} on {'sparse' if self.sparse else 'dense'} features"
+        if self.task.model == "gat":
+            features = f"gat, or a model of your own, on {'sparse' if self.sparse else 'dense'} features"
         return f"tuning {features}" if self.config is None else f"this configuration of {features}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from a3gnn.errors import ConfigError
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.seeding import derive
 from a3gnn.task import Task
@@ -116,3 +117,4 @@ def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> La
             from a3gnn.training.layers.gat import GATLayer
 
             return GATLayer(in_channels, out_channels, heads=task.heads, concat=not last, dropout=task.dropout)
+    raise ConfigError(f"layers must be of a built-in model, got {task.model}; a3gnn.training.own builds those of users")

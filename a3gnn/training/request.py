@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.task import Task
 from a3gnn.threads import wait_policy
+from a3gnn.training.own.describe import described
 from a3gnn.training.tuned import TunedConfig
 
 if TYPE_CHECKING:
@@ -51,9 +53,12 @@ class TrainRequest:
         config: TrainConfig | str | Path,
         dataset: GraphLike | None,
         task: Task | None,
+        model: str | None,
         notify: Callable[[str], None],
     ) -> Self:
         """Returns the request for `config`; what a tuned.json says stands in for what is None.
+
+        A `model` takes the place of the task's.
 
         Whether it was tuned for another graph, on another machine or under another OpenMP wait policy is said through
         `notify`.
@@ -73,10 +78,32 @@ class TrainRequest:
         graph = graph.on_disk()
         if tuned is None:
             assert isinstance(config, TrainConfig)
-            return cls(graph, config, task or Task(), None)
+            return cls(graph, config, _with_model(task or Task(), model), None)
         for warning in _mismatches(tuned, graph):
             notify(warning)
-        return cls(graph, tuned.config, task or tuned.setting.task, tuned)
+        return cls(graph, tuned.config, _with_model(task or tuned.setting.task, model), tuned)
+
+    def described(self, notify: Callable[[str], None]) -> Self:
+        """Returns the request with a model of the user's as it is now; says where it differs from the tuned one.
+
+        Raises:
+            UsageError: There is no such model.
+            ModelError: It can't be imported, built or called.
+        """
+        if not self.task.is_own:
+            return self
+        task = described(self.task, self.graph)
+        before = None if self.tuned is None else self.tuned.setting.task
+        if before is not None and before.model == task.model and not task.is_same_model(before):
+            notify(
+                f"warning: {task.model} or what it imports has changed since the tune; it may be slower, or take more "
+                "memory, than tuned.json says"
+            )
+        return dataclasses.replace(self, task=task)
+
+
+def _with_model(task: Task, model: str | None) -> Task:
+    return task if model is None else task.with_model(model)
 
 
 def _mismatches(tuned: TunedConfig, graph: Graph) -> list[str]:

@@ -34,6 +34,7 @@ class TrainResult:
         stolen_share: Share of its cores' time that the hypervisor gave to other machines while this call trained and
             evaluated, in [0, 1]. Seconds and throughput include it; those of a tune do not.
         folder: Where its files are: model.pt, metrics.jsonl, checkpoint.pt, result.json.
+        evaluation: From what validation accuracy was computed; test accuracy by the same rule.
         config: How it was trained.
         task: What was trained.
         graph: The graph's name.
@@ -56,6 +57,7 @@ class TrainResult:
     seconds: float
     stolen_share: float
     folder: Path
+    evaluation: str
     config: TrainConfig
     task: Task
     graph: str

@@ -20,6 +20,8 @@ from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.curve_points import first_point
 from a3gnn.training.interrupt import Interrupt
 from a3gnn.training.kernel_set import KernelSet
+from a3gnn.training.own.evaluation_bytes import evaluation_bytes
+from a3gnn.training.own.factory import model_name
 from a3gnn.training.progress import Progress
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult
@@ -36,6 +38,7 @@ def train(
     config: TrainConfig | Mapping[str, Any] | str | Path,
     dataset: GraphLike | None = None,
     *,
+    model: str | Callable[[int, int], Any] | None = None,
     task: Task | None = None,
     epochs: int = 50,
     patience: int | None = 10,
@@ -58,7 +61,10 @@ def train(
         config: A configuration, a dict of its fields, or the path of a tuned.json (or of its folder), whose task,
             dataset and host memory limit hold where none is given here.
         dataset: A graph, a PyG `Data`, or what `--dataset` takes.
-        task: What to train.
+        model: What to train in place of the task's model: sage, gcn, gat, gin, or a model of your own: a function
+            (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
+            (docs/own_models.md).
+        task: What else of it; the tuned.json's, or the default, by default.
         epochs: Epochs in all, those before a resume included.
         patience: Epochs without a better validation accuracy after which training ends; None for never.
         out: A new folder, or with `resume` that of the run to go on with; runs/train-GRAPH by default.
@@ -74,6 +80,7 @@ def train(
 
     Raises:
         UsageError: An argument is out of range.
+        ModelError: A model of your own can't be imported, built or called.
         ConfigError: The tuned.json or the checkpoint is missing, broken or of something else.
         GraphError: The graph can't be read.
         DeviceError: The configuration asks for a GPU where there is none.
@@ -87,8 +94,9 @@ def train(
     if isinstance(config, Mapping):
         config = TrainConfig.from_dict(config)
     begin += compile_ahead(KernelSet(), notify)
-    request = TrainRequest.of(config, dataset, task, notify)
+    request = TrainRequest.of(config, dataset, task, None if model is None else model_name(model), notify)
     begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
+    request = request.described(notify)
     accuracy = request.target if accuracy is None else accuracy
     if flag("until_target", until_target) and accuracy is None:
         raise UsageError("--until-target needs a target: give --target-accuracy, or a tuned.json that has one")
@@ -108,11 +116,14 @@ def train(
         device=device,
         scratch=folder.path,
         host_memory_limit=limit,
+        evaluation_bytes=evaluation_bytes(limit),
         on_chunk=interrupt.check,
     ) as trainer:
         setup_s = perf_counter() - before
         done = folder.begin(trainer, identity(graph, request.config, request.task))
         done.setup_s = done.setup_s if resume else setup_s
+        if request.task.is_own:
+            notify(f"accuracy is computed from {trainer.evaluation}")
         target = None if accuracy is None else _target(trainer, done, accuracy, ends=until_target)
         others = OtherWork()
         test = run(
@@ -184,6 +195,7 @@ def _result(
         seconds=seconds,
         stolen_share=stolen_share,
         folder=folder,
+        evaluation=trainer.evaluation,
         config=request.config,
         task=request.task,
         graph=request.graph.name,

@@ -17,7 +17,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Generator
 from contextlib import closing
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
@@ -25,8 +24,6 @@ from types import TracebackType
 from typing import Self
 
 import torch
-from torch import Tensor
-from torch.nn import functional
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError
@@ -35,16 +32,12 @@ from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.subgraph import Subgraph
-from a3gnn.seeding import derive
 from a3gnn.task import Task
-from a3gnn.training.adam import Adam
-from a3gnn.training.batch_blocks import blocks_of
-from a3gnn.training.evaluate import Evaluator
-from a3gnn.training.input_table import input_table
-from a3gnn.training.layers.aggregation import warm_up
+from a3gnn.training.built_in import BuiltIn
+from a3gnn.training.learner import Learner
 from a3gnn.training.learning_rate import LearningRate
 from a3gnn.training.memory import MemoryGuard
-from a3gnn.training.model import build_model
+from a3gnn.training.own.learner import Own
 from a3gnn.training.scratch import Scratch
 from a3gnn.training.step import Step
 
@@ -63,6 +56,8 @@ class Trainer:
         device: Where the model is: cpu or cuda.
         scratch: Folder for what evaluation writes, on a disk; by default in the cache folder.
         host_memory_limit: Bytes of memory that can't be reclaimed; None for no limit.
+        evaluation_bytes: What evaluating a model of the user's may take at a time; None for an eighth of the machine's
+            memory. Built-in models need some tens of MiB.
         on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
 
     Attributes:
@@ -70,13 +65,14 @@ class Trainer:
         config: As given.
         task: As given.
         model: The model.
-        optimizer: Adam.
+        optimizer: Adam, or what a model of the user's makes.
         memory: The guard that knows the peak.
         batches_per_epoch: Mini-batches of an epoch.
         cache_bytes: What the feature cache really takes.
 
     Raises:
         DeviceError: A device is asked for that is not there.
+        ModelError: A model of the user's can't be built, or is not the one that the task says.
         ConfigError: The input layer is to read a table that its model has none of, or that is too large.
         GraphError: The table is damaged, or can't be written.
     """
@@ -90,31 +86,26 @@ class Trainer:
         device: str = "cpu",
         scratch: str | Path | None = None,
         host_memory_limit: int | None = None,
+        evaluation_bytes: int | None = None,
         on_chunk: Callable[[], None] = lambda: None,
     ) -> None:
         self.graph, self.config, self.task = graph, config, task
-        self._on_chunk = on_chunk
         self._device = torch.device(checked_device(device))
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
-        sparse = graph.features.is_sparse
-        self.model = build_model(task, graph.num_features, graph.num_classes, sparse=sparse).to(self._device)
-        full = config.input_aggregation == "full"
-        self._table = input_table(graph, self.model, config, on_chunk) if full else None
-        self._dtype: torch.dtype = getattr(torch, config.compute_dtype)
-        if self._dtype is torch.bfloat16 and self.model.aggregator is not None:
-            warm_up(self.model.aggregator)
+        self._learner = self._learner_of(on_chunk, evaluation_bytes)
+        self.model = self._learner.model
         self._pipeline = Pipeline(
             graph,
             config,
             config.fanouts(task),
             seed=task.seed,
             device=device,
-            aggregator=self.model.aggregator,
-            table=None if self._table is None else self._table.rows,
-            dtype=self._dtype,
+            aggregator=self._learner.aggregator,
+            table=self._learner.rows,
+            dtype=self._learner.dtype,
         )
-        self.optimizer = self._fresh_optimizer()
+        self.optimizer = self._learner.fresh_optimizer()
         self.batches_per_epoch = self._pipeline.num_batches
         self._learning_rate = LearningRate.of(task, config, self.batches_per_epoch)
         self.cache_bytes = self._pipeline.store.cache_bytes
@@ -166,46 +157,54 @@ class Trainer:
         """Returns what the first `count` mini-batches sample, or all of an epoch's; nothing is trained."""
         return self._pipeline.first_samples(count)
 
+    def cost(self, subgraph: Subgraph) -> float:
+        """Returns the cost of training on `subgraph` in bytes moved, as `validation_cost` is counted."""
+        return self._learner.cost(subgraph)
+
     def restart(self) -> None:
-        """Gives the model the weights that the seed decides, and Adam no memory: as before the first mini-batch."""
-        fresh = build_model(self.task, self.graph.num_features, self.graph.num_classes)
-        self.model.load_state_dict(fresh.state_dict())
-        self.optimizer = self._fresh_optimizer()
+        """Gives the model the weights that the seed decides, and the optimiser no memory: as before any mini-batch."""
+        self._learner.restart()
+        self.optimizer = self._learner.fresh_optimizer()
 
     def validate(self) -> float:
-        """Returns the model's validation accuracy in [0, 1], from all neighbours in the whole graph."""
-        return self._evaluator.validate(self.model)
+        """Returns the model's validation accuracy in [0, 1], from all neighbours, or as `evaluation` says."""
+        return self._learner.validate()
 
     def test(self) -> float:
         """Returns the model's test accuracy in [0, 1], likewise."""
-        return self._evaluator.test(self.model)
+        return self._learner.test()
+
+    @property
+    def evaluation(self) -> str:
+        """From what validation accuracy is computed, for people."""
+        return self._learner.evaluation
 
     @property
     def validation_cost(self) -> float:
-        """The cost of `validate` in bytes moved, as layers' costs are counted."""
-        return self._evaluator.cost(self.model)
+        """The cost of `validate` in bytes moved: by shapes alone."""
+        return self._learner.validation_cost
 
-    @cached_property
-    def _evaluator(self) -> Evaluator:
-        return Evaluator(
-            self.graph,
-            self.task,
-            aggregator=self.model.aggregator,
-            scratch=self._scratch,
-            device=self._device,
-            on_chunk=self._on_chunk,
-        )
+    def check_sources(self) -> None:
+        """Does nothing where all files that the model depends on are known to keys.
 
-    def _fresh_optimizer(self) -> Adam:
-        return Adam(self.model.parameters(), self.task.learning_rate, self.task.weight_decay)
+        Raises:
+            ModelError: One is not; the message names it.
+        """
+        self._learner.check()
+
+    def _learner_of(self, on_chunk: Callable[[], None], evaluation_bytes: int | None) -> Learner:
+        given = self.graph, self.config, self.task
+        if self.task.is_own:
+            return Own(*given, device=self._device, evaluation_bytes=evaluation_bytes, on_chunk=on_chunk)
+        return BuiltIn(*given, device=self._device, scratch=self._scratch, on_chunk=on_chunk)
 
     def _train(self, batch: MiniBatch) -> Step:
         begin = perf_counter()
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self._loss(batch)
+        loss = self._learner.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._learning_rate.at(batch.epoch * self.batches_per_epoch + batch.index)
+        number = batch.epoch * self.batches_per_epoch + batch.index
+        self._learner.set_rate(self.optimizer, self._learning_rate.at(number), number, self.batches_per_epoch)
         self.optimizer.step()
         value = loss.item()  # waits for the device
         if not math.isfinite(value):
@@ -224,12 +223,3 @@ class Trainer:
             sampled_edges=batch.subgraph.num_edges,
             seconds=dataclasses.replace(batch.seconds, transfer=transfer, train=perf_counter() - begin),
         )
-
-    def _loss(self, batch: MiniBatch) -> Tensor:
-        """Returns the mean cross-entropy of the seeds; dropout is drawn from the mini-batch's own seed."""
-        blocks = blocks_of(
-            batch, with_degrees=self.model.needs_degrees, whole=self._table.degrees if self._table else None
-        )
-        seed = derive(self.task.seed, "dropout", batch.epoch, batch.index)
-        logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed, dtype=self._dtype)
-        return functional.cross_entropy(logits, batch.y)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from a3gnn.config import TrainConfig
-from a3gnn.errors import InfeasibleError
-from a3gnn.measurement import Failure
+from a3gnn.errors import InfeasibleError, ModelError
+from a3gnn.measurement import Failure, FailureKind
 from a3gnn.search.result import SearchResult
 from a3gnn.tuning.expectations import expected_required_s, expected_trial_s, fit_surrogate, smallest_memory
 from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
@@ -58,9 +58,11 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
 
     Raises:
         InfeasibleError: The memory limit is to be what the default takes, and nothing could be measured of it.
+        ModelError: The default's trial failed, and the model is the user's.
     """
     if history.default is None:
         history = runner.measure(Proposal("default", TrainConfig()), history, surrogate)
+    _refuse_a_failing_model(history)
     if not history.has_default_reference:
         from_disk = TrainConfig(feature_tier="disk")
         if all(trial.measurement.config != from_disk for trial in history.trials):
@@ -79,6 +81,15 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
             "to accuracy and the least accuracy tell little here; a --target-accuracy above that tells more"
         )
     return history
+
+
+def _refuse_a_failing_model(history: History) -> None:
+    """Raises a `ModelError` where the default's trial failed for what a model of the user's did."""
+    task = history.study.setting.task
+    outcome = None if history.default is None else history.default.measurement.outcome
+    by_model = isinstance(outcome, Failure) and outcome.kind in (FailureKind.CRASHED, FailureKind.INVALID)
+    if task.is_own and isinstance(outcome, Failure) and by_model:
+        raise ModelError(f"{task.model} can't be trained by the default configuration:\n{outcome.detail.rstrip()}")
 
 
 def _describe_limit(history: History) -> str:

@@ -127,16 +127,17 @@ class History:
         That of the default, or of a configuration that trains bit-identically to it; where none of them fits, the best
         by validation accuracy stands in.
         """
-        same = TrainConfig().learning_key()
+        key = self.study.setting.curve_key
+        same = key(TrainConfig())
         trained = [t for t in self.trials if t.measurement.metrics and self.curve(t.measurement.config)]
-        alike = (t for t in trained if t.measurement.config.learning_key() == same)
+        alike = (t for t in trained if key(t.measurement.config) == same)
         return next(alike, max(trained, key=self._best_accuracy, default=None))
 
     @property
     def has_default_reference(self) -> bool:
         """Whether the reference learns what the default does, not something that stands in for it."""
-        trial = self.reference_trial
-        return trial is not None and trial.measurement.config.learning_key() == TrainConfig().learning_key()
+        trial, key = self.reference_trial, self.study.setting.curve_key
+        return trial is not None and key(trial.measurement.config) == key(TrainConfig())
 
     @cached_property
     def reference(self) -> Reference | None:
@@ -156,7 +157,7 @@ class History:
 
     def curve(self, config: TrainConfig) -> LearningCurve | None:
         """Returns the longest curve that a trial trained of what `config` learns, or None."""
-        return self._curves.get(config.learning_key())
+        return self._curves.get(self.study.setting.curve_key(config))
 
     def figures(self, trial: Trial) -> Figures | None:
         """Returns what `trial` comes to at equal training time, or None where it failed."""

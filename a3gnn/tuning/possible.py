@@ -5,6 +5,7 @@ from __future__ import annotations
 from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES
 from a3gnn.errors import UsageError
 from a3gnn.search.grid import check_enumerable
+from a3gnn.search_values import reads_a_table
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 
@@ -27,10 +28,11 @@ def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None
         raise UsageError(
             f"num_partitions must be at most {graph.num_nodes:,}, the nodes of {graph.name}; got {least_parts:,}"
         )
-    if setting.task.model == "gat" and space.knob("input_aggregation").values == ("full",):
+    if not reads_a_table(setting.task) and space.knob("input_aggregation").values == ("full",):
         raise UsageError(
             "input_aggregation=full needs a model whose input layer learns nothing before it aggregates "
-            "(sage, gcn, gin), got gat; leave it out, or fix it to sampled"
+            "(sage, gcn, gin, or one of your own that takes adjs and declares aggregates = 'mean'), got "
+            f"{setting.task.model}; leave it out, or fix it to sampled"
         )
     if engine == "exhaustive":
         check_enumerable(space)

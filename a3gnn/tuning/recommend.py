@@ -94,6 +94,11 @@ def recommend(
         ranges=ranges,
         seed=seed,
     )
+    if request.task.is_own:
+        raise UsageError(
+            f"--model must be a built-in one, got {request.task.model}: nothing was measured of your own from which it "
+            "could be predicted; a3gnn tune takes it"
+        )
     if request.memory_limit == DEFAULT_PEAK:
         raise UsageError(
             "--memory-limit must be a size, got 'default', which is what the default configuration takes as measured, "

@@ -17,6 +17,7 @@ from a3gnn.search.searcher import ENGINES
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
+from a3gnn.training.own.evaluation_bytes import evaluation_bytes
 from a3gnn.training.target import share_of_percent
 from a3gnn.tuning.possible import refuse_impossible
 
@@ -124,6 +125,12 @@ class TuneRequest:
         elif self.host_memory_limit is not None:
             host = min(self.host_memory_limit, host or self.host_memory_limit)
         return Limits(host, device, least_accuracy)
+
+    @property
+    def evaluation_bytes(self) -> int:
+        """What a pass of evaluating a model of the user's may take: a share of the least limit that is a size."""
+        given = (self.memory_limit, self.host_memory_limit)
+        return evaluation_bytes(min((limit for limit in given if isinstance(limit, int)), default=None))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the options as JSON types."""

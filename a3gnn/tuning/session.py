@@ -25,6 +25,7 @@ from a3gnn.tuning.folder import check_folder, check_same, open_folder
 from a3gnn.tuning.history import History
 from a3gnn.tuning.intro import intro
 from a3gnn.tuning.journal import Journal
+from a3gnn.tuning.model_lines import model_lines
 from a3gnn.tuning.product_speeds import keep_product_speeds, with_kept_speeds
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.runner import Runner
@@ -92,6 +93,8 @@ def open_study(
         for line in intro(hardware, characteristics):
             notify(line)
         study = Study.of(request, Setting(request.task, characteristics, hardware))
+        for line in model_lines(study.setting, graph, request.evaluation_bytes):
+            notify(line)
         check_same(done, study.setting)
         journal = open_folder(folder, request, resume)
         if not resume:

@@ -54,6 +54,7 @@ class Study:
             timeout_s=_timeout_s(request.budget),
             host_limit_bytes=limits.host_bytes,
             device_limit_bytes=limits.device_bytes,
+            evaluation_bytes=request.evaluation_bytes if setting.task.is_own else None,
         )
         return cls(request, setting, request.space(setting), plan)
 

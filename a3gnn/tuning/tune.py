@@ -16,6 +16,8 @@ from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.kernel_set import KernelSet
+from a3gnn.training.own.examine import examined
+from a3gnn.training.own.factory import model_name
 from a3gnn.training.run_folder import default_folder
 from a3gnn.tuning.arguments import check_places, make_request
 from a3gnn.tuning.expectations import fit_surrogate
@@ -41,6 +43,7 @@ def tune(
     max_accuracy_drop: float = 1.0,
     budget: str | float | int = "5min",
     engine: str = "local",
+    model: str | Callable[[int, int], Any] | None = None,
     task: Task | None = None,
     fix: Mapping[str, Any] | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
@@ -71,7 +74,10 @@ def tune(
         budget: A duration such as "10min" or seconds (float), or a number of trials (int); its clock starts with the
             call, stands still while kernels are compiled, and goes on where a resumed tune's stopped.
         engine: local, ppo, nsga2, tpe, random or exhaustive.
-        task: What is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
+        model: What is trained in place of the task's model: sage, gcn, gat, gin, or a model of your own: a function
+            (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
+            (docs/own_models.md).
+        task: What else of it is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune.
@@ -92,6 +98,7 @@ def tune(
     Raises:
         InfeasibleError: Nothing keeps the limits; the message says the smallest memory limit that would.
         UsageError: An option is not what it must be; nothing was made.
+        ModelError: A model of your own can't be built or called, or the default configuration can't train it.
         GraphError: The graph can't be used.
         KeyboardInterrupt: By Ctrl-C; the message says how to go on.
     """
@@ -103,7 +110,7 @@ def tune(
         max_accuracy_drop=max_accuracy_drop,
         budget=budget,
         engine=engine,
-        task=task,
+        task=task if model is None else (task or Task()).with_model(model_name(model)),
         fix=fix,
         ranges=ranges,
         seed=seed,
@@ -114,7 +121,8 @@ def tune(
     if executor is None:
         started += compile_ahead(KernelSet(), notify)
     graph = as_graph(dataset)
-    request = dataclasses.replace(request, spec=spec_of(dataset, graph))
+    task = examined(request.task, graph, request.evaluation_bytes)
+    request = dataclasses.replace(request, spec=spec_of(dataset, graph), task=task)
     folder = Path(out) if out is not None else default_folder(graph.name)
     if resume and (finished := finished_result(folder, request)) is not None:
         say_finished(finished, request.priority, notify)

@@ -26,6 +26,9 @@ _REPETITIONS = 3
 #: the relative deviation of its factors from those of other settings. Guesses.
 _MIN_OWN_ROWS = 4
 _OWN_ROW_ERROR, _OWN_DEVIATION = 0.1, 0.3
+#: Of a model of the user's the counts of operations are known and nothing of their speed: its first row tells it.
+#: Guess: its factors lie within four times those of built-in models either way.
+_USERS_DEVIATION = 3.0
 
 
 class _Timed(NamedTuple):
@@ -50,7 +53,8 @@ def own_calibration(
 ) -> Calibration | None:
     """Returns the calibration of a setting by its own rows, or None where they are too few.
 
-    The maximum a posteriori: rows err by a tenth, factors deviate from the general ones by three tenths.
+    The maximum a posteriori: rows err by a tenth, factors deviate from the general ones by three tenths, of a model of
+    the user's by more.
 
     Args:
         settings: The setting, once per probe of its machine.
@@ -59,9 +63,11 @@ def own_calibration(
     """
     ends = np.cumsum([len(one) for one in settings])
     rows = np.ones(ends[-1], dtype=np.bool_) if kept is None else kept
-    if rows.sum() < _MIN_OWN_ROWS:
+    users = settings[0].setting.task.is_own
+    if rows.sum() < (1 if users else _MIN_OWN_ROWS):
         return None
-    weight = (_OWN_ROW_ERROR / _OWN_DEVIATION) ** 2 / int(rows.sum())
+    deviation = _USERS_DEVIATION if users else _OWN_DEVIATION
+    weight = (_OWN_ROW_ERROR / deviation) ** 2 / int(rows.sum())
     return _fit(settings, general, weight, np.split(rows, ends[:-1]))
 
 

@@ -41,6 +41,7 @@ _GRAPH_NAMES = tuple(
 )
 _LIMIT_NAMES = tuple(field.name for field in dataclasses.fields(MachineProfile))
 _HARDWARE_NAMES = ("num_cores", "host_memory_bytes", "num_devices", "device_memory_bytes")
+_NUMBERS: dict[str, int] = {name: number for number, name in enumerate(MODELS)}
 _TASK_NAMES = ("model", "hidden_channels", "dropout", "learning_rate", "heads")
 
 #: Columns of the matrix that `knob_features` returns.
@@ -100,7 +101,8 @@ def _hardware_values(hardware: Hardware) -> list[float]:
 
 
 def _task_values(task: Task) -> list[float]:
-    fields = {"model": MODELS.index(task.model), "hidden_channels": math.log2(task.hidden_channels)}
+    model = len(MODELS) if task.is_own else _NUMBERS[task.model]
+    fields = {"model": model, "hidden_channels": math.log2(task.hidden_channels)}
     fields |= {"dropout": task.dropout, "learning_rate": math.log10(task.learning_rate), "heads": task.heads}
     product = math.prod(fanout if fanout > 0 else FULL_FANOUT for fanout in task.fanouts)
     return [*(float(fields[name]) for name in _TASK_NAMES), float(task.num_layers), math.log(product)]

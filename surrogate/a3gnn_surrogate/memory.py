@@ -8,6 +8,7 @@ from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.setting import Setting
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.model_cost import ModelCost
+from a3gnn_surrogate.own_cost import own_evaluation_bytes
 from a3gnn_surrogate.rows import stored_row_bytes
 from a3gnn_surrogate.stage_seconds import topology_bytes
 from a3gnn_surrogate.volume import BatchVolume
@@ -40,7 +41,7 @@ def peak_host_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, sett
     relabel = 4.0 * graph.num_nodes * np.where(overlapped, workers, 1.0)
     resident = features + cache + adjacency + relabel + _in_flight(columns, volume, cost)
     compute = 0.0 if hardware.has_device else _compute_bytes(cost)
-    return np.asarray(hardware.profile.idle_host_bytes + resident + compute + _EVALUATION_BYTES)
+    return np.asarray(hardware.profile.idle_host_bytes + resident + compute + _evaluation_bytes(setting))
 
 
 def peak_device_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting) -> Array:
@@ -51,7 +52,7 @@ def peak_device_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, se
     batch = cost.input_bytes + topology_bytes(volume)
     topology = np.where(columns["sampling_device"] == "cuda", 4.0 * graph.num_edges + 8.0 * graph.num_nodes, 0.0)
     fixed = hardware.profile.idle_device_bytes + cache_bytes(columns, setting) + topology
-    return np.asarray(fixed + batch + _compute_bytes(cost) + _EVALUATION_BYTES)
+    return np.asarray(fixed + batch + _compute_bytes(cost) + _evaluation_bytes(setting))
 
 
 def cache_bytes(columns: Columns, setting: Setting) -> Array:
@@ -67,6 +68,11 @@ def _in_flight(columns: Columns, volume: BatchVolume, cost: ModelCost) -> Array:
     whole = np.where(columns["parallel_mode"] == "mode1", ready, 1.0)
     sampled = np.where(columns["parallel_mode"] == "sequential", 1.0, ready)
     return whole * cost.input_bytes + sampled * topology
+
+
+def _evaluation_bytes(setting: Setting) -> float:
+    task = setting.task
+    return _EVALUATION_BYTES if task.own is None else own_evaluation_bytes(task, setting.graph, setting.hardware)
 
 
 def _compute_bytes(cost: ModelCost) -> Array:

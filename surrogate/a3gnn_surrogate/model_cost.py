@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.task import Task
 from a3gnn_surrogate.columns import Array, Columns
+from a3gnn_surrogate.own_cost import own_step
 from a3gnn_surrogate.rows import reads_table, row_entries, served_row_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
@@ -84,9 +85,15 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
     """Returns the cost of a step (HyScale-GNN's Eqs. 10 to 12: aggregation is memory traffic, the update is GEMM).
 
     Backward costs two forward passes; one in the first layer, whose inputs need no gradient. In bfloat16 activations
-    and inputs take half the bytes, but of sparse features and of the layer that reads them.
+    and inputs take half the bytes, but of sparse features and of the layer that reads them. Of a model of the user's
+    nothing is known but what was counted.
     """
-    ops, narrow = _OPERATORS[task.model], columns["compute_dtype"] == "bfloat16"
+    narrow = columns["compute_dtype"] == "bfloat16"
+    if task.own is not None:
+        step, inputs = own_step(columns, volume, task.own), _input_bytes(columns, volume, task, graph)
+        parameters = task.own.cost.parameters
+        return ModelCost(step.flops, step.moved_bytes, step.activation_bytes, inputs, parameters, narrow)
+    ops = _OPERATORS[task.model]
     value_bytes = np.where(narrow, 2.0, 4.0)
     flops, spmm, activations = (np.zeros_like(volume.seeds) for _ in range(3))
     parameters = 0
@@ -117,12 +124,12 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
 
 def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
     """Returns whether the input layer's aggregation is fused with the gather: sums and means of dense rows are."""
-    return _OPERATORS[task.model].input_widths > 0 and not graph.sparse_features
+    return not task.is_own and _OPERATORS[task.model].input_widths > 0 and not graph.sparse_features
 
 
 def _input_bytes(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
     """Returns the bytes of features in a mini-batch, float64, shape (n_configs,)."""
-    narrow = (columns["compute_dtype"] == "bfloat16") & ~np.bool_(graph.sparse_features)
+    narrow = (columns["compute_dtype"] == "bfloat16") & ~np.bool_(graph.sparse_features or task.is_own)
     share = np.where(narrow, 0.5, 1.0)
     if aggregates_while_gathering(task, graph):
         return np.asarray(share * 4.0 * _OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])

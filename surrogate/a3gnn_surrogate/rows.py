@@ -28,7 +28,7 @@ def stored_share(columns: Columns, task: Task, graph: GraphCharacteristics) -> A
 
 
 def _single_row_bytes(columns: Columns, task: Task, graph: GraphCharacteristics) -> Array:
-    in_table = graph.table_bytes(task.model) / max(graph.num_nodes, 1)
+    in_table = graph.table_bytes(task.table_model) / max(graph.num_nodes, 1)
     return np.maximum(np.where(reads_table(columns), in_table, graph.row_bytes), 1.0)
 
 
@@ -41,7 +41,7 @@ def served_row_bytes(columns: Columns, task: Task, graph: GraphCharacteristics) 
 def row_entries(columns: Columns, task: Task, graph: GraphCharacteristics) -> Array:
     """Returns the stored entries of a row, float64, shape (n_configs,); all columns where rows are dense."""
     plain = graph.num_features * (graph.feature_density if graph.sparse_features else 1.0)
-    return np.where(reads_table(columns), graph.table_row_entries(task.model), plain)
+    return np.where(reads_table(columns), graph.table_row_entries(task.table_model), plain)
 
 
 def cached_share(columns: Columns, task: Task, graph: GraphCharacteristics) -> Array:

@@ -148,3 +148,18 @@ def test_ctrl_c_exits_with_130_and_resumes(tuned, tmp_path):
     done = len((out / "metrics.jsonl").read_text().splitlines())
     assert run("--config", tuned, "--out", out, "--resume", "--epochs", done + 2, "--patience", 10**6) == 0
     assert len((out / "metrics.jsonl").read_text().splitlines()) == done + 2
+
+
+def test_a_model_takes_the_place_of_the_tunes(tuned, tmp_path, capsys):
+    assert run("--config", tuned, "--model", "gcn", "--fanouts", "3,2", "--epochs", 1, "--out", tmp_path / "run") == 0
+    task = json.loads((tmp_path / "run" / "result.json").read_text())["task"]
+    assert (task["model"], task["fanouts"], task["hidden_channels"]) == ("gcn", [3, 2], 16)
+    assert run("--dataset", SPEC, "--model", "gcn", "--epochs", 1, "--out", tmp_path / "default") == 0
+    assert json.loads((tmp_path / "default" / "result.json").read_text())["config"] == TrainConfig().to_dict()
+    capsys.readouterr()
+    assert run("--dataset", SPEC) == 2
+    assert "train needs --config, a tuned.json, or --model" in capsys.readouterr().err
+    assert run("--dataset", SPEC, "--model", "saeg") == 2
+    assert "did you mean 'sage'?; one of your own is package.module:function" in capsys.readouterr().err
+    assert run("--dataset", SPEC, "--model", "nowhere_at_all:make") == 2
+    assert "there is none called nowhere_at_all; run this from the folder that holds it" in capsys.readouterr().err

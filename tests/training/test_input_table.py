@@ -121,7 +121,7 @@ def test_training_then_sees_what_evaluation_sees(form, model, fanouts, graphs, t
     with Trainer(graph, FULL, task, scratch=tmp_path) as trainer:
         trainer.model.eval()
         for batch in islice(trainer._pipeline.epoch(0), 2):
-            blocks = blocks_of(batch, with_degrees=trainer.model.needs_degrees, whole=trainer._table.degrees)
+            blocks = blocks_of(batch, with_degrees=trainer.model.needs_degrees, whole=trainer._learner.table.degrees)
             found = trainer.model(batch.x, blocks, aggregated=True)
             seeds = batch.subgraph.n_id[: batch.num_seeds]
             whole = Inference(graph, np.sort(seeds), len(fanouts), scratch=Scratch(tmp_path))

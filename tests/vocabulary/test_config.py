@@ -51,6 +51,35 @@ def test_keys_that_were_stored_before_a_field_came_still_name_their_configuratio
     assert TrainConfig.from_dict(before | {"seed_order": "proximity"}).key() != TrainConfig.from_dict(before).key()
 
 
+def test_tasks_of_built_in_models_keep_the_keys_that_were_stored_before_others_came() -> None:
+    assert Task().key() == "414a7692fba7d10d"
+    assert Task(model="gat", fanouts=(4, 3), hidden_channels=64, seed=3).key() == "92a4b810af1abf23"
+    assert "own" not in Task().to_dict()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"model": "saeg"}, "did you mean 'sage'.*a model of your own is named package.module:function"),
+        ({"model": "my.models:make it"}, "model must be one of"),
+        ({"model": "my.models:make", "heads": 2}, "heads must be left out .* its factory decides that"),
+        ({"model": "my.models:make", "dropout": 0.1}, "dropout must be left out"),
+    ],
+)
+def test_what_is_no_task_says_why(fields: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Task(**fields)
+
+
+def test_a_task_may_change_its_model() -> None:
+    task = Task(hidden_channels=64, dropout=0.1, fanouts=(5, 5), seed=3, learning_rate=0.1)
+    own = task.with_model("my.models:make")
+    assert own == Task(model="my.models:make", fanouts=(5, 5), seed=3, learning_rate=0.1)
+    assert own.is_own
+    assert own.with_model("gcn") == Task(model="gcn", fanouts=(5, 5), seed=3, learning_rate=0.1)
+    assert task.with_model("gcn").hidden_channels == 64
+
+
 def test_the_docstring_tells_of_every_knob() -> None:
     text = " ".join((TrainConfig.__doc__ or "").split())
     assert all(f"{knob.name}: {knob.help}" in text for knob in KNOBS)

@@ -78,6 +78,7 @@ class TrialPlan:
         timeout_s: Seconds after which a trial is ended.
         host_limit_bytes: Anonymous memory at which it is ended, or None.
         device_limit_bytes: Device memory that it may take, context included, or None.
+        evaluation_bytes: What evaluating a model of the user's may take at a time; None for a share of the machine's.
 
     Raises:
         UsageError: A value is out of range.
@@ -91,6 +92,7 @@ class TrialPlan:
     timeout_s: float = 600.0
     host_limit_bytes: int | None = None
     device_limit_bytes: int | None = None
+    evaluation_bytes: int | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("warmup_batches", 0), ("windows", 1), ("least_timed_batches", 1)):
@@ -98,7 +100,7 @@ class TrialPlan:
                 raise UsageError(f"{name} must be >= {least}, got {getattr(self, name)}")
         if not (math.isfinite(self.timed_seconds) and self.timed_seconds >= 0):
             raise UsageError(f"timed_seconds must be finite and >= 0, got {self.timed_seconds}")
-        for name in ("timeout_s", "host_limit_bytes", "device_limit_bytes"):
+        for name in ("timeout_s", "host_limit_bytes", "device_limit_bytes", "evaluation_bytes"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UsageError(f"{name} must be positive, got {value}")

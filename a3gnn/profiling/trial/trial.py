@@ -102,6 +102,7 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
         if asked is not None:
             pace = Pace(setup_s, timing.throughput * timing.batches_per_epoch)
             found |= learn(trainer, CurveRules(asked, pace, timing.batches_per_epoch), request)
+        trainer.check_sources()
     return found | {"peak_device_bytes": _peak_device_bytes(request)}
 
 
@@ -112,6 +113,7 @@ def _trainer(graph: Graph, request: TrialRequest, scratch: str) -> Trainer:
         request.setting.task,
         device="cuda" if request.setting.hardware.has_device else "cpu",
         scratch=scratch,
+        evaluation_bytes=request.plan.evaluation_bytes,
     )
 
 

@@ -1,0 +1,131 @@
+"""`BuiltIn`: the learner of sage, gcn, gat and gin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from a3gnn.config import TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.runtime.batch import MiniBatch
+from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.seeding import derive
+from a3gnn.task import Task
+from a3gnn.training.adam import Adam
+from a3gnn.training.batch_blocks import blocks_of
+from a3gnn.training.evaluate import Evaluator
+from a3gnn.training.input_table import input_table
+from a3gnn.training.layers.aggregation import warm_up
+from a3gnn.training.layers.cost import Work
+from a3gnn.training.model import build_model
+from a3gnn.training.scratch import Scratch
+
+
+class BuiltIn:
+    """A model of ours, evaluated layer by layer from all in-neighbours; see `Learner`.
+
+    Args:
+        graph: What is trained on.
+        config: How.
+        task: What.
+        device: Where the model is.
+        scratch: Where evaluation writes.
+        on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
+
+    Raises:
+        ConfigError: The input layer is to read a table that its model has none of, or that is too large.
+        GraphError: The table is damaged, or can't be written.
+    """
+
+    evaluation = "all in-neighbours, layer by layer"
+
+    def __init__(
+        self,
+        graph: Graph,
+        config: TrainConfig,
+        task: Task,
+        *,
+        device: torch.device,
+        scratch: Scratch,
+        on_chunk: Callable[[], None],
+    ) -> None:
+        self._graph, self._task = graph, task
+        self._device, self._scratch, self._on_chunk = device, scratch, on_chunk
+        sparse = graph.features.is_sparse
+        self.model = build_model(task, graph.num_features, graph.num_classes, sparse=sparse).to(device)
+        self.aggregator = self.model.aggregator
+        full = config.input_aggregation == "full"
+        self.table = input_table(graph, self.model, config, on_chunk) if full else None
+        self.rows = None if self.table is None else self.table.rows
+        self.dtype: torch.dtype = getattr(torch, config.compute_dtype)
+        if self.dtype is torch.bfloat16 and self.aggregator is not None:
+            warm_up(self.aggregator)
+
+    def restart(self) -> None:
+        """Gives the model the weights that the seed decides."""
+        fresh = build_model(self._task, self._graph.num_features, self._graph.num_classes)
+        self.model.load_state_dict(fresh.state_dict())
+
+    def fresh_optimizer(self) -> Adam:
+        """Returns Adam without memory."""
+        return Adam(self.model.parameters(), self._task.learning_rate, self._task.weight_decay)
+
+    def set_rate(self, optimizer: torch.optim.Optimizer, rate: float, batch: int, batches_per_epoch: int) -> None:
+        """Sets Adam's step size to `rate`."""
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+
+    def loss(self, batch: MiniBatch) -> Tensor:
+        """Returns the mean cross-entropy of the seeds; dropout is drawn from the mini-batch's own seed."""
+        blocks = blocks_of(
+            batch, with_degrees=self.model.needs_degrees, whole=self.table.degrees if self.table else None
+        )
+        seed = derive(self._task.seed, "dropout", batch.epoch, batch.index)
+        logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed, dtype=self.dtype)
+        return functional.cross_entropy(logits, batch.y)
+
+    def cost(self, subgraph: Subgraph) -> float:
+        """Returns the cost of training on `subgraph`; sampling and the optimiser come on top of it."""
+        sparse = self._graph.features.is_sparse
+        first, *others = self.model.layers
+        total, rows = 0.0, subgraph.num_nodes
+        if subgraph.num_layers == len(others):  # the input layer reads a table
+            total += first.cost(Work(rows, rows, 0, sparse, True, False))
+        for i, layer in enumerate(self.model.layers[-subgraph.num_layers or len(self.model.layers) :]):
+            block = subgraph.block(i)
+            edges = len(block.indices)
+            total += layer.cost(
+                Work(block.num_src, block.num_dst, edges, sparse and layer is first, True, layer is not first)
+            )
+        return total
+
+    @property
+    def validation_cost(self) -> float:
+        """The cost of `validate` in bytes moved, as layers' costs are counted."""
+        return self._evaluator.cost(self.model)
+
+    def validate(self) -> float:
+        """Returns the validation accuracy in [0, 1], from all neighbours in the whole graph."""
+        return self._evaluator.validate(self.model)
+
+    def test(self) -> float:
+        """Returns the test accuracy in [0, 1], likewise."""
+        return self._evaluator.test(self.model)
+
+    def check(self) -> None:
+        """Does nothing: the model's sources are of this version."""
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(
+            self._graph,
+            self._task,
+            aggregator=self.aggregator,
+            scratch=self._scratch,
+            device=self._device,
+            on_chunk=self._on_chunk,
+        )

@@ -1,0 +1,96 @@
+"""`OwnEvaluator`: the accuracy of a model of the user's on validation and test nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from a3gnn.graphs.graph import Graph
+from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.seeding import derive
+from a3gnn.task import Task
+from a3gnn.training.evaluate import labelled, validated
+from a3gnn.training.own.evaluation_plan import EvaluationPlan
+from a3gnn.training.own.inputs import of_graph, of_subgraph
+from a3gnn.training.own.seeded import seeded
+from a3gnn.training.own.user_model import UserModel
+
+
+class OwnEvaluator:
+    """Evaluates a model as `EvaluationPlan` says; nodes are those that `Evaluator` takes.
+
+    Args:
+        graph: The whole graph, whatever parts training sees.
+        task: Of a model that is described.
+        model: On the device.
+        device: Where it is.
+        budget_bytes: What a pass may take.
+        on_chunk: Called before each mini-batch; what it raises ends the evaluation there.
+
+    Attributes:
+        plan: Of validation.
+
+    Raises:
+        GraphError: No validation or no test node has a label.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        task: Task,
+        model: UserModel,
+        *,
+        device: torch.device,
+        budget_bytes: int,
+        on_chunk: Callable[[], None],
+    ) -> None:
+        self._graph, self._task, self._model = graph, task, model
+        self._device, self._budget, self._on_chunk = device, budget_bytes, on_chunk
+        self._test = labelled(graph, graph.test_ids, "test")
+        self.plan = EvaluationPlan.of(graph, task, validated(graph, task), budget_bytes)
+
+    def validate(self) -> float:
+        """Returns the accuracy on validation nodes, in [0, 1]; the model is in evaluation mode meanwhile."""
+        return self._accuracy(self.plan)
+
+    def test(self) -> float:
+        """Returns the accuracy on all test nodes, likewise."""
+        return self._accuracy(EvaluationPlan.of(self._graph, self._task, np.sort(self._test), self._budget))
+
+    @torch.no_grad()
+    def outputs(self, plan: EvaluationPlan) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
+        """Yields the nodes of `plan` by mini-batch, and their outputs, float32, shape (n, out_channels)."""
+        graph, classes, takes = self._graph, self._graph.num_classes, self._model.takes
+        seed = derive(self._task.seed, "evaluation")
+        if plan.kind == "whole":
+            self._on_chunk()
+            inputs = of_graph(graph, takes, self._task.num_layers, self._device)
+            with seeded(seed, self._device):
+                found = self._model.outputs(*inputs, graph.num_nodes, classes)
+            for ids in plan.batches:
+                yield ids, found[torch.from_numpy(ids.astype(np.int64)).to(self._device)]
+            return
+        sampler = NeighbourSampler(graph.indptr, graph.indices, plan.fanouts, seed=seed)
+        for number, ids in enumerate(plan.batches):
+            self._on_chunk()
+            subgraph = sampler.sample(ids, 0, number)
+            inputs = of_subgraph(graph, subgraph, takes, self._device)
+            with seeded(derive(seed, number), self._device):
+                found = self._model.outputs(*inputs, len(ids), classes)
+            yield ids, found
+
+    def _accuracy(self, plan: EvaluationPlan) -> float:
+        module, right, count = self._model.module, 0, 0
+        was_training = module.training
+        module.eval()
+        try:
+            for ids, outputs in self.outputs(plan):
+                right += int((outputs.argmax(dim=1).cpu().numpy() == self._graph.labels[ids]).sum())
+                count += len(ids)
+        finally:
+            module.train(was_training)
+        return right / count

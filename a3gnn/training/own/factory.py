@@ -1,0 +1,128 @@
+"""`Factory`: what makes a model of the user's, by the name under which any process can import it."""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from a3gnn.errors import ModelError, UsageError
+from a3gnn.own_model import names_factory
+from a3gnn.seeding import derive
+
+_FILE = (
+    "write it to a file that Python can import (in a notebook, by %%writefile my_models.py as the first line of its "
+    "cell), and import it from there"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Factory:
+    """A function or class `make(in_channels, out_channels)` that returns a `torch.nn.Module`.
+
+    Attributes:
+        name: As package.module:function.
+    """
+
+    name: str
+
+    @classmethod
+    def of(cls, model: object) -> Self:
+        """Returns the factory that `model` is, or names.
+
+        Raises:
+            UsageError: Another process could not import it under its name.
+        """
+        if names_factory(model):
+            assert isinstance(model, str)
+            return cls(model)
+        module, name = getattr(model, "__module__", None), getattr(model, "__qualname__", None)
+        if not callable(model) or module is None or name is None:
+            raise UsageError(
+                "model must be a built-in one's name, package.module:function, or a function (in_channels, "
+                f"out_channels) that returns a torch.nn.Module, got {model!r}"
+            )
+        if module == "__main__" or "<" in name:
+            where = "defined in the notebook or script itself" if module == "__main__" else "local to a function"
+            raise UsageError(
+                f"model must be importable in the processes that trials run in, got {name}, which is {where}; {_FILE}"
+            )
+        found = cls(f"{module}:{name}")
+        if found._attribute() is not model:
+            raise UsageError(f"model must be what {found.name} names, got another object of that name; reload it")
+        return found
+
+    @property
+    def module(self) -> str:
+        """The module that holds it."""
+        return self.name.partition(":")[0]
+
+    def load(self) -> Callable[[int, int], Any]:
+        """Returns the function, imported in this process.
+
+        Raises:
+            UsageError: There is no such module, or no such name in it.
+            ModelError: Importing it raised an exception.
+        """
+        try:
+            made: Callable[[int, int], Any] = self._attribute()
+        except ModuleNotFoundError as error:
+            if error.name is not None and f"{self.module}.".startswith(f"{error.name}."):
+                raise UsageError(
+                    f"model {self.name} must be in a module that Python can import, but there is none called "
+                    f"{error.name}; run this from the folder that holds it, or put that folder on PYTHONPATH"
+                ) from error
+            raise _raised(f"importing {self.module}", error) from error
+        except AttributeError as error:
+            if error.obj is None or getattr(error.obj, "__name__", "") != self.module:
+                raise _raised(f"importing {self.module}", error) from error
+            raise UsageError(f"model {self.name} must exist, but {error}; check its spelling") from error
+        except Exception as error:
+            raise _raised(f"importing {self.module}", error) from error
+        if not callable(made):
+            raise UsageError(f"model {self.name} must be a function (in_channels, out_channels), got {made!r}")
+        return made
+
+    def build(self, in_channels: int, out_channels: int, seed: int) -> nn.Module:
+        """Returns a new module with the weights that `seed` decides, whatever torch's own generator holds.
+
+        Raises:
+            UsageError: There is no such factory.
+            ModelError: It raised an exception, or returned something else.
+        """
+        make = self.load()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive(seed, "weights"))
+            try:
+                model = make(in_channels, out_channels)
+            except Exception as error:
+                raise _raised(f"{self.name}({in_channels}, {out_channels})", error) from error
+        if not isinstance(model, nn.Module):
+            raise ModelError(f"{self.name} must return a torch.nn.Module, got {model!r}")
+        return model
+
+    def _attribute(self) -> Any:
+        module, _, path = self.name.partition(":")
+        found: Any = importlib.import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+        return found
+
+
+def _raised(doing: str, error: BaseException) -> ModelError:
+    """Returns the error that says what `doing` raised, with the traceback in the user's code."""
+    return ModelError(f"{doing} raised an exception:\n{''.join(traceback.format_exception(error)).rstrip()}")
+
+
+def model_name(model: object) -> str:
+    """Returns the name by which a task knows `model`: a built-in model's, or that of a factory.
+
+    Raises:
+        UsageError: It is neither, or another process could not import it.
+    """
+    return model if isinstance(model, str) and not names_factory(model) else Factory.of(model).name

@@ -1,0 +1,177 @@
+"""Models of the user's through the trainer, `train` and the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import ConfigError, ModelError
+from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
+from a3gnn.training.train import train
+from a3gnn.training.trainer import Trainer
+
+CONFIG = TrainConfig(batch_size=128)
+SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
+
+
+def weights(trainer: Trainer) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+
+
+def majority(graph: Graph) -> float:
+    counts = np.bincount(graph.labels[graph.train_ids])
+    return float((graph.labels[graph.test_ids] == counts.argmax()).mean())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"compute_dtype": "bfloat16"}, {"feature_dtype": "float16", "cache_bytes": 20_000}, {"num_partitions": 2}],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["Edges", "Layers", "Own"])
+def test_models_learn(name, changes, own_task, small_folder_graph, tmp_path) -> None:
+    if name == "Layers" and "compute_dtype" in changes:
+        pytest.skip("torch has no products of CSR matrices in bfloat16 on the CPU")
+    task = own_task(small_folder_graph, name)
+    with Trainer(small_folder_graph, CONFIG.replace(**changes), task, scratch=tmp_path) as trainer:
+        losses = [sum(step.loss for step in trainer.steps(epoch)) for epoch in range(10)]
+        trainer.check_sources()
+        assert losses[-1] < losses[0]
+        assert min(trainer.validate(), trainer.test()) > majority(small_folder_graph) + 0.1
+        assert trainer.evaluation == "the whole graph at once"
+
+
+def test_full_input_aggregation_learns_where_a_mean_is_declared(own_task, small_folder_graph, tmp_path) -> None:
+    full = CONFIG.replace(input_aggregation="full")
+    with Trainer(small_folder_graph, full, own_task(small_folder_graph, "Layers"), scratch=tmp_path) as trainer:
+        for epoch in range(10):
+            list(trainer.steps(epoch))
+        assert trainer.validate() > majority(small_folder_graph) + 0.1
+    with pytest.raises(ConfigError, match=r"input_aggregation full needs a model that declares .* use sampled"):
+        Trainer(small_folder_graph, full, own_task(small_folder_graph, "Edges"), scratch=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["Edges", "Layers"])
+def test_modes_and_interruptions_change_nothing(name, own_task, small_folder_graph, tmp_path) -> None:
+    task = own_task(small_folder_graph, name)
+    states = []
+    for changes, cut in (({}, None), ({"parallel_mode": "mode1", "num_workers": 2, "feature_tier": "disk"}, 2)):
+        with Trainer(small_folder_graph, CONFIG.replace(**changes), task, scratch=tmp_path) as trainer:
+            list(islice(trainer.steps(0), cut))
+            if cut is not None:
+                trainer.validate()
+                torch.rand(3)  # the caller's draws must not matter
+                list(trainer.steps(0, start=cut))
+            states.append(weights(trainer))
+            trainer.restart()
+            list(trainer.steps(0))
+            states.append(weights(trainer))
+    torch.manual_seed(11)
+    assert all(torch.equal(states[0][name], other[name]) for other in states for name in states[0])
+
+
+def test_its_own_optimizer_loss_and_schedule_are_used(own_task, small_folder_graph, tmp_path) -> None:
+    task = own_task(small_folder_graph, "Own")
+    config = CONFIG.replace(learning_rate_scale=0.5)
+    with Trainer(small_folder_graph, config, task, scratch=tmp_path) as trainer:
+        assert isinstance(trainer.optimizer, torch.optim.SGD)
+        rates = []
+        for epoch in range(3):
+            for _ in trainer.steps(epoch):
+                pass
+            rates.append([group["lr"] for group in trainer.optimizer.param_groups])
+        assert rates == [pytest.approx([0.005 * 0.5**epoch, 0.015 * 0.5**epoch]) for epoch in range(3)]
+        batch = next(iter(trainer._pipeline.epoch(0)))
+        smoothed = trainer._learner.loss(batch)
+        with Trainer(small_folder_graph, config, own_task(small_folder_graph), scratch=tmp_path) as plain:
+            plain.model.load_state_dict(trainer.model.state_dict())
+            assert plain._learner.loss(batch) != smoothed
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("    def loss(self, outputs, labels): return outputs", r"loss\(outputs, labels\) must return a scalar"),
+        (
+            "    def schedule(self, batch, per_epoch): return -1.0",
+            r"must return a factor >= 0, got -1.0 for \(0, \d+\)",
+        ),
+        ("    def optimizer(self, learning_rate): return 5", r"must return a torch.optim.Optimizer, got 5"),
+    ],
+)
+def test_a_contract_that_is_broken_in_training_is_named(body, message, package, own_task, tiny_graph, tmp_path) -> None:
+    task = own_task(tiny_graph, package.add_class(body))
+    with pytest.raises(ModelError, match=message), Trainer(tiny_graph, CONFIG, task, scratch=tmp_path) as trainer:
+        list(trainer.steps(0))
+
+
+def test_a_file_that_changed_meanwhile_ends_the_trial(package, own_task, tiny_graph, tmp_path) -> None:
+    task = own_task(tiny_graph)
+    package.write("widths", "HIDDEN = 32  # changed\n")
+    with pytest.raises(ModelError, match="must stay as it was when this began, but its files, packages or parameters"):
+        Trainer(tiny_graph, CONFIG, task, scratch=tmp_path)
+
+
+def test_two_epochs_and_two_more_equal_four(package, small_folder_graph, tmp_path) -> None:
+    lines: list[str] = []
+    task = Task(fanouts=(10, 5), learning_rate=0.01)
+    model = package.factory("Own")
+    found = []
+    for out, stops in (("whole", (4,)), ("halves", (2, 4))):
+        for epochs in stops:
+            result = train(
+                CONFIG,
+                small_folder_graph,
+                model=model,
+                task=task,
+                epochs=epochs,
+                out=tmp_path / out,
+                resume=epochs != stops[0],
+                notify=lines.append,
+            )
+        found.append(torch.load(tmp_path / out / "checkpoint.pt", weights_only=True))
+        fields = json.loads((tmp_path / out / "result.json").read_text())
+        assert fields["evaluation"] == result.evaluation == "the whole graph at once"
+        assert fields["task"]["model"] == model
+        assert result.task.own is not None
+    assert all(torch.equal(found[0]["model"][name], found[1]["model"][name]) for name in found[0]["model"])
+    assert found[0]["optimizer"]["param_groups"] == found[1]["optimizer"]["param_groups"]
+    assert "accuracy is computed from the whole graph at once" in lines
+    package.write("widths", "HIDDEN = 32  # another version\n")
+    with pytest.raises(ConfigError, match=r"is of another run: the model's sources was '\w+' and is '\w+'; use the"):
+        train(CONFIG, small_folder_graph, model=model, task=task, epochs=5, out=tmp_path / "whole", resume=True)
+
+
+def test_a_limit_bounds_evaluation_and_the_result_says_how_it_was_done(package, small_folder_graph, tmp_path) -> None:
+    task = Task(fanouts=(3, 3))
+    factory = package.factory("Layers")
+    with Trainer(
+        small_folder_graph, CONFIG, train(
+            CONFIG, small_folder_graph, model=factory, task=task, epochs=1, out=tmp_path / "run"
+        ).task, scratch=tmp_path, evaluation_bytes=1000,
+    ) as trainer:  # fmt: skip
+        assert trainer.evaluation.startswith("a fixed sample of 3, 3 in-neighbours per node, not of all")
+        assert 0 <= trainer.validate() <= 1
+
+
+def test_the_command_line_trains_it_from_the_folder_that_holds_it(package, tmp_path) -> None:
+    out = tmp_path / "run"
+    command = [sys.executable, "-W", "ignore", "-m", "a3gnn", "train", "--model", package.factory("make_layers")]
+    command += ["--dataset", SPEC, "--fanouts", "5,5", "--out", str(out)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if str(package.folder.parent) != p)}
+    for more in (["--epochs", "1"], ["--epochs", "2", "--resume"]):
+        ended = subprocess.run(
+            [*command, *more], capture_output=True, text=True, cwd=package.folder.parent, env=environment, check=False
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert "accuracy    is computed from the whole graph at once" in ended.stdout
+    assert len((out / "metrics.jsonl").read_text().splitlines()) == 2

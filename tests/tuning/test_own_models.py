@@ -1,0 +1,183 @@
+"""Tunes of models of the user's: what is found out before them, what they leave out, and whole ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a3gnn import TrainConfig, train, tune
+from a3gnn.errors import ModelError, UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.learning_curve import CurveEnd, LearningCurve
+from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
+from a3gnn.own_model import OwnModel
+from a3gnn.profiling.known_curves import KnownCurves
+from a3gnn.setting import Setting
+from a3gnn.space import SearchSpace
+from a3gnn.task import Task
+from a3gnn.training.own.examine import examine, examined
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.model_lines import model_lines
+from a3gnn.tuning.recommend import recommend
+from a3gnn_surrogate.analytic import analytic_metrics
+from a3gnn_surrogate.columns import as_columns
+from a3gnn_surrogate.features import feature_matrix
+from tests.own_models import Package
+
+SPEC = "synthetic:nodes=1500,degree=8,classes=4,features=24"
+MUCH = 2**34
+#: Seconds.
+BUDGET_S = 15.0
+
+
+def found(package: Package, graph: Graph, name: str = "Edges", room: int = MUCH) -> OwnModel:
+    """What is found of a model in this process."""
+    factory = name if ":" in name else package.factory(name)
+    task = Task(model=factory, fanouts=(5, 3))
+    answer = examine({"task": task.to_dict(), "graph_folder": str(graph.folder), "evaluation_bytes": room})
+    own = Task.from_dict(answer["task"]).own
+    assert own is not None
+    return own
+
+
+def setting_of(package: Package, graph: Graph, hardware: Hardware, name: str = "Edges", **changes: bool) -> Setting:
+    own = dataclasses.replace(found(package, graph, name), **changes)
+    task = Task(model=package.factory(name), fanouts=(5, 3), own=own)
+    return Setting(task, graph.characteristics(), hardware)
+
+
+def test_a_model_is_examined_in_a_process_of_its_own(package: Package, tiny_folder_graph: Graph) -> None:
+    task = Task(model=package.factory("make_layers"), fanouts=(5, 3))
+    own = examined(task, tiny_folder_graph, MUCH).own
+    assert own is not None
+    assert (own.takes, own.repeats, own.sampled) == ("adjs", True, False)
+    assert own == found(package, tiny_folder_graph, "make_layers")
+    with pytest.raises(UsageError, match="has no attribute 'Edge'"):
+        examined(Task(model=package.factory("Edge"), fanouts=(5, 3)), tiny_folder_graph, MUCH)
+    assert examined(Task(), tiny_folder_graph, MUCH) == Task()
+
+
+def test_what_is_not_the_same_twice_is_noticed(package: Package, tiny_folder_graph: Graph) -> None:
+    body = "    def forward(self, x, edge_index): return super().forward(x * random.random(), edge_index)"
+    model = package.add_class(body)
+    module = package.folder / f"{model.partition(':')[0].partition('.')[2]}.py"
+    module.write_text(f"import random\n{module.read_text()}")
+    assert not found(package, tiny_folder_graph, model).repeats
+    assert found(package, tiny_folder_graph).repeats
+
+
+def test_a_model_that_can_only_be_evaluated_by_a_sample_is_another_task(package, tiny_folder_graph) -> None:
+    assert found(package, tiny_folder_graph, room=1000).sampled
+    assert not found(package, tiny_folder_graph).sampled
+
+
+def test_an_exception_in_training_ends_the_tune_with_its_traceback(package, tiny_folder_graph, tmp_path) -> None:
+    body = "    def loss(self, outputs, labels): raise RuntimeError('no loss today')"
+    model = package.add_class(body)
+    with pytest.raises(ModelError, match=r"raised an exception:\n(?s:.*)RuntimeError: no loss today"):
+        tune(tiny_folder_graph, model=model, task=Task(fanouts=(5, 3)), budget=1, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_default_that_the_model_fails_ends_the_tune(quick_tune, formulas, package) -> None:
+    failure = Failure(FailureKind.CRASHED, "Traceback\nRuntimeError: the first trial found it")
+    with pytest.raises(ModelError, match=r"can't be trained by the default configuration:\nTraceback\n.*found it"):
+        quick_tune(
+            task=Task(fanouts=(5, 3)),
+            model=package.factory("Edges"),
+            executor=formulas(lambda request, metrics, before: failure),
+        )
+
+
+def test_knobs_that_do_not_apply_leave_the_space_and_it_is_said(package, tiny_folder_graph, hardware) -> None:
+    fast = dataclasses.replace(hardware.profile, bf16_gemm_flops_per_s=9 * hardware.profile.gemm_flops_per_s)
+    machine = dataclasses.replace(hardware, profile=fast)
+    values, lines = {}, {}
+    for name in ("Edges", "Layers"):
+        setting = setting_of(package, tiny_folder_graph, machine, name)
+        space = SearchSpace.of(setting)
+        values[name] = [space.knob(knob).values for knob in ("input_aggregation", "compute_dtype")]
+        lines[name] = "\n".join(model_lines(setting, tiny_folder_graph, MUCH))
+        assert "accuracy is computed from the whole graph at once" in lines[name]
+    assert values["Edges"] == [("sampled",), ("float32", "bfloat16")]
+    assert values["Layers"] == [("sampled", "full"), ("float32",)]
+    assert "input_aggregation is left out" in lines["Edges"]
+    assert "compute_dtype is left out" not in lines["Edges"]
+    assert "input_aggregation is left out" not in lines["Layers"]
+    assert "compute_dtype is left out" in lines["Layers"]
+    built_in = Setting(Task(), tiny_folder_graph.characteristics(), machine)
+    assert not list(model_lines(built_in, tiny_folder_graph, MUCH))
+
+
+def test_curves_are_shared_only_where_training_repeats(package, tiny_folder_graph, hardware, make_metrics) -> None:
+    curve = LearningCurve((4, 8), (0.5, 0.6), CurveEnd.BUDGET)
+    for repeats in (True, False):
+        setting = setting_of(package, tiny_folder_graph, hardware, repeats=repeats)
+        known = KnownCurves(setting)
+        metrics = dataclasses.replace(make_metrics(), curve=curve, curve_first=4)
+        known.learn(Measurement(TrainConfig(), setting, metrics, 0, 1.0, 5, "now", "id"))
+        other = TrainConfig(parallel_mode="mode1", num_workers=2)
+        assert known.of(TrainConfig()) == curve
+        assert (known.of(other) == curve) is repeats
+        assert (known.state(other) == known.state(TrainConfig())) is repeats
+        lines = "\n".join(model_lines(setting, tiny_folder_graph, MUCH))
+        assert ("do not share learning curves" in lines) is not repeats
+
+
+@pytest.mark.parametrize("name", ["Edges", "Layers"])
+def test_the_physics_knows_what_a_users_model_costs(name, package, tiny_folder_graph, hardware) -> None:
+    setting = setting_of(package, tiny_folder_graph, hardware, name)
+    columns = as_columns([TrainConfig(), TrainConfig(seed_fanout=2, deep_fanout=1), TrainConfig(batch_size=64)])
+    found = analytic_metrics(columns, setting)
+    assert found["train_seconds"][0] > max(found["train_seconds"][1:])
+    assert np.isfinite(feature_matrix(columns, setting, found)).all()
+    cost = setting.task.own.cost
+    dear = dataclasses.replace(cost, node_flops=1000 * cost.node_flops, node_bytes=1000 * cost.node_bytes)
+    own = dataclasses.replace(setting.task.own, cost=dear)
+    dearer = dataclasses.replace(setting, task=dataclasses.replace(setting.task, own=own))
+    more = analytic_metrics(columns, dearer)
+    assert (more["train_seconds"] > 50 * found["train_seconds"]).all()
+    assert (more["peak_host_bytes"] > found["peak_host_bytes"]).all()
+
+
+def test_nothing_is_recommended_of_which_nothing_is_known(package, tiny_folder_graph, hardware) -> None:
+    task = Task(model=package.factory("Edges"))
+    with pytest.raises(UsageError, match=r"--model must be a built-in one, got .*Edges: nothing was measured of your"):
+        recommend(tiny_folder_graph, task=task, hardware=hardware)
+
+
+@pytest.mark.parametrize("name", ["Layers", pytest.param("Edges", marks=pytest.mark.slow)])
+def test_a_whole_tune(name: str, package: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    run: Callable[..., object] = lambda **more: tune(  # noqa: E731
+        SPEC,
+        model=package.factory(name),
+        task=Task(fanouts=(5, 5)),
+        budget=BUDGET_S,
+        out=tmp_path / "run",
+        max_accuracy_drop=100.0,
+        accuracy_epochs=2,
+        notify=lines.append,
+        **more,
+    )
+    result = run()
+    tuned = TunedConfig.read(tmp_path / "run")
+    assert tuned == result.tuned
+    assert tuned.setting.task.model == package.factory(name)
+    assert tuned.measured is not None
+    assert len(result.front.rows) > 1
+    assert isinstance(tuned.default, Metrics)
+    assert any("accuracy is computed from the whole graph at once" in line for line in lines)
+    assert run(resume=True).tuned == tuned
+    trained = train(tmp_path / "run", epochs=1, out=tmp_path / "trained", notify=lines.append)
+    assert trained.task.is_same_model(tuned.setting.task)
+    package.write("widths", "HIDDEN = 32  # changed\n")
+    with pytest.raises(UsageError, match="--resume goes on with the options of the first run: task was"):
+        run(resume=True)
+    train(tmp_path / "run", epochs=1, out=tmp_path / "again", notify=lines.append)
+    assert any("or what it imports has changed since the tune" in line for line in lines)
