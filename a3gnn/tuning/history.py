@@ -14,9 +14,9 @@ import numpy as np
 from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures, Reference
-from a3gnn.learning_curve import LearningCurve
+from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics, keep_longest
-from a3gnn.objectives import Limits, Objectives, memory_metric
+from a3gnn.objectives import Breach, Limits, Objectives, memory_metric
 from a3gnn.pareto import hypervolume
 from a3gnn.profiling.partition_failures import failed_partitioning
 from a3gnn.profiling.trial.request import TrialPlan
@@ -187,11 +187,19 @@ class History:
     @property
     def num_missed(self) -> int:
         """How many trials are known to have missed the least accuracy."""
-        least = self.objectives.limits.least_accuracy
-        if least is None:
-            return 0
-        known = (one.figures.val_accuracy for one in self.measured() if one.trial.counts)
-        return sum(accuracy is not None and accuracy < least for accuracy in known)
+        breaches = (self.breaches(one) for one in self.measured() if one.trial.counts)
+        return sum(any(breach.limit == "least_accuracy" for breach in found) for found in breaches)
+
+    def breaches(self, one: JudgedTrial) -> tuple[Breach, ...]:
+        """Returns the limits that a trial is known to break.
+
+        What was ended because others are quicker, or before any accuracy was known, is not known to miss the least one.
+        """
+        found, curve = self.objectives.limits.broken_by(one.figures), one.metrics.curve
+        slower = curve is not None and curve.ended is CurveEnd.SLOWER and not one.figures.complete
+        if slower or one.figures.val_accuracy is None:
+            return tuple(breach for breach in found if breach.limit != "least_accuracy")
+        return found
 
     def fits_memory(self) -> bool:
         """Returns whether anything inside the space kept the memory limits as measured, whatever its accuracy."""

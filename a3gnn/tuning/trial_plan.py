@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 
 from a3gnn.figures import Reference
+from a3gnn.learning_curve import CurveEnd
 from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.trial import JudgedTrial
 
-#: A configuration has lost that is not at the target after so many times the best one's seconds. Guess.
-_SLOWER = 1.1
+#: A configuration can't be the best that is not at the target after so many times the best one's seconds; what is there
+#: for another reason is of no interest after so many. Guesses.
+_SLOWER, _FAR_SLOWER = 1.1, 2.0
 #: Seconds of a timing in the play-off, or for the machine's drift; fewer than a trial's, for there are many. Guess.
 _TIMED_S = 1.0
 #: Where in the reference's time the accuracy is looked at. Guess.
@@ -26,19 +28,21 @@ def trial_plan(proposal: Proposal, history: History, drift: float = 1.0) -> Tria
 
     The reference is trained until it stops rising. Others are trained for the reference's seconds; where accuracy
     is a limit alone, until they reach the target. One that can no longer reach it ends earlier, and so does one that is
-    there for the priority's sake (`proposal.for_priority`) and can no longer beat the best. Whatever the drift, that
-    is after as many mini-batches as it would be at the speed that the reference was measured at.
+    there for the priority's sake (`proposal.for_priority`) and can no longer beat the best; where seconds to accuracy
+    count, any that takes far longer. Whatever the drift, that is after as many mini-batches as it would be at the speed
+    that the reference was measured at.
     """
     plan, reference = history.plan, history.reference
     if reference is None or proposal.reason == "default":
         return dataclasses.replace(plan, curve=history.study.reference_curve)
     priority = history.study.request.priority
-    best = history.best() if proposal.for_priority else None
+    best, races = history.best(), proposal.for_priority
+    slower = _speed_hurdles(best, _SLOWER if races else _FAR_SLOWER, history, reference)
     curve = CurvePlan(
         most_seconds=reference.budget_s,
         target=None if priority.accuracy_counts else reference.target,
-        hurdles=(*_accuracy_hurdles(history, reference), *_speed_hurdles(best, history, reference)),
-        least_throughput=0.0 if best is None else _least_throughput(best, history),
+        hurdles=(*_accuracy_hurdles(history, reference), *slower),
+        least_throughput=_least_throughput(best, history) if best and races else 0.0,
     )
     return dataclasses.replace(plan, curve=_drifted(curve, drift))
 
@@ -63,7 +67,7 @@ def _drifted(curve: CurvePlan, drift: float) -> CurvePlan:
     return dataclasses.replace(
         curve,
         most_seconds=curve.most_seconds / drift,
-        hurdles=tuple(Hurdle(one.seconds / drift, one.val_accuracy) for one in curve.hurdles),
+        hurdles=tuple(one._replace(seconds=one.seconds / drift) for one in curve.hurdles),
         least_throughput=curve.least_throughput * drift,
     )
 
@@ -91,12 +95,12 @@ def _gain(one: JudgedTrial, history: History, reference: Reference, share: float
     return one.figures.val_accuracy - before
 
 
-def _speed_hurdles(best: JudgedTrial | None, history: History, reference: Reference) -> list[Hurdle]:
-    """Returns where the target must be reached to beat the best one's seconds; nothing where those do not count."""
+def _speed_hurdles(best: JudgedTrial | None, factor: float, history: History, reference: Reference) -> list[Hurdle]:
+    """Returns where the target must be reached: after `factor` times the best one's seconds, where those count."""
     if best is None or best.figures.seconds_to_accuracy is None or not history.study.request.priority.time:
         return []
-    seconds = _SLOWER * best.figures.seconds_to_accuracy
-    return [Hurdle(seconds, reference.target)] if seconds < reference.budget_s else []
+    seconds = factor * best.figures.seconds_to_accuracy
+    return [Hurdle(seconds, reference.target, CurveEnd.SLOWER)] if seconds < reference.budget_s else []
 
 
 def _least_throughput(best: JudgedTrial, history: History) -> float:
