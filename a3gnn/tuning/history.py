@@ -11,12 +11,13 @@ from typing import Self
 
 import numpy as np
 
+from a3gnn.breach import Breach
 from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures, Reference
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics, keep_longest
-from a3gnn.objectives import Breach, Limits, Objectives, memory_metric
+from a3gnn.objectives import Limits, Objectives, memory_metric
 from a3gnn.pareto import hypervolume
 from a3gnn.profiling.partition_failures import failed_partitioning
 from a3gnn.profiling.trial.request import TrialPlan
