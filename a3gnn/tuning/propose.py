@@ -27,6 +27,7 @@ from a3gnn.tuning.expectations import expected_trials_s, predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.simplify import simplified
+from a3gnn_surrogate.points import knob_points
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Surrogate evaluations per search: with them local finds 97 % and more of the best known front's hypervolume in a
@@ -76,7 +77,8 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     prediction = problem.predict(rows)
     known_curve = surrogate.knows_curve(history.space.columns(rows), study.setting)
     seconds = expected_trials_s(history, known_curve, prediction)
-    expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware))
+    points = knob_points(history.space.columns(rows), study.setting)
+    expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware), points)
     chosen = choose_trials(problem, rows, expected, ROUND_TRIALS, best_score(history, problem), budget_s, least)
     gain = max((one.gain for one in chosen if one.reason == "best"), default=math.inf)
     return Proposed(tuple(_proposals(chosen, history, problem, budget_s)), gain, result)

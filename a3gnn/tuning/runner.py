@@ -57,12 +57,15 @@ class Runner:
 
         What the store holds was measured at another time: the drift of now has nothing to do with it.
         """
-        stored = self._profiler.stored(proposal.config, trial_plan(proposal, history))
+        predicted = predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)
+        predicted_s = predicted["seconds_to_accuracy"]["mean"]
+        stored = self._profiler.stored(proposal.config, trial_plan(proposal, history, predicted_s=predicted_s))
         if stored is not None:
-            return self._keep(proposal, history, surrogate, stored, drift=1.0)
-        made = self._profiler.measure_anew(proposal.config, trial_plan(proposal, history, self.drift))
+            return self._keep(Trial(proposal.reason, predicted, stored), history)
+        plan = trial_plan(proposal, history, self.drift, predicted_s)
+        made = self._profiler.measure_anew(proposal.config, plan)
         self._made_last = made.id
-        return self._keep(proposal, history, surrogate, made, self.drift)
+        return self._keep(Trial(proposal.reason, predicted, made, self.drift), history)
 
     def measure_unlimited(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
         """As `measure`, with no limit but the machine's memory: to know what it takes where nothing fits."""
@@ -74,7 +77,8 @@ class Runner:
         )
         made = self._profiler.repeat(proposal.config, plan)
         self._made_last = made.id
-        return self._keep(proposal, history, surrogate, made, self.drift)
+        predicted = predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)
+        return self._keep(Trial(proposal.reason, predicted, made, self.drift), history)
 
     def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
         """Returns what timing mini-batches of `config` once more finds; nothing is trained for its accuracy."""
@@ -131,11 +135,7 @@ class Runner:
                 f"configurations with as many or more by {partitioner} are left out"
             )
 
-    def _keep(
-        self, proposal: Proposal, history: History, surrogate: Surrogate, measurement: Measurement, drift: float
-    ) -> History:
-        predicted = predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)
-        trial = Trial(proposal.reason, predicted, measurement, drift)
+    def _keep(self, trial: Trial, history: History) -> History:
         self._journal.append(trial)
         longer = history.with_trial(trial)
         if trial.counts:

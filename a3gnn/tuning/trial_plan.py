@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from a3gnn.figures import Reference
 from a3gnn.learning_curve import CurveEnd
@@ -14,6 +15,9 @@ from a3gnn.tuning.trial import JudgedTrial
 #: A configuration can't be the best that is not at the target after so many times the best one's seconds; what is there
 #: for another reason is of no interest after so many. Guesses.
 _SLOWER, _FAR_SLOWER = 1.1, 2.0
+#: Nor is what takes so many times the seconds that were predicted, and more than this share of the best one's: what was
+#: hoped for is not there, and others that are predicted as quick are not tried yet. Guesses.
+_DISAPPOINTING, _STILL_QUICK = 2.0, 0.5
 #: Seconds of a timing in the play-off, or for the machine's drift; fewer than a trial's, for there are many. Guess.
 _TIMED_S = 1.0
 #: Where in the reference's time the accuracy is looked at. Guess.
@@ -23,21 +27,21 @@ _LOOKS = (1 / 2, 3 / 4)
 _GAIN_FACTOR, _GAIN_MARGIN = 1.5, 0.01
 
 
-def trial_plan(proposal: Proposal, history: History, drift: float = 1.0) -> TrialPlan:
+def trial_plan(proposal: Proposal, history: History, drift: float = 1.0, predicted_s: float = math.inf) -> TrialPlan:
     """Returns how `proposal` is to be measured after `history` on a machine of that `drift`.
 
     The reference is trained until it stops rising. Others are trained for the reference's seconds; where accuracy
     is a limit alone, until they reach the target. One that can no longer reach it ends earlier, and so does one that is
     there for the priority's sake (`proposal.for_priority`) and can no longer beat the best; where seconds to accuracy
-    count, any that takes far longer. Whatever the drift, that is after as many mini-batches as it would be at the speed
-    that the reference was measured at.
+    count, any that takes far longer than that, or than `predicted_s`, its predicted seconds to accuracy. Whatever the
+    drift, that is after as many mini-batches as it would be at the speed that the reference was measured at.
     """
     plan, reference = history.plan, history.reference
     if reference is None or proposal.reason == "default":
         return dataclasses.replace(plan, curve=history.study.reference_curve)
     priority = history.study.request.priority
     best, races = history.best(), proposal.for_priority
-    slower = _speed_hurdles(best, _SLOWER if races else _FAR_SLOWER, history, reference)
+    slower = _speed_hurdles(best, predicted_s if races else None, history, reference)
     curve = CurvePlan(
         most_seconds=reference.budget_s,
         target=None if priority.accuracy_counts else reference.target,
@@ -95,11 +99,17 @@ def _gain(one: JudgedTrial, history: History, reference: Reference, share: float
     return one.figures.val_accuracy - before
 
 
-def _speed_hurdles(best: JudgedTrial | None, factor: float, history: History, reference: Reference) -> list[Hurdle]:
-    """Returns where the target must be reached: after `factor` times the best one's seconds, where those count."""
+def _speed_hurdles(
+    best: JudgedTrial | None, predicted_s: float | None, history: History, reference: Reference
+) -> list[Hurdle]:
+    """Returns when the target must be reached, where seconds count; `predicted_s` is of what is to be the best."""
     if best is None or best.figures.seconds_to_accuracy is None or not history.study.request.priority.time:
         return []
-    seconds = factor * best.figures.seconds_to_accuracy
+    best_s = best.figures.seconds_to_accuracy
+    if predicted_s is None:
+        seconds = _FAR_SLOWER * best_s
+    else:
+        seconds = min(_SLOWER * best_s, max(_DISAPPOINTING * predicted_s, _STILL_QUICK * best_s))
     return [Hurdle(seconds, reference.target, CurveEnd.SLOWER)] if seconds < reference.budget_s else []
 
 

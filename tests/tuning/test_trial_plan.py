@@ -106,6 +106,16 @@ def test_where_seconds_count_a_trial_must_beat_the_best_or_not_be_far_slower(
     assert trial_plan(Proposal(reason, TWO_PARTS), history).curve.least_throughput == 0
 
 
+@pytest.mark.parametrize(("predicted", "expected"), [(0.1, 0.5), (0.4, 0.8), (1.0, 1.1)])
+def test_what_disappoints_is_given_up_where_it_is_not_quick_all_the_same(
+    measured, predicted: float, expected: float
+) -> None:
+    history = measured(MODE1, priority=Priority.parse("time")).history
+    best_s = history.best().figures.seconds_to_accuracy
+    plans = [trial_plan(Proposal(why, TWO_PARTS), history, predicted_s=predicted * best_s) for why in ("best", "front")]
+    assert [plan.curve.hurdles[0].seconds / best_s for plan in plans] == pytest.approx([expected, 2.0])
+
+
 @pytest.mark.parametrize(
     ("priority", "reason", "share"),
     [
