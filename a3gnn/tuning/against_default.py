@@ -42,8 +42,8 @@ class AgainstDefault:
         self._default = None if default == self._config else default
         self._whole: Metrics | None = None
         self._seeds: list[Pair] = []
-        self._timed: list[Metrics] = []
         self._alternations: list[Pair] = []
+        self._timed_alone: list[Metrics] = []
 
     def keeps_limits(self) -> bool:
         """Measures the finalist, and returns whether it keeps every limit meanwhile.
@@ -65,10 +65,9 @@ class AgainstDefault:
     def choice(self) -> Choice:
         """Returns the choice of the finalist, with the figures of both and what was left out."""
         assert self._whole is not None, "it was measured"
-        left_out = [pair.choice for pair in parted(self._alternations).left_out]
-        seen = [self._finalist.metrics, *(pair.choice for pair in self._seeds), *left_out]
-        disturbed = {id(metrics) for metrics in left_out}
-        timed = [metrics for metrics in self._timed if id(metrics) not in disturbed]
+        counted, left_out = parted(self._alternations)
+        seen = [self._finalist.metrics, *(pair.choice for pair in (*self._seeds, *left_out))]
+        timed = [*(pair.choice for pair in counted), *self._timed_alone]
         judged = judged_over(self._whole, timed, seen, self._trials.reference)
         default, against = None, None
         figures = {self._config.key(): judged.figures}
@@ -88,6 +87,10 @@ class AgainstDefault:
     @property
     def _refused(self) -> bool:
         return self._config.key() in self._trials.refused
+
+    @property
+    def _num_timed(self) -> int:
+        return len(self._alternations) + len(self._timed_alone)
 
     def _steps(self) -> Iterator[Callable[[], None]]:
         """Yields what is measured after the finalist's whole training; each step may refuse the finalist."""
@@ -137,26 +140,26 @@ class AgainstDefault:
 
     def _alternate(self, most: int) -> None:
         """Times the finalist up to `most` times, in turns with the default, which of the two is first alternating."""
-        if not self._timed and not self._alone:
+        if not self._num_timed and not self._alone:
             self._trials.say("    alternating with the default")
-        while len(self._timed) < most and not self._refused:
+        while self._num_timed < most and not self._refused:
             both = [self._config] if self._alone or self._default is None else [self._config, self._default]
-            if self._timed and not self._trials.affords(len(both)):
+            if self._num_timed and not self._trials.affords(len(both)):
                 break
-            found = self._trials.timed(both if len(self._timed) % 2 == 0 else both[::-1], 1)
-            self._timed += found[self._config.key()]
-            self._alternations += [
-                Pair(*pair) for pair in zip(*(found[one.key()] for one in both), strict=False) if len(both) == 2
-            ]
+            found = self._trials.timed(both if self._num_timed % 2 == 0 else both[::-1], 1)
+            own, *default = (found[one.key()] for one in both)
+            pairs = [Pair(*pair) for pair in zip(own, *default, strict=False) if default]
+            self._alternations += pairs
+            self._timed_alone += own[len(pairs) :]
 
     def _alternate_until_undisturbed(self) -> None:
         """Alternates on, up to `MOST_REPEATED` times, while other work disturbed so many that too few would count."""
         for _ in range(MOST_REPEATED):
-            before = len(self._timed)
+            before = self._num_timed
             if self._alone or enough_undisturbed(self._alternations):
                 break
             self._alternate(before + 1)
-            if len(self._timed) == before or self._refused:
+            if self._num_timed == before or self._refused:
                 break
 
     def _compared(self, whole: Metrics) -> tuple[Judged, Comparison]:

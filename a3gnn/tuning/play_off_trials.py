@@ -13,6 +13,7 @@ from a3gnn.figures import Figures
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.report.text import describe_breaches
 from a3gnn.tuning.history import History
+from a3gnn.tuning.memory_limits import memory_limits
 from a3gnn.tuning.play_off_plan import PlayOffCost
 from a3gnn.tuning.runner import Runner
 
@@ -101,5 +102,5 @@ class PlayOffTrials:
             self.refuse(config, outcome)
             return
         # Accuracy is judged over all seeds, once they are trained.
-        if breaches := self._history.memory_limits(config).broken_by(Figures.of(outcome, None, None)):
+        if breaches := memory_limits(self._history, config).broken_by(Figures.of(outcome, None, None)):
             self.refuse(config, breaches)

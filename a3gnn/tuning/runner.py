@@ -15,6 +15,7 @@ from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.lines import describe_trial
+from a3gnn.tuning.memory_limits import within_limits
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.state import TuneState
 from a3gnn.tuning.trial import Trial, predicted_row
@@ -82,7 +83,7 @@ class Runner:
 
     def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
         """Returns what timing mini-batches of `config` once more finds; nothing is trained for its accuracy."""
-        return self._profiler.repeat(config, history.within_limits(timing_plan(history), config)).outcome
+        return self._profiler.repeat(config, within_limits(history, timing_plan(history), config)).outcome
 
     def drift_is_due(self, history: History) -> bool:
         """Whether there is a reference, and this run of the tune has not just measured it."""
@@ -120,7 +121,7 @@ class Runner:
             history: Says for how long it trains.
             task_seed: The seed of its weights and mini-batches, if not the task's.
         """
-        plan = history.within_limits(whole_plan(history, self.drift), config)
+        plan = within_limits(history, whole_plan(history, self.drift), config)
         return self._profiler.repeat(config, plan, task_seed)
 
     def keep_time(self) -> None:
