@@ -31,7 +31,7 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
     first = first_point(trainer)
     known = NO_CURVE if whole else request.known_curve or NO_CURVE
     if (reached := rules.cut(known, first)) is not None:
-        CurveState().add(trainer.validate(), trainer)
+        CurveState(batches=first).add(trainer.validate(), trainer)
         return {"curve": dataclasses.replace(known, ended=reached.ended).to_dict(), "curve_first": first}
     state = Path(request.curve_state) if request.curve_state and not whole else None
     found = train_curve(trainer, known, first=first, should_end=rules.end, state=state, whole=whole)
