@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import fmean
 
@@ -89,6 +89,15 @@ class AgainstDefault:
         return self._config.key() in self._trials.refused
 
     @property
+    def _to_target(self) -> bool:
+        return self._history.study.request.priority.to_target
+
+    @property
+    def _tested(self) -> bool:
+        """Whether the default was trained with the task's seed for its test accuracy."""
+        return bool(self._seeds) and self._seeds[0].default.test_accuracy is not None
+
+    @property
     def _num_timed(self) -> int:
         return len(self._alternations) + len(self._timed_alone)
 
@@ -100,6 +109,8 @@ class AgainstDefault:
             yield partial(self._train_seeds, SEEDS)
             yield partial(self._alternate, MOST_ALTERNATIONS)
             yield self._alternate_until_undisturbed
+        yield self._test_default
+        if self._trials.in_seconds and not self._alone:
             yield partial(self._train_seeds, MOST_SEEDS)
 
     def _train_seeds(self, most: int, timed: int = 0) -> None:
@@ -108,12 +119,14 @@ class AgainstDefault:
         A seed after the alternations may refuse the finalist: then the next one's training and timing must still fit.
         """
         assert self._whole is not None, "it was trained with the task's seed"
+        if not self._seeds and self._to_target and not self._alone:  # it was trained that far in its own trial
+            self._seeds.append(Pair(self._whole, _reference_metrics(self._history)))
         while len(self._seeds) <= most and not self._alone and self._default is not None:
             number = len(self._seeds)
-            trainings = 2 if number else 1  # with the task's own seed, only the default's is left
+            wholes = 0 if number else 1  # with the task's own seed, only the default's is left
             if self._alternations and number:
-                trainings, timed = trainings + 1, 2
-            if not self._trials.affords(timed, trainings):
+                wholes, timed = 1, 2
+            if not self._trials.affords(timed, wholes, seeds=1 if number else 0):
                 break
             own = self._trials.whole(self._config, self._task_seed + number) if number else self._whole
             default = None if own is None else self._trials.whole(self._default, self._task_seed + number)
@@ -123,6 +136,13 @@ class AgainstDefault:
         if self._default is not None and not self._refused:
             self._check_accuracy()
 
+    def _test_default(self) -> None:
+        """Trains the default's whole curve with the task's seed, where its trial's stands in and that fits."""
+        if not self._tested and self._seeds and self._default is not None and self._trials.affords(0, 1):
+            default = self._trials.whole(self._default, self._task_seed)
+            if default is not None:
+                self._seeds[0] = Pair(self._seeds[0].choice, default)
+
     def _check_accuracy(self) -> None:
         """Refuses the finalist where it breaks the limit on accuracy in the mean over the seeds."""
         assert self._whole is not None, "it was trained"
@@ -131,12 +151,23 @@ class AgainstDefault:
         if least is None or reference is None:
             return
         pairs = self._seeds
+        if self._to_target and pairs:
+            self._check_reached(pairs, least)
+            return
         found = fmean([best_accuracy(pair.choice) for pair in pairs] or [best_accuracy(self._whole)])
         if pairs and request.target is None:  # what may be lost is counted from the default with the same seeds
             found = reference.val_accuracy + fmean(accuracy_differences(pairs)) / 100
         if found < least:
             where = f" in the mean of {count(len(pairs), 'seed')}" if pairs else ""
             self._trials.refuse(self._config, (Breach("least_accuracy", least, found),), where)
+
+    def _check_reached(self, pairs: Sequence[Pair], least: float) -> None:
+        """Refuses the finalist where it reaches the `least` accuracy with fewer seeds than the default."""
+        own, default = ([best_accuracy(one) for one in both] for both in zip(*pairs, strict=True))
+        kept, of_default = (sum(found >= least for found in both) for both in (own, default))
+        if kept < of_default:
+            where = f" with {kept} of {count(len(pairs), 'seed')}, the default with {of_default}"
+            self._trials.refuse(self._config, (Breach("least_accuracy", least, min(own)),), where)
 
     def _alternate(self, most: int) -> None:
         """Times the finalist up to `most` times, in turns with the default, which of the two is first alternating."""
@@ -185,7 +216,7 @@ class AgainstDefault:
         if self._alone:
             return
         trained, turns = len(self._seeds), len(self._alternations)
-        if not trained:
+        if not self._tested:
             yield "the default's test accuracy"
         if trained <= SEEDS:
             yield count(min(SEEDS, SEEDS + 1 - trained), "further seed")

@@ -19,7 +19,7 @@ from a3gnn.tuning.memory_limits import within_limits
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.state import TuneState
 from a3gnn.tuning.trial import Trial, predicted_row
-from a3gnn.tuning.trial_plan import timing_plan, trial_plan, whole_plan
+from a3gnn.tuning.trial_plan import seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: A trial without a limit of its own may take this share of the machine's memory. Guess.
@@ -114,14 +114,16 @@ class Runner:
             )
 
     def train_whole(self, config: TrainConfig, history: History, task_seed: int | None = None) -> Measurement:
-        """Returns a new trial of `config` that trains its whole curve under the limits, and tests at its end.
+        """Returns a new trial of `config` that trains afresh under the limits, and tests at its end.
 
         Args:
             config: What is measured.
             history: Says for how long it trains.
-            task_seed: The seed of its weights and mini-batches, if not the task's.
+            task_seed: The seed of its weights and mini-batches, if not the task's: with that the whole curve is
+                trained, with others what `seed_plan` says.
         """
-        plan = within_limits(history, whole_plan(history, self.drift), config)
+        plan = whole_plan(history, self.drift) if task_seed is None else seed_plan(history, self.drift)
+        plan = within_limits(history, plan, config)
         return self._profiler.repeat(config, plan, task_seed)
 
     def keep_time(self) -> None:

@@ -61,6 +61,17 @@ def whole_plan(history: History, drift: float = 1.0) -> TrialPlan:
     return dataclasses.replace(history.plan, curve=CurvePlan(seconds, whole=True))
 
 
+def seed_plan(history: History, drift: float = 1.0) -> TrialPlan:
+    """Returns how a finalist and the default are measured with a further seed.
+
+    As in `whole_plan`; where seconds to accuracy count, and accuracy is a limit alone, no further than to the target.
+    """
+    plan = whole_plan(history, drift)
+    if plan.curve is None or history.reference is None or not history.study.request.priority.to_target:
+        return plan
+    return dataclasses.replace(plan, curve=dataclasses.replace(plan.curve, target=history.reference.target))
+
+
 def timing_plan(history: History) -> TrialPlan:
     """Returns how the play-off and the machine's drift are timed: mini-batches alone, no curve is trained."""
     return dataclasses.replace(history.plan, curve=None, timed_seconds=_TIMED_S)
