@@ -80,9 +80,11 @@ def reserve_s(history: History, share_s: float) -> float:
     """Returns the seconds that are kept for the play-off of `history`, with a margin.
 
     That is the tune's `share_s`, or what a whole play-off takes if that is less; while few configurations are tried,
-    what its indispensable part takes. Where that alone takes more, up to `_MOST_SHARES` of the share are kept for it.
+    what its indispensable part takes. Where that has a further seed and takes more than the share, up to `_MOST_SHARES`
+    of it are kept for it.
     """
     cost = PlayOffCost.expected(history)
     tried = sum(trial.counts for trial in history.trials)
-    share_s = max(share_s, min(_MARGIN * cost.least_s, _MOST_SHARES * share_s))
+    if not cost.default_whole:
+        share_s = max(share_s, min(_MARGIN * cost.least_s, _MOST_SHARES * share_s))
     return min(share_s, _MARGIN * (cost.least_s if tried < _FEW_TRIALS else cost.full_s))
