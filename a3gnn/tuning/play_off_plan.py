@@ -20,7 +20,7 @@ MOST_REPEATED = MOST_ALTERNATIONS
 #: A tune that has tried fewer than so many configurations needs another trial more than it needs a whole play-off.
 #: Guess.
 _FEW_TRIALS = 4
-#: What is kept for a play-off over what it is expected to take. Guess.
+#: What is kept for a play-off, and for a training to the target, over what it is expected to take. Guess.
 _MARGIN = 1.2
 #: How many times the tune's share a play-off's indispensable part may take. Guess: a promise of one seed may be luck,
 #: but so may be the best of a few trials.
@@ -55,8 +55,8 @@ class PlayOffCost(NamedTuple):
             return cls(timing, whole_s, 2 * whole_s)
         figures = [history.reference_figures, *(one.figures for one in (history.best(),) if one is not None)]
         needed = [budget_s if one is None else one.seconds_to_accuracy or budget_s for one in figures]
-        seed_s = 2 * timing + (needed[0] + needed[-1]) * second_s
-        return cls(timing, whole_s, seed_s, default_whole=False)
+        seed_s = 2 * timing + (needed[0] + needed[-1]) * second_s  # other seeds may take longer
+        return cls(timing, whole_s, _MARGIN * seed_s, default_whole=False)
 
     @property
     def alternating_s(self) -> float:
