@@ -13,7 +13,7 @@ from a3gnn.pareto import non_dominated, spread
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
 from a3gnn.tuning.learning_differently import learning_differently
-from a3gnn_envs.normal import expected_improvement, gain_per_second, probability_at_most
+from a3gnn_envs.normal import gain_per_second, probability_at_most
 from a3gnn_surrogate.posterior import rbf_kernel
 
 Rows = NDArray[np.int64]
@@ -99,16 +99,16 @@ def choose_trials(
         return [Candidate("closest", rows[i]) for i in np.lexsort((-score, violation, -probability))[:count]]
     best = float(score.min()) if best is None else best
     deviation = true_spread(problem.objectives, expected)
-    gain = expected_improvement(score, deviation, best) * probability
+    first = value = gain_per_second(score, deviation, best, probability, expected.seconds)
     wanted: list[int] = []
     while len(wanted) < min((count + 1) // 2, len(probable)):
-        value = gain_per_second(score, deviation, best, probability, expected.seconds)
         order = probable[np.lexsort((-score[probable], -value[probable]))]
         ahead = [*wanted, *(i for i in order.tolist() if i not in wanted)]
         wanted = learning_differently(ahead, lambda i: problem.space.decode(rows[i]), len(wanted) + 1)
         best = max(best, float(score[wanted[-1]]))
         alike = rbf_kernel(expected.points, expected.points[wanted[-1:]])[:, 0]
         deviation = deviation * np.sqrt(np.maximum(1 - alike**2, 0.0))
+        value = gain_per_second(score, deviation, best, probability, expected.seconds)
     chosen = dict.fromkeys(wanted, "best")
     rest = np.setdiff1d(probable, list(chosen))
     if count >= _MIN_FOR_UNCERTAIN and len(rest):
@@ -118,6 +118,7 @@ def choose_trials(
         costs = problem.objectives.costs(prediction.take(rest))
         front = np.flatnonzero(non_dominated(costs))
         chosen |= dict.fromkeys(rest[front[spread(costs[front], count - len(chosen))]].tolist(), "front")
+    gain = first * expected.seconds
     return [Candidate(reason, rows[i], float(gain[i])) for i, reason in chosen.items()]
 
 

@@ -53,9 +53,10 @@ class PlayOffCost(NamedTuple):
         whole_s = timing + budget_s * second_s
         if not history.study.request.priority.to_target:
             return cls(timing, whole_s, 2 * whole_s)
-        figures = [history.reference_figures, *(one.figures for one in (history.best(),) if one is not None)]
-        needed = [budget_s if one is None else one.seconds_to_accuracy or budget_s for one in figures]
-        seed_s = 2 * timing + (needed[0] + needed[-1]) * second_s  # other seeds may take longer
+        best, default = history.best(), history.reference_figures
+        figures = (default, default if best is None else best.figures)
+        needed_s = sum(budget_s if one is None else one.seconds_to_accuracy or budget_s for one in figures)
+        seed_s = 2 * timing + needed_s * second_s  # other seeds may take longer
         return cls(timing, whole_s, _MARGIN * seed_s, default_whole=False)
 
     @property

@@ -84,10 +84,10 @@ class PlayOffTrials:
         if isinstance(outcome, Failure) or config.key() in self.refused:
             return None
         took_s = time.monotonic() - begin
-        if seed == task_seed:
-            self.cost = self.cost._replace(whole_s=took_s)
-        if self.cost.default_whole:
+        if self.cost.default_whole:  # with every seed as long
             self.cost = self.cost._replace(whole_s=took_s, seed_s=2 * took_s)
+        elif seed == task_seed:
+            self.cost = self.cost._replace(whole_s=took_s)
         self._wholes[config.key(), seed] = outcome
         return outcome
 

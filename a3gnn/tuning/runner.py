@@ -18,7 +18,7 @@ from a3gnn.tuning.lines import describe_trial
 from a3gnn.tuning.memory_limits import within_limits
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.state import TuneState
-from a3gnn.tuning.trial import Trial, predicted_row
+from a3gnn.tuning.trial import Predicted, Trial, predicted_row
 from a3gnn.tuning.trial_plan import seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -58,7 +58,7 @@ class Runner:
 
         What the store holds was measured at another time: the drift of now has nothing to do with it.
         """
-        predicted = predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)
+        predicted = _predicted(proposal, history, surrogate)
         predicted_s = predicted["seconds_to_accuracy"]["mean"]
         stored = self._profiler.stored(proposal.config, trial_plan(proposal, history, predicted_s=predicted_s))
         if stored is not None:
@@ -78,7 +78,7 @@ class Runner:
         )
         made = self._profiler.repeat(proposal.config, plan)
         self._made_last = made.id
-        predicted = predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)
+        predicted = _predicted(proposal, history, surrogate)
         return self._keep(Trial(proposal.reason, predicted, made, self.drift), history)
 
     def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
@@ -147,3 +147,7 @@ class Runner:
         self.notify(describe_trial(trial, longer, self.budget))
         self.report_unmade_parts(longer, len(history.space.unmade_parts))
         return longer
+
+
+def _predicted(proposal: Proposal, history: History, surrogate: Surrogate) -> Predicted:
+    return predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)
