@@ -33,7 +33,8 @@ class CurveEnd(StrEnum):
     BUDGET = "budget"  # it was trained as long as was asked for
     PLATEAU = "plateau"  # it had stopped rising
     TARGET = "target"  # it had reached the accuracy that was asked for
-    LOST = "lost"  # its configuration could no longer win, or no longer keep the least accuracy
+    SLOWER = "slower"  # its configuration could no longer beat the best one
+    LOST = "lost"  # it could no longer keep the least accuracy; in rows from before `SLOWER`, that or no longer win
 
 
 def next_point(batches: int, first: int) -> int:

@@ -112,6 +112,11 @@ class Priority:
         return bool(self.deciding[2])
 
     @property
+    def to_target(self) -> bool:
+        """Whether seconds to accuracy decide alone: then nothing is gained by training beyond the target."""
+        return self.time and not self.accuracy_counts
+
+    @property
     def deciding(self) -> NDArray[np.bool_]:
         """Which of speed, memory, accuracy weigh enough to decide whether one is better, bool, shape (3,)."""
         return self.weights >= _MIN_WEIGHT

@@ -1,4 +1,4 @@
-"""By how much steal time slows training: the exponent of `a3gnn.machine.stolen_time`, and what it mends.
+"""By how much steal time slows training: the exponent of `a3gnn.threads.stolen_time`, and what it mends.
 
     python -m benchmarks.stolen_time GRAPH [--seconds 150]
 
@@ -24,11 +24,11 @@ from rich.table import Table
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.machine.other_work import OtherWork
-from a3gnn.machine.stolen_time import stretch
 from a3gnn.profiling.trial.window import Epochs, Window
 from a3gnn.report.text import describe_config
 from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores
+from a3gnn.threads.stolen_time import stretch
 from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer
 from benchmarks.engine.graphs import spec_of

@@ -28,10 +28,10 @@ from rich.console import Console
 from rich.table import Table
 
 from a3gnn.config import TrainConfig
-from a3gnn.machine.stolen_time import stretch
 from a3gnn.objectives import memory_metric
 from a3gnn.report.text import describe_config
 from a3gnn.spread import Spread
+from a3gnn.threads.stolen_time import stretch
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.comparison import Comparison
 from a3gnn.tuning.folder import read_request
@@ -146,8 +146,7 @@ def lost_trials(folder: Path) -> tuple[int, int]:
     """Returns how many trials of the tune in `folder` broke a limit or failed, and how many there were."""
     trials = Journal(folder).read()
     history = History(Study.of(read_request(folder), trials[0].measurement.setting), tuple(trials))
-    limits = history.objectives.limits
-    broke = (bool(limits.broken_by(one.figures)) for one in history.measured() if one.trial.counts)
+    broke = (bool(history.breaches(one)) for one in history.measured() if one.trial.counts)
     failed = (trial.metrics is None for trial in trials if trial.counts)
     return sum(broke) + sum(failed), sum(trial.counts for trial in trials)
 

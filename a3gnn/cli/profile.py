@@ -45,7 +45,11 @@ if TYPE_CHECKING:
     help="Epochs that the default configuration trains instead, within those seconds.",
 )
 @click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True, help="Seconds per trial."
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Seconds per trial, stolen time left out.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(

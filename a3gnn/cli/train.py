@@ -151,7 +151,7 @@ def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Call
 
 
 def _stolen(result: TrainResult) -> str:
-    from a3gnn.machine.stolen_time import stretch
+    from a3gnn.threads.stolen_time import stretch
 
     return (
         f"{result.stolen_share:.0%} of the cores' time, by other machines of the host; without, training takes about "

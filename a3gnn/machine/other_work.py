@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 
 from a3gnn.process.memory import process_tree
-from a3gnn.threads import affinity
-from a3gnn.threads.affinity import available_cores
+from a3gnn.threads import core_time
+from a3gnn.threads.stolen_time import StolenTime
 
-_STAT = "/proc/stat"
-#: Of its columns: user, nice, system, irq, softirq and steal; the rest is idle or counted in these.
-_BUSY = (0, 1, 2, 5, 6, 7)
-_STEAL = (7,)
 #: Of the words of /proc/PID/stat after the command's name: the process' user and system time, threads included, and
 #: those of its children that have ended.
 _OWN = slice(11, 15)
@@ -26,36 +21,25 @@ class OtherWork:
     """
 
     def __init__(self) -> None:
-        self._start = time.monotonic(), _seconds(_BUSY), _own_seconds(), _seconds(_STEAL)
+        self._stolen = StolenTime()
+        self._start = core_time.busy_seconds(), _own_seconds()
 
     def seconds(self) -> float:
         """Returns the seconds of cores that others took since then; off by some hundredths, the kernel counts ticks."""
-        _, busy, own, _ = self._start
-        return max(0.0, (_seconds(_BUSY) - busy) - (_own_seconds() - own))
+        busy, own = self._start
+        return max(0.0, (core_time.busy_seconds() - busy) - (_own_seconds() - own))
 
     def stolen_seconds(self) -> float:
         """Returns the part of them that the hypervisor gave to other machines."""
-        return max(0.0, _seconds(_STEAL) - self._start[3])
+        return self._stolen.seconds()
 
     def stolen_share(self) -> float:
         """Returns what part of these cores' time that was since then, in [0, 1]."""
-        available = max(time.monotonic() - self._start[0], 1e-3) * available_cores()
-        return min(self.stolen_seconds() / available, 1.0)
+        return self._stolen.share()
 
     def cores(self) -> float:
         """Returns the cores that others kept busy in the mean since then."""
-        return self.seconds() / max(time.monotonic() - self._start[0], 1e-3)
-
-
-def _seconds(columns: tuple[int, ...]) -> float:
-    """Returns the seconds in `columns` of the cores that this process may use, since the machine started."""
-    try:
-        usable = {f"cpu{core}" for core in affinity.home()}
-        with open(_STAT, encoding="ascii") as file:
-            cores = [words[1:] for words in map(str.split, file) if words[0] in usable]
-        return sum(int(core[column]) for core in cores for column in columns) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return 0.0
+        return self.seconds() / max(self._stolen.passed_s(), 1e-3)
 
 
 def _own_seconds() -> float:

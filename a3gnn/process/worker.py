@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from a3gnn.errors import A3GNNError
+from a3gnn.process.deadline import Deadline
 from a3gnn.process.interpreter import as_program
 from a3gnn.process.memory import MemoryUse
 from a3gnn.process.watch import MemoryWatch, kill_group
@@ -83,8 +84,8 @@ class Worker:
     ) -> Ended:
         """Returns how `entry`, "package.module:function", ended when called with `argument` in a process of its own.
 
-        A process that passes `timeout_s` seconds or `limit_bytes` of anonymous memory is killed. An exception here,
-        such as KeyboardInterrupt, kills it too.
+        A process that passes `timeout_s` seconds, stolen ones left out (`Deadline`), or `limit_bytes` of anonymous
+        memory is killed. An exception here, such as KeyboardInterrupt, kills it too.
 
         A process that had to compile a kernel does not count: the function is called again in another one, which loads
         that kernel from numba's cache. `compilations.happened` tells the function that it may return early.
@@ -99,14 +100,14 @@ class Worker:
     def _run(
         self, entry: str, argument: dict[str, Any], timeout_s: float, limit_bytes: int | None, final: bool = False
     ) -> Ended:
-        started = time.monotonic()
+        started, deadline = time.monotonic(), Deadline(timeout_s)
         self._runs += 1
         result, log, compiled = (self.folder / f"{self._runs}.{end}" for end in ("json", "log", "compiled"))
         order = {"entry": entry, "argument": argument, "result": str(result), "log": str(log)}
         order["compiled"] = "" if final else str(compiled)
         try:
             self._order(order)
-            status, killed, peak = self._follow(started + timeout_s, limit_bytes)
+            status, killed, peak = self._follow(deadline, limit_bytes)
         except BaseException:
             self._stop()
             raise
@@ -137,7 +138,7 @@ class Worker:
         self._send(line)
 
     def _follow(
-        self, deadline: float, limit_bytes: int | None
+        self, deadline: Deadline, limit_bytes: int | None
     ) -> tuple[int, Literal["", "timeout", "memory", "server"], MemoryUse]:
         """Returns exit status, reason of killing and peak memory of the process that was ordered."""
         first = self._answer(None)
@@ -169,7 +170,7 @@ class Worker:
                 start_new_session=True,  # an interrupt from the keyboard is for this process alone
             )
         self._unread = b""
-        ready = self._answer(time.monotonic() + _START_SECONDS)
+        ready = self._answer(Deadline(_START_SECONDS))
         if ready is None:
             text = self._server_log()
             self._stop()
@@ -197,18 +198,20 @@ class Worker:
         self._server.stdin.write(line)
         self._server.stdin.flush()
 
-    def _answer(self, deadline: float | None) -> dict[str, int] | None:
+    def _answer(self, deadline: Deadline | None) -> dict[str, int] | None:
         """Returns the server's next answer, or None if it has died.
 
         Raises:
-            TimeoutError: It did not come until `deadline`, a `time.monotonic()`.
+            TimeoutError: It did not come until `deadline`.
         """
         assert self._server is not None
         assert self._server.stdout is not None
         output = self._server.stdout.fileno()
         while b"\n" not in self._unread:
-            patience = None if deadline is None else max(0.0, deadline - time.monotonic())
+            patience = None if deadline is None else deadline.left_s()
             if not select.select([output], [], [], patience)[0]:
+                if patience:  # time may have been stolen in it
+                    continue
                 raise TimeoutError
             piece = os.read(output, 4096)
             if not piece:

@@ -1,1 +1,1 @@
-"""Which thread may use which core, and how stages share them."""
+"""Which thread may use which core, how stages share them, and what of their time others take."""

@@ -31,9 +31,16 @@ class CurveState:
     best: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, val_accuracy: float, trainer: Trainer) -> None:
-        """Ends the curve with a point of `val_accuracy` at the weights of `trainer`."""
+        """Ends the curve with a point of `val_accuracy` at the weights of `trainer`.
+
+        Of the best weights there is one copy: later ones are written over it.
+        """
         if val_accuracy > max(self.curve.val_accuracy, default=-1.0):
-            self.best = {name: tensor.detach().cpu().clone() for name, tensor in trainer.model.state_dict().items()}
+            for name, tensor in trainer.model.state_dict().items():
+                if name in self.best:
+                    self.best[name].copy_(tensor)
+                else:
+                    self.best[name] = tensor.detach().cpu().clone()
         self.curve = self.curve.with_point(self.batches, val_accuracy)
 
     def write(self, path: Path, trainer: Trainer, first: int) -> None:

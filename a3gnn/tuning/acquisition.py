@@ -14,6 +14,7 @@ from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
 from a3gnn.tuning.learning_differently import learning_differently
 from a3gnn_envs.normal import gain_per_second, probability_at_most
+from a3gnn_surrogate.posterior import rbf_kernel
 
 Rows = NDArray[np.int64]
 
@@ -50,11 +51,14 @@ class Expected(NamedTuple):
         prediction: Of their configurations.
         seconds: That each trial takes, float64, shape (n,).
         noise: Relative standard deviation of one trial's throughput.
+        points: The configurations as the surrogate's Gaussian process sees them, float64, shape (n, n_points): what is
+            close to a trial is known by it.
     """
 
     prediction: Prediction
     seconds: NDArray[np.float64]
     noise: float
+    points: NDArray[np.float64]
 
 
 def choose_trials(
@@ -69,7 +73,9 @@ def choose_trials(
     """Returns up to `count` of `rows` to measure, each with the reason; half of them, rounded up, for the priority.
 
     Of those that keep the limits on memory with a probability of `LEAST_PROBABILITY`, and all limits with one of
-    `least`: the ones of the largest `gain_per_second` ("best"), no two of which learn the same; then the one whose
+    `least`: the ones of the largest `gain_per_second` ("best"), no two of which learn the same, each after the first as
+    if those before it had been found as predicted (Ginsbourger, Le Riche and Carraro, "Kriging Is Well-Suited to
+    Parallelize Optimization", 2010, section 3.2: the kriging believer); then the one whose
     speed is most uncertain (where four or more are asked for); then a max-min spread over the predicted front of the
     rest. Where none is that probable: the most probable ones ("closest").
 
@@ -93,11 +99,17 @@ def choose_trials(
         return [Candidate("closest", rows[i]) for i in np.lexsort((-score, violation, -probability))[:count]]
     best = float(score.min()) if best is None else best
     deviation = true_spread(problem.objectives, expected)
-    value = gain_per_second(score, deviation, best, probability, expected.seconds)
-    order = probable[np.lexsort((-score[probable], -value[probable]))]
-    chosen = dict.fromkeys(
-        learning_differently(order.tolist(), lambda i: problem.space.decode(rows[i]), (count + 1) // 2), "best"
-    )
+    first = value = gain_per_second(score, deviation, best, probability, expected.seconds)
+    wanted: list[int] = []
+    while len(wanted) < min((count + 1) // 2, len(probable)):
+        order = probable[np.lexsort((-score[probable], -value[probable]))]
+        ahead = [*wanted, *(i for i in order.tolist() if i not in wanted)]
+        wanted = learning_differently(ahead, lambda i: problem.space.decode(rows[i]), len(wanted) + 1)
+        best = max(best, float(score[wanted[-1]]))
+        alike = rbf_kernel(expected.points, expected.points[wanted[-1:]])[:, 0]
+        deviation = deviation * np.sqrt(np.maximum(1 - alike**2, 0.0))
+        value = gain_per_second(score, deviation, best, probability, expected.seconds)
+    chosen = dict.fromkeys(wanted, "best")
     rest = np.setdiff1d(probable, list(chosen))
     if count >= _MIN_FOR_UNCERTAIN and len(rest):
         chosen[int(rest[prediction.spread(problem.objectives.speed)[rest].argmax()])] = "uncertain"
@@ -106,7 +118,7 @@ def choose_trials(
         costs = problem.objectives.costs(prediction.take(rest))
         front = np.flatnonzero(non_dominated(costs))
         chosen |= dict.fromkeys(rest[front[spread(costs[front], count - len(chosen))]].tolist(), "front")
-    gain = value * expected.seconds
+    gain = first * expected.seconds
     return [Candidate(reason, rows[i], float(gain[i])) for i, reason in chosen.items()]
 
 

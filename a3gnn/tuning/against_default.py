@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import fmean
 
@@ -42,8 +42,8 @@ class AgainstDefault:
         self._default = None if default == self._config else default
         self._whole: Metrics | None = None
         self._seeds: list[Pair] = []
-        self._timed: list[Metrics] = []
         self._alternations: list[Pair] = []
+        self._timed_alone: list[Metrics] = []
 
     def keeps_limits(self) -> bool:
         """Measures the finalist, and returns whether it keeps every limit meanwhile.
@@ -65,10 +65,9 @@ class AgainstDefault:
     def choice(self) -> Choice:
         """Returns the choice of the finalist, with the figures of both and what was left out."""
         assert self._whole is not None, "it was measured"
-        left_out = [pair.choice for pair in parted(self._alternations).left_out]
-        seen = [self._finalist.metrics, *(pair.choice for pair in self._seeds), *left_out]
-        disturbed = {id(metrics) for metrics in left_out}
-        timed = [metrics for metrics in self._timed if id(metrics) not in disturbed]
+        counted, left_out = parted(self._alternations)
+        seen = [self._finalist.metrics, *(pair.choice for pair in (*self._seeds, *left_out))]
+        timed = [*(pair.choice for pair in counted), *self._timed_alone]
         judged = judged_over(self._whole, timed, seen, self._trials.reference)
         default, against = None, None
         figures = {self._config.key(): judged.figures}
@@ -89,6 +88,19 @@ class AgainstDefault:
     def _refused(self) -> bool:
         return self._config.key() in self._trials.refused
 
+    @property
+    def _to_target(self) -> bool:
+        return self._history.study.request.priority.to_target
+
+    @property
+    def _tested(self) -> bool:
+        """Whether the default was trained with the task's seed for its test accuracy."""
+        return bool(self._seeds) and self._seeds[0].default.test_accuracy is not None
+
+    @property
+    def _num_timed(self) -> int:
+        return len(self._alternations) + len(self._timed_alone)
+
     def _steps(self) -> Iterator[Callable[[], None]]:
         """Yields what is measured after the finalist's whole training; each step may refuse the finalist."""
         yield partial(self._train_seeds, SEEDS, timed=2 * ALTERNATIONS)
@@ -97,6 +109,8 @@ class AgainstDefault:
             yield partial(self._train_seeds, SEEDS)
             yield partial(self._alternate, MOST_ALTERNATIONS)
             yield self._alternate_until_undisturbed
+        yield self._test_default
+        if self._trials.in_seconds and not self._alone:
             yield partial(self._train_seeds, MOST_SEEDS)
 
     def _train_seeds(self, most: int, timed: int = 0) -> None:
@@ -105,12 +119,14 @@ class AgainstDefault:
         A seed after the alternations may refuse the finalist: then the next one's training and timing must still fit.
         """
         assert self._whole is not None, "it was trained with the task's seed"
+        if not self._seeds and self._to_target and not self._alone:  # it was trained that far in its own trial
+            self._seeds.append(Pair(self._whole, _reference_metrics(self._history)))
         while len(self._seeds) <= most and not self._alone and self._default is not None:
             number = len(self._seeds)
-            trainings = 2 if number else 1  # with the task's own seed, only the default's is left
+            wholes = 0 if number else 1  # with the task's own seed, only the default's is left
             if self._alternations and number:
-                trainings, timed = trainings + 1, 2
-            if not self._trials.affords(timed, trainings):
+                wholes, timed = 1, 2
+            if not self._trials.affords(timed, wholes, seeds=1 if number else 0):
                 break
             own = self._trials.whole(self._config, self._task_seed + number) if number else self._whole
             default = None if own is None else self._trials.whole(self._default, self._task_seed + number)
@@ -120,6 +136,13 @@ class AgainstDefault:
         if self._default is not None and not self._refused:
             self._check_accuracy()
 
+    def _test_default(self) -> None:
+        """Trains the default's whole curve with the task's seed, where its trial's stands in and that fits."""
+        if not self._tested and self._seeds and self._default is not None and self._trials.affords(0, 1):
+            default = self._trials.whole(self._default, self._task_seed)
+            if default is not None:
+                self._seeds[0] = Pair(self._seeds[0].choice, default)
+
     def _check_accuracy(self) -> None:
         """Refuses the finalist where it breaks the limit on accuracy in the mean over the seeds."""
         assert self._whole is not None, "it was trained"
@@ -128,6 +151,9 @@ class AgainstDefault:
         if least is None or reference is None:
             return
         pairs = self._seeds
+        if self._to_target and pairs:
+            self._check_reached(pairs, least)
+            return
         found = fmean([best_accuracy(pair.choice) for pair in pairs] or [best_accuracy(self._whole)])
         if pairs and request.target is None:  # what may be lost is counted from the default with the same seeds
             found = reference.val_accuracy + fmean(accuracy_differences(pairs)) / 100
@@ -135,28 +161,36 @@ class AgainstDefault:
             where = f" in the mean of {count(len(pairs), 'seed')}" if pairs else ""
             self._trials.refuse(self._config, (Breach("least_accuracy", least, found),), where)
 
+    def _check_reached(self, pairs: Sequence[Pair], least: float) -> None:
+        """Refuses the finalist where it reaches the `least` accuracy with fewer seeds than the default."""
+        own, default = ([best_accuracy(one) for one in both] for both in zip(*pairs, strict=True))
+        kept, of_default = (sum(found >= least for found in both) for both in (own, default))
+        if kept < of_default:
+            where = f" with {kept} of {count(len(pairs), 'seed')}, the default with {of_default}"
+            self._trials.refuse(self._config, (Breach("least_accuracy", least, min(own)),), where)
+
     def _alternate(self, most: int) -> None:
         """Times the finalist up to `most` times, in turns with the default, which of the two is first alternating."""
-        if not self._timed and not self._alone:
+        if not self._num_timed and not self._alone:
             self._trials.say("    alternating with the default")
-        while len(self._timed) < most and not self._refused:
+        while self._num_timed < most and not self._refused:
             both = [self._config] if self._alone or self._default is None else [self._config, self._default]
-            if self._timed and not self._trials.affords(len(both)):
+            if self._num_timed and not self._trials.affords(len(both)):
                 break
-            found = self._trials.timed(both if len(self._timed) % 2 == 0 else both[::-1], 1)
-            self._timed += found[self._config.key()]
-            self._alternations += [
-                Pair(*pair) for pair in zip(*(found[one.key()] for one in both), strict=False) if len(both) == 2
-            ]
+            found = self._trials.timed(both if self._num_timed % 2 == 0 else both[::-1], 1)
+            own, *default = (found[one.key()] for one in both)
+            pairs = [Pair(*pair) for pair in zip(own, *default, strict=False) if default]
+            self._alternations += pairs
+            self._timed_alone += own[len(pairs) :]
 
     def _alternate_until_undisturbed(self) -> None:
         """Alternates on, up to `MOST_REPEATED` times, while other work disturbed so many that too few would count."""
         for _ in range(MOST_REPEATED):
-            before = len(self._timed)
+            before = self._num_timed
             if self._alone or enough_undisturbed(self._alternations):
                 break
             self._alternate(before + 1)
-            if len(self._timed) == before or self._refused:
+            if self._num_timed == before or self._refused:
                 break
 
     def _compared(self, whole: Metrics) -> tuple[Judged, Comparison]:
@@ -182,7 +216,7 @@ class AgainstDefault:
         if self._alone:
             return
         trained, turns = len(self._seeds), len(self._alternations)
-        if not trained:
+        if not self._tested:
             yield "the default's test accuracy"
         if trained <= SEEDS:
             yield count(min(SEEDS, SEEDS + 1 - trained), "further seed")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from a3gnn.learning_curve import Pace
+from a3gnn.learning_curve import CurveEnd, Pace
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.spread import Spread
@@ -66,7 +66,7 @@ class Comparison:
 
         Args:
             alternations: Timed trials by which speeds are compared, at least one pair.
-            seeds: Whole trainings, one pair per seed.
+            seeds: Trainings, one pair per seed.
             target: The validation accuracy that is to be reached, in [0, 1].
             memory: The metric that memory means.
             priority: Its score judges, by the figures that it weighs most; of accuracy the least difference counts.
@@ -104,8 +104,15 @@ class Comparison:
 
 
 def accuracy_differences(seeds: Sequence[Pair]) -> list[float]:
-    """Returns by how many points the choice's best validation accuracy exceeds the default's, per seed."""
-    return [100 * (best_accuracy(pair.choice) - best_accuracy(pair.default)) for pair in seeds]
+    """Returns by how many points the choice's best validation accuracy exceeds the default's, per seed.
+
+    Seeds with which a training ended at the target tell none.
+    """
+    return [
+        100 * (best_accuracy(pair.choice) - best_accuracy(pair.default))
+        for pair in seeds
+        if not any(one.curve is not None and one.curve.ended is CurveEnd.TARGET for one in pair)
+    ]
 
 
 def best_accuracy(metrics: Metrics) -> float:

@@ -14,6 +14,7 @@ from a3gnn.search.problem import ENUMERABLE
 from a3gnn.tuning.acquisition import Rows, unmeasured
 from a3gnn.tuning.history import History
 from a3gnn.tuning.trial_cost import TrialCost
+from a3gnn.tuning.tried import settled_rows
 from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
@@ -116,7 +117,7 @@ def smallest_memory(surrogate: Surrogate, history: History) -> TrainConfig | Non
 def _least_memory(surrogate: Surrogate, history: History, rows: Rows) -> Rows | None:
     """Returns which of `rows` (n, n_knobs) `smallest_memory` prefers, the first of equals, or None."""
     space = history.space
-    rows = unmeasured(rows, history.settled())
+    rows = unmeasured(rows, settled_rows(history))
     prediction = predict(surrogate, history, space.columns(rows))
     throughput, memory = prediction.column("throughput_epochs_per_s"), prediction.column(history.objectives.memory)
     best = rows[np.lexsort((-throughput, memory))]

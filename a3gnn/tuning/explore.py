@@ -12,6 +12,7 @@ from a3gnn.measurement import Failure, FailureKind
 from a3gnn.search.result import SearchResult
 from a3gnn.tuning.expectations import expected_required_s, expected_trial_s, fit_surrogate, smallest_memory
 from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
+from a3gnn.tuning.measured_front import measured_hypervolume
 from a3gnn.tuning.play_off_plan import PlayOffCost, reserve_s
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.propose import propose
@@ -114,7 +115,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner) -> Explored:
     its trials are judged.
     """
     searches = []
-    stalls, volume = 0, history.hypervolume()
+    stalls, volume = 0, measured_hypervolume(history)
     while True:
         due = runner.drift_is_due(history)
         drift_s = PlayOffCost.expected(history).timing_s if due else 0.0
@@ -131,7 +132,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner) -> Explored:
         if ended:
             break
         surrogate = fit_surrogate(history)
-        before, volume = volume, history.hypervolume()
+        before, volume = volume, measured_hypervolume(history)
         stalls = stalls + 1 if volume > 0 and volume < before * (1 + _MIN_GAIN) else 0
     runner.notify(f"exploring ends after {count(runner.budget.trials, 'trial')}: {ended}")
     return Explored(history, surrogate, tuple(searches))

@@ -16,6 +16,8 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.choice_lines import choice_lines
 from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
+from a3gnn.tuning.measured_front import measured_front
+from a3gnn.tuning.memory_limits import memory_limits
 from a3gnn.tuning.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.versions import versions
@@ -55,7 +57,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
         left_out=choice.left_out,
     )
     search = _summary(request.engine, searches)
-    result = TuneResult(runner.folder, tuned, history.front(choice), search, budget.trials, budget.elapsed_s)
+    result = TuneResult(runner.folder, tuned, measured_front(history, choice), search, budget.trials, budget.elapsed_s)
     write_result(result, runner.notify)
     runner.finished_budget = request.budget
     for line in choice_lines(tuned, choice.judged.figures, objectives):
@@ -68,7 +70,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
 def _limits(history: History, choice: Choice) -> Limits:
     """Returns the limits by which the choice trains: more where it is the default that set them and took more."""
     limits, judged = history.objectives.limits, choice.judged.figures
-    if history.memory_limits(choice.trial.measurement.config).host_bytes == limits.host_bytes:
+    if memory_limits(history, choice.trial.measurement.config).host_bytes == limits.host_bytes:
         return limits
     more = {
         field: math.ceil(getattr(judged, f"peak_{field}") * (1 + DEFAULT_TOLERANCE))

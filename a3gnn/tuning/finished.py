@@ -12,6 +12,7 @@ from a3gnn.tuning.choice_lines import choice_lines
 from a3gnn.tuning.folder import check_request, read_request
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
+from a3gnn.tuning.measured_front import measured_front
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.result import SearchSummary, TuneResult
 from a3gnn.tuning.state import TuneState
@@ -67,4 +68,4 @@ def unfinished_front(folder: Path) -> Front | None:
     if not trials or TuneState.read(folder, trials).finished_budget is not None:
         return None
     study = Study.of(read_request(folder), trials[0].measurement.setting)
-    return History(study, tuple(trials)).front()
+    return measured_front(History(study, tuple(trials)))

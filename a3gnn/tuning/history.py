@@ -1,36 +1,29 @@
-"""`History`: the trials of a tune, and what they say: which keep the limits, which is best, what the front is."""
+"""`History`: the trials of a tune, and what they say: what the others are held to, which keep it, which is best."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 
+from a3gnn.breach import Breach
 from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures, Reference
-from a3gnn.learning_curve import LearningCurve
-from a3gnn.measurement import Failure, FailureKind, Metrics, keep_longest
-from a3gnn.objectives import Limits, Objectives, memory_metric
-from a3gnn.pareto import hypervolume
+from a3gnn.learning_curve import CurveEnd, LearningCurve
+from a3gnn.measurement import Failure, keep_longest
+from a3gnn.objectives import Objectives, memory_metric
 from a3gnn.profiling.partition_failures import failed_partitioning
 from a3gnn.profiling.trial.request import TrialPlan
-from a3gnn.report.front import Front, MeasuredConfig
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import Rows
-from a3gnn.tuning.choice import Choice
-from a3gnn.tuning.request import DEFAULT_PEAK
 from a3gnn.tuning.study import Study
 from a3gnn.tuning.trial import JudgedTrial, Trial
-
-#: The hypervolume's reference point is the first measurement's costs (-log2 throughput, log2 memory, -accuracy) plus
-#: this. Guess.
-_REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])
 
 #: What `--memory-limit default` allows beside the default's measured peak, as a share of it: repeated trials of one
 #: configuration differ, and the default has to keep its own limit. Measured: of 24 repetitions of the default on three
@@ -94,26 +87,6 @@ class History:
         return dataclasses.replace(
             self.study.plan, host_limit_bytes=limits.host_bytes, device_limit_bytes=limits.device_bytes
         )
-
-    def memory_limits(self, config: TrainConfig) -> Limits:
-        """Returns the limits on the memory of `config`.
-
-        The reference's own peak may be the limit (`--memory-limit default`). A repetition of it that takes more breaks
-        none: it only shows that the default takes more than it did at first.
-        """
-        reference = self.reference_trial
-        if (
-            self.study.request.memory_limit == DEFAULT_PEAK
-            and reference is not None
-            and config.canonical() == reference.measurement.config
-        ):
-            return self.study.objectives(None, None).limits
-        return dataclasses.replace(self.objectives.limits, least_accuracy=None)
-
-    def within_limits(self, plan: TrialPlan, config: TrainConfig) -> TrialPlan:
-        """Returns `plan` with the limits on the memory of `config`."""
-        limits = self.memory_limits(config)
-        return dataclasses.replace(plan, host_limit_bytes=limits.host_bytes, device_limit_bytes=limits.device_bytes)
 
     @property
     def default(self) -> Trial | None:
@@ -188,11 +161,19 @@ class History:
     @property
     def num_missed(self) -> int:
         """How many trials are known to have missed the least accuracy."""
-        least = self.objectives.limits.least_accuracy
-        if least is None:
-            return 0
-        known = (one.figures.val_accuracy for one in self.measured() if one.trial.counts)
-        return sum(accuracy is not None and accuracy < least for accuracy in known)
+        breaches = (self.breaches(one) for one in self.measured() if one.trial.counts)
+        return sum(any(breach.limit == "least_accuracy" for breach in found) for found in breaches)
+
+    def breaches(self, one: JudgedTrial) -> tuple[Breach, ...]:
+        """Returns the limits that a trial is known to break.
+
+        What was ended because others are quicker, or before any accuracy was known, is not known to miss the least one.
+        """
+        found, curve = self.objectives.limits.broken_by(one.figures), one.metrics.curve
+        slower = curve is not None and curve.ended is CurveEnd.SLOWER and not one.figures.complete
+        if slower or one.figures.val_accuracy is None:
+            return tuple(breach for breach in found if breach.limit != "least_accuracy")
+        return found
 
     def fits_memory(self) -> bool:
         """Returns whether anything inside the space kept the memory limits as measured, whatever its accuracy."""
@@ -215,40 +196,12 @@ class History:
         """Returns the eligible trial that the priority prefers."""
         return next(iter(self.ranked()), None)
 
-    def front(self, choice: Choice | None = None) -> Front:
-        """Returns the front of everything that was measured, with what the play-off made of the finalists."""
-        figures, notes = (choice.figures, choice.notes) if choice else ({}, {})
-        found = []
-        for trial, _, own in self.measured():
-            config = trial.measurement.config
-            key = config.key()
-            found.append(
-                MeasuredConfig(config, figures.get(key, own), trial.predicted, notes.get(key, ""), key in figures)
-            )
-        return Front.of(found, self.objectives, choice.trial.measurement.config if choice else None)
-
-    def hypervolume(self) -> float:
-        """Returns the volume that the feasible trials dominate, up to a reference behind the first of them."""
-        kept = [one.figures for one in self.feasible()]
-        if not kept:
-            return 0.0
-        costs = self.objectives.measured_costs(kept)
-        return hypervolume(costs, costs[0] + _REFERENCE_MARGIN)
-
     def row(self, config: TrainConfig) -> Rows | None:
         """Returns the row of `config`, which is canonical, or None where it lies outside the space."""
         try:
             return self.space.encode(config)
         except ConfigError:
             return None
-
-    def seen(self) -> set[bytes]:
-        """Returns the rows that were tried, as bytes."""
-        return self._rows(self.trials)
-
-    def settled(self) -> set[bytes]:
-        """Returns the rows that were tried and did not run out of memory, as bytes."""
-        return self._rows(t for t in self.trials if not _ran_out_of_memory(t.measurement.outcome))
 
     @cached_property
     def _curves(self) -> dict[LearningKey, LearningCurve]:
@@ -260,11 +213,3 @@ class History:
     def _best_accuracy(self, trial: Trial) -> float:
         curve = self.curve(trial.measurement.config)
         return max(curve.val_accuracy) if curve else 0.0
-
-    def _rows(self, trials: Iterable[Trial]) -> set[bytes]:
-        rows = (self.row(trial.measurement.config) for trial in trials)
-        return {row.tobytes() for row in rows if row is not None}
-
-
-def _ran_out_of_memory(outcome: Metrics | Failure) -> bool:
-    return isinstance(outcome, Failure) and outcome.kind is FailureKind.OUT_OF_MEMORY

@@ -8,7 +8,13 @@ from a3gnn.measurement import Failure
 from a3gnn.report.text import describe_breaches, describe_config, describe_figures
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.history import History
-from a3gnn.tuning.trial import Trial
+from a3gnn.tuning.trial import JudgedTrial, Trial
+
+#: Why a trial's curve was trained no further.
+_ENDED_EARLY = {
+    CurveEnd.SLOWER: "it could no longer beat the best so far",
+    CurveEnd.LOST: "it could no longer reach the least accuracy",
+}
 
 
 def describe_trial(trial: Trial, history: History, budget: Budget) -> str:
@@ -26,17 +32,15 @@ def describe_trial(trial: Trial, history: History, budget: Budget) -> str:
 
 
 def _found(trial: Trial, history: History) -> str:
-    outcome, figures = trial.measurement.outcome, history.figures(trial)
-    if isinstance(outcome, Failure) or figures is None:
+    metrics, figures = trial.metrics, history.figures(trial)
+    if metrics is None or figures is None:
+        outcome = trial.measurement.outcome
         return outcome.describe() if isinstance(outcome, Failure) else ""
     found = _described(figures, history)
-    lost = outcome.curve is not None and outcome.curve.ended is CurveEnd.LOST
-    if lost and figures.seconds_to_accuracy is None:
-        found += "\n       ended early: it could no longer win or reach the target"
-    breaches = history.objectives.limits.broken_by(figures)
-    if lost and figures.val_accuracy is None:  # it ended before any accuracy was known
-        breaches = tuple(breach for breach in breaches if breach.limit != "least_accuracy")
-    broken = describe_breaches(breaches)
+    ended = None if metrics.curve is None else metrics.curve.ended
+    if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
+        found += f"\n       ended early: {_ENDED_EARLY[ended]}"
+    broken = describe_breaches(history.breaches(JudgedTrial(trial, metrics, figures)))
     return found + (f"\n       breaks a limit: {broken}" if broken else "")
 
 

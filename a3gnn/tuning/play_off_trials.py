@@ -13,6 +13,7 @@ from a3gnn.figures import Figures
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.report.text import describe_breaches
 from a3gnn.tuning.history import History
+from a3gnn.tuning.memory_limits import memory_limits
 from a3gnn.tuning.play_off_plan import PlayOffCost
 from a3gnn.tuning.runner import Runner
 
@@ -44,9 +45,11 @@ class PlayOffTrials:
         """Whether there are seconds that may be left over; a budget in trials has none."""
         return math.isfinite(self._runner.budget.left_s)
 
-    def affords(self, timed: int, whole: int = 0) -> bool:
-        """Whether so many timed trials and whole trainings are expected to fit into the budget."""
-        return self._runner.budget.left_s >= timed * self.cost.timing_s + whole * self.cost.whole_s
+    def affords(self, timed: int, whole: int = 0, seeds: int = 0) -> bool:
+        """Whether so many timed trials, whole trainings and further seeds are expected to fit into the budget."""
+        cost = self.cost
+        needed_s = timed * cost.timing_s + whole * cost.whole_s + seeds * cost.seed_s
+        return self._runner.budget.left_s >= needed_s
 
     def timed(self, configs: Sequence[TrainConfig], rounds: int) -> dict[str, list[Metrics]]:
         """Returns what timing `configs` in an order that rotates finds, by their keys.
@@ -68,9 +71,10 @@ class PlayOffTrials:
         return found
 
     def whole(self, config: TrainConfig, seed: int) -> Metrics | None:
-        """Returns what a whole training of `config` finds, or None where that breaks a limit on memory, or fails.
+        """Returns what training `config` finds, or None where that breaks a limit on memory, or fails.
 
-        It is trained once with each seed: every finalist is compared with the same trainings of the default.
+        Its whole curve with the task's seed; with others, as far as `seed_plan` says. It is trained once with each
+        seed: every finalist is compared with the same trainings of the default.
         """
         if config.key() not in self.refused and (known := self._wholes.get((config.key(), seed))):
             return known
@@ -79,7 +83,11 @@ class PlayOffTrials:
         self._check(config, outcome)
         if isinstance(outcome, Failure) or config.key() in self.refused:
             return None
-        self.cost = self.cost._replace(whole_s=time.monotonic() - begin)
+        took_s = time.monotonic() - begin
+        if self.cost.default_whole:  # with every seed as long
+            self.cost = self.cost._replace(whole_s=took_s, seed_s=2 * took_s)
+        elif seed == task_seed:
+            self.cost = self.cost._replace(whole_s=took_s)
         self._wholes[config.key(), seed] = outcome
         return outcome
 
@@ -101,5 +109,5 @@ class PlayOffTrials:
             self.refuse(config, outcome)
             return
         # Accuracy is judged over all seeds, once they are trained.
-        if breaches := self._history.memory_limits(config).broken_by(Figures.of(outcome, None, None)):
+        if breaches := memory_limits(self._history, config).broken_by(Figures.of(outcome, None, None)):
             self.refuse(config, breaches)

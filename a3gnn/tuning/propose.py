@@ -27,6 +27,8 @@ from a3gnn.tuning.expectations import expected_trials_s, predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.simplify import simplified
+from a3gnn.tuning.tried import tried_rows
+from a3gnn_surrogate.points import knob_points
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Surrogate evaluations per search: with them local finds 97 % and more of the best known front's hypervolume in a
@@ -76,7 +78,8 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     prediction = problem.predict(rows)
     known_curve = surrogate.knows_curve(history.space.columns(rows), study.setting)
     seconds = expected_trials_s(history, known_curve, prediction)
-    expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware))
+    points = knob_points(history.space.columns(rows), study.setting)
+    expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware), points)
     chosen = choose_trials(problem, rows, expected, ROUND_TRIALS, best_score(history, problem), budget_s, least)
     gain = max((one.gain for one in chosen if one.reason == "best"), default=math.inf)
     return Proposed(tuple(_proposals(chosen, history, problem, budget_s)), gain, result)
@@ -90,7 +93,7 @@ def _proposals(
     def probable(rows: Rows) -> NDArray[np.float64]:
         return feasibility(problem.predict(rows), problem.objectives.limits, budget_s)
 
-    tried = {*history.seen(), *(one.row.tobytes() for one in chosen)}
+    tried = {*tried_rows(history), *(one.row.tobytes() for one in chosen)}
     for one in chosen:
         row = simplified(one.row, problem, probable, tried) if one.reason == "best" else one.row
         tried.add(row.tobytes())
@@ -108,7 +111,7 @@ def _candidates(history: History, found: Rows) -> Rows:
     seed = derive(history.study.request.seed, "candidates", len(history.trials))
     everything = np.concatenate([found, around, history.space.sample(_SAMPLE_SIZE, seed)])
     _, first = np.unique(everything, axis=0, return_index=True)
-    return unmeasured(everything[np.sort(first)], history.seen())
+    return unmeasured(everything[np.sort(first)], tried_rows(history))
 
 
 def best_score(history: History, problem: Problem) -> float | None:

@@ -15,10 +15,11 @@ from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.lines import describe_trial
+from a3gnn.tuning.memory_limits import within_limits
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.state import TuneState
-from a3gnn.tuning.trial import Trial, predicted_row
-from a3gnn.tuning.trial_plan import timing_plan, trial_plan, whole_plan
+from a3gnn.tuning.trial import Predicted, Trial, predicted_row
+from a3gnn.tuning.trial_plan import seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: A trial without a limit of its own may take this share of the machine's memory. Guess.
@@ -57,12 +58,15 @@ class Runner:
 
         What the store holds was measured at another time: the drift of now has nothing to do with it.
         """
-        stored = self._profiler.stored(proposal.config, trial_plan(proposal, history))
+        predicted = _predicted(proposal, history, surrogate)
+        predicted_s = predicted["seconds_to_accuracy"]["mean"]
+        stored = self._profiler.stored(proposal.config, trial_plan(proposal, history, predicted_s=predicted_s))
         if stored is not None:
-            return self._keep(proposal, history, surrogate, stored, drift=1.0)
-        made = self._profiler.measure_anew(proposal.config, trial_plan(proposal, history, self.drift))
+            return self._keep(Trial(proposal.reason, predicted, stored), history)
+        plan = trial_plan(proposal, history, self.drift, predicted_s)
+        made = self._profiler.measure_anew(proposal.config, plan)
         self._made_last = made.id
-        return self._keep(proposal, history, surrogate, made, self.drift)
+        return self._keep(Trial(proposal.reason, predicted, made, self.drift), history)
 
     def measure_unlimited(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
         """As `measure`, with no limit but the machine's memory: to know what it takes where nothing fits."""
@@ -74,11 +78,12 @@ class Runner:
         )
         made = self._profiler.repeat(proposal.config, plan)
         self._made_last = made.id
-        return self._keep(proposal, history, surrogate, made, self.drift)
+        predicted = _predicted(proposal, history, surrogate)
+        return self._keep(Trial(proposal.reason, predicted, made, self.drift), history)
 
     def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
         """Returns what timing mini-batches of `config` once more finds; nothing is trained for its accuracy."""
-        return self._profiler.repeat(config, history.within_limits(timing_plan(history), config)).outcome
+        return self._profiler.repeat(config, within_limits(history, timing_plan(history), config)).outcome
 
     def drift_is_due(self, history: History) -> bool:
         """Whether there is a reference, and this run of the tune has not just measured it."""
@@ -109,14 +114,16 @@ class Runner:
             )
 
     def train_whole(self, config: TrainConfig, history: History, task_seed: int | None = None) -> Measurement:
-        """Returns a new trial of `config` that trains its whole curve under the limits, and tests at its end.
+        """Returns a new trial of `config` that trains afresh under the limits, and tests at its end.
 
         Args:
             config: What is measured.
             history: Says for how long it trains.
-            task_seed: The seed of its weights and mini-batches, if not the task's.
+            task_seed: The seed of its weights and mini-batches, if not the task's: with that the whole curve is
+                trained, with others what `seed_plan` says.
         """
-        plan = history.within_limits(whole_plan(history, self.drift), config)
+        plan = whole_plan(history, self.drift) if task_seed is None else seed_plan(history, self.drift)
+        plan = within_limits(history, plan, config)
         return self._profiler.repeat(config, plan, task_seed)
 
     def keep_time(self) -> None:
@@ -131,11 +138,7 @@ class Runner:
                 f"configurations with as many or more by {partitioner} are left out"
             )
 
-    def _keep(
-        self, proposal: Proposal, history: History, surrogate: Surrogate, measurement: Measurement, drift: float
-    ) -> History:
-        predicted = predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)
-        trial = Trial(proposal.reason, predicted, measurement, drift)
+    def _keep(self, trial: Trial, history: History) -> History:
         self._journal.append(trial)
         longer = history.with_trial(trial)
         if trial.counts:
@@ -144,3 +147,7 @@ class Runner:
         self.notify(describe_trial(trial, longer, self.budget))
         self.report_unmade_parts(longer, len(history.space.unmade_parts))
         return longer
+
+
+def _predicted(proposal: Proposal, history: History, surrogate: Surrogate) -> Predicted:
+    return predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from a3gnn.figures import Reference
+from a3gnn.learning_curve import CurveEnd
 from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.trial import JudgedTrial
 
-#: A configuration has lost that is not at the target after so many times the best one's seconds. Guess.
-_SLOWER = 1.1
+#: A configuration can't be the best that is not at the target after so many times the best one's seconds; what is there
+#: for another reason is of no interest after so many. Guesses.
+_SLOWER, _FAR_SLOWER = 1.1, 2.0
+#: Nor is what takes so many times the seconds that were predicted, and more than this share of the best one's: what was
+#: hoped for is not there, and others that are predicted as quick are not tried yet. Guesses.
+_DISAPPOINTING, _STILL_QUICK = 2.0, 0.5
 #: Seconds of a timing in the play-off, or for the machine's drift; fewer than a trial's, for there are many. Guess.
 _TIMED_S = 1.0
 #: Where in the reference's time the accuracy is looked at. Guess.
@@ -21,24 +27,26 @@ _LOOKS = (1 / 2, 3 / 4)
 _GAIN_FACTOR, _GAIN_MARGIN = 1.5, 0.01
 
 
-def trial_plan(proposal: Proposal, history: History, drift: float = 1.0) -> TrialPlan:
+def trial_plan(proposal: Proposal, history: History, drift: float = 1.0, predicted_s: float = math.inf) -> TrialPlan:
     """Returns how `proposal` is to be measured after `history` on a machine of that `drift`.
 
     The reference is trained until it stops rising. Others are trained for the reference's seconds; where accuracy
     is a limit alone, until they reach the target. One that can no longer reach it ends earlier, and so does one that is
-    there for the priority's sake (`proposal.for_priority`) and can no longer beat the best. Whatever the drift, that
-    is after as many mini-batches as it would be at the speed that the reference was measured at.
+    there for the priority's sake (`proposal.for_priority`) and can no longer beat the best; where seconds to accuracy
+    count, any that takes far longer than that, or than `predicted_s`, its predicted seconds to accuracy. Whatever the
+    drift, that is after as many mini-batches as it would be at the speed that the reference was measured at.
     """
     plan, reference = history.plan, history.reference
     if reference is None or proposal.reason == "default":
         return dataclasses.replace(plan, curve=history.study.reference_curve)
     priority = history.study.request.priority
-    best = history.best() if proposal.for_priority else None
+    best, races = history.best(), proposal.for_priority
+    slower = _speed_hurdles(best, predicted_s if races else None, history, reference)
     curve = CurvePlan(
         most_seconds=reference.budget_s,
         target=None if priority.accuracy_counts else reference.target,
-        hurdles=(*_accuracy_hurdles(history, reference), *_speed_hurdles(best, history, reference)),
-        least_throughput=0.0 if best is None else _least_throughput(best, history),
+        hurdles=(*_accuracy_hurdles(history, reference), *slower),
+        least_throughput=_least_throughput(best, history) if best and races else 0.0,
     )
     return dataclasses.replace(plan, curve=_drifted(curve, drift))
 
@@ -53,6 +61,17 @@ def whole_plan(history: History, drift: float = 1.0) -> TrialPlan:
     return dataclasses.replace(history.plan, curve=CurvePlan(seconds, whole=True))
 
 
+def seed_plan(history: History, drift: float = 1.0) -> TrialPlan:
+    """Returns how a finalist and the default are measured with a further seed.
+
+    As in `whole_plan`; where seconds to accuracy count, and accuracy is a limit alone, no further than to the target.
+    """
+    plan = whole_plan(history, drift)
+    if plan.curve is None or history.reference is None or not history.study.request.priority.to_target:
+        return plan
+    return dataclasses.replace(plan, curve=dataclasses.replace(plan.curve, target=history.reference.target))
+
+
 def timing_plan(history: History) -> TrialPlan:
     """Returns how the play-off and the machine's drift are timed: mini-batches alone, no curve is trained."""
     return dataclasses.replace(history.plan, curve=None, timed_seconds=_TIMED_S)
@@ -63,7 +82,7 @@ def _drifted(curve: CurvePlan, drift: float) -> CurvePlan:
     return dataclasses.replace(
         curve,
         most_seconds=curve.most_seconds / drift,
-        hurdles=tuple(Hurdle(one.seconds / drift, one.val_accuracy) for one in curve.hurdles),
+        hurdles=tuple(one._replace(seconds=one.seconds / drift) for one in curve.hurdles),
         least_throughput=curve.least_throughput * drift,
     )
 
@@ -91,12 +110,18 @@ def _gain(one: JudgedTrial, history: History, reference: Reference, share: float
     return one.figures.val_accuracy - before
 
 
-def _speed_hurdles(best: JudgedTrial | None, history: History, reference: Reference) -> list[Hurdle]:
-    """Returns where the target must be reached to beat the best one's seconds; nothing where those do not count."""
+def _speed_hurdles(
+    best: JudgedTrial | None, predicted_s: float | None, history: History, reference: Reference
+) -> list[Hurdle]:
+    """Returns when the target must be reached, where seconds count; `predicted_s` is of what is to be the best."""
     if best is None or best.figures.seconds_to_accuracy is None or not history.study.request.priority.time:
         return []
-    seconds = _SLOWER * best.figures.seconds_to_accuracy
-    return [Hurdle(seconds, reference.target)] if seconds < reference.budget_s else []
+    best_s = best.figures.seconds_to_accuracy
+    if predicted_s is None:
+        seconds = _FAR_SLOWER * best_s
+    else:
+        seconds = min(_SLOWER * best_s, max(_DISAPPOINTING * predicted_s, _STILL_QUICK * best_s))
+    return [Hurdle(seconds, reference.target, CurveEnd.SLOWER)] if seconds < reference.budget_s else []
 
 
 def _least_throughput(best: JudgedTrial, history: History) -> float:

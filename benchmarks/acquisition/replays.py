@@ -22,7 +22,7 @@ from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.priors import MeasuredDefault, by_setting, early_accuracy, prior_of
 
 #: What a whole budget did not bring to the target is taken to need so many budgets, as the surrogate takes it
-#: (`a3gnn_surrogate.measured_setting`).
+#: (`a3gnn_surrogate.known_curves`).
 _LONGER = 1.5
 
 

@@ -17,10 +17,17 @@ from a3gnn.measurement import Measurement, Metrics
 from a3gnn_surrogate.accuracy import is_reference
 from a3gnn_surrogate.columns import Columns, as_columns
 from a3gnn_surrogate.known_curve import KnownCurve, learning_columns, learning_values
+from a3gnn_surrogate.unfinished import expected_accuracy, expected_batches
 
 #: What may be lost of the default's accuracy, as a share of 1, until a row's target counts as reached. Guess: what
 #: `a3gnn tune` allows by default.
 _MAX_DROP = 0.01
+#: A configuration that a whole budget did not bring to the target is taken to need so many times as long, at least:
+#: left out, it would make others of its kind look fast (Buckley and James, "Linear Regression with Censored Data",
+#: 1979, put the expected value in its place). Guess.
+_LONGER = 1.5
+#: And none more than so many budgets: what learns nothing would count for more than all others. Guess.
+_MOST_BUDGETS = 10.0
 
 
 class Learnt(NamedTuple):
@@ -29,12 +36,14 @@ class Learnt(NamedTuple):
     Attributes:
         val_accuracy: At equal training time, in [0, 1].
         seconds: To the target.
-        trained_s: That its learning key was trained, at the row's own pace.
+        expected_accuracy: The same as `val_accuracy`, or what its curve lets expect of it.
+        expected_s: The same as `seconds`, or what its curve lets expect of them.
     """
 
     val_accuracy: float
     seconds: float
-    trained_s: float
+    expected_accuracy: float
+    expected_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +92,7 @@ class KnownCurves:
     def learnt(self, measurements: Sequence[Measurement]) -> list[Learnt]:
         """Returns what each of the setting's rows learnt, at its own pace, by all that is known of its key."""
         by_key = {known.knobs: known for known in self.curves}
-        return [_learnt(row.metrics, by_key.get(learning_values(row.config)), self.reference) for row in measurements]
+        return [_learnt(row.metrics, by_key.get(learning_values(row.config)), self) for row in measurements]
 
     def default_seconds(self, target: float | None = None) -> float | None:
         """Returns the default's seconds to `target`, by default the reference's; None where that is not known."""
@@ -157,14 +166,22 @@ def _default_row(measurements: Sequence[Measurement]) -> Measurement | None:
     return next(iter([*own, *same]), None)
 
 
-def _learnt(metrics: Metrics | None, known: KnownCurve | None, reference: Reference | None) -> Learnt:
-    if metrics is None or known is None or reference is None:
-        return Learnt(np.nan, np.nan, np.nan)
+def _learnt(metrics: Metrics | None, known: KnownCurve | None, curves: KnownCurves) -> Learnt:
+    """Returns what a row with `metrics` learnt, whose learning key is `known`, in the setting of `curves`."""
+    reference, default = curves.reference, curves.default
+    if metrics is None or known is None or reference is None or default is None:
+        return Learnt(np.nan, np.nan, np.nan, np.nan)
     figures = Figures.of(metrics, known.curve, reference)
     accuracy, seconds = figures.val_accuracy, figures.seconds_to_accuracy
     censored = accuracy is None or not (figures.complete or seconds is not None)
-    return Learnt(
-        val_accuracy=np.nan if censored or accuracy is None else accuracy,
-        seconds=np.nan if seconds is None else seconds,
-        trained_s=metrics.pace.seconds(known.curve.trained),
-    )
+    exact = np.nan if censored or accuracy is None else accuracy
+    pace, curve, expected = metrics.pace, known.curve, exact
+    if not figures.complete:
+        within = max(pace.batches(reference.budget_s), curve.trained)
+        expected = expected_accuracy(curve, default.curve, within)
+    if seconds is not None:
+        return Learnt(exact, seconds, expected, seconds)
+    expected_s = pace.seconds(expected_batches(curve, default.curve, reference.target))
+    if figures.complete:  # a whole budget was not enough
+        expected_s = max(expected_s, _LONGER * max(reference.budget_s, pace.seconds(curve.trained)))
+    return Learnt(exact, np.nan, expected, min(expected_s, _MOST_BUDGETS * reference.budget_s))

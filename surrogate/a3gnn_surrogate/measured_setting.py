@@ -22,11 +22,6 @@ from a3gnn_surrogate.points import knob_points
 from a3gnn_surrogate.references import ReferenceKey
 from a3gnn_surrogate.training_rows import TrainingRows, analytic_outputs
 
-#: A configuration that a whole budget did not bring to the target is taken to need so many times as long: left out, it
-#: would make others of its kind look fast (Buckley and James, "Linear Regression with Censored Data", 1979, put the
-#: expected value in its place). Guess.
-_LONGER = 1.5
-
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSetting:
@@ -97,7 +92,7 @@ def _measured(metrics: Metrics, learnt: Learnt, curves: KnownCurves, fixed_epoch
 
     Args:
         metrics: The row's.
-        learnt: By its learning curve.
+        learnt: By its learning curve; one that was ended early counts as what it lets expect.
         curves: Those of its setting.
         fixed_epochs: The accuracy that its own, after a fixed number of epochs, is compared with.
     """
@@ -108,8 +103,5 @@ def _measured(metrics: Metrics, learnt: Learnt, curves: KnownCurves, fixed_epoch
     seconds = curves.default_seconds()
     if curves.reference is None or seconds is None:
         return [*logs, np.nan, np.nan]
-    own_s = learnt.seconds
-    if np.isnan(own_s) and not np.isnan(learnt.val_accuracy):  # a whole budget was not enough
-        own_s = _LONGER * max(curves.reference.budget_s, learnt.trained_s)
-    ratio = own_s * metrics.throughput_epochs_per_s / (seconds * curves.throughput)
-    return [*logs, curves.reference.val_accuracy - learnt.val_accuracy, float(np.log(ratio))]
+    ratio = learnt.expected_s * metrics.throughput_epochs_per_s / (seconds * curves.throughput)
+    return [*logs, curves.reference.val_accuracy - learnt.expected_accuracy, float(np.log(ratio))]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from a3gnn.machine import other_work
 from a3gnn.machine.other_work import OtherWork
-from a3gnn.threads import affinity
+from a3gnn.threads import core_time
 
 BUSY = "import time\nwhile time.process_time() < 0.5: pass"
 
@@ -46,8 +44,8 @@ def test_own_work_is_that_of_threads_and_of_descendants_running_or_ended() -> No
 
 def test_others_have_what_is_not_own(monkeypatch: pytest.MonkeyPatch) -> None:
     busy, own, stolen = [100.0], [40.0], [7.0]
-    counts = {other_work._BUSY: busy, other_work._STEAL: stolen}
-    monkeypatch.setattr(other_work, "_seconds", lambda columns: counts[columns][0])
+    monkeypatch.setattr(core_time, "busy_seconds", lambda: busy[0])
+    monkeypatch.setattr(core_time, "stolen_seconds", lambda: stolen[0])
     monkeypatch.setattr(other_work, "_own_seconds", lambda: own[0])
     work = OtherWork()
     busy[0], own[0], stolen[0] = 107.0, 44.0, 9.0
@@ -56,19 +54,3 @@ def test_others_have_what_is_not_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert work.stolen_share() == 1.0  # more than there can have been since a moment ago
     own[0] = 50.0  # ticks of the two are not counted at the same moment
     assert work.seconds() == 0.0
-
-
-def test_steal_time_counts_and_idle_time_and_other_cores_do_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tick = os.sysconf("SC_CLK_TCK")
-    columns = {"user": 1, "nice": 2, "system": 4, "idle": 8, "iowait": 16, "irq": 32, "softirq": 64, "steal": 128}
-    line = " ".join(str(value * tick) for value in columns.values())
-    stat = tmp_path / "stat"
-    stat.write_text(f"cpu  1 1 1 1 1 1 1 1 0 0\ncpu0 {line} 7 7\ncpu1 {line} 7 7\ncpu2 {line} 7 7\nintr 5\n")
-    monkeypatch.setattr(other_work, "_STAT", str(stat))
-    monkeypatch.setattr(affinity, "home", lambda: frozenset({0, 2}))
-    assert other_work._seconds(other_work._BUSY) == 2 * (1 + 2 + 4 + 32 + 64 + 128)
-    assert other_work._seconds(other_work._STEAL) == 2 * 128
-    stat.unlink()
-    assert other_work._seconds(other_work._BUSY) == 0.0

@@ -64,6 +64,7 @@ def test_a_plateau_ends_it_where_that_was_asked_for() -> None:
         (Hurdle(6.0, 0.4), None),
         (Hurdle(6.1, 0.5), None),  # the next point, at 8 s, has 0.6
         (Hurdle(6.1, 0.7), CurveEnd.LOST),
+        (Hurdle(6.1, 0.7, CurveEnd.SLOWER), CurveEnd.SLOWER),
         (Hurdle(8.1, 0.9), None),  # no point has passed it yet
     ],
 )
@@ -71,11 +72,11 @@ def test_a_hurdle_is_judged_at_the_first_point_that_passes_its_seconds(hurdle: H
     assert rules(hurdles=(hurdle,)).end(curve_of(0.3, 0.4, 0.6), 16) is ended
 
 
-def test_a_configuration_that_is_too_slow_has_lost_before_any_point() -> None:
+def test_a_configuration_that_is_too_slow_is_out_before_any_point() -> None:
     assert rules(least_throughput=0.2).end(NO_CURVE, 4) is None
     slow = rules(least_throughput=0.21)
-    assert slow.end(NO_CURVE, 4) is CurveEnd.LOST
-    assert slow.cut(curve_of(0.5, 0.6), 4) == dataclasses.replace(NO_CURVE, ended=CurveEnd.LOST)
+    assert slow.end(NO_CURVE, 4) is CurveEnd.SLOWER
+    assert slow.cut(curve_of(0.5, 0.6), 4) == dataclasses.replace(NO_CURVE, ended=CurveEnd.SLOWER)
 
 
 @given(

@@ -56,7 +56,9 @@ def ask(tiny_folder_graph: Graph, this_machine: Hardware) -> Ask:
 
 
 def test_a_request_survives_json(ask: Ask) -> None:
-    racing = CurvePlan(12.5, target=0.8, hurdles=(Hurdle(1.0, 0.2), Hurdle(2.0, 0.4)), least_throughput=0.5)
+    racing = CurvePlan(
+        12.5, target=0.8, hurdles=(Hurdle(1.0, 0.2), Hurdle(2.0, 0.4, CurveEnd.SLOWER)), least_throughput=0.5
+    )
     for request in (ask(), ask(curve=None), ask(known=rising_curve(0.5), host_limit_bytes=MIB, curve=racing)):
         assert TrialRequest.from_dict(json.loads(json.dumps(request.to_dict()))) == request
 
@@ -127,7 +129,7 @@ def test_timing_alone_evaluates_nothing(executor: LocalExecutor, ask: Ask) -> No
 def test_a_configuration_that_is_too_slow_trains_no_curve(executor: LocalExecutor, ask: Ask) -> None:
     found = executor.run(ask(curve=CurvePlan(1e6, least_throughput=1e9)))
     assert isinstance(found, Metrics)
-    assert found.curve == LearningCurve((), (), CurveEnd.LOST)
+    assert found.curve == LearningCurve((), (), CurveEnd.SLOWER)
     assert found.curve_train_seconds == 0
 
 

@@ -98,11 +98,11 @@ def test_what_is_known_and_suffices_is_evaluated_once_for_its_memory(run: Run) -
     again = run(SHORT, known)
     assert again.curve == dataclasses.replace(known, ended=CurveEnd.BUDGET)
     assert (again.trained, again.validated) == (0, 1)
-    lost = run(dataclasses.replace(LONG, least_throughput=1e9), known)
-    assert lost.curve == dataclasses.replace(known, ended=CurveEnd.LOST)
-    assert (lost.trained, lost.validated) == (0, 1)
+    slower = run(dataclasses.replace(LONG, least_throughput=1e9), known)
+    assert slower.curve == dataclasses.replace(known, ended=CurveEnd.SLOWER)
+    assert (slower.trained, slower.validated) == (0, 1)
     unknown = run(dataclasses.replace(LONG, least_throughput=1e9))
-    assert unknown.curve == dataclasses.replace(NO_CURVE, ended=CurveEnd.LOST)
+    assert unknown.curve == dataclasses.replace(NO_CURVE, ended=CurveEnd.SLOWER)
     assert unknown.fields["curve_first"] == known.batches[0]
 
 

@@ -36,7 +36,7 @@ def test_it_says_what_it_has(measurement: Make) -> None:
         (CurvePlan(1e6, most_epochs=8), 3, CurveEnd.BUDGET),
         (CurvePlan(1e6, target=0.3), 3, CurveEnd.TARGET),
         (CurvePlan(1e6, hurdles=(Hurdle(2.0, 0.5),)), 2, CurveEnd.LOST),
-        (CurvePlan(1e6, least_throughput=3.0), 0, CurveEnd.LOST),
+        (CurvePlan(1e6, least_throughput=3.0), 0, CurveEnd.SLOWER),
         (CurvePlan(1e6, until_plateau=True), 10, CurveEnd.BUDGET),  # it does not know any more of it
     ],
 )

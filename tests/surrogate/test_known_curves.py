@@ -114,10 +114,33 @@ def test_rows_are_judged_by_the_reference_that_is_given(measure):
     assert KnownCurves.of(rows, beyond).reference.target == pytest.approx(reference.val_accuracy - 0.01)
 
 
-def test_censored_rows_and_rows_without_a_curve_give_no_accuracy_and_no_epochs(rows):
+def test_rows_without_a_curve_give_no_accuracy_and_no_epochs(rows):
     measured = RowSource(rows).rows().measured
-    assert np.isnan(measured[3:][:, [ACCURACY_DROP, EPOCHS]]).all()
-    assert np.isfinite(measured[3:, 0]).all()
+    assert np.isnan(measured[4:][:, [ACCURACY_DROP, EPOCHS]]).all()
+    assert np.isfinite(measured[4:, 0]).all()
+
+
+def test_a_curve_that_ended_early_counts_as_what_it_lets_expect(measure, rows):
+    # Parts learn half as fast per epoch here, all the way: a short curve of them tells what the whole one does.
+    configs, epochs = [TrainConfig(), PARTED], [DEFAULT_EPOCHS, 4 * DEFAULT_EPOCHS]
+    short, whole = (RowSource(found).rows().measured for found in (rows, measure(configs, epochs)))
+    assert short[3, EPOCHS] == pytest.approx(whole[1, EPOCHS], abs=0.1)
+    assert short[3, ACCURACY_DROP] == pytest.approx(whole[1, ACCURACY_DROP], abs=0.01)
+
+
+@pytest.mark.parametrize("missing", [0.001, 0.3])
+def test_what_a_whole_budget_did_not_bring_to_the_target_takes_half_as_long_again_at_least(measure, missing):
+    rows = measure([TrainConfig(), PARTED], [DEFAULT_EPOCHS, 4 * DEFAULT_EPOCHS])
+    reference, curve = KnownCurves.of(rows).reference, rows[1].metrics.curve
+    level = reference.target - missing
+    rows[1] = with_curve(
+        rows[1], dataclasses.replace(curve, val_accuracy=tuple(min(one, level) for one in curve.val_accuracy))
+    )
+    learnt = KnownCurves.of(rows).learnt(rows)[1]
+    assert np.isnan(learnt.seconds)
+    assert learnt.val_accuracy == learnt.expected_accuracy <= level
+    least = 1.5 * max(rows[1].metrics.pace.seconds(curve.trained), reference.budget_s)
+    assert learnt.expected_s == pytest.approx(least) if missing < 0.01 else learnt.expected_s > least
 
 
 def test_without_the_default_nothing_is_said_of_learning(rows):

@@ -138,6 +138,22 @@ def test_a_state_that_does_not_fit_is_not_used(spoil, small_folder_graph, task, 
     assert torch.load(state, weights_only=True)["batches"] == 18
 
 
+def test_of_the_best_weights_there_is_one_copy(small_folder_graph, task, tmp_path):
+    with Trainer(small_folder_graph, CONFIG, task, scratch=tmp_path) as trainer:
+        state = curve_state.CurveState()
+        steps = trainer.steps(0)
+        for accuracy, kept in ((0.5, True), (0.4, False), (0.6, True)):
+            next(steps)
+            state.batches += 1
+            before = {name: tensor.data_ptr() for name, tensor in state.best.items()}
+            state.add(accuracy, trainer)
+            weights = trainer.model.state_dict()
+            assert all(torch.equal(state.best[name], weights[name]) == kept for name in weights if "weight" in name)
+            assert not before or before == {name: tensor.data_ptr() for name, tensor in state.best.items()}
+            assert all(state.best[name].data_ptr() != weights[name].data_ptr() for name in weights)
+        steps.close()
+
+
 def test_what_is_interrupted_goes_on_from_the_last_state(small_folder_graph, task, tmp_path, monkeypatch):
     whole, _ = trained(small_folder_graph, task, CONFIG, LAST, tmp_path)
     state = tmp_path / "state.pt"

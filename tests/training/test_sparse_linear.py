@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -115,5 +117,8 @@ def test_a_gradients_memory_is_taken_again_once_nothing_uses_it():
     third = gradient()
     assert third.data_ptr() not in (place, first.data_ptr())
     del view
-    assert gradient().data_ptr() == place
+    end = time.monotonic() + 10  # a thread of the pool may hold what it wrote for a moment longer, on a busy machine
+    while gradient().data_ptr() != place:
+        assert time.monotonic() < end
+        time.sleep(0.001)
     assert torch.equal(first, kept)

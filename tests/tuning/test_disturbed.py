@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from a3gnn.measurement import Metrics
+from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice_lines import choice_lines
@@ -132,6 +132,28 @@ def test_a_file_from_before_says_nothing_of_it(measured, formulas) -> None:
     lines = list(choice_lines(dataclasses.replace(tuned, against_default=old), figures, objectives))
     assert any("x its throughput" in line for line in lines)
     assert not any("other work" in line for line in lines)
+
+
+def test_what_is_timed_alone_once_the_default_fails_counts_beside_the_alternations(measured, formulas) -> None:
+    failing = after_rounds(2).stop  # the default's timing in the third alternation, after the choice's
+    timed: Counter[str] = Counter()
+
+    def fail(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        if request.plan.curve is not None:
+            return metrics
+        timed[request.config.key()] += 1
+        if timed[DEFAULT.key()] <= failing:
+            return metrics
+        if request.config == DEFAULT:
+            return Failure(FailureKind.TIMEOUT, "took too long", 0, 600.0)
+        return dataclasses.replace(metrics, throughput_epochs_per_s=1.1 * metrics.throughput_epochs_per_s)
+
+    tune = measured(MODE1, executor=formulas(fail))
+    choice = play_off(tune.history, tune.runner)
+    assert choice.against.throughput == pytest.approx((1.3, 1.3, 1.3, 2))
+    alone = (1.3, 1.43, 1.43)
+    assert choice.judged.metrics.throughput_replicates == pytest.approx((1.3, 1.3, *alone))
+    assert len(choice.judged.metrics.throughput_replicates) == ALTERNATIONS
 
 
 def test_which_count_is_decided_by_how_many_are_undisturbed(make_metrics) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
 
 from a3gnn.measurement import Metrics
+from a3gnn.objectives import Priority
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning import budget, play_off_trials
 from a3gnn.tuning.play_off import play_off
 from a3gnn.tuning.play_off_plan import ALTERNATIONS, MOST_ALTERNATIONS, MOST_SEEDS, SEEDS, PlayOffCost, reserve_s
-from tests.tuning.measured import DEFAULT, MODE1, TWO_PARTS
+from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
 
 TIMED_S, WHOLE_S = 1.0, 8.0
 
@@ -103,3 +105,39 @@ def test_what_is_kept_for_a_play_off_is_no_more_than_it_takes(measured) -> None:
     assert cost.least_s < reserve_s(few, 1e6) < 1.3 * cost.least_s
     assert reserve_s(few, 1.0) == 1.0
     assert cost.least_s < cost.full_s / 2
+
+
+def test_where_seconds_count_further_seeds_are_trained_to_the_target(measured) -> None:
+    tune = measured(MODE1, priority=Priority.parse("time"), budget=5, trial_s=2.0)
+    choice = play_off(tune.history, tune.runner)
+    assert choice.trial.measurement.config == MODE1
+    target, seeds = tune.history.reference.target, [one.setting.task.seed for one in tune.executor.whole]
+    assert seeds == [0, *sorted([*range(1, SEEDS + 1)] * 2), 0]  # at last the default's, for its test accuracy
+    assert [one.plan.curve.target for one in tune.executor.whole] == [None if seed == 0 else target for seed in seeds]
+    assert choice.against.time.repeats == (1 + SEEDS) * ALTERNATIONS
+    assert choice.against.accuracy.repeats == 1  # the others tell the target alone
+    assert choice.left_out == ()
+
+
+def test_where_seconds_count_a_seed_is_kept_room_for(measured) -> None:
+    history = measured(MODE1, priority=Priority.parse("time"), trial_s=2.0).history
+    cost = PlayOffCost.expected(history)
+    assert cost.seed_s < 2 * cost.whole_s
+    assert cost.least_s == pytest.approx(cost.whole_s + 2 * ALTERNATIONS * cost.timing_s + cost.seed_s)
+    assert reserve_s(history, 0.9 * cost.least_s) == pytest.approx(1.2 * cost.least_s)
+    assert reserve_s(history, 0.5 * cost.least_s) == pytest.approx(1.35 * 0.5 * cost.least_s)
+
+
+def test_what_reaches_the_target_with_fewer_seeds_than_the_default_is_refused(measured, formulas) -> None:
+    def lucky(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        """Four parts reach the target with the task's seed alone."""
+        if request.config != FOUR_PARTS or request.setting.task.seed == 0:
+            return metrics
+        lower = tuple(0.5 * value for value in metrics.curve.val_accuracy)
+        return dataclasses.replace(metrics, curve=dataclasses.replace(metrics.curve, val_accuracy=lower))
+
+    options = {"priority": Priority.parse("time"), "max_accuracy_drop": 10.0, "executor": formulas(lucky)}
+    tune = measured(FOUR_PARTS, MODE1, **options)
+    assert tune.history.best().trial.measurement.config == FOUR_PARTS
+    assert play_off(tune.history, tune.runner).trial.measurement.config == MODE1
+    assert "with 1 of 3 seeds, the default with 3" in "\n".join(tune.lines)

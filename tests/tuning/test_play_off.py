@@ -14,6 +14,7 @@ from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.choice import Choice
+from a3gnn.tuning.measured_front import measured_front
 from a3gnn.tuning.play_off import play_off
 from a3gnn.tuning.play_off_plan import ALTERNATIONS, FINALISTS, ROUNDS, SEEDS
 from tests.tuning.formulas import learnt
@@ -33,7 +34,7 @@ def larger(metrics: Metrics, more: int) -> Metrics:
 
 
 def note(tune: Measured, choice: Choice, config: object) -> str:
-    return next(row for row in tune.history.front(choice).rows if row.config == config).note
+    return next(row for row in measured_front(tune.history, choice).rows if row.config == config).note
 
 
 def test_who_wins_when_measured_again_is_chosen_though_another_was_luckier_at_first(measured, formulas) -> None:
@@ -45,7 +46,7 @@ def test_who_wins_when_measured_again_is_chosen_though_another_was_luckier_at_fi
     choice = play_off(tune.history, tune.runner)
     assert choice.trial.measurement.config == MODE1
     assert note(tune, choice, TWO_PARTS) == "not the best when measured again"
-    shown = {row.config: row.measured for row in tune.history.front(choice).rows}
+    shown = {row.config: row.measured for row in measured_front(tune.history, choice).rows}
     assert shown[TWO_PARTS].throughput_epochs_per_s == pytest.approx(1.2)  # the lucky figure is shown nowhere
     assert shown[TWO_PARTS].throughput_high < 2
 
@@ -110,7 +111,7 @@ def test_a_finalist_that_breaks_the_limit_on_memory_hands_over(measured, formula
     assert choice.judged.metrics.peak_host_bytes <= 400 * MiB
     why = note(tune, choice, MODE1)
     assert why.startswith("rejected in the play-off: " + ("out of memory" if enforced else "host memory 19"))
-    assert why in tune.history.front(choice).csv()
+    assert why in measured_front(tune.history, choice).csv()
     assert sum("rejected" in line for line in tune.lines) == 1
 
 

@@ -92,18 +92,28 @@ def test_a_curve_that_no_gain_brings_to_the_target_is_ended(measured, formulas) 
     assert [one.trial.measurement.config for one in history.eligible()] == [DEFAULT, TWO_PARTS, FOUR_PARTS]
 
 
-@pytest.mark.parametrize(("reason", "races"), [("best", True), ("front", False)])
-def test_where_seconds_count_what_is_there_to_be_the_best_must_beat_the_best(
-    measured, reason: str, races: bool
+@pytest.mark.parametrize(("reason", "factor"), [("best", 1.1), ("front", 2.0), ("uncertain", 2.0)])
+def test_where_seconds_count_a_trial_must_beat_the_best_or_not_be_far_slower(
+    measured, reason: str, factor: float
 ) -> None:
     history = measured(MODE1, priority=Priority.parse("time")).history
     best = history.best()
     assert best.trial.measurement.config == MODE1
     hurdles = trial_plan(Proposal(reason, TWO_PARTS), history).curve.hurdles
-    assert [tuple(hurdle) for hurdle in hurdles] == (
-        [(pytest.approx(1.1 * best.figures.seconds_to_accuracy), history.reference.target)] if races else []
-    )
+    assert [tuple(hurdle) for hurdle in hurdles] == [
+        (pytest.approx(factor * best.figures.seconds_to_accuracy), history.reference.target, CurveEnd.SLOWER)
+    ]
     assert trial_plan(Proposal(reason, TWO_PARTS), history).curve.least_throughput == 0
+
+
+@pytest.mark.parametrize(("predicted", "expected"), [(0.1, 0.5), (0.4, 0.8), (1.0, 1.1)])
+def test_what_disappoints_is_given_up_where_it_is_not_quick_all_the_same(
+    measured, predicted: float, expected: float
+) -> None:
+    history = measured(MODE1, priority=Priority.parse("time")).history
+    best_s = history.best().figures.seconds_to_accuracy
+    plans = [trial_plan(Proposal(why, TWO_PARTS), history, predicted_s=predicted * best_s) for why in ("best", "front")]
+    assert [plan.curve.hurdles[0].seconds / best_s for plan in plans] == pytest.approx([expected, 2.0])
 
 
 @pytest.mark.parametrize(
@@ -122,3 +132,20 @@ def test_where_throughput_counts_the_slower_ones_are_not_trained(
     history = measured(MODE1, priority=Priority.parse(priority)).history
     least = trial_plan(Proposal(reason, TWO_PARTS), history).curve.least_throughput
     assert least == pytest.approx(share * history.best().figures.throughput_epochs_per_s)
+
+
+def test_what_was_given_up_for_its_speed_is_not_known_to_miss_the_least_accuracy(measured, formulas) -> None:
+    def poor(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        if request.config != TWO_PARTS:
+            return metrics
+        lower = tuple(0.5 * value for value in metrics.curve.val_accuracy)
+        return dataclasses.replace(metrics, curve=dataclasses.replace(metrics.curve, val_accuracy=lower))
+
+    history = measured(MODE1, TWO_PARTS, executor=formulas(poor), priority=Priority.parse("time")).history
+    slower = history.measured()[-1]
+    assert slower.metrics.curve.ended is CurveEnd.SLOWER
+    assert not slower.figures.complete
+    assert history.objectives.limits.broken_by(slower.figures)
+    assert history.breaches(slower) == ()
+    assert history.num_missed == 0
+    assert slower not in history.eligible()

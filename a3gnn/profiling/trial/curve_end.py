@@ -36,8 +36,8 @@ class CurveRules:
             due: Mini-batches of its next point.
         """
         plan = self.plan
-        if self._lost(curve):
-            return CurveEnd.LOST
+        if (missed := self._missed(curve)) is not None:
+            return missed
         if plan.target is not None and max(curve.val_accuracy, default=-1.0) >= plan.target:
             return CurveEnd.TARGET
         if plan.until_plateau and curve.has_stopped_rising():
@@ -69,13 +69,16 @@ class CurveRules:
                 return LearningCurve(part.batches, part.val_accuracy, ended)
         return None
 
-    def _lost(self, curve: LearningCurve) -> bool:
-        """Whether the configuration is too slow, or missed a hurdle at the first point after the hurdle's seconds."""
+    def _missed(self, curve: LearningCurve) -> CurveEnd | None:
+        """Returns why the configuration is out of the race: too slow, or a hurdle missed; None where it is in it.
+
+        A hurdle is missed at the first point after its seconds.
+        """
         if self.pace.batches_per_s < self.plan.least_throughput * self.batches_per_epoch:
-            return True
+            return CurveEnd.SLOWER
         for hurdle in self.plan.hurdles:
             passed = (count for count in curve.batches if self.pace.seconds(count) >= hurdle.seconds)
             point = next(passed, None)
             if point is not None and (curve.best_within(point) or 0.0) < hurdle.val_accuracy:
-                return True
-        return False
+                return hurdle.missed
+        return None

@@ -11,15 +11,16 @@ from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.training.curve import train_curve
 from a3gnn.training.curve_points import first_point
+from a3gnn.training.curve_state import CurveState
 from a3gnn.training.trainer import Trainer
 
 
 def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[str, Any]:
     """Returns the fields of `Metrics` that tell of the learning curve, as JSON types.
 
-    What is known of it is extended as far as `rules` let it. Where they train nothing, one validation is made all the
-    same, so that its memory is seen. A whole curve is trained from its start and keeps no state: the state that is
-    kept may have come further.
+    What is known of it is extended as far as `rules` let it. Where they train nothing, one point is made all the same,
+    so that its memory is seen: that of validation, and of the best weights beside the model's. A whole curve is trained
+    from its start and keeps no state: the state that is kept may have come further.
 
     Args:
         trainer: Whatever it has trained.
@@ -30,7 +31,7 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
     first = first_point(trainer)
     known = NO_CURVE if whole else request.known_curve or NO_CURVE
     if (reached := rules.cut(known, first)) is not None:
-        trainer.validate()
+        CurveState(batches=first).add(trainer.validate(), trainer)
         return {"curve": dataclasses.replace(known, ended=reached.ended).to_dict(), "curve_first": first}
     state = Path(request.curve_state) if request.curve_state and not whole else None
     found = train_curve(trainer, known, first=first, should_end=rules.end, state=state, whole=whole)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.learning_curve import LearningCurve
+from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.setting import Setting
 
 
@@ -21,10 +21,18 @@ class Hurdle(NamedTuple):
     Attributes:
         seconds: Of training, by the configuration's own pace, set-up included.
         val_accuracy: The least best validation accuracy by then, in [0, 1].
+        missed: Why a curve that misses it ends.
     """
 
     seconds: float
     val_accuracy: float
+    missed: CurveEnd = CurveEnd.LOST
+
+    @classmethod
+    def from_json(cls, fields: Sequence[Any]) -> Self:
+        """Returns the hurdle of its fields in their order, as JSON types."""
+        seconds, val_accuracy, missed = fields
+        return cls(seconds, val_accuracy, CurveEnd(missed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +43,8 @@ class CurvePlan:
         most_seconds: Seconds of training by the configuration's own pace, set-up included.
         until_plateau: Whether it ends where the curve has stopped rising.
         target: Validation accuracy in [0, 1] at which it ends; None trains on.
-        hurdles: Where one is missed the configuration has lost, and the curve ends.
-        least_throughput: Epochs per second below which the configuration has lost before any curve is trained.
+        hurdles: Where one is missed the curve ends.
+        least_throughput: Epochs per second below which the configuration can't win, and no curve is trained.
         most_epochs: Epochs at which it ends, or None.
         whole: Whether it is trained afresh whatever is known of it, and test accuracy evaluated once at its end, from
             the weights of its best point.
@@ -62,7 +70,7 @@ class CurvePlan:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the plan of `dataclasses.asdict`."""
-        return from_fields(cls, dict(fields) | {"hurdles": tuple(Hurdle(*hurdle) for hurdle in fields["hurdles"])})
+        return from_fields(cls, dict(fields) | {"hurdles": tuple(map(Hurdle.from_json, fields["hurdles"]))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ class TrialPlan:
         timed_seconds: Seconds of timed mini-batches in all windows together, at least.
         windows: Timed windows, each of which gives a replicate of the throughput.
         least_timed_batches: Timed mini-batches per window, at least; short epochs are repeated.
-        timeout_s: Seconds after which a trial is ended.
+        timeout_s: Seconds after which a trial is ended, stolen ones left out (`a3gnn.process.deadline`).
         host_limit_bytes: Anonymous memory at which it is ended, or None.
         device_limit_bytes: Device memory that it may take, context included, or None.
         evaluation_bytes: What evaluating a model of the user's may take at a time; None for a share of the machine's.

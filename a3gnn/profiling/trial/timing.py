@@ -11,9 +11,9 @@ from itertools import count
 from statistics import fmean, median
 from typing import Generic, NamedTuple, TypeVar
 
-from a3gnn.machine.stolen_time import stretch
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.profiling.trial.window import Epochs, Window
+from a3gnn.threads.stolen_time import stretch
 
 Step = TypeVar("Step")
 
