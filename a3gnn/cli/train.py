@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -94,7 +94,9 @@ def train(
         raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")
     tuned = None if path is None else TunedConfig.read(path)
     task = Task() if tuned is None else tuned.setting.task
-    changed = {name: value for name, value in (("seed", seed), ("fanouts", fanouts)) if value is not None}
+    changed: dict[str, Any] = {
+        name: value for name, value in (("seed", seed), ("fanouts", fanouts)) if value is not None
+    }
     result = run(
         TrainConfig() if path is None else path,
         dataset,
