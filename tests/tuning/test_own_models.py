@@ -31,8 +31,7 @@ from tests.own_models import Package
 
 SPEC = "synthetic:nodes=1500,degree=8,classes=4,features=24"
 MUCH = 2**34
-#: Seconds.
-BUDGET_S = 15.0
+TRIALS = 3
 
 
 def found(package: Package, graph: Graph, name: str = "Edges", room: int = MUCH) -> OwnModel:
@@ -119,7 +118,7 @@ def test_curves_are_shared_only_where_training_repeats(package, tiny_folder_grap
     for repeats in (True, False):
         setting = setting_of(package, tiny_folder_graph, hardware, repeats=repeats)
         known = KnownCurves(setting)
-        metrics = dataclasses.replace(make_metrics(), curve=curve, curve_first=4)
+        metrics = dataclasses.replace(make_metrics(1.0, 2**20, 0.6), curve=curve, curve_first=4)
         known.learn(Measurement(TrainConfig(), setting, metrics, 0, 1.0, 5, "now", "id"))
         other = TrainConfig(parallel_mode="mode1", num_workers=2)
         assert known.of(TrainConfig()) == curve
@@ -137,7 +136,7 @@ def test_the_physics_knows_what_a_users_model_costs(name, package, tiny_folder_g
     assert found["train_seconds"][0] > max(found["train_seconds"][1:])
     assert np.isfinite(feature_matrix(columns, setting, found)).all()
     cost = setting.task.own.cost
-    dear = dataclasses.replace(cost, node_flops=1000 * cost.node_flops, node_bytes=1000 * cost.node_bytes)
+    dear = dataclasses.replace(cost, node_flops=10**6 * cost.node_flops, node_bytes=10**6 * cost.node_bytes)
     own = dataclasses.replace(setting.task.own, cost=dear)
     dearer = dataclasses.replace(setting, task=dataclasses.replace(setting.task, own=own))
     more = analytic_metrics(columns, dearer)
@@ -158,7 +157,7 @@ def test_a_whole_tune(name: str, package: Package, tmp_path: Path, monkeypatch: 
         SPEC,
         model=package.factory(name),
         task=Task(fanouts=(5, 5)),
-        budget=BUDGET_S,
+        budget=TRIALS,
         out=tmp_path / "run",
         max_accuracy_drop=100.0,
         accuracy_epochs=2,

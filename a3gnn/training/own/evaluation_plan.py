@@ -65,7 +65,8 @@ class EvaluationPlan:
         full = (-1,) * layers
         batches, total = _full_batches(graph, own, layers, ids, budget_bytes, _MOST_REPEATED * whole)
         if batches:
-            return cls("full", full, batches, total, f"all in-neighbours, in {len(batches):,} mini-batches")
+            count = "one mini-batch" if len(batches) == 1 else f"{len(batches):,} mini-batches"
+            return cls("full", full, batches, total, f"all in-neighbours, in {count}")
         fanouts = tuple(_SAMPLED_OF_ALL if fanout == -1 else fanout for fanout in task.fanouts)
         pieces = tuple(ids[start : start + _MOST_NODES] for start in range(0, len(ids), _MOST_NODES))
         text = (
