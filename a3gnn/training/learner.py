@@ -34,7 +34,7 @@ class Learner(Protocol):
 
     @property
     def evaluation(self) -> str:
-        """From what validation accuracy is computed, for people."""
+        """From what accuracy is computed, for people."""
 
     def restart(self) -> None:
         """Gives the model the weights that the seed decides."""

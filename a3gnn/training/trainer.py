@@ -176,7 +176,7 @@ class Trainer:
 
     @property
     def evaluation(self) -> str:
-        """From what validation accuracy is computed, for people."""
+        """From what accuracy is computed, for people."""
         return self._learner.evaluation
 
     @property

@@ -25,8 +25,9 @@ def choice_lines(tuned: TunedConfig, figures: Figures, objectives: Objectives) -
     if tuned.measured is not None and tuned.measured.test_accuracy is not None:
         yield f"    test accuracy {tuned.measured.test_accuracy:.2%}, evaluated once{_default_test(tuned)}"
     own = tuned.setting.task.own
-    if own is not None and own.sampled:
-        yield "    accuracies are computed from a fixed sample of in-neighbours, not from all"
+    if own is not None and own.sampled != "none":
+        which = "accuracies are" if own.sampled == "all" else f"{own.sampled} accuracy is"
+        yield f"    {which} computed from a fixed sample of in-neighbours, not from all"
     if tuned.against_default is not None:
         yield from _against(Comparison.from_dict(tuned.against_default), tuned.target_accuracy)
     if tuned.still_rising:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from a3gnn.graphs.graph import Graph
 from a3gnn.search_values import multiplies_in_bfloat16
 from a3gnn.setting import Setting
-from a3gnn.training.evaluate import validated
-from a3gnn.training.own.evaluation_plan import EvaluationPlan
+from a3gnn.training.own.evaluation_plans import EvaluationPlans
 
 
 def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterator[str]:
@@ -22,8 +21,8 @@ def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterat
     task, own = setting.task, setting.task.own
     if own is None:
         return
-    plan = EvaluationPlan.of(graph, task, validated(graph, task), evaluation_bytes)
-    yield f"{task.model}: {own.cost.parameters:,} weights; accuracy is computed from {plan.text}"
+    text = EvaluationPlans.of(graph, task, evaluation_bytes).text
+    yield f"{task.model}: {own.cost.parameters:,} weights; accuracy is computed from {text}"
     if not own.repeats:
         yield (
             "mini-batches that were trained twice gave different weights: configurations that sample alike do not "

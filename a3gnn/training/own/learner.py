@@ -78,8 +78,8 @@ class Own:
 
     @property
     def evaluation(self) -> str:
-        """From what validation accuracy is computed."""
-        return self._evaluator.plan.text
+        """From what accuracy is computed."""
+        return self._evaluator.text
 
     def restart(self) -> None:
         """Gives the model the weights that the seed decides."""

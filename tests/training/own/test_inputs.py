@@ -16,6 +16,7 @@ from a3gnn.training.evaluate import validated
 from a3gnn.training.own import evaluation_plan
 from a3gnn.training.own.count import counted
 from a3gnn.training.own.evaluation_plan import EvaluationPlan
+from a3gnn.training.own.evaluation_plans import EvaluationPlans
 from a3gnn.training.own.evaluator import OwnEvaluator
 from a3gnn.training.own.factory import Factory
 from a3gnn.training.own.inputs import Extent, extent_of, of_batch, of_graph, of_subgraph
@@ -139,6 +140,23 @@ def test_a_fixed_sample_is_the_last_resort_and_says_so(name, own_task, small_gra
     assert not torch.equal(outputs_of(small_graph, other, 1000)[2], first)
     whole = outputs_of(small_graph, task, 2**40)[2]
     assert not torch.allclose(whole, first, atol=1e-3)
+
+
+def test_what_differs_between_validation_and_test_is_said(own_task, small_graph, monkeypatch) -> None:
+    task = own_task(small_graph)
+    monkeypatch.setattr(evaluation_plan, "_MOST_REPEATED", 1000)
+    plans = EvaluationPlans.of(small_graph, task, int(0.8 * whole_bytes(small_graph, task)))
+    assert {plan.kind for plan in plans} == {"full"}
+    assert plans.text == plans.validation.text
+    evaluated = np.concatenate(plans.test.batches)
+    assert (evaluated == np.sort(small_graph.test_ids)).all()
+    cut = 2 * plans.validation.bytes / whole_bytes(small_graph, task)
+    assert plans.test.bytes > 2 * plans.validation.bytes
+    monkeypatch.setattr(evaluation_plan, "_MOST_REPEATED", cut)
+    evaluator = evaluator_of(small_graph, task, int(0.8 * whole_bytes(small_graph, task)))
+    assert evaluator.text.startswith(f"{plans.validation.text}; test accuracy from a fixed sample of 10, 5 in-neigh")
+    found = EvaluationPlans.of(small_graph, task, int(0.8 * whole_bytes(small_graph, task)))
+    assert (found.sampled, plans.sampled) == ("test", "none")
 
 
 def test_too_much_work_is_sampled_too(own_task, small_graph, monkeypatch) -> None:
