@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -28,12 +27,11 @@ _REMEDIES = {
 }
 
 
-def as_graph(data: object, of_data: Callable[[Data], Graph] = Graph.from_pyg) -> Graph:
+def as_graph(data: object) -> Graph:
     """Returns the graph that `data` is, names or holds.
 
     Args:
         data: A path or another spec that `Graph.load` takes, a graph, or a PyG `Data`.
-        of_data: Makes the graph of a `Data`.
 
     Raises:
         UsageError: `data` is something else.
@@ -44,7 +42,7 @@ def as_graph(data: object, of_data: Callable[[Data], Graph] = Graph.from_pyg) ->
     if isinstance(data, str | os.PathLike):
         return Graph.load(os.fspath(data))
     if is_data(data):
-        return of_data(data)
+        return Graph.from_pyg(data)
     names = [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(data).__mro__]
     remedy = next((f"; {_REMEDIES[name]}" for name in names if name in _REMEDIES), "")
     got = repr(data) if data is None or isinstance(data, int | float | type) else type(data).__name__

@@ -4,36 +4,46 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from itertools import islice
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
 
 from a3gnn.checks import flag, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.graphs.as_graph import as_graph, is_data
 from a3gnn.runtime.batch import MiniBatch
-from a3gnn.runtime.input_nodes import seeds_of
+from a3gnn.runtime.epoch_iterator import EpochIterator
+from a3gnn.runtime.input_nodes import InputNodes
+from a3gnn.runtime.loader_config import fanouts_of, left_to_the_loop, loader_config
+from a3gnn.runtime.loader_rules import Asked, check_together, sampling_of
 from a3gnn.runtime.neighbor_arguments import check_arguments
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.runtime.pyg_batch import PygBatches
-from a3gnn.runtime.pyg_graph import graph_of
+from a3gnn.runtime.pyg_edges import subgraph_type_of
+from a3gnn.runtime.pyg_source import source_of
+from a3gnn.runtime.seed_loader import SeedLoader
+from a3gnn.runtime.seed_plan import SeedPlan
+from a3gnn.runtime.worker_cores import WorkerCores, checked_cores
 from a3gnn.task import Task
-from a3gnn.tuned_file import tuned_config
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
+# The epoch that random numbers of single mini-batches are keyed by: no epoch of training gets there.
+_CALLS = 2**64 - 1
 
-class Loader:
+
+class Loader(SeedLoader):
     """Iterates over mini-batches as PyG's `NeighborLoader` does, with its arguments; each `iter` is the next epoch.
 
-    A mini-batch is a `Data` with x (float32), y, edge_index, n_id, batch_size, input_id, num_sampled_nodes and
-    num_sampled_edges (for `trim_to_layer`), and the other attributes of nodes and of the graph if a `Data` is loaded.
-    The first `batch_size` nodes are the seeds. It has no e_id.
+    A mini-batch of a `Data` is of the same class: the attributes of nodes by n_id, those of edges by e_id, those of the
+    graph as they are, with edge_index (or adj_t), n_id, e_id, batch_size, input_id and, of a directional subgraph,
+    num_sampled_nodes and num_sampled_edges (for `trim_to_layer`). The first `batch_size` nodes are the seeds. Of an
+    a3gnn graph it has x (float32) and y, and no e_id.
 
     What is given as an argument holds over `config`; `config` says the rest, such as cache and tier. Only its fanouts,
     where it has some (`seed_fanout`, `deep_fanout`), hold over `num_neighbors`, as they do over a task's. A warning
@@ -46,26 +56,43 @@ class Loader:
         ...     loss = criterion(out, batch.y[: batch.batch_size])
 
     Args:
-        data: A PyG `Data` with x and edge_index, a graph, or what `Graph.load` takes.
+        data: A PyG `Data`, a pair of PyG's `FeatureStore` and `GraphStore`, a graph, or what `Graph.load` takes.
         num_neighbors: In-neighbours sampled per node, the seeds' hop first; -1 takes all. As many hops are sampled.
-        input_nodes: Seeds: node ids, distinct, or a bool mask over the nodes; None takes all nodes.
+        input_nodes: Seeds: node ids, or a bool mask over the nodes; None takes all nodes.
+        input_time: Of temporal sampling, which is refused, with `temporal_strategy` and `time_attr`.
+        replace: Whether an in-neighbour may be drawn more than once.
+        subgraph_type: directional gives the sampled edges; bidirectional their reverses too; induced all edges between
+            the sampled nodes.
+        disjoint: Whether each seed has nodes of its own; `batch` then says whose each is.
+        temporal_strategy: As `input_time`.
+        time_attr: As `input_time`.
+        weight_attr: The attribute of edges in proportion to which in-neighbours are drawn; numbers >= 0.
+        transform: Called with each `Data`; what it returns is given instead.
+        transform_sampler_output: Refused; `transform` takes the whole mini-batch.
+        is_sorted: Whether edges are sorted, which is found out without.
+        filter_per_worker: Changes nothing.
+        neighbor_sampler: Refused.
+        directed: PyG's older word: False is an induced subgraph.
+        input_id: What `input_id` calls each of `input_nodes`; by default its place, a mask's its node.
+        custom_cls: Class of the mini-batches of a pair of stores.
         batch_size: Seeds per mini-batch; by default `config`'s, 1,024 without one.
         shuffle: Whether seeds are shuffled, anew for every epoch.
         drop_last: Whether a last mini-batch of fewer seeds is left out; needs one partition.
         num_workers: Threads that load ahead: 0 loads when asked, more is `config`'s mode or, if it is sequential,
             mode1. By default `config` decides.
-        transform: Called with each `Data`; what it returns is given instead.
+        sampler: Gives places among `input_nodes`, in place of `shuffle`.
+        batch_sampler: Gives lists of them, in place of `batch_size`, `shuffle` and `drop_last` as well.
         seed: Decides order and neighbours, whatever torch's own generator holds.
-        device: Where the mini-batches' tensors lie: cpu or cuda.
+        device: Where the mini-batches' tensors lie: cuda; or cpu, but for those of a `Data` on a GPU, which stay there.
         adjs: Whether each `Data` also has `adjs`: every layer's adjacency, input layer first, sparse CSR with int64
             indices, shape (num_dst, num_src). PyG's convolutions take `conv((x, x[: adj.size(0)]), adj)`, and are
             faster by it.
         config: The other knobs: a configuration, a dict of its fields, or the path of a tuned.json (or of its folder).
-        others: Of NeighborLoader; those that ask for what is not supported are refused.
+        others: Of NeighborLoader and `DataLoader`; those that ask for what is not supported are refused.
 
     Raises:
         UsageError: An argument is out of range or is not supported.
-        GraphError: `data` is not valid, or has attributes of edges.
+        GraphError: `data` is not valid.
         DeviceError: A device is asked for that is not there.
         ConfigError: The tuned.json is missing, broken or foreign, or a knob is not what it must be.
     """
@@ -75,111 +102,152 @@ class Loader:
         data: GraphLike,
         num_neighbors: Sequence[int],
         input_nodes: Any = None,
+        input_time: Any = None,
+        replace: bool = False,
+        subgraph_type: Any = "directional",
+        disjoint: bool = False,
+        temporal_strategy: str = "uniform",
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        transform_sampler_output: Any = None,
+        is_sorted: bool = False,
+        filter_per_worker: bool | None = None,
+        neighbor_sampler: Any = None,
+        directed: bool = True,
         *,
+        input_id: Any = None,
+        custom_cls: Any = None,
         batch_size: int | None = None,
-        shuffle: bool = False,
+        shuffle: bool | None = False,
         drop_last: bool = False,
         num_workers: int | None = None,
-        transform: Callable[[Any], Any] | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
         seed: int = 0,
         device: str = "cpu",
         adjs: bool = False,
         config: TrainConfig | Mapping[str, Any] | str | Path | None = None,
         **others: Any,
     ) -> None:
+        others |= {"input_time": input_time, "temporal_strategy": temporal_strategy, "time_attr": time_attr}
+        others |= {"transform_sampler_output": transform_sampler_output, "neighbor_sampler": neighbor_sampler}
         check_arguments(others, _PARAMETERS)
         seed = whole_number("seed", seed, 0)
-        shuffle = shuffle is not None and flag("shuffle", shuffle)  # None is torch's default
-        drop_last, adjs = flag("drop_last", drop_last), flag("adjs", adjs)
         if transform is not None and not callable(transform):
             raise UsageError(f"transform must take a mini-batch and return another, got {transform!r}")
-        config = _configured(_config(config), batch_size, num_workers)
-        for left in _left_to_the_loop(config):
+        asked = Asked(
+            replace=flag("replace", replace),
+            disjoint=flag("disjoint", disjoint),
+            subgraph_type=subgraph_type_of(subgraph_type, directed),
+            weight_attr=weight_attr,
+            adjs=flag("adjs", adjs),
+            shuffle=shuffle is not None and flag("shuffle", shuffle),  # None is torch's default
+            drop_last=flag("drop_last", drop_last),
+            sampler=sampler,
+            batch_sampler=batch_sampler,
+        )
+        config = loader_config(config, batch_size, num_workers)
+        for left in left_to_the_loop(config):
             warnings.warn(left, stacklevel=2)
-        graph = as_graph(data, graph_of)
-        seeds, counted = seeds_of(input_nodes, graph.num_nodes)
+        check_together(asked, config, batch_size)
+        fanouts = config.fanouts(Task(fanouts=fanouts_of(num_neighbors)))
+        source = source_of(data, weight_attr, custom_cls)
+        self._inputs = InputNodes.of(input_nodes, source.graph.num_nodes, input_id)
+        super().__init__(len(self._inputs.nodes), asked, config)
+        self.data, self.input_nodes, self.transform = data, input_nodes, transform
         self._pipeline = Pipeline(
-            graph,
+            source.graph,
             config,
-            config.fanouts(Task(fanouts=_fanouts(num_neighbors))),
+            fanouts,
             seed=seed,
             device=device,
             reuse_buffers=False,
-            input_nodes=seeds,
-            shuffle=shuffle,
+            input_nodes=self._inputs.nodes,
+            shuffle=asked.shuffle,
+            sampling=sampling_of(source, asked, config, self._inputs),
         )
-        if drop_last and config.num_partitions > 1:
-            raise UsageError(f"drop_last needs num_partitions=1, got {config.num_partitions}: each part has a last one")
-        self._num_batches = len(seeds) // config.batch_size if drop_last else self._pipeline.num_batches
-        self._as_data = PygBatches(data if is_data(data) else graph, seeds if counted else None, adjs=adjs)
-        self._transform = transform
-        self._epoch = 0
+        order = None if sampler is None and batch_sampler is None else self.batch_sampler
+        self._plan = SeedPlan(self._inputs, config.batch_size, seed, shuffle=asked.shuffle, order=order)
+        self._by_place = order is not None or not self._inputs.are_distinct
+        self._single_part = config.num_partitions == 1
+        self._as_data = PygBatches(source, asked.subgraph_type, self._pipeline.sampler, str(device), adjs=asked.adjs)
+        self._epoch = self._calls = 0
+        self._cores: list[frozenset[int]] = []
 
     def __len__(self) -> int:
-        return self._num_batches
+        # torch's own count knows no partitions, each of which has a last mini-batch.
+        return super().__len__() if self._plan.is_given or self.drop_last else self._pipeline.num_batches
 
-    def __iter__(self) -> Iterator[Any]:
-        return self._served(self.minibatches())
+    def __iter__(self) -> EpochIterator:  # type: ignore[override]
+        return self._get_iterator()
+
+    def __call__(self, index: Any) -> Any:
+        """Returns the mini-batch of the seeds at `index`, a list of places among `input_nodes`.
+
+        Each call draws neighbours anew; the same call of another loader with the same seed draws the same.
+
+        Raises:
+            UsageError: A place is out of range, or there are several partitions.
+        """
+        if not self._single_part:
+            raise UsageError("the mini-batch of given seeds needs num_partitions=1: theirs may be in several parts")
+        places, number = self._plan.checked(index), self._calls
+        self._calls += 1
+        with closing(self._pipeline.load(_CALLS, self._plan.planned([places], number))) as batches:  # type: ignore[type-var]
+            return self._served(next(batches), self._inputs.ids_at(places))
+
+    collate_fn = __call__
 
     def minibatches(self) -> Generator[MiniBatch, None, None]:
         """Returns the next epoch as a3gnn's own mini-batches, with blocks of int32 and each stage's seconds.
 
         Closing it, or leaving its loop, ends every thread.
         """
+        with closing(self._loaded()) as loaded:
+            for batch, _ in loaded:
+                yield batch
+
+    @contextmanager
+    def enable_cpu_affinity(self, loader_cores: Iterable[Any] | None = None) -> Iterator[None]:
+        """Within it, the workers of each epoch that begins run on cores of their own, as `checked_cores` has them.
+
+        Raises:
+            UsageError: There are no workers, too few cores, or the configuration's `resources` say who runs where.
+        """
+        if self._pipeline.isolation is not None:
+            raise UsageError("loader_cores needs resources='free': others give each worker its cores already")
+        self._cores = checked_cores(loader_cores, self.num_workers)
+        try:
+            yield
+        finally:
+            self._cores = []
+
+    def _get_iterator(self) -> EpochIterator:  # type: ignore[override]
+        self._pipeline.on_worker_start = pinned = WorkerCores(self._cores) if self._cores else None
+        return EpochIterator(self._epoch_of_data(), pinned)
+
+    def _epoch_of_data(self) -> Generator[Any, None, None]:
+        with closing(self._loaded()) as loaded:
+            for batch, input_id in loaded:
+                yield self._served(batch, input_id)
+
+    def _loaded(self) -> Generator[tuple[MiniBatch, Tensor], None, None]:
+        """Yields the mini-batches of the next epoch, and the `input_id` of each one's seeds."""
         epoch = self._epoch
         self._epoch += 1
-        return self._batches(epoch)
+        places = self._plan.places(epoch) if self._by_place else None
+        planned = None if places is None else self._plan.planned(places)
+        batches = self._pipeline.epoch(epoch) if planned is None else self._pipeline.load(epoch, planned)
+        with closing(batches):  # type: ignore[type-var]
+            for batch in batches if self._plan.is_given else islice(batches, len(self)):
+                seeds = batch.subgraph.n_id[: batch.num_seeds]
+                yield batch, self._inputs.ids_of(seeds) if places is None else self._inputs.ids_at(places[batch.index])
 
-    def _batches(self, epoch: int) -> Generator[MiniBatch, None, None]:
-        with closing(self._pipeline.epoch(epoch)) as batches:  # type: ignore[type-var]
-            yield from islice(batches, self._num_batches)
-
-    def _served(self, batches: Generator[MiniBatch, None, None]) -> Generator[Any, None, None]:
-        with closing(batches):
-            for batch in batches:
-                data = self._as_data(batch)
-                yield data if self._transform is None else self._transform(data)
+    def _served(self, batch: MiniBatch, input_id: Tensor) -> Any:
+        data = self._as_data(batch, input_id)
+        return data if self.transform is None else self.transform(data)
 
 
 #: What `Loader` itself takes.
-_PARAMETERS = tuple(name for name in inspect.signature(Loader).parameters if name != "others")
-#: Knobs that no mini-batch shows, and what does in a loop of one's own what the trainer does.
-_OF_THE_TRAINER = {
-    "compute_dtype": "call the model under torch.autocast",
-    "learning_rate_scale": "multiply the optimiser's learning rate by it, after a warm-up where it is above 1",
-}
-
-
-def _config(config: TrainConfig | Mapping[str, Any] | str | Path | None) -> TrainConfig:
-    if config is None or isinstance(config, TrainConfig):
-        return config or TrainConfig()
-    return TrainConfig.from_dict(config) if isinstance(config, Mapping) else tuned_config(config)
-
-
-def _configured(config: TrainConfig, batch_size: int | None, num_workers: int | None) -> TrainConfig:
-    if batch_size is not None:
-        config = config.replace(batch_size=whole_number("batch_size", batch_size, 1, "1,024 is the default"))
-    if num_workers is None:
-        return config
-    if whole_number("num_workers", num_workers, 0, "0 loads when asked") == 0:
-        return config.replace(parallel_mode="sequential")
-    mode = "mode1" if config.parallel_mode == "sequential" else config.parallel_mode
-    return config.replace(parallel_mode=mode, num_workers=int(num_workers))
-
-
-def _fanouts(num_neighbors: Any) -> tuple[int, ...]:
-    if not isinstance(num_neighbors, Sequence) or isinstance(num_neighbors, str) or not num_neighbors:
-        raise UsageError(f"num_neighbors must be a list, one fanout per hop, got {num_neighbors!r}; such as [25, 10]")
-    whole = all(isinstance(fanout, Integral) and not isinstance(fanout, bool) for fanout in num_neighbors)
-    if not whole or any(fanout < 1 and fanout != -1 for fanout in num_neighbors):
-        raise UsageError(f"num_neighbors must be integers >= 1, or -1 for all in-neighbours, got {num_neighbors!r}")
-    return tuple(map(int, num_neighbors))
-
-
-def _left_to_the_loop(config: TrainConfig) -> Iterator[str]:
-    """Yields what to do of what `config` says and mini-batches can't."""
-    default = TrainConfig()
-    for name, remedy in _OF_THE_TRAINER.items():
-        value = getattr(config, name)
-        if value != getattr(default, name):
-            yield f"{name} is applied by a3gnn's trainer alone, and config has {value}: {remedy}"
+_PARAMETERS = tuple(name for name in inspect.signature(Loader.__init__).parameters if name not in ("self", "others"))

@@ -15,39 +15,38 @@ class _Unsupported(NamedTuple):
     remedy: str
 
 
+_NO_TIMES = "a3gnn knows no times; use PyG's NeighborLoader for temporal graphs"
 _UNSUPPORTED = {
-    "replace": _Unsupported(False, "a3gnn samples without replacement"),
-    "directed": _Unsupported(True, "a3gnn gives the sampled edges alone"),
-    "subgraph_type": _Unsupported("directional", "a3gnn gives the sampled edges alone"),
-    "disjoint": _Unsupported(
-        False, "the seeds of a mini-batch share their neighbourhoods; batch_size=1 separates them"
-    ),
-    "temporal_strategy": _Unsupported("uniform", "a3gnn knows no times; use PyG's NeighborLoader for temporal graphs"),
-    "time_attr": _Unsupported(None, "a3gnn knows no times; use PyG's NeighborLoader for temporal graphs"),
-    "input_time": _Unsupported(None, "a3gnn knows no times; use PyG's NeighborLoader for temporal graphs"),
-    "weight_attr": _Unsupported(
-        None, "all in-neighbours weigh the same, or cached ones TrainConfig.bias_rate times more"
-    ),
+    "input_time": _Unsupported(None, _NO_TIMES),
+    "temporal_strategy": _Unsupported("uniform", _NO_TIMES),
+    "time_attr": _Unsupported(None, _NO_TIMES),
     "transform_sampler_output": _Unsupported(None, "use transform, which takes the whole mini-batch"),
-    "neighbor_sampler": _Unsupported(None, "a3gnn brings its own"),
-    "input_id": _Unsupported(None, "batch.input_id is each seed's place in input_nodes; index your own ids with it"),
-    "custom_cls": _Unsupported(None, "mini-batches are torch_geometric.data.Data; transform can make others of them"),
-    "sampler": _Unsupported(None, "the order of seeds is shuffle's and seed's to decide"),
-    "batch_sampler": _Unsupported(None, "the order of seeds is shuffle's and seed's to decide"),
+    "neighbor_sampler": _Unsupported(None, "a3gnn brings its own; use PyG's NeighborLoader for another"),
     "generator": _Unsupported(None, "give seed, an integer, instead"),
     "worker_init_fn": _Unsupported(None, "workers are threads that need no start-up"),
     "multiprocessing_context": _Unsupported(None, "workers are threads, not processes"),
     "timeout": _Unsupported(0, "workers are threads, and their errors arrive at once"),
+    "in_order": _Unsupported(True, "mini-batches come in their order with any number of workers"),
 }
-# How PyG is to keep its edges and its processes: a mini-batch holds the same with and without.
-_HINTS = ("filter_per_worker", "is_sorted", "persistent_workers", "pin_memory", "prefetch_factor")
+# How PyG is to keep its edges and its processes: a mini-batch holds the same with and without. As in PyG, a dataset
+# and a collate_fn are the loader's own, whatever is given.
+_HINTS = (
+    "collate_fn",
+    "dataset",
+    "filter_per_worker",
+    "is_sorted",
+    "persistent_workers",
+    "pin_memory",
+    "pin_memory_device",
+    "prefetch_factor",
+)
 
 
 def check_arguments(arguments: Mapping[str, Any], taken: Iterable[str] = ()) -> None:
     """Checks that `arguments` of NeighborLoader ask for nothing that `Loader` does not do.
 
     Args:
-        arguments: Those that `Loader` has no parameter for.
+        arguments: Those that `Loader` has no use for.
         taken: Names of its parameters, one of which may have been meant.
 
     Raises:
@@ -59,6 +58,5 @@ def check_arguments(arguments: Mapping[str, Any], taken: Iterable[str] = ()) -> 
         if name not in _UNSUPPORTED:
             raise unknown_name("an argument of Loader", name, (*taken, *_UNSUPPORTED, *_HINTS))
         only, remedy = _UNSUPPORTED[name]
-        asked = getattr(value, "value", value)  # of PyG's SubgraphType
-        if asked is not only and (type(asked) is not type(only) or asked != only):
+        if value is not only and (type(value) is not type(only) or value != only):
             raise UsageError(f"{name} must be {only!r} or left out, got {value!r}: {remedy}")

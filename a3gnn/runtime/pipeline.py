@@ -27,12 +27,11 @@ from a3gnn.runtime.allocation.allocation import Allocation
 from a3gnn.runtime.allocation.isolation import Isolation
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.buffers import BufferPool
-from a3gnn.runtime.device_sampler import DeviceSampler
 from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.runtime.proximity import ProximityOrder
-from a3gnn.runtime.stages import Sampled, Sampler, Stages
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.runtime.samplers import EdgeSampling, open_sampler
+from a3gnn.runtime.stages import Sampled, Stages
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool
 from a3gnn.threads.ordered_map import ordered_map
@@ -68,11 +67,14 @@ class Pipeline:
             full. Its rows are read in place of features, and the last of `fanouts` is not sampled.
         dtype: What dense features, or their aggregates, come as: float32 or bfloat16. Sparse ones are float32.
         resources: What holds over `config.resources`: an allocation, auto or free.
+        sampling: The edges that are sampled in place of `graph`'s, on the host; mini-batches then know their ids.
 
     Attributes:
         store: The features.
+        sampler: The sampler of ids.
         isolation: What threads and cores the stages have; None where they compete for them.
         num_batches: Mini-batches of an epoch.
+        on_worker_start: Called by each worker thread of an epoch that begins, where stages compete for cores.
 
     Raises:
         DeviceError: A device is asked for that is not there.
@@ -95,6 +97,7 @@ class Pipeline:
         table: DenseFeatures | SparseFeatures | None = None,
         dtype: torch.dtype = torch.float32,
         resources: Resources | Allocation | None = None,
+        sampling: EdgeSampling | None = None,
     ) -> None:
         device = checked_device(device, config.sampling_device)
         fanouts = fanouts if table is None else fanouts[:-1]
@@ -113,7 +116,8 @@ class Pipeline:
         self.store: FeatureStore = open_features(
             graph, self._config, self._parts, device, fanouts=fanouts, seed=seed, seeds=self._first_seeds(), table=table
         )
-        sampler = self._sampler(indptr, indices, fanouts)
+        rows = indptr, indices
+        self.sampler = open_sampler(rows, fanouts, self._config, seed, self.store.cached, self._parts, sampling)
         on_host = not self.store.is_sparse and device == "cpu"
         tabled = table is not None
         aggregator = aggregator if tabled or self.store.can_aggregate else None
@@ -122,7 +126,7 @@ class Pipeline:
         # What one epoch has out at once: each worker's mini-batch, the caller's, and the one that it has yet to drop.
         buffers = BufferPool(width, spare=workers + 2, dtype=dtype) if on_host else None
         self._stages = Stages(
-            sampler,
+            self.sampler,
             self.store,
             graph.labels,
             device,
@@ -133,6 +137,7 @@ class Pipeline:
             tabled=tabled,
         )
         self._overlap = OverlapPolicy(config.num_workers)
+        self.on_worker_start: Callable[[], None] | None = None
         resources = self._config.resources if resources is None else resources
         self.isolation: Isolation | None = None
         if resources != "free":
@@ -150,7 +155,11 @@ class Pipeline:
         """
         if epoch < 0 or start < 0:
             raise UsageError(f"epoch and start must be >= 0, got {epoch} and {start}")
-        batches = self._batches(epoch, start)
+        return self.load(epoch, self.plan(epoch)[start:])
+
+    def load(self, epoch: int, planned: Iterable[PlannedBatch]) -> Iterator[MiniBatch]:
+        """Returns the mini-batches `planned`, in order, drawn as those of `epoch`; else as `epoch` does."""
+        batches = self._batches(epoch, planned)
         self._epochs.add(batches)
         return batches
 
@@ -183,11 +192,11 @@ class Pipeline:
     ) -> None:
         self.close()
 
-    def _batches(self, epoch: int, start: int) -> Generator[MiniBatch, None, None]:
-        for part, planned in groupby(self.plan(epoch)[start:], key=lambda batch: batch.part):
+    def _batches(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
+        for part, members in groupby(planned, key=lambda batch: batch.part):
             self.store.enter_part(part)
             run = self._compete if self.isolation is None else partial(self.isolation.batches, compete=self._compete)
-            with closing(run(epoch, planned)) as batches:
+            with closing(run(epoch, members)) as batches:
                 for batch in batches:
                     self._stages.arrive(batch)
                     yield batch
@@ -212,7 +221,8 @@ class Pipeline:
 
         due = ((batch, overlap.overlapped) for batch in planned)
         # A traceback keeps this frame, and so the workers, unless they are closed here.
-        with closing(ordered_map(on_worker, due, self._config.num_workers, lambda: overlap.overlapped)) as results:
+        threads = self._config.num_workers, lambda: overlap.overlapped, self.on_worker_start
+        with closing(ordered_map(on_worker, due, *threads)) as results:
             last: float | None = None
             for result in results:
                 yield stages.gather(result) if isinstance(result, Sampled) else result
@@ -237,11 +247,3 @@ class Pipeline:
         """Yields the seeds of the first epoch, which is planned only for those who ask."""
         for batch in self.plan(0):
             yield batch.seeds
-
-    def _sampler(self, indptr: NDArray[np.int64], indices: NDArray[np.int32], fanouts: Sequence[int]) -> Sampler:
-        cached = np.zeros(len(indptr) - 1, dtype=np.bool_)
-        cached[self.store.cached] = True
-        make: Callable[..., Sampler] = NeighbourSampler
-        if self._config.sampling_device == "cuda":
-            make = partial(DeviceSampler, device="cuda")
-        return make(indptr, indices, fanouts, seed=self._seed, bias_rate=self._config.bias_rate, cached=cached)

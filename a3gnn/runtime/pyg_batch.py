@@ -3,84 +3,80 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.batch import MiniBatch
-from a3gnn.runtime.pyg_structure import adjacencies, edge_index
+from a3gnn.runtime.pyg_edges import BatchEdges, SubgraphType, all_between, both_ways, sampled_edges
+from a3gnn.runtime.pyg_source import Source
+from a3gnn.runtime.pyg_structure import adjacencies
+from a3gnn.runtime.stages import Sampler
+from a3gnn.sampling.edge_sampler import EdgeSampler
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
-
-# The loader's own, or PyG's count of nodes.
-_NOT_COPIED = ("x", "edge_index", "num_nodes")
-
-
-class _Column(NamedTuple):
-    """An attribute of nodes, and the dimension that counts them."""
-
-    values: Tensor
-    dim: int
-
-    def of(self, ids: Tensor) -> Tensor:
-        return self.values.index_select(self.dim, ids.to(self.values.device))
 
 
 class PygBatches:
     """Makes of a `MiniBatch` what PyG's NeighborLoader gives: `Data` with x, edge_index, n_id, batch_size and more.
 
     Args:
-        source: Whose attributes are served: a `Data` (those of nodes by `n_id`, those of the graph as they are), or a
-            graph, whose labels are served as `y`.
-        input_ids: The seeds in the order that `input_id` counts, int32, distinct; None gives the seeds' own ids.
+        source: Whose attributes are served.
+        subgraph_type: Which edges a mini-batch has.
+        sampler: Where mini-batches come from; of an induced subgraph an `EdgeSampler`, which finds its edges.
+        device: What the mini-batches are moved to: cuda; on cpu each tensor stays where its attribute lies.
         adjs: Whether `adjs` is given.
     """
 
-    def __init__(self, source: Graph | Data, input_ids: NDArray[np.int32] | None, *, adjs: bool) -> None:
-        if isinstance(source, Graph):
-            self._of_nodes = {"y": _Column(torch.from_numpy(np.array(source.labels)), 0)}
-            self._of_graph: dict[str, Any] = {}
-        else:
-            rest = {name: source[name] for name in source.keys() if name not in _NOT_COPIED}  # noqa: SIM118
-            self._of_nodes = {
-                name: _Column(torch.as_tensor(value).detach(), source.__cat_dim__(name, value))
-                for name, value in rest.items()
-                if source.is_node_attr(name)
-            }
-            self._of_graph = {name: value for name, value in rest.items() if name not in self._of_nodes}
-        self._order = None if input_ids is None else np.argsort(input_ids)
-        self._sorted = None if input_ids is None else input_ids[self._order]
+    def __init__(
+        self, source: Source, subgraph_type: SubgraphType, sampler: Sampler, device: str, *, adjs: bool
+    ) -> None:
+        self._source = source
+        self._type = subgraph_type
+        self._sampler = sampler
+        self._device = torch.device(device)
         self._adjs = adjs
 
-    def __call__(self, batch: MiniBatch) -> Data:
-        """Returns `batch` as a `Data` of its own on the same device; dense x shares the batch's memory."""
-        from torch_geometric.data import Data
+    def __call__(self, batch: MiniBatch, input_id: Tensor) -> Data:
+        """Returns `batch` as a `Data` of its own; dense x shares the batch's memory.
 
-        device, subgraph = batch.x.device, batch.subgraph
-        n_id = torch.from_numpy(subgraph.n_id.astype(np.int64))
-        known = {name: column.of(n_id).to(device) for name, column in self._of_nodes.items()}
-        data = Data(
-            x=batch.x.to_dense() if batch.x.is_sparse_csr else batch.x,
-            edge_index=edge_index(batch.indptr, batch.indices),
-            **{"n_id": n_id.to(device)} | known | self._of_graph,
-        )
-        data.input_id = self._input_id(n_id[: subgraph.num_seeds]).to(device)
+        Args:
+            batch: The mini-batch.
+            input_id: Of its seeds, int64.
+        """
+        subgraph, like = batch.subgraph, self._source.like
+        n_id = torch.from_numpy(subgraph.n_id).to(like.dtype)
+        edges = self._edges(batch)
+        data = self._source.attributes(n_id, edges)
+        if self._source.reads_x:
+            data.x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
+        if "n_id" not in data:
+            data.n_id = n_id
+        if self._source.has_edge_ids and edges.e_id is not None and "e_id" not in data:
+            data.e_id = edges.e_id
+        if subgraph.tree is not None:
+            data.batch = torch.from_numpy(subgraph.tree)
+        data.input_id = input_id
         data.batch_size = subgraph.num_seeds
-        data.num_sampled_nodes = _steps(subgraph.hop_sizes)
-        data.num_sampled_edges = _steps([int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1]])
+        if self._type == "directional":
+            data.num_sampled_nodes = _steps(subgraph.hop_sizes)
+            data.num_sampled_edges = _steps([int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1]])
         if self._adjs:
             data.adjs = adjacencies(subgraph, batch.indptr, batch.indices)
-        return data
+        return data if self._device.type == "cpu" else data.to(self._device)
 
-    def _input_id(self, seeds: Tensor) -> Tensor:
-        if self._order is None or self._sorted is None:
-            return seeds
-        return torch.from_numpy(self._order[np.searchsorted(self._sorted, seeds.numpy())])
+    def _edges(self, batch: MiniBatch) -> BatchEdges:
+        like, n_id = self._source.like, batch.subgraph.n_id
+        if self._type == "induced" and isinstance(self._sampler, EdgeSampler):
+            return all_between(n_id, self._sampler, like)
+        edges = sampled_edges(batch, like.dtype)
+        if self._type == "bidirectional":
+            edges = both_ways(edges, len(n_id))
+        if self._device.type == "cpu" and like.device.type != "cpu":
+            return edges._replace(edge_index=edges.edge_index.to(like.device))
+        return edges
 
 
 def _steps(totals: Any) -> list[int]:

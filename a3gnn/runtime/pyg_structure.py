@@ -9,16 +9,17 @@ from a3gnn.features.rows.csr import csr
 from a3gnn.sampling.subgraph import Subgraph
 
 
-def edge_index(indptr: Tensor, indices: Tensor) -> Tensor:
-    """Returns sources and targets as places in `n_id`, int64, shape (2, num_edges), ascending in the targets.
+def edge_index(indptr: Tensor, indices: Tensor, dtype: torch.dtype = torch.int64) -> Tensor:
+    """Returns sources and targets as places in `n_id`, shape (2, num_edges), ascending in the targets.
 
     Args:
         indptr: A `Subgraph`'s, or a graph's, as a tensor of integers.
         indices: Likewise, on the same device.
+        dtype: Of the places.
     """
     edges = indices.numel()
     rows = torch.arange(len(indptr) - 1, device=indptr.device)
-    found = torch.empty((2, edges), dtype=torch.int64, device=indptr.device)
+    found = torch.empty((2, edges), dtype=dtype, device=indptr.device)
     found[0] = indices
     found[1] = rows.repeat_interleave(indptr.diff().long(), output_size=edges)
     return found

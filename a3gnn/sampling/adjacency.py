@@ -41,7 +41,7 @@ class Adjacency:
             UsageError: `cached` has another type or length.
         """
         mask, ordered = cached_mask(cached, len(indptr) - 1), np.empty(len(indices), dtype=np.int32)
-        counts = cached_first(readonly(indptr), readonly(indices), mask, ordered)
+        counts = cached_first(readonly(indptr), readonly(indices), mask, readonly(indices), ordered)
         return cls(readonly(indptr), readonly(ordered), readonly(counts))
 
     @property

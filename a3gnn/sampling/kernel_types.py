@@ -39,6 +39,30 @@ class HopDraw(NamedTuple):
     a_res: bool
 
 
+class EdgeDraw(NamedTuple):
+    """How one hop's edges are drawn.
+
+    Attributes:
+        fanout: In-neighbours per row; below 0 for all.
+        key: Key of the hop's random numbers.
+        bias: Weight of a cached in-neighbour; others weigh 1.
+        replace: Whether an in-neighbour may be drawn more than once.
+    """
+
+    fanout: int
+    key: np.uint64
+    bias: float
+    replace: bool
+
+
+class EdgeRow(NamedTuple):
+    """One row of a hop: where it begins in `indices`, its degree and its cached in-neighbours, which come first."""
+
+    begin: int
+    degree: int
+    cached: int
+
+
 class RowRange(NamedTuple):
     """Rows `low` to `high` (exclusive) of a hop."""
 

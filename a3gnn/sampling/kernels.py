@@ -6,6 +6,8 @@ prefetches what the next one reads, so that reads far apart overlap instead of w
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -17,20 +19,26 @@ from a3gnn.sampling.random import fold, hop_key
 from a3gnn.sampling.rejection import max_proposals, pick_by_rejection
 from a3gnn.sampling.relabelling import forget, relabel
 
+Integer = TypeVar("Integer", np.int32, np.int64)
+
 #: Edges per mini-batch, at most: positions in its arrays are int32.
 MAX_EDGES = 2**31 - 1
 
 # Rows between a prefetch and the read that it is for. Guess.
 _AHEAD = 16
-# Rows per chunk: the fastest in a prototype, on a graph of 2.4 million nodes.
-_CHUNK = 32
+#: Rows per chunk: the fastest in a prototype, on a graph of 2.4 million nodes.
+CHUNK = 32
 
 
 @njit(cache=True, nogil=True)
 def cached_first(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], cached: NDArray[np.bool_], out: NDArray[np.int32]
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    cached: NDArray[np.bool_],
+    values: NDArray[Integer],
+    out: NDArray[Integer],
 ) -> NDArray[np.int32]:
-    """Copies `indices` to `out` with each row's cached in-neighbours first; cached and others keep their order.
+    """Copies `values`, one per edge, to `out`, each row's cached in-neighbours first; both kinds keep their order.
 
     Returns:
         The number of cached in-neighbours per row, int32, shape (num_nodes,).
@@ -40,12 +48,12 @@ def cached_first(
         front = indptr[v]
         for e in range(indptr[v], indptr[v + 1]):
             if cached[indices[e]]:
-                out[front] = indices[e]
+                out[front] = values[e]
                 front += 1
         counts[v] = front - indptr[v]
         for e in range(indptr[v], indptr[v + 1]):
             if not cached[indices[e]]:
-                out[front] = indices[e]
+                out[front] = values[e]
                 front += 1
     return counts
 
@@ -129,12 +137,12 @@ def sample_rows(
     """
     fanout = draw.fanout
     rejecting = len(draw.mask) > 0 and fanout > 0 and not draw.a_res
-    capacity = _CHUNK * max_proposals(fanout) if rejecting else 0
+    capacity = CHUNK * max_proposals(fanout) if rejecting else 0
     proposals = Proposals(np.empty(capacity, dtype=np.int64), np.empty(capacity, dtype=np.int32))
     # Proposals per row that are drawn in advance. It changes no pick: drawing too few or too many costs time only.
     in_advance = fanout + fanout // 2
-    for lo in range(0, len(nodes), _CHUNK):
-        hi = min(lo + _CHUNK, len(nodes))
+    for lo in range(0, len(nodes), CHUNK):
+        hi = min(lo + CHUNK, len(nodes))
         first = indptr[lo] - indptr[0]
         rows = RowRange(lo, hi)
         if rejecting:
@@ -204,8 +212,8 @@ def sample_hops(
         total = row_bounds(indptr, num_cached, nodes, fanouts[hop], bounds)
         if before + total > MAX_EDGES:
             return n_id, pointers, edges, sizes
-        pointers, edges = _grown(pointers, rows + 1 + len(nodes)), _grown(edges, before + total)
-        n_id, first = _grown(n_id[:count], min(count + total, len(position)) + 1), count
+        pointers, edges = grown(pointers, rows + 1 + len(nodes)), grown(edges, before + total)
+        n_id, first = grown(n_id[:count], min(count + total, len(position)) + 1), count
         draw = HopDraw(fanouts[hop], hop_key(seed, epoch, batch, np.uint64(hop)), mask, bias, a_res)
         own_pointers, own_edges = pointers[rows:], edges[before:]
         count = sample_rows(indices, nodes, bounds, draw, position, n_id, count, own_pointers, own_edges)
@@ -215,11 +223,11 @@ def sample_hops(
 
 
 @njit(cache=True, nogil=True)
-def _grown(array: NDArray[np.int32], capacity: int) -> NDArray[np.int32]:
+def grown(array: NDArray[Integer], capacity: int) -> NDArray[Integer]:
     """Returns a copy of `array` with `capacity` entries; those beyond its length are unset."""
-    grown = np.empty(capacity, dtype=np.int32)
-    grown[: len(array)] = array
-    return grown
+    larger = np.empty(capacity, dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
 
 
 @njit(cache=True)

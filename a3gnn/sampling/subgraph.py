@@ -30,16 +30,21 @@ class Subgraph:
     semantics), so that the block of every layer is a prefix of this CSR and needs no copy.
 
     Attributes:
-        n_id: Global ids, int32, shape (num_nodes,), distinct: the seeds, then hop by hop.
+        n_id: Global ids, int32, shape (num_nodes,): the seeds, then hop by hop. They are distinct, but for seeds that
+            are repeated and for the nodes of several trees.
         indptr: int32, shape (num_rows + 1,); row i is node `n_id[i]`.
         indices: In-neighbours as positions in `n_id`, int32, shape (num_edges,).
         hop_sizes: Nodes known after each hop, beginning with the seeds; `num_rows` is the last but one.
+        e_id: Each edge's id, int64, shape (num_edges,); None where the sampler doesn't know it.
+        tree: The seed, counted from 0, in whose tree each node is, int64, shape (num_nodes,); None for one tree of all.
     """
 
     n_id: NDArray[np.int32]
     indptr: NDArray[np.int32]
     indices: NDArray[np.int32]
     hop_sizes: tuple[int, ...]
+    e_id: NDArray[np.int64] | None = None
+    tree: NDArray[np.int64] | None = None
 
     @property
     def num_seeds(self) -> int:
@@ -53,7 +58,7 @@ class Subgraph:
 
     @property
     def num_nodes(self) -> int:
-        """Distinct nodes, whose features the mini-batch needs."""
+        """Nodes, whose features the mini-batch needs."""
         return len(self.n_id)
 
     @property
@@ -64,7 +69,8 @@ class Subgraph:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        return self.n_id.nbytes + self.indptr.nbytes + self.indices.nbytes
+        optional = [array.nbytes for array in (self.e_id, self.tree) if array is not None]
+        return self.n_id.nbytes + self.indptr.nbytes + self.indices.nbytes + sum(optional)
 
     def layer_sizes(self, layer: int) -> tuple[int, int]:
         """Returns (num_src, num_dst) of `layer`, 0 for the input layer.

@@ -17,6 +17,7 @@ def ordered_map(
     items: Iterable[Item],
     workers: int,
     runs_ahead: Callable[[], bool] = lambda: True,
+    on_start: Callable[[], None] | None = None,
 ) -> Generator[Result, None, None]:
     """Yields `function(item)` of each item, in the items' order, computed by `workers` threads.
 
@@ -33,10 +34,11 @@ def ordered_map(
         workers: Threads.
         runs_ahead: Asked at each result: whether workers begin further items while the caller holds it. If not, the
             next item begins when its result is asked for.
+        on_start: Called by each thread before its first item.
     """
     remaining = iter(items)
     pending: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(workers, thread_name_prefix="a3gnn-worker") as executor:
+    with ThreadPoolExecutor(workers, thread_name_prefix="a3gnn-worker", initializer=on_start) as executor:
 
         def begin(most: int) -> None:
             pending.extend(executor.submit(function, item) for item in islice(remaining, max(0, most - len(pending))))

@@ -44,11 +44,8 @@ def test_specs_and_paths_are_loaded(tiny_graph: Graph, tmp_path: Path) -> None:
     assert as_graph(folder).fingerprint == as_graph(str(folder)).fingerprint == tiny_graph.fingerprint
 
 
-def test_a_data_is_read_with_its_labels_or_as_is_asked(data: Data) -> None:
+def test_a_data_is_read_with_its_labels(data: Data) -> None:
     assert as_graph(data).labels[:4].tolist() == [0, 1, 2, 0]
-    given = []
-    as_graph(data, lambda it: given.append(it) or Graph.from_pyg(it))
-    assert given == [data]
 
 
 _REFUSED: list[tuple[Any, str]] = [

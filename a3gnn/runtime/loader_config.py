@@ -1,0 +1,73 @@
+"""`loader_config`: what people give a `Loader` as its configuration and its fanouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+from a3gnn.checks import whole_number
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.tuned_file import tuned_config
+
+#: Knobs that no mini-batch shows, and what does in a loop of one's own what the trainer does.
+_OF_THE_TRAINER = {
+    "compute_dtype": "call the model under torch.autocast",
+    "learning_rate_scale": "multiply the optimiser's learning rate by it, after a warm-up where it is above 1",
+}
+
+
+def loader_config(
+    config: TrainConfig | Mapping[str, Any] | str | Path | None, batch_size: int | None, num_workers: int | None
+) -> TrainConfig:
+    """Returns the configuration, with `batch_size` and `num_workers` as given; None leaves what it says.
+
+    Raises:
+        UsageError: A number is out of range.
+        ConfigError: The configuration is not valid, or its file is not.
+    """
+    config = _config(config)
+    if batch_size is not None:
+        config = config.replace(batch_size=whole_number("batch_size", batch_size, 1, "1,024 is the default"))
+    if num_workers is None:
+        return config
+    if whole_number("num_workers", num_workers, 0, "0 loads when asked") == 0:
+        return config.replace(parallel_mode="sequential")
+    mode = "mode1" if config.parallel_mode == "sequential" else config.parallel_mode
+    return config.replace(parallel_mode=mode, num_workers=int(num_workers))
+
+
+def left_to_the_loop(config: TrainConfig) -> Iterator[str]:
+    """Yields what to do of what `config` says and mini-batches can't."""
+    default = TrainConfig()
+    for name, remedy in _OF_THE_TRAINER.items():
+        value = getattr(config, name)
+        if value != getattr(default, name):
+            yield f"{name} is applied by a3gnn's trainer alone, and config has {value}: {remedy}"
+
+
+def fanouts_of(num_neighbors: Any) -> tuple[int, ...]:
+    """Returns the fanouts, the seeds' hop first.
+
+    Raises:
+        UsageError: They are not a list of integers >= 1 or -1.
+    """
+    if isinstance(num_neighbors, Mapping):
+        raise UsageError(
+            "num_neighbors must be a list, one fanout per hop, got one per type of edge; "
+            "use PyG's NeighborLoader for heterogeneous graphs"
+        )
+    if not isinstance(num_neighbors, Sequence) or isinstance(num_neighbors, str) or not num_neighbors:
+        raise UsageError(f"num_neighbors must be a list, one fanout per hop, got {num_neighbors!r}; such as [25, 10]")
+    whole = all(isinstance(fanout, Integral) and not isinstance(fanout, bool) for fanout in num_neighbors)
+    if not whole or any(fanout < 1 and fanout != -1 for fanout in num_neighbors):
+        raise UsageError(f"num_neighbors must be integers >= 1, or -1 for all in-neighbours, got {num_neighbors!r}")
+    return tuple(map(int, num_neighbors))
+
+
+def _config(config: TrainConfig | Mapping[str, Any] | str | Path | None) -> TrainConfig:
+    if config is None or isinstance(config, TrainConfig):
+        return config or TrainConfig()
+    return TrainConfig.from_dict(config) if isinstance(config, Mapping) else tuned_config(config)

@@ -1,0 +1,129 @@
+"""What a mini-batch takes from the data beside its structure: attributes of nodes, of edges and of the graph."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from a3gnn.graphs.graph import Graph
+from a3gnn.runtime.pyg_adjacency import TransposedAdjacency
+from a3gnn.runtime.pyg_edges import BatchEdges
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data, FeatureStore
+
+#: The structure, which is sampled, and PyG's count of nodes.
+STRUCTURE = ("edge_index", "adj_t", "num_nodes")
+
+
+class Attributes(Protocol):
+    """Makes a `Data` of the nodes and edges that were sampled, with all attributes but what sampling itself gives."""
+
+    def __call__(self, n_id: Tensor, edges: BatchEdges) -> Data:
+        """Returns a `Data` of the nodes `n_id` and of `edges`."""
+
+
+class _Column(NamedTuple):
+    """An attribute of nodes or edges, and the dimension that counts them."""
+
+    values: Any
+    dim: int
+
+    def of(self, ids: Tensor) -> Tensor:
+        if isinstance(self.values, np.ndarray):  # a memory map stays one; only what is taken is read
+            return torch.from_numpy(np.take(self.values, ids.numpy(), axis=self.dim))
+        taken: Tensor = self.values.index_select(self.dim, ids.to(self.values.device))
+        return taken
+
+
+class GraphAttributes:
+    """Of an a3gnn graph: its labels, as `y`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._labels = _Column(torch.from_numpy(np.array(graph.labels)), 0)
+
+    def __call__(self, n_id: Tensor, edges: BatchEdges) -> Data:
+        """Returns a `Data` with edge_index and y."""
+        from torch_geometric.data import Data
+
+        return Data(edge_index=edges.edge_index, y=self._labels.of(n_id))
+
+
+class DataAttributes:
+    """Of a `Data`: those of nodes by `n_id`, those of edges by `e_id`, those of the graph as they are.
+
+    Args:
+        data: The data; mini-batches are of its class.
+        adjacency: Its `adj_t`, where it has one.
+        without: Names of what is served elsewhere.
+    """
+
+    def __init__(self, data: Data, adjacency: TransposedAdjacency | None, without: tuple[str, ...] = ()) -> None:
+        asked = copy(data)  # PyG keeps the answers in what is asked, where they would be saved with it
+        names = [name for name in asked.keys() if name not in (*STRUCTURE, *without)]  # noqa: SIM118
+        of_nodes = [name for name in names if asked.is_node_attr(name)]
+        of_edges = [name for name in names if name not in of_nodes and asked.is_edge_attr(name)]
+        self._of_nodes = {name: _column(data, name) for name in of_nodes}
+        self._of_edges = {name: _column(data, name) for name in of_edges}
+        self._adjacency = adjacency
+        self._counts_nodes = "num_nodes" in data
+        self._has_edge_index = "edge_index" in data or adjacency is None
+        self._of_graph = copy(data)
+        for name in {*of_nodes, *of_edges, *STRUCTURE, *without} & {*data.keys()}:
+            del self._of_graph[name]
+
+    def __call__(self, n_id: Tensor, edges: BatchEdges) -> Data:
+        """Returns a `Data` of the class that was given; each tensor lies where its attribute does."""
+        data = copy(self._of_graph)
+        for name, column in self._of_nodes.items():
+            data[name] = column.of(n_id)
+        if self._counts_nodes:
+            data.num_nodes = len(n_id)
+        if self._has_edge_index:
+            data.edge_index = edges.edge_index
+        for name, column in self._of_edges.items():
+            assert edges.e_id is not None  # the loader refuses attributes of edges where it has no ids
+            data[name] = column.of(edges.e_id)
+        if self._adjacency is not None:
+            data.adj_t = self._adjacency.of(edges, len(n_id))
+        return data
+
+    @property
+    def of_edges(self) -> list[str]:
+        """Names of what is looked up by the ids of edges."""
+        return sorted([*self._of_edges, *(["adj_t"] if self._adjacency is not None else [])])
+
+
+class StoreAttributes:
+    """Of a feature store: each of its tensors, as an attribute of nodes.
+
+    Args:
+        features: The store.
+        made_of: The class of mini-batches, called without arguments.
+    """
+
+    def __init__(self, features: FeatureStore, made_of: Any) -> None:
+        self._features = features
+        self._made_of = made_of
+
+    def __call__(self, n_id: Tensor, edges: BatchEdges) -> Data:
+        """Returns a `Data` with edge_index, num_nodes and the store's tensors."""
+        data: Data = self._made_of()
+        data.edge_index = edges.edge_index
+        wanted = [copy(attribute) for attribute in self._features.get_all_tensor_attrs()]
+        for attribute in wanted:
+            attribute.index = n_id
+        data.num_nodes = len(n_id)
+        for attribute, tensor in zip(wanted, self._features.multi_get_tensor(wanted), strict=True):
+            data[attribute.attr_name] = tensor
+        return data
+
+
+def _column(data: Data, name: str) -> _Column:
+    value = data[name]
+    values = value if isinstance(value, Tensor | np.ndarray) else torch.as_tensor(value)
+    return _Column(values, data.__cat_dim__(name, value))

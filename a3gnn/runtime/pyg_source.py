@@ -1,0 +1,189 @@
+"""`Source`: what a `Loader` is given, as what it samples and what it serves."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.as_graph import as_graph, is_data
+from a3gnn.graphs.features import DenseFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.validate import check_edges
+from a3gnn.runtime.pyg_adjacency import TransposedAdjacency
+from a3gnn.runtime.pyg_attributes import Attributes, DataAttributes, GraphAttributes, StoreAttributes
+from a3gnn.sampling.edges import Edges
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data, FeatureStore, GraphStore
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """What is sampled, and what of it is served.
+
+    Attributes:
+        graph: Its nodes, and each edge once; its features are what is read, where `reads_x`.
+        edges: All edges with their ids; of an a3gnn graph those that it has.
+        attributes: Makes a mini-batch's `Data`, without x where `reads_x`.
+        reads_x: Whether `x` are the graph's features, which tiers and caches serve; if not, it is an attribute.
+        like: An empty tensor with the type and the device of `edge_index`.
+        has_edge_ids: Whether mini-batches have e_id.
+    """
+
+    graph: Graph
+    edges: Edges
+    attributes: Attributes
+    reads_x: bool
+    like: torch.Tensor
+    has_edge_ids: bool
+
+
+def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None) -> Source:
+    """Returns the source that `data` is, names or holds.
+
+    Args:
+        data: A PyG `Data`, a pair of a `FeatureStore` and a `GraphStore`, or what `as_graph` takes.
+        weight_attr: The attribute of a `Data`'s edges that they are drawn by.
+        custom_cls: The class of the mini-batches of a pair of stores; `Data` by default.
+
+    Raises:
+        UsageError: `data` is something else, or has no edges of that name.
+        GraphError: It can't be read, or is not valid.
+    """
+    if custom_cls is not None and not _are_stores(data):
+        raise UsageError(
+            "custom_cls must be left out but for a pair of stores: mini-batches are of the class that was given"
+        )
+    if is_data(data):
+        return _of_data(data, weight_attr)
+    if weight_attr is not None:
+        raise UsageError(
+            f"weight_attr must be left out but for a PyG Data, got {weight_attr!r}: only its edges have any"
+        )
+    if _are_stores(data):
+        features, edges_of = data
+        return _of_stores(features, edges_of, custom_cls)
+    if _is_pyg(data, "HeteroData"):
+        raise UsageError(
+            "data must be a path or spec, an a3gnn Graph or a PyG Data, got HeteroData; heterogeneous graphs are PyG's "
+            "NeighborLoader's to load, or data.to_homogeneous() may make one Data of it"
+        )
+    graph = as_graph(data)
+    edges = Edges.plain(graph.indptr, graph.indices)
+    return Source(graph, edges, GraphAttributes(graph), True, torch.empty(0, dtype=torch.int64), has_edge_ids=False)
+
+
+def _of_data(data: Data, weight_attr: str | None) -> Source:
+    """Returns the edges and attributes of `data`; labels and masks are not looked at, so they may be of any kind."""
+    adjacency = TransposedAdjacency(data.adj_t) if data.get("adj_t") is not None else None
+    edge_index, like = _edge_index(data, adjacency)
+    num_nodes = data.num_nodes
+    if num_nodes is None:
+        raise GraphError(f"a PyG Data must say how many nodes it has, this one has {data.keys()}; data.num_nodes = ...")
+    weights = None if weight_attr is None else _weights(data, weight_attr)
+    edges = _checked_edges(edge_index, num_nodes, weights)
+    features = _features(data.get("x"), num_nodes)
+    without = () if features is None else ("x",)
+    attributes = DataAttributes(data, adjacency, without)
+    return Source(_graph(edges, features), edges, attributes, features is not None, like, has_edge_ids=True)
+
+
+def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any) -> Source:
+    from torch_geometric.data import Data
+
+    kinds = graph.get_all_edge_attrs()
+    types = {kind.edge_type for kind in kinds}
+    if types != {None}:
+        raise UsageError(
+            f"a GraphStore must hold edges of the type None, as homogeneous graphs do, got {sorted(map(str, types))}; "
+            "heterogeneous graphs are PyG's NeighborLoader's to load"
+        )
+    if kinds[0].size is None or None in kinds[0].size:
+        raise GraphError(
+            f"a GraphStore must say how many nodes there are, got size {kinds[0].size}; give put_edge_index size"
+        )
+    sources, indptr, order = graph.csc()
+    targets = torch.arange(len(indptr) - 1).repeat_interleave(indptr.diff())
+    edge_index = torch.stack([sources, targets.to(sources)])
+    if order is not None:  # ids count the edges as the store has them
+        edge_index = torch.empty_like(edge_index).index_copy_(1, order, edge_index)
+    edges = _checked_edges(_host(edge_index), max(kinds[0].size), None)
+    attributes = StoreAttributes(features, Data if custom_cls is None else custom_cls)
+    return Source(_graph(edges, None), edges, attributes, False, _like(edge_index), has_edge_ids=True)
+
+
+def _edge_index(data: Data, adjacency: TransposedAdjacency | None) -> tuple[NDArray[Any], torch.Tensor]:
+    """Returns the sources and targets of `data`, shape (2, num_edges), and an empty tensor of their type and device."""
+    if adjacency is not None:
+        edge_index = torch.stack([adjacency.sources, adjacency.targets])
+    elif data.get("edge_index") is None:
+        edge_index = torch.empty((2, 0), dtype=torch.int64)
+    else:
+        edge_index = torch.as_tensor(data.edge_index).as_subclass(torch.Tensor)  # an EdgeIndex has no numpy()
+    return _host(edge_index), _like(edge_index)
+
+
+def _like(edge_index: torch.Tensor) -> torch.Tensor:
+    """Returns an empty tensor of the type that a mini-batch's ids have, which torch must be able to index by."""
+    return edge_index.new_empty(0, dtype=torch.int32 if edge_index.dtype == torch.int32 else torch.int64)
+
+
+def _host(tensor: Any) -> NDArray[Any]:
+    return tensor.detach().cpu().numpy() if isinstance(tensor, torch.Tensor) else np.asarray(tensor)
+
+
+def _checked_edges(edge_index: NDArray[Any], num_nodes: int, weights: NDArray[Any] | None) -> Edges:
+    if edge_index.size or edge_index.shape != (2, 0):
+        check_edges(edge_index, num_nodes)
+    return Edges.of(edge_index[0], edge_index[1], num_nodes, weights)
+
+
+def _weights(data: Data, name: str) -> NDArray[Any]:
+    if data.get(name) is None:
+        raise UsageError(f"weight_attr must name an attribute of edges, got {name!r}; it has {data.keys()}")
+    return _host(data[name])
+
+
+def _features(x: Any, num_nodes: int) -> DenseFeatures | None:
+    """Returns the features that tiers and caches can serve, sharing the memory of `x`; None where they can't.
+
+    They must be what they come as: dense rows of finite float32 on the host that need no gradient.
+    """
+    if isinstance(x, torch.Tensor):
+        if x.layout != torch.strided or x.device.type != "cpu" or x.requires_grad:
+            return None
+        x = x.numpy() if x.dtype == torch.float32 else None
+    if not isinstance(x, np.ndarray) or x.dtype != np.float32 or x.ndim != 2 or not x.flags.c_contiguous:
+        return None
+    return DenseFeatures(x) if x.shape[1] and len(x) == num_nodes and _is_finite(x) else None
+
+
+def _is_finite(x: NDArray[np.float32]) -> bool:
+    """Returns whether all of `x` is finite; a memory map of any size costs some MiB."""
+    rows = max(1, (1 << 18) // x.shape[1])  # as many entries as stay in the processor's cache; guess
+    return all(bool(np.isfinite(x[first : first + rows]).all()) for first in range(0, len(x), rows))
+
+
+def _graph(edges: Edges, features: DenseFeatures | None) -> Graph:
+    """Returns the graph of `edges`: every node is unlabelled, and none is for training."""
+    nobody = np.empty(0, dtype=np.int32)
+    unlabelled = np.broadcast_to(np.int64(-1), edges.num_nodes)
+    features = DenseFeatures(np.empty((edges.num_nodes, 0), dtype=np.float32)) if features is None else features
+    return Graph("pyg", *edges.distinct(), features, unlabelled, nobody, nobody, nobody, num_classes=0)
+
+
+def _are_stores(data: Any) -> bool:
+    pair = isinstance(data, tuple | list) and len(data) == 2
+    return pair and _is_pyg(data[0], "FeatureStore") and _is_pyg(data[1], "GraphStore")
+
+
+def _is_pyg(data: Any, name: str) -> bool:
+    """Returns whether `data` is of a class of PyG's; imports nothing, as whoever has one has PyG."""
+    pyg = sys.modules.get("torch_geometric.data")
+    return pyg is not None and isinstance(data, getattr(pyg, name))

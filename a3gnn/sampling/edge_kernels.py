@@ -1,0 +1,167 @@
+"""Compiled kernels that sample edges: with replacement, by weight or in disjoint trees. All release the GIL.
+
+Where none of these is asked for they draw what `kernels.sample_hops` draws, and report each edge's place as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from a3gnn.sampling.edge_picks import pick_edges
+from a3gnn.sampling.kernel_types import EdgeDraw, EdgeRow, RowBounds, RowRange
+from a3gnn.sampling.kernels import CHUNK, MAX_EDGES, grown, row_bounds
+from a3gnn.sampling.prefetch import prefetch
+from a3gnn.sampling.random import fold, hop_key
+from a3gnn.sampling.relabelling import forget, relabel
+
+
+@njit(nogil=True)
+def _known_at(first: int, last: int, n_id: NDArray[np.int32], position: NDArray[np.int32]) -> None:
+    """Sets `position` of `n_id[first:last]`; of a node that is there twice, the first one's."""
+    for i in range(last - 1, first - 1, -1):
+        position[n_id[i]] = i + 1
+
+
+@njit(nogil=True)
+def _sample_rows(
+    rows: RowRange,
+    indices: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    nodes: NDArray[np.int32],
+    bounds: RowBounds,
+    draw: EdgeDraw,
+    salt: int,
+    position: NDArray[np.int32],
+    n_id: NDArray[np.int32],
+    count: int,
+    indptr: NDArray[np.int32],
+    edges: NDArray[np.int32],
+    places: NDArray[np.int64],
+) -> int:
+    """Samples a hop's `rows`: writes local in-neighbours to `edges`, their places to `places`, rows' ends to `indptr`.
+
+    Arguments and result as of `kernels.sample_rows`. A row's random numbers are its node's; `salt` above 0 folds
+    another tree's number in, below 0 the row's own where its node is a seed that came before.
+    """
+    for low in range(rows.low, rows.high, CHUNK):
+        high = min(low + CHUNK, rows.high)
+        for i in range(low, high):
+            stream = fold(draw.key, np.uint64(nodes[i]))
+            if salt > 0:
+                stream = fold(stream, np.uint64(salt))
+            elif salt < 0 and position[nodes[i]] != i + 1:
+                stream = fold(stream, np.uint64(i))
+            picks = edges[indptr[i] - indptr[0] :]
+            row = EdgeRow(bounds.begin[i], bounds.degree[i], bounds.cached[i])
+            indptr[i + 1] = indptr[i] + pick_edges(stream, draw, indices, weights, row, picks)
+        for i in range(low, high):
+            for e in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
+                places[e] = bounds.begin[i] + edges[e]
+                edges[e] = indices[places[e]]
+                prefetch(position, np.int64(edges[e]))
+        count = relabel(edges[indptr[low] - indptr[0] : indptr[high] - indptr[0]], position, n_id, count)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def sample_edges(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    num_cached: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    fanouts: NDArray[np.int64],
+    bias: float,
+    replace: bool,
+    disjoint: bool,
+    seed: np.uint64,
+    epoch: np.uint64,
+    batch: np.uint64,
+    seeds: NDArray[np.int32],
+    position: NDArray[np.int32],
+) -> tuple[
+    NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]
+]:
+    """Samples all hops from `seeds`.
+
+    Each tree's nodes are relabelled by themselves: one tree of all seeds, or with `disjoint` one for each seed. A hop's
+    rows lie tree by tree, so what a hop finds does as well, and `position` needs to know one tree at a time.
+
+    Args:
+        indptr: Of an `Adjacency`; an edge may be there more than once.
+        indices: Of an `Adjacency`.
+        num_cached: Of an `Adjacency`.
+        weights: Of each edge; empty where all weigh the same.
+        fanouts: In-neighbours per node, the seeds' hop first; below 0 for all.
+        bias: Weight of a cached in-neighbour; others weigh 1.
+        replace: Whether an in-neighbour may be drawn more than once.
+        disjoint: Whether each seed has a tree of its own.
+        seed: Decides the random numbers, with `epoch` and `batch`.
+        epoch: As `seed`.
+        batch: As `seed`.
+        seeds: In range. One that is there twice has two rows; edges from it come from the first one.
+        position: Zeros, int32, shape (num_nodes,); zeros again on return unless a hop is missing.
+
+    Returns:
+        n_id, indptr, indices, each edge's place in the graph's `indices`, where in n_id the nodes begin that each hop
+        found for each tree, shape (hops + 1, trees + 1), and the nodes known after each hop. A hop whose edges would
+        pass `MAX_EDGES` stops early and leaves the sizes of later hops 0.
+    """
+    trees = len(seeds) if disjoint else 1
+    starts, sizes = np.zeros((len(fanouts) + 1, trees + 1), dtype=np.int64), np.zeros(len(fanouts) + 1, dtype=np.int64)
+    n_id, count = grown(seeds, len(seeds) + 1), len(seeds)
+    for tree in range(1, trees + 1):
+        starts[0, tree] = tree if disjoint else len(seeds)
+    pointers, edges, places = np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+    sizes[0] = count
+    if not disjoint:
+        _known_at(0, count, n_id, position)
+    for hop in range(len(fanouts)):
+        first, rows, used = starts[hop, 0], len(pointers) - 1, np.int64(pointers[-1])
+        nodes = n_id[first:count]
+        begin, degree = np.empty(len(nodes), dtype=np.int64), np.empty(len(nodes), dtype=np.int32)
+        bounds = RowBounds(begin, degree, np.empty(len(nodes), dtype=np.int32))
+        total = row_bounds(indptr, num_cached, nodes, fanouts[hop], bounds)
+        if replace and fanouts[hop] > 0:
+            total = fanouts[hop] * len(nodes)
+        if used + total > MAX_EDGES:
+            return n_id, pointers, edges, places, starts, sizes
+        pointers = grown(pointers, rows + 1 + len(nodes))
+        edges, places = grown(edges[:used], used + total), grown(places[:used], used + total)
+        most = count + total if disjoint else min(count + total, len(seeds) + len(position))
+        n_id = grown(n_id[:count], most + 1)
+        draw = EdgeDraw(fanouts[hop], hop_key(seed, epoch, batch, np.uint64(hop)), bias, replace)
+        own_pointers, own_edges, own_places = pointers[rows:], edges[used:], places[used:]
+        for tree in range(trees):
+            if disjoint:
+                for h in range(hop + 1):
+                    _known_at(starts[h, tree], starts[h, tree + 1], n_id, position)
+            span, salt = RowRange(starts[hop, tree] - first, starts[hop, tree + 1] - first), tree
+            if not disjoint:
+                salt = -1 if hop == 0 else 0
+            starts[hop + 1, tree] = count
+            count = _sample_rows(
+                span,
+                indices,
+                weights,
+                nodes,
+                bounds,
+                draw,
+                salt,
+                position,
+                n_id,
+                count,
+                own_pointers,
+                own_edges,
+                own_places,
+            )
+            if disjoint:
+                forget(n_id[starts[hop + 1, tree] : count], position)
+                for h in range(hop + 1):
+                    forget(n_id[starts[h, tree] : starts[h, tree + 1]], position)
+        starts[hop + 1, trees] = count
+        sizes[hop + 1] = count
+    forget(n_id[:count], position)
+    used = np.int64(pointers[-1])
+    return n_id[:count], pointers, edges[:used], places[:used], starts, sizes

@@ -1,0 +1,85 @@
+"""Compiled kernels that put edges in the order of a CSR by target, and find those between given nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True, nogil=True)
+def is_by_target(sources: NDArray[Any], targets: NDArray[Any]) -> bool:
+    """Returns whether targets ascend, and sources do where targets are the same."""
+    for e in range(1, len(targets)):
+        if targets[e] < targets[e - 1] or (targets[e] == targets[e - 1] and sources[e] < sources[e - 1]):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def places_by_target(sources: NDArray[Any], targets: NDArray[Any], num_nodes: int) -> NDArray[np.int64]:
+    """Returns the places of edges, int64, by target, then by source, then as they were; a radix sort of two passes."""
+    by_source, order = np.empty(len(sources), dtype=np.int64), np.empty(len(sources), dtype=np.int64)
+    ends = np.zeros(num_nodes + 1, dtype=np.int64)
+    for e in range(len(sources)):
+        ends[sources[e] + 1] += 1
+    for v in range(num_nodes):
+        ends[v + 1] += ends[v]
+    for e in range(len(sources)):
+        by_source[ends[sources[e]]] = e
+        ends[sources[e]] += 1
+    ends[:] = 0
+    for e in range(len(targets)):
+        ends[targets[e] + 1] += 1
+    for v in range(num_nodes):
+        ends[v + 1] += ends[v]
+    for i in range(len(by_source)):
+        e = by_source[i]
+        order[ends[targets[e]]] = e
+        ends[targets[e]] += 1
+    return order
+
+
+@njit(cache=True, nogil=True)
+def take_ids(ids: NDArray[Any], places: NDArray[np.int64]) -> None:
+    """Replaces `places` by the `ids` there."""
+    for e in range(len(places)):
+        places[e] = ids[places[e]]
+
+
+@njit(cache=True, nogil=True)
+def induced_edges(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], n_id: NDArray[np.int32], position: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Returns all edges between the nodes `n_id`.
+
+    Args:
+        indptr: Of all edges, as CSR by target.
+        indices: Likewise.
+        n_id: Global ids; edges from one that is there twice come from the first.
+        position: Zeros, int32, shape (num_nodes,); zeros again on return.
+
+    Returns:
+        indptr and sources as positions in `n_id`, int32, shapes (len(n_id) + 1,) and (num_edges,), and each edge's
+        place in `indices`, int64.
+    """
+    for i in range(len(n_id) - 1, -1, -1):
+        position[n_id[i]] = i + 1
+    ends = np.zeros(len(n_id) + 1, dtype=np.int32)
+    for i in range(len(n_id)):
+        ends[i + 1] = ends[i]
+        for e in range(indptr[n_id[i]], indptr[n_id[i] + 1]):
+            ends[i + 1] += position[indices[e]] > 0
+    sources, places = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=np.int64)
+    count = 0
+    for i in range(len(n_id)):
+        for e in range(indptr[n_id[i]], indptr[n_id[i] + 1]):
+            if position[indices[e]] > 0:
+                sources[count] = position[indices[e]] - 1
+                places[count] = e
+                count += 1
+    for i in range(len(n_id)):
+        position[n_id[i]] = 0
+    return ends, sources, places

@@ -1,0 +1,200 @@
+"""What a `Loader` makes of its data: edges, their ids, and which x tiers and caches serve."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric import EdgeIndex
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.testing import MyFeatureStore, MyGraphStore
+
+from a3gnn.errors import GraphError, UsageError
+from a3gnn.runtime.loader import Loader
+from a3gnn.runtime.pyg_source import source_of
+
+EDGES = torch.tensor([[2, 0, 1, 1], [0, 1, 2, 0]])
+
+
+def test_edges_come_in_by_their_targets_and_features_are_shared() -> None:
+    data = Data(x=torch.eye(3), edge_index=EDGES)
+    source = source_of(data)
+    rows = np.split(source.graph.indices, source.graph.indptr[1:-1])
+    assert [row.tolist() for row in rows] == [[1, 2], [0], [1]]
+    assert source.edges.ids.tolist() == [3, 0, 1, 2]
+    assert source.reads_x
+    assert np.shares_memory(source.graph.features.array, data.x.numpy())
+    assert source.graph.labels.tolist() == [-1, -1, -1]
+
+
+def test_repeated_edges_are_sampled_as_often_as_they_are_there() -> None:
+    source = source_of(Data(x=torch.eye(3), edge_index=EDGES.repeat(1, 2)))
+    assert source.graph.num_edges == 4
+    assert len(source.edges.indices) == 8
+    assert sorted(source.edges.ids.tolist()) == list(range(8))
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        None,
+        torch.eye(3).double(),
+        torch.eye(3).half(),
+        torch.eye(3).bfloat16(),
+        torch.eye(3).bool(),
+        torch.arange(3),
+        torch.rand(3, 2, 4),
+        torch.rand(3, 4, dtype=torch.complex64),
+        torch.eye(3).to_sparse(),
+        torch.rand(6, 3).t(),
+        torch.tensor([[np.nan], [1.0], [np.inf]]),
+        torch.empty(3, 0),
+        torch.rand(3, 5).requires_grad_(),
+        np.arange(6).reshape(3, 2),
+    ],
+    ids=lambda x: "none" if x is None else f"{x.dtype}-{tuple(x.shape)}",
+)
+def test_any_x_is_served_as_it_is(x: torch.Tensor | np.ndarray | None) -> None:
+    data = Data(edge_index=EDGES, num_nodes=3) if x is None else Data(x=x, edge_index=EDGES)
+    assert not source_of(data).reads_x
+    for batch in Loader(data, [2, 2], batch_size=2):
+        assert ("x" in batch) == (x is not None)
+        if x is not None:
+            given = torch.as_tensor(x)
+            taken = given.to_dense()[batch.n_id]
+            assert batch.x.dtype == given.dtype
+            assert batch.x.requires_grad == given.requires_grad
+            torch.testing.assert_close(batch.x.to_dense(), taken, equal_nan=True, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16])
+def test_a_memory_map_stays_on_disk(dtype: type, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(12).reshape(3, 4).astype(dtype))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    data = Data(x=x, edge_index=EDGES)
+    assert source_of(data).reads_x == (dtype == np.float32)
+    assert isinstance(data.x, np.memmap)
+    for batch in Loader(data, [2], batch_size=2, num_workers=1):
+        assert isinstance(batch.x, torch.Tensor)
+        assert np.array_equal(batch.x.numpy(), x[batch.n_id.numpy()])
+
+
+@pytest.mark.parametrize("knobs", [{"cache_bytes": 1000}, {"feature_tier": "disk"}, {"num_partitions": 2}])
+def test_knobs_of_features_need_x_that_they_can_serve(knobs: dict) -> None:
+    (name,) = knobs
+    with pytest.raises(UsageError, match=f"{name} must be .* here, got .*: it needs x that is dense"):
+        Loader(Data(x=torch.arange(3), edge_index=EDGES), [2], config=knobs)
+
+
+def test_learnt_features_get_their_gradient() -> None:
+    x = torch.eye(3).requires_grad_()
+    batch = Loader(Data(x=x, edge_index=EDGES), [2])([0])
+    batch.x.sum().backward()
+    assert x.grad is not None
+    assert x.grad.sum(dim=1).tolist() == [3.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo, torch.sparse_csc])
+def test_an_adj_t_is_served_as_one(layout: torch.layout) -> None:
+    dense = torch.tensor([[0.0, 0.5, 2.0, 0.0], [3.0, 0.0, 0.0, 0.0], [0.0, 4.0, 0.0, 5.0], [0.0, 0.0, 0.0, 0.0]])
+    data = Data(x=torch.eye(4), adj_t=dense.to_sparse(layout=layout))
+    for batch in Loader(data, [-1], batch_size=2, subgraph_type="induced"):
+        assert "edge_index" not in batch
+        assert batch.adj_t.layout == layout
+        assert torch.equal(batch.adj_t.to_dense(), dense[batch.n_id][:, batch.n_id])
+    (batch,) = Loader(data, [-1], [2], batch_size=1)
+    assert batch.n_id.tolist() == [2, 1, 3]
+    assert batch.adj_t.to_dense().tolist() == [[0.0, 4.0, 5.0], [0.0] * 3, [0.0] * 3]
+    assert batch.e_id.tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "data", [Data(num_nodes=3), Data(x=torch.eye(3)), Data(x=torch.eye(3), edge_index=EDGES[:, :0])]
+)
+def test_a_graph_may_have_no_edges(data: Data) -> None:
+    (batch,) = Loader(data, [-1, 2], batch_size=3)
+    assert batch.n_id.tolist() == [0, 1, 2]
+    assert batch.edge_index.shape == (2, 0)
+    assert batch.num_sampled_nodes == [3, 0, 0]
+
+
+@pytest.mark.parametrize("edge_index", [EdgeIndex(EDGES, sparse_size=(3, 3)), EDGES.short(), EDGES.numpy()])
+def test_edges_may_be_of_any_integers(edge_index: torch.Tensor | np.ndarray) -> None:
+    for batch in Loader(Data(x=torch.eye(3), edge_index=edge_index), [2, 2], batch_size=2):
+        assert batch.edge_index.dtype == batch.n_id.dtype == torch.int64
+        assert torch.equal(batch.n_id[batch.edge_index], EDGES[:, batch.e_id])
+
+
+def stores(layout: str) -> tuple[MyFeatureStore, MyGraphStore, torch.Tensor]:
+    """A feature store, a graph store of `layout`, and the edges in the order of their ids."""
+    features, graph = MyFeatureStore(), MyGraphStore()
+    features.put_tensor(torch.arange(3) * 10, group_name=None, attr_name="x", index=None)
+    features.put_tensor(torch.eye(3), group_name=None, attr_name="code", index=None)
+    by_target = EDGES[:, EDGES[1].argsort(stable=True)]
+    by_source = EDGES[:, EDGES[0].argsort(stable=True)]
+    forms = {
+        "coo": (EDGES, tuple(EDGES)),
+        "csc": (by_target, (by_target[0], torch.tensor([0, 2, 3, 4]))),
+        "csr": (by_source, (torch.tensor([0, 1, 3, 4]), by_source[1])),
+    }
+    listed, given = forms[layout]
+    graph.put_edge_index(given, edge_type=None, layout=layout, size=(3, 3))
+    return features, graph, listed
+
+
+class OwnData(Data):
+    """A class of the user's own."""
+
+
+@pytest.mark.parametrize("layout", ["coo", "csc", "csr"])
+def test_stores_are_asked_for_what_was_sampled(layout: str) -> None:
+    features, graph, listed = stores(layout)
+    for batch in Loader((features, graph), [-1, 1], torch.tensor([0, 2]), batch_size=1, custom_cls=OwnData):
+        assert type(batch) is OwnData
+        assert torch.equal(batch.x, batch.n_id * 10)
+        assert torch.equal(batch.code, torch.eye(3)[batch.n_id])
+        assert batch.num_nodes == len(batch.n_id)
+        assert torch.equal(batch.n_id[batch.edge_index], listed[:, batch.e_id])
+
+
+def test_stores_of_several_types_are_refused() -> None:
+    features, graph = MyFeatureStore(), MyGraphStore()
+    graph.put_edge_index(tuple(EDGES), edge_type=("a", "to", "a"), layout="coo", size=(3, 3))
+    with pytest.raises(UsageError, match=r"edges of the type None.*NeighborLoader"):
+        Loader((features, graph), [2], torch.arange(3))
+
+
+@pytest.mark.parametrize("other", [HeteroData(), (1, 2), None])
+def test_other_kinds_of_data_are_refused(other: object) -> None:
+    with pytest.raises(UsageError, match="data must be a path or spec, an a3gnn Graph or a PyG Data"):
+        Loader(other, [4])
+
+
+def test_heterogeneous_data_is_sent_to_pyg() -> None:
+    with pytest.raises(UsageError, match="PyG's NeighborLoader"):
+        Loader(HeteroData(), [4])
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"edge_index": torch.tensor([[0, 1, 2], [1, 2, 3]])}, GraphError, "edge_index must be in"),
+        ({"edge_index": torch.tensor([[0.0, 1.0], [1.0, 2.0]])}, GraphError, "edge_index must be integers"),
+        ({"edge_index": torch.tensor([0, 1, 2])}, GraphError, "edge_index must be integers of 2 dimensions"),
+        ({"adj_t": torch.eye(3)}, GraphError, "adj_t must be a sparse tensor"),
+    ],
+)
+def test_a_data_that_cannot_be_served_is_refused(changes: dict, error: type, message: str) -> None:
+    fields = {"x": torch.eye(3), "edge_index": EDGES} | changes
+    with pytest.raises(error, match=message):
+        Loader(Data(**fields), [4])
+
+
+def test_weights_are_those_of_a_datas_edges() -> None:
+    data = Data(x=torch.eye(3), edge_index=EDGES, w=torch.tensor([1.0, -1.0, 1.0, 1.0]))
+    with pytest.raises(UsageError, match="weights must be finite and >= 0, 1 of 4 are not"):
+        Loader(data, [1], weight_attr="w")
+    with pytest.raises(UsageError, match="weight_attr must name an attribute of edges, got 'v'"):
+        Loader(data, [1], weight_attr="v")
+    with pytest.raises(UsageError, match="weights must be 4 numbers, one per edge"):
+        Loader(data, [1], weight_attr="x")
