@@ -130,5 +130,5 @@ def _read_model(folder: Path, output: str, fields: dict[str, Any], seed: int) ->
             learner.booster = xgboost.Booster(model_file=folder / f"{output}.ubj")
             learner.booster.set_param(THREADS)  # files hold no number of threads
     variances = VarianceComponents(**fields["variances"])
-    scales = (fields[name] for name in SCALES)
-    return ResidualModel(learner, fields["intercept"], variances, *scales, KindFactors(**fields["kinds"]))
+    scales = {name: fields[name] for name in SCALES}
+    return ResidualModel(learner, fields["intercept"], variances, **scales, kinds=KindFactors(**fields["kinds"]))
