@@ -9,7 +9,7 @@ BENCHMARKS := engine loader_swap accuracy_parity out_of_core cache_policies cach
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune test test-slow lint notebooks bench corpus peers clean
+.PHONY: tune test test-slow lint notebooks bench corpus grids peers clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --priority throughput --memory-limit 1GiB --budget $(BUDGET)
@@ -36,6 +36,9 @@ bench: $(VENV)/.dev  ## run the benchmarks; peers that are not there are reporte
 
 corpus: $(VENV)/.dev  ## measure the shipped profiles again (three quarters of an hour, on a machine with nothing else to do)
 	$(BIN)/python -m benchmarks.corpus --export profiles/corpus.jsonl.gz
+
+grids: $(VENV)/.dev  ## measure the grids that decisions are replayed on (two hours, on a machine with nothing else to do)
+	$(BIN)/python -m benchmarks.grids
 
 peers: $(PEERS)/dgl/.installed $(PEERS)/pyg/.installed  ## build the environments of PyG and DGL (half an hour)
 

@@ -21,6 +21,7 @@ import a3gnn_surrogate
 from a3gnn.errors import StoreError
 from a3gnn.storage.atomic import replacing
 from a3gnn.storage.cache import cache_root
+from a3gnn.tuning import expectations
 from a3gnn.tuning.expectations import fit_surrogate
 from a3gnn.tuning.history import History
 from a3gnn.units import count
@@ -87,7 +88,7 @@ def _key(history: History) -> str:
 def _versions() -> list[str]:
     """Returns the versions of what fits, and a hash of a3gnn's own part in that."""
     sources = hashlib.blake2b(digest_size=16)
-    for package in (a3gnn, a3gnn_surrogate):
-        for path in sorted(Path(str(package.__file__)).parent.glob("*.py")):
-            sources.update(path.read_bytes())
+    packages = (Path(str(package.__file__)).parent for package in (a3gnn, a3gnn_surrogate))
+    for path in (*(path for package in packages for path in sorted(package.glob("*.py"))), Path(expectations.__file__)):
+        sources.update(path.read_bytes())
     return [__version__, *(one.__version__ for one in (numpy, scipy, sklearn, xgboost)), sources.hexdigest()]

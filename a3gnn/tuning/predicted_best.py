@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
+from a3gnn.prediction import Prediction
 from a3gnn.search.evaluation_cache import EvaluationCache
 from a3gnn.search.run import play
 from a3gnn.search.searcher import make_searcher
@@ -16,6 +17,7 @@ from a3gnn.tuning.expectations import smallest_memory
 from a3gnn.tuning.nothing_predicted import nothing_predicted
 from a3gnn.tuning.outlook import Outlook
 from a3gnn.tuning.propose import SEARCH_EVALUATIONS
+from a3gnn.tuning.simplify import simplified
 
 
 def predicted_best(outlook: Outlook) -> TrainConfig:
@@ -24,7 +26,7 @@ def predicted_best(outlook: Outlook) -> TrainConfig:
     Of those that keep the limits on memory with a probability of `LEAST_PROBABILITY`, and all limits with one of
     `LIKELY`, as a tune proposes trials. The search is for the predicted front, as in a tune; from the best that it saw,
     steps of one knob each lead on as long as they gain. The default, which loses nothing against itself, is looked at
-    too if the space holds it.
+    too if the space holds it. Knobs that are predicted to gain nothing go back to their defaults (`simplified`).
 
     Raises:
         InfeasibleError: Nothing that was looked at is so probable.
@@ -47,22 +49,29 @@ def predicted_best(outlook: Outlook) -> TrainConfig:
         best, before = _best(outlook, cache), best
     if best is None:
         raise nothing_predicted(outlook, cache)
-    return outlook.space.decode(best).canonical()
+
+    def probable(rows: Rows) -> NDArray[np.float64]:
+        return _probability(outlook, rows, cache(rows))
+
+    return outlook.space.decode(simplified(best, searched, probable, set())).canonical()
 
 
 def _best(outlook: Outlook, cache: EvaluationCache) -> Rows | None:
     """Returns the row of the best score that probably keeps the limits, the first of equals; None without one."""
-    probable = np.flatnonzero(_probable(outlook, cache))
+    probable = np.flatnonzero(_probability(outlook, cache.rows, cache.prediction))
     if not len(probable):
         return None
     score = outlook.objectives.score(cache.prediction)
     return np.asarray(cache.rows[probable[score[probable].argmax()]])
 
 
-def _probable(outlook: Outlook, cache: EvaluationCache) -> NDArray[np.bool_]:
-    """Returns which of the cache's rows keep the limits with the probabilities that it takes, bool, shape (n,)."""
-    kept = outlook.keeping(cache.prediction)
-    accuracy = kept.pop("least_accuracy")
-    in_memory = np.prod([np.ones(len(cache)), *kept.values()], axis=0)
-    accurate = (in_memory * accuracy >= LIKELY) | outlook.is_default(cache.rows)
-    return np.asarray((in_memory >= LEAST_PROBABILITY) & accurate)
+def _probability(outlook: Outlook, rows: Rows, prediction: Prediction) -> NDArray[np.float64]:
+    """Returns with which probability each of `rows` keeps all limits; 0 where that is less than it takes.
+
+    The default surely keeps the accuracy, which is held against its own.
+    """
+    kept = outlook.keeping(prediction)
+    accurate = np.where(outlook.is_default(rows), 1.0, kept.pop("least_accuracy"))
+    in_memory = np.prod([np.ones(len(rows)), *kept.values()], axis=0)
+    both = in_memory * accurate
+    return np.where((in_memory >= LEAST_PROBABILITY) & (both >= LIKELY), both, 0.0)

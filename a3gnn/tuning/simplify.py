@@ -1,4 +1,4 @@
-"""What is proposed with as few knobs turned as its prediction needs: others go back to the default."""
+"""What is proposed or recommended with as few knobs turned as its prediction needs: others go back to the default."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from a3gnn.tuning.acquisition import Rows
 
 #: What all knobs that go back to their defaults may lose together: of the score in doublings (2 %), and of the
 #: probability of keeping the limits. Guesses: less than any trial could show.
-_WORTH = 0.03
+WORTH = 0.03
 
 #: Takes rows, int64, shape (n, n_knobs), to the probability of keeping the limits, shape (n,).
 Probable = Callable[[Rows], np.ndarray[tuple[int, ...], np.dtype[np.float64]]]
@@ -34,7 +34,7 @@ def simplified(row: Rows, problem: Problem, probable: Probable, tried: set[bytes
     def score(rows: Rows) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
         return problem.objectives.score(problem.predict(rows))
 
-    least, least_probable = score(row[None])[0] - _WORTH, probable(row[None])[0] - _WORTH
+    least, least_probable = score(row[None])[0] - WORTH, probable(row[None])[0] - WORTH
     found = row
     while True:
         simpler = [one for one in _simpler(found, problem.space) if one.tobytes() not in tried]

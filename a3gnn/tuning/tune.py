@@ -26,6 +26,7 @@ from a3gnn.tuning.finish import finish
 from a3gnn.tuning.finished import finished_result, say_finished
 from a3gnn.tuning.folder import repeating_as_before
 from a3gnn.tuning.history import History
+from a3gnn.tuning.kept_surrogate import kept_surrogate
 from a3gnn.tuning.play_off import play_off
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.runner import Runner
@@ -151,7 +152,7 @@ def tune(
 
 def _run(history: History, runner: Runner) -> TuneResult:
     """References, then rounds of proposals and trials, then the front and the choice."""
-    surrogate = fit_surrogate(history)
+    surrogate = fit_surrogate(history) if history.trials else kept_surrogate(history, runner.notify)
     if reason := why_infeasible(history.objectives.limits, history.study.setting.hardware):
         runner.notify(reason)
         explored = Explored(history, surrogate)

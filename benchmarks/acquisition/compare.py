@@ -10,7 +10,7 @@ of the taken seconds that went to trials that failed.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,10 +86,32 @@ def rules(networks: list[Path]) -> dict[str, Rule]:
         "best predicted": whole_trials(best_predicted),
         "random": whole_trials(lambda studies: random.random(studies.timed.shape)),
     }
-    for path in networks:
-        scorer = Scorer.load(path)
-        found[str(path)] = lambda studies, scorer=scorer: scorer.choose(observe(studies, np.zeros(len(studies.over))))  # type: ignore[misc]
-    return found
+    return found | {str(path): by_network(Scorer.load(path)) for path in networks}
+
+
+def by_network(scorer: Scorer) -> Rule:
+    """Returns the rule of a learned acquisition."""
+    return lambda studies: scorer.choose(observe(studies, np.zeros(len(studies.over))))
+
+
+class Step(NamedTuple):
+    """One step of studies.
+
+    Attributes:
+        candidate: Whose trial it was, in studies that made one, int64, shape (num_studies,).
+        seconds: What it took; 0 in the others, float64, same shape.
+    """
+
+    candidate: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+
+
+def follow(rule: Rule, studies: Studies) -> Iterator[Step]:
+    """Runs `studies` to their ends by `rule`, and yields each step."""
+    while not studies.over.all():
+        before, actions = studies.spent_s.copy(), rule(studies)
+        studies.run(actions)
+        yield Step(np.minimum(actions, studies.stop - 1) // FIDELITIES, studies.spent_s - before)
 
 
 def run(rule: Rule, worlds: list[World], num_candidates: int) -> Outcome:
@@ -100,8 +122,8 @@ def run(rule: Rule, worlds: list[World], num_candidates: int) -> Outcome:
 
 def _run(rule: Rule, worlds: list[World], num_candidates: int) -> Outcome:
     studies = Studies(World.stack(worlds, num_candidates))
-    while not studies.over.all():
-        studies.run(rule(studies))
+    for _ in follow(rule, studies):
+        pass
     kept = np.where(studies.keeps_truly(), studies.true_score(), -np.inf).max(axis=1)
     objective, budget_s = studies.objective(), studies.world.budget_s
     regret = np.where(np.isfinite(kept), kept, objective) - objective

@@ -31,12 +31,14 @@ class Grid:
     """Measured configurations of a setting, the default first, and what was believed of them before.
 
     Attributes:
+        configs: The configurations.
         prior: By a surrogate that saw no row of the graph.
         replicates: The costs of each one's trials, float64, shape (4, n_replicates) each; none where all failed.
         early: As in `World`, float64, shape (N,).
         rise: As in `World`.
     """
 
+    configs: tuple[TrainConfig, ...]
     prior: Prior
     replicates: tuple[NDArray[np.float64], ...]
     early: NDArray[np.float64]
@@ -59,7 +61,34 @@ class Grid:
             early.append(np.nan if accuracies in ([], [None]) else -float(accuracies[0] or 0.0))
         configs = [rows[0].config for rows in groups.values()]
         prior = prior_of(surrogate, settings, default, configs)
-        return cls(prior, tuple(replicates), np.array(early), default.rise(default.metrics))
+        return cls(tuple(configs), prior, tuple(replicates), np.array(early), default.rise(default.metrics))
+
+    def world(
+        self,
+        chosen: NDArray[np.int64],
+        priority: Priority,
+        random: np.random.Generator,
+        trials: float | None = None,
+    ) -> World:
+        """Returns the world of the `chosen` configurations; `random` draws the replicates and the limits.
+
+        Args:
+            chosen: Positions, the default's first, int64, shape (K,).
+            priority: What is wanted.
+            random: Decides it.
+            trials: Whole trials that the budget is worth; drawn where there is none.
+        """
+        crashes = np.array([not self.replicates[i].shape[1] for i in chosen])
+        truth, measured, play_off = (self.prior.mean[:, chosen].copy() for _ in range(3))  # of what failed, anything
+        for place in np.flatnonzero(~crashes):
+            found = self.replicates[chosen[place]]
+            first, again = random.permutation(found.shape[1])[[0, -1]]
+            truth[:, place] = np.median(found, axis=1)
+            measured[:, place], play_off[:, place] = found[:, first], found[:, again]
+        early = np.maximum(self.early[chosen], measured[ACCURACY])  # a longer curve may be another trial's
+        outcomes = Outcomes(truth, measured, play_off, early, self.rise, crashes)
+        limits = draw_limits(truth, random)
+        return self.prior.world(chosen, outcomes, priority, limits, draw_trials(random) if trials is None else trials)
 
 
 class ReplayWorlds:
@@ -84,28 +113,23 @@ class ReplayWorlds:
         grid = self._grids[int(random.integers(len(self._grids)))]
         priority = draw_priority(random) if self._priority is None else self._priority
         others = 1 + random.permutation(len(grid.replicates) - 1)[: self._num_candidates - 1]
-        chosen = np.concatenate([[0], others])
-        crashes = np.array([not grid.replicates[i].shape[1] for i in chosen])
-        truth, measured, play_off = (grid.prior.mean[:, chosen].copy() for _ in range(3))  # of what failed, anything
-        for place in np.flatnonzero(~crashes):
-            found = grid.replicates[chosen[place]]
-            first, again = random.permutation(found.shape[1])[[0, -1]]
-            truth[:, place] = np.median(found, axis=1)
-            measured[:, place], play_off[:, place] = found[:, first], found[:, again]
-        early = np.maximum(grid.early[chosen], measured[ACCURACY])  # a longer curve may be another trial's
-        outcomes = Outcomes(truth, measured, play_off, early, grid.rise, crashes)
-        limits = draw_limits(truth, random)
-        return grid.prior.world(chosen, outcomes, priority, limits, draw_trials(random))
+        return grid.world(np.concatenate([[0], others]), priority, random)
 
 
-def held_out_grids(measurements: Sequence[Measurement]) -> list[Grid]:
-    """Returns the grid of each setting, believed by a surrogate that is fitted to the other graphs."""
-    settings, grids = by_setting(measurements), []
-    for default in settings:
+def held_out_grids(measurements: Sequence[Measurement], corpus: Sequence[Measurement] | None = None) -> list[Grid]:
+    """Returns the grid of each setting of `measurements`, believed by a surrogate that saw no row of its graph.
+
+    Args:
+        measurements: Of the grids.
+        corpus: To what surrogates are fitted; by default `measurements`.
+    """
+    corpus, grids = measurements if corpus is None else corpus, []
+    known = by_setting(corpus)
+    for default in by_setting(measurements):
         held = default.rows[0].setting.graph.fingerprint
-        others = [row for row in measurements if row.setting.graph.fingerprint != held]
-        known = [one for one in settings if one is not default]
-        grids.append(Grid.of(default, known or settings, Surrogate(seed=0).fit(others)))
+        others = [row for row in corpus if row.setting.graph.fingerprint != held]
+        rest = [one for one in known if one.rows[0].setting.graph.fingerprint != held]
+        grids.append(Grid.of(default, rest or [default], Surrogate(seed=0).fit(others, held)))
     return grids
 
 

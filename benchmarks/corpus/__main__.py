@@ -11,8 +11,6 @@ interrupted. Nothing else should run on the machine meanwhile.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -21,21 +19,10 @@ from rich.console import Console
 from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.store.jsonl import write_measurements
-from a3gnn.threads import affinity
 from benchmarks.corpus.measure import Corpus
+from benchmarks.corpus.subject_trials import on_cores
 from benchmarks.corpus.subjects import SUBJECTS, Subject
 from benchmarks.result_lines import ResultLines
-
-
-@contextmanager
-def on_cores(count: int | None) -> Iterator[None]:
-    """Lets this process, and what it starts, run on `count` cores alone; None leaves it where it is."""
-    before = affinity.cores()
-    affinity.pin(frozenset(sorted(before)[:count]))
-    try:
-        yield
-    finally:
-        affinity.pin(before)
 
 
 def main() -> None:

@@ -107,7 +107,7 @@ class CorrectionFit:
             calibrations = self._refined(general, key, ~held) if self.source.physics else general
             seen = self.source.setting_rows(key, calibrations)
             found = self._correction(key, seen.take(~held), others).predict(seen.points[held])
-            factors = np.stack([model.factors(seen.points[held]) for model in self.models], axis=1)
+            factors = np.stack([model.kinds.at(seen.points[held]) for model in self.models], axis=1)
             scores[held] = (_unexplained(seen.take(held), others) - found.mean) / (found.deviation * factors)
         graphs = rows.graphs[own]
         widths = np.array([half_width(scores[:, j], graphs, self.coverage) for j in range(len(OUTPUTS))])

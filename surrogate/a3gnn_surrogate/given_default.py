@@ -14,6 +14,7 @@ from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.local import LocalCorrection
 from a3gnn_surrogate.points import knob_points
+from a3gnn_surrogate.setting_corrections import general_scales
 from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, OUTPUTS
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def given_default(surrogate: S, setting: Setting, *, as_predicted: bool = False)
         surrogate: Fitted.
         setting: What is trained, on which graph and machine.
         as_predicted: Whether the default's speed and memory count as measured too, and found to be what is predicted.
-            Then intervals are those of what a configuration reaches beside the default: what is wrong about both alike
-            is not in them.
+            Then intervals are those of what a configuration reaches beside the default (`scores_beside_default`): what
+            is wrong about both alike is not in them, nor the noise of a trial of the default.
 
     Raises:
         NotFittedError: `surrogate` is not fitted.
@@ -51,6 +52,12 @@ def given_default(surrogate: S, setting: Setting, *, as_predicted: bool = False)
     residuals[0, _BY_DEFINITION] = -centre[0, _BY_DEFINITION]
     variances = [model.variances for model in surrogate.residual_models_]  # by which the scales were found
     own = LocalCorrection.fit(knob_points(columns, setting), residuals, variances)
+    scales = dict(known.own_scales)
+    if as_predicted:
+        scales[key] = np.array([model.scale_beside_default for model in surrogate.residual_models_])
+        scales[key][_BY_DEFINITION] = general_scales(own, surrogate.residual_models_)[_BY_DEFINITION]
     found = copy.copy(surrogate)
-    found.setting_corrections_ = dataclasses.replace(known, corrections={**known.corrections, key: own})
+    found.setting_corrections_ = dataclasses.replace(
+        known, corrections={**known.corrections, key: own}, own_scales=scales
+    )
     return found

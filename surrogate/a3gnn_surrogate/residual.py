@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.conformal import graph_folds, half_width
 from a3gnn_surrogate.learner import Features, Fold, Learner, NoLearner
-from a3gnn_surrogate.local import LocalCorrection
-from a3gnn_surrogate.points import POINT_NAMES
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.row_source import RowSource
+from a3gnn_surrogate.scores import KindFactors, scores_beside_default, scores_given_default
 from a3gnn_surrogate.training_rows import ACCURACY_DROP, OUTPUTS, TrainingRows
 
 # Guesses, all of the following.
@@ -60,10 +59,6 @@ _PRIORS = {
 }
 # fmt: on
 _PRIOR_COVERAGE = 0.9
-#: The Gaussian process's input that is 0 on the whole graph.
-_PARTS = POINT_NAMES.index("parts")
-#: Rows of a kind of configuration from which its errors are scaled by themselves. Guess.
-_MIN_KIND_ROWS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +72,8 @@ class ResidualModel:
         scale_unseen: Half-width of intervals on a setting without measurements, in standard deviations by `variances`.
         scale_default_known: Half-width on a setting whose default configuration is measured, in those of the Gaussian
             process over its rows.
-        whole_factor: What that is multiplied by for configurations that train on the whole graph.
-        parts_factor: The same for those that train on parts.
+        scale_beside_default: The same of what a configuration reaches beside the default.
+        kinds: What they are multiplied by, by the kind of configuration.
     """
 
     learner: Learner
@@ -86,15 +81,8 @@ class ResidualModel:
     variances: VarianceComponents
     scale_unseen: float
     scale_default_known: float
-    whole_factor: float = 1.0
-    parts_factor: float = 1.0
-
-    def factors(self, points: Array) -> Array:
-        """Returns what deviations at `points` are multiplied by, float64, shape (n,).
-
-        Errors of accuracy differ in kind: parts lose up to 40 points, nothing else over three (351 rows of six graphs).
-        """
-        return np.where(points[:, _PARTS] > 0, self.parts_factor, self.whole_factor)
+    scale_beside_default: float
+    kinds: KindFactors
 
     def predict(self, features: Features) -> Array:
         """Returns the residual before any local correction, float64, shape (n,)."""
@@ -107,23 +95,16 @@ def prior_model(output: str, coverage: float) -> ResidualModel:
     # As for a normal error, whose tail is about exp(-width^2): the higher the coverage, the wider.
     factor = float(np.sqrt(np.log(1 - coverage) / np.log(1 - _PRIOR_COVERAGE)))
     variances = VarianceComponents(prior.between_settings**2, prior.within_setting**2, prior.noise**2)
-    widths = prior.half_width_unseen * factor, prior.half_width_default_known * factor
-    return ResidualModel(NoLearner(), 0.0, variances, *scales(variances, *widths))
-
-
-class Scales(NamedTuple):
-    """Half-widths in standard deviations."""
-
-    unseen: float
-    default_known: float
-
-
-def scales(variances: VarianceComponents, unseen: float, default_known: float) -> Scales:
-    """Returns half-widths in an output's unit as multiples of what `variances` say.
-
-    With the default known, that is the deviation of a configuration that has nothing in common with it.
-    """
-    return Scales(unseen / variances.deviation, default_known / variances.deviation_given_one)
+    known = prior.half_width_default_known * factor / variances.deviation_given_one
+    return ResidualModel(
+        learner=NoLearner(),
+        intercept=0.0,
+        variances=variances,
+        scale_unseen=prior.half_width_unseen * factor / variances.deviation,
+        scale_default_known=known,  # of a configuration that has nothing in common with the default
+        scale_beside_default=known,
+        kinds=KindFactors(),
+    )
 
 
 def fit_residual_model(
@@ -155,19 +136,38 @@ def fit_residual_model(
     learner.fit(rows.features[usable], _centred(rows.residual(output), rows.settings).residual[usable], weights[usable])
     intercept = _mean_of_means(rows.residual(output), rows.settings)
     variances = _variance_components(errors, rows.settings, prior.variances)
-    scores = _scores_given_default(errors, rows, variances)
-    factors = _kind_factors(scores, rows.points) if output == ACCURACY_DROP else _KindFactors(1.0, 1.0)
-    scores = scores / np.where(rows.points[:, _PARTS] > 0, factors.parts, factors.whole)
-    found = Scales(
-        unseen=half_width(errors / variances.deviation, rows.graphs, coverage),
-        default_known=half_width(scores, rows.graphs, coverage),
+    kinds = KindFactors()
+    if output == ACCURACY_DROP:
+        kinds = KindFactors.of(scores_given_default(errors, rows, variances), rows.points)
+    return ResidualModel(
+        learner, intercept, variances, *_scales(errors, rows, variances, kinds, prior, coverage), kinds
+    )
+
+
+def _scales(
+    errors: Array,
+    rows: TrainingRows,
+    variances: VarianceComponents,
+    kinds: KindFactors,
+    prior: ResidualModel,
+    coverage: float,
+) -> tuple[float, float, float]:
+    """Returns the scales of a `ResidualModel` from held-out `errors`; those of `prior` where there are too few."""
+    factors = kinds.at(rows.points)
+    unseen = half_width(errors / variances.deviation, rows.graphs, coverage)
+    known, beside = (
+        half_width(scored(errors, rows, variances) / factors, rows.graphs, coverage)
+        for scored in (scores_given_default, scores_beside_default)
     )
     if len(np.unique(rows.graphs)) == 1:
         least = prior.scale_unseen * prior.variances.deviation / variances.deviation
-        found = Scales(max(found.unseen * _SINGLE_GRAPH_WIDENING, least), found.default_known * _SINGLE_GRAPH_WIDENING)
-    if not np.isfinite(found.default_known):
-        found = found._replace(default_known=prior.scale_default_known)
-    return ResidualModel(learner, intercept, variances, *found, factors.whole, factors.parts)
+        unseen = max(unseen * _SINGLE_GRAPH_WIDENING, least)
+        known, beside = known * _SINGLE_GRAPH_WIDENING, beside * _SINGLE_GRAPH_WIDENING
+    return (
+        unseen,
+        known if np.isfinite(known) else prior.scale_default_known,
+        beside if np.isfinite(beside) else prior.scale_beside_default,
+    )
 
 
 def refit(model: ResidualModel, rows: TrainingRows, output: int, weights: Array) -> ResidualModel:
@@ -202,24 +202,6 @@ def _folds(
     return folds
 
 
-class _KindFactors(NamedTuple):
-    """Root mean squares of the scores of two kinds of configurations, over that of all."""
-
-    whole: float
-    parts: float
-
-
-def _kind_factors(scores: Array, points: Array) -> _KindFactors:
-    """Returns the factors of configurations on the whole graph and on parts; 1 where there are few of either."""
-    known = np.isfinite(scores)
-    parts = points[:, _PARTS] > 0
-    kinds = [scores[known & ~parts], scores[known & parts]]
-    if min(len(kind) for kind in kinds) < _MIN_KIND_ROWS:
-        return _KindFactors(1.0, 1.0)
-    every = np.sqrt(np.mean(scores[known] ** 2))
-    return _KindFactors(*(float(np.sqrt(np.mean(kind**2)) / max(every, 1e-12)) for kind in kinds))
-
-
 class _Centred(NamedTuple):
     """Residuals less their setting's mean, and whether the setting has enough rows for that mean; shape (n,)."""
 
@@ -250,19 +232,3 @@ def _variance_components(errors: Array, settings: NDArray[np.str_], prior: Varia
     between = float(np.mean(means**2)) if len(means) >= _MIN_SETTING_ROWS else prior.between_settings
     noise = max(_NOISE_SHARE * within, prior.noise / 4)
     return VarianceComponents(max(between, within / 4, 1e-9), max(within - noise, noise), noise)
-
-
-def _scores_given_default(errors: Array, rows: TrainingRows, variances: VarianceComponents) -> Array:
-    """Returns the errors that remain once each setting's default configuration is known, in standard deviations.
-
-    NaN for that row itself. Where the default was not measured, the setting's first row takes its place.
-    """
-    remaining = np.full(len(errors), np.nan)
-    for setting in np.unique(rows.settings):
-        own = np.flatnonzero(rows.settings == setting)
-        default = own[[int(rows.reference[own].argmax())]]
-        local = LocalCorrection.fit(rows.points[default], errors[default, None], [variances])
-        others = own[own != default[0]]
-        correction = local.predict(rows.points[others])
-        remaining[others] = (errors[others] - correction.mean[:, 0]) / correction.deviation[:, 0]
-    return remaining

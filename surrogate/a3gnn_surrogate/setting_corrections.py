@@ -45,7 +45,7 @@ class SettingCorrections:
             widths = np.array([model.scale_unseen * model.variances.deviation for model in models])
             return Corrected(np.zeros((len(points), len(OUTPUTS))), np.tile(widths, (len(points), 1)))
         mean, deviation = self.corrections[key].predict(points)
-        factors = np.stack([model.factors(points) for model in models], axis=1)
+        factors = np.stack([model.kinds.at(points) for model in models], axis=1)
         return Corrected(mean, self._scales(key, models) * deviation * factors)
 
     def _scales(self, key: str, models: Sequence[ResidualModel]) -> Array:

@@ -17,6 +17,7 @@ from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.learner import THREADS, BoostedTrees, Learner, NoLearner
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.residual import ResidualModel
+from a3gnn_surrogate.scores import KindFactors
 from a3gnn_surrogate.setting_corrections import SettingCorrections
 from a3gnn_surrogate.training_rows import OUTPUTS
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=Surrogate)
 
 #: Goes up when the manifest, the features or the analytic model change.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _FORMAT = "a3gnn-surrogate"
 _MANIFEST = "manifest.json"
 _REMEDY = "fit one and save it with Surrogate.save"
@@ -106,15 +107,16 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-#: What of a `ResidualModel` decides the widths of intervals.
-WIDTHS = ("scale_unseen", "scale_default_known", "whole_factor", "parts_factor")
+#: What of a `ResidualModel` scales intervals.
+SCALES = ("scale_unseen", "scale_default_known", "scale_beside_default")
 
 
 def _model_fields(model: ResidualModel) -> dict[str, Any]:
     """Returns the JSON fields of a model."""
     return {
         "intercept": model.intercept,
-        **{name: getattr(model, name) for name in WIDTHS},
+        **{name: getattr(model, name) for name in SCALES},
+        "kinds": model.kinds._asdict(),
         "trees": model.learner.trees if isinstance(model.learner, BoostedTrees) else None,
         "variances": dataclasses.asdict(model.variances),
     }
@@ -128,5 +130,5 @@ def _read_model(folder: Path, output: str, fields: dict[str, Any], seed: int) ->
             learner.booster = xgboost.Booster(model_file=folder / f"{output}.ubj")
             learner.booster.set_param(THREADS)  # files hold no number of threads
     variances = VarianceComponents(**fields["variances"])
-    widths = (fields[name] for name in WIDTHS)
-    return ResidualModel(learner, fields["intercept"], variances, *widths)
+    scales = {name: fields[name] for name in SCALES}
+    return ResidualModel(learner, fields["intercept"], variances, **scales, kinds=KindFactors(**fields["kinds"]))

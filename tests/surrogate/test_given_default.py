@@ -13,6 +13,7 @@ from a3gnn.task import Task
 from a3gnn_surrogate.given_default import given_default
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
+from a3gnn_surrogate.training_rows import OUTPUTS
 
 ABSOLUTE = [METRICS.index(name) for name in ("throughput_epochs_per_s", "peak_host_bytes")]
 DEFAULT = KnownDefault(val_accuracy=0.5)
@@ -82,3 +83,16 @@ def test_the_surrogate_stays_as_it_is(fitted, unseen) -> None:
 def test_an_unfitted_one_is_refused(unseen) -> None:
     with pytest.raises(NotFittedError):
         given_default(Surrogate(), unseen)
+
+
+def test_beside_the_default_speed_and_memory_have_scales_of_their_own(fitted, unseen) -> None:
+    beside = given_default(fitted, unseen, as_predicted=True)
+    (own,) = set(beside.setting_corrections_.own_scales) - set(fitted.setting_corrections_.own_scales)
+    expected = [
+        model.scale_default_known if name in ("accuracy_drop", "epochs_to_accuracy") else model.scale_beside_default
+        for name, model in zip(OUTPUTS, fitted.residual_models_, strict=True)
+    ]
+    np.testing.assert_array_equal(beside.setting_corrections_.own_scales[own], expected)
+    assert set(given_default(fitted, unseen).setting_corrections_.own_scales) == set(
+        fitted.setting_corrections_.own_scales
+    )

@@ -1,0 +1,1 @@
+"""Measured grids: many configurations of few graphs, on which rules of acquisition are replayed."""

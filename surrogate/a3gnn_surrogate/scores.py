@@ -1,0 +1,90 @@
+"""Scores: errors on held-out rows in standard deviations, of which the quantiles are the scales of intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn_surrogate.columns import Array
+from a3gnn_surrogate.local import LocalCorrection
+from a3gnn_surrogate.points import POINT_NAMES
+from a3gnn_surrogate.posterior import VarianceComponents
+from a3gnn_surrogate.training_rows import TrainingRows
+
+#: The Gaussian process's input that is 0 on the whole graph.
+_PARTS = POINT_NAMES.index("parts")
+#: Rows of a kind of configuration from which its errors are scaled by themselves. Guess.
+_MIN_KIND_ROWS = 10
+
+
+class KindFactors(NamedTuple):
+    """What deviations of two kinds of configurations are multiplied by: on the whole graph, and on parts.
+
+    Errors of accuracy differ in kind: parts lose up to 40 points, nothing else over three (351 rows of six graphs).
+    """
+
+    whole: float = 1.0
+    parts: float = 1.0
+
+    @classmethod
+    def of(cls, scores: Array, points: Array) -> KindFactors:
+        """Returns the root mean squares of the scores of each kind over that of all; 1 where there are few of either.
+
+        Args:
+            scores: float64, shape (n,); NaN where there is none.
+            points: float64, shape (n, n_points).
+        """
+        known = np.isfinite(scores)
+        parts = points[:, _PARTS] > 0
+        kinds = [scores[known & ~parts], scores[known & parts]]
+        if min(len(kind) for kind in kinds) < _MIN_KIND_ROWS:
+            return cls()
+        every = np.sqrt(np.mean(scores[known] ** 2))
+        return cls(*(float(np.sqrt(np.mean(kind**2)) / max(every, 1e-12)) for kind in kinds))
+
+    def at(self, points: Array) -> Array:
+        """Returns the factors at `points`, float64, shape (n,)."""
+        return np.where(points[:, _PARTS] > 0, self.parts, self.whole)
+
+
+def scores_given_default(errors: Array, rows: TrainingRows, variances: VarianceComponents) -> Array:
+    """Returns the errors that remain once each setting's default configuration is measured, float64, shape (n,).
+
+    Its first row is what is measured, which itself has NaN. Where the default was not measured, the setting's first row
+    takes its place.
+    """
+    remaining = np.full(len(errors), np.nan)
+    for own, default in _settings(rows):
+        first = default[:1]
+        local = LocalCorrection.fit(rows.points[first], errors[first, None], [variances])
+        others = own[own != first[0]]
+        correction = local.predict(rows.points[others])
+        remaining[others] = (errors[others] - correction.mean[:, 0]) / correction.deviation[:, 0]
+    return remaining
+
+
+def scores_beside_default(errors: Array, rows: TrainingRows, variances: VarianceComponents) -> Array:
+    """Returns by how much each error differs from that of its setting's default configuration, float64, shape (n,).
+
+    What is wrong about all configurations of a setting is in neither, and the default's is the median over its rows: a
+    disturbed trial of it would be in the errors of all others. The default's rows have NaN; where there are none, its
+    place is taken as in `scores_given_default`.
+    """
+    beside = np.full(len(errors), np.nan)
+    for own, default in _settings(rows):
+        others = np.setdiff1d(own, default)
+        local = LocalCorrection.fit(rows.points[default[:1]], np.zeros((1, 1)), [variances])
+        deviation = local.predict(rows.points[others]).deviation[:, 0]
+        beside[others] = (errors[others] - np.median(errors[default])) / deviation
+    return beside
+
+
+def _settings(rows: TrainingRows) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yields the positions of each setting's rows, and of those that repeat its default, or else its first row."""
+    for setting in np.unique(rows.settings):
+        own = np.flatnonzero(rows.settings == setting)
+        first = own[int(rows.reference[own].argmax())]
+        yield own, own[(rows.points[own] == rows.points[first]).all(axis=1)]
