@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from a3gnn.config import TrainConfig
@@ -59,6 +61,13 @@ def tiny_graph() -> Graph:
 def tiny_folder_graph(tiny_graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Graph:
     """`tiny_graph`, opened by memory map from a converted folder."""
     return tiny_graph.save(tmp_path_factory.mktemp("graphs") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def unbalanced_graph(tiny_graph: Graph) -> Graph:
+    """`tiny_graph` with two classes, of which three quarters of the nodes have one; in RAM."""
+    labels = (tiny_graph.labels == 0).astype(np.int64)
+    return dataclasses.replace(tiny_graph, labels=labels, num_classes=2)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from a3gnn.errors import UsageError, unknown_name
+from a3gnn.metric import AUTO, METRIC_NAMES
 from a3gnn.own_model import names_factory
 from a3gnn.task import MODELS
 from a3gnn.units import parse_budget, parse_duration, parse_size
@@ -95,6 +96,8 @@ class Model(click.ParamType[str]):
         return str(value)
 
 
+METRIC = click.Choice((AUTO, *METRIC_NAMES))
+METRICS_HELP = "What models are judged by; auto chooses by the balance of the classes."
 MODEL = Model()
 MODELS_HELP = "sage, gcn, gat, gin, or your own as package.module:function."
 SIZE = Size()

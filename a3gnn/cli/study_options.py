@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 import click
 
-from a3gnn.cli.options import FANOUTS, MODEL, MODELS_HELP, SIZE
+from a3gnn.cli.options import FANOUTS, METRIC, METRICS_HELP, MODEL, MODELS_HELP, SIZE
 from a3gnn.config import KNOBS
 from a3gnn.domains import Size
 from a3gnn.errors import UsageError
+from a3gnn.metric import AUTO
 from a3gnn.task import Task
 from a3gnn.units import parse_size
 
@@ -40,8 +41,13 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
         click.option("--memory-limit", type=memory_limit, help=limit),
         click.option("--host-memory-limit", type=SIZE, help="Of the host, beside a GPU."),
         click.option(
-            "--max-accuracy-drop", type=float, default=1.0, show_default=True, help="Points below the default."
+            "--max-accuracy-drop",
+            type=float,
+            default=1.0,
+            show_default=True,
+            help="Points below the default, by the metric.",
         ),
+        click.option("--metric", type=METRIC, default=AUTO, show_default=True, help=METRICS_HELP),
         click.option("--fix", multiple=True, metavar="KNOB=VALUE", help="Fix a knob; may be repeated."),
         click.option(
             "--range", "ranges", multiple=True, metavar="KNOB=LOW:HIGH", help="Restrict a knob; may be repeated."

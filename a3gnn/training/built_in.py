@@ -109,11 +109,11 @@ class BuiltIn:
         return self._evaluator.cost(self.model)
 
     def validate(self) -> float:
-        """Returns the validation accuracy in [0, 1], from all neighbours in the whole graph."""
+        """Returns the quality on validation nodes, from all neighbours in the whole graph."""
         return self._evaluator.validate(self.model)
 
     def test(self) -> float:
-        """Returns the test accuracy in [0, 1], likewise."""
+        """Returns the quality on test nodes, likewise."""
         return self._evaluator.test(self.model)
 
     def check(self) -> None:

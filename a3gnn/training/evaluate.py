@@ -1,24 +1,29 @@
-"""Accuracy on validation and test nodes, from all their neighbours."""
+"""The quality of a model on validation and test nodes, by its task's metric, from all their neighbours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from a3gnn.errors import GraphError
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.graph import Graph
+from a3gnn.metric import Metric
 from a3gnn.seeding import generator
 from a3gnn.task import Task
 from a3gnn.training.inference import CHUNK_BYTES, Inference
 from a3gnn.training.model import Model
 from a3gnn.training.scratch import Scratch
+from a3gnn.training.tally import check_defined, new_tally
 
-#: Validation nodes that are evaluated, at most: the standard error of an accuracy is then half a point or less.
+#: Validation nodes that are evaluated, at most: the standard error of an accuracy is then half a point or less, for
+#: that of a share p is sqrt(p (1 - p) / n). Of other metrics it depends on how many nodes the rarest classes have;
+#: docs/metrics.md has figures.
 MOST_VALIDATED = 10_000
 
 
@@ -37,7 +42,7 @@ class Evaluator:
         on_chunk: Called before each chunk of nodes; what it raises ends the evaluation there.
 
     Raises:
-        GraphError: No validation or no test node has a label.
+        GraphError: No validation or no test node has a label, or the metric is not defined on those that have.
     """
 
     def __init__(
@@ -51,8 +56,8 @@ class Evaluator:
         chunk_bytes: int = CHUNK_BYTES,
         on_chunk: Callable[[], None] = lambda: None,
     ) -> None:
-        self._graph = graph
-        self._test = labelled(graph, graph.test_ids, "test")
+        self._graph, self._metric = graph, Metric(task.metric)
+        self._test = tested(graph, task)
         self._inference = partial(
             Inference,
             graph,
@@ -66,41 +71,75 @@ class Evaluator:
         self._of_val = self._inference(validated(graph, task))
 
     def validate(self, model: Model) -> float:
-        """Returns the model's accuracy on validation nodes, in [0, 1]; it is in evaluation mode meanwhile."""
-        return self._accuracy(model, self._of_val)
+        """Returns the model's quality on validation nodes; it is in evaluation mode meanwhile."""
+        return self._quality(model, self._of_val)
 
     def test(self, model: Model) -> float:
-        """Returns the model's accuracy on all test nodes, likewise."""
-        return self._accuracy(model, self._inference(self._test))
+        """Returns the model's quality on all test nodes, likewise."""
+        return self._quality(model, self._inference(self._test))
 
     def cost(self, model: Model) -> float:
         """Returns the cost of `validate` in bytes moved (`Inference.cost`): by the graph and the task alone."""
         return self._of_val.cost(model)
 
-    def _accuracy(self, model: Model, inference: Inference) -> float:
-        right, count = 0, 0
-        was_training = model.training
-        model.eval()
-        try:
-            for ids, logits in inference.logits(model):
-                right += int((logits.argmax(dim=1).cpu().numpy() == self._graph.labels[ids]).sum())
-                count += len(ids)
-        finally:
-            model.train(was_training)
-        return right / count
+    def _quality(self, model: Model, inference: Inference) -> float:
+        return quality(model, inference.logits(model), self._graph, self._metric)
+
+
+def quality(
+    model: nn.Module, outputs: Iterable[tuple[NDArray[np.int32], Tensor]], graph: Graph, metric: Metric
+) -> float:
+    """Returns the quality by `metric` of a model's `outputs`, some nodes and theirs at a time.
+
+    The model is in evaluation mode meanwhile, and then again as it was.
+    """
+    found = new_tally(metric, graph.num_classes)
+    was_training = model.training
+    model.eval()
+    try:
+        for ids, some in outputs:
+            found.add(some, graph.labels[ids])
+    finally:
+        model.train(was_training)
+    return found.quality()
 
 
 def validated(graph: Graph, task: Task) -> NDArray[np.int32]:
     """Returns the nodes that validation takes, int32, ascending: the same wherever the task trains on the graph.
 
     Raises:
-        GraphError: No validation node has a label.
+        GraphError: No validation node has a label, or the metric is not defined on those that have.
     """
     ids = labelled(graph, graph.val_ids, "validation")
-    if len(ids) <= MOST_VALIDATED:
-        return ids
-    chosen: NDArray[np.int32] = generator(task.seed, "validated").choice(ids, MOST_VALIDATED, replace=False)
-    return np.sort(chosen)
+    if len(ids) > MOST_VALIDATED:
+        ids = np.sort(generator(task.seed, "validated").choice(ids, MOST_VALIDATED, replace=False))
+    check_defined(Metric(task.metric), graph.labels[ids], "validation")
+    return ids
+
+
+def tested(graph: Graph, task: Task) -> NDArray[np.int32]:
+    """Returns the nodes that a test takes, all that have a label, int32, ascending.
+
+    Raises:
+        GraphError: None has a label, or the metric is not defined on those that have.
+    """
+    ids = labelled(graph, graph.test_ids, "test")
+    check_defined(Metric(task.metric), graph.labels[ids], "test")
+    return ids
+
+
+def unlearnt(graph: Graph, task: Task) -> float:
+    """Returns the quality on validation nodes of a model that says their most frequent class of every node.
+
+    Raises:
+        GraphError: As of `validated`.
+    """
+    labels = graph.labels[validated(graph, task)]
+    outputs = torch.zeros(1, graph.num_classes)
+    outputs[0, np.bincount(labels).argmax()] = 1.0
+    found = new_tally(Metric(task.metric), graph.num_classes)
+    found.add(outputs.expand(len(labels), -1), labels)
+    return found.quality()
 
 
 def labelled(graph: Graph, ids: NDArray[np.int32], name: str) -> NDArray[np.int32]:

@@ -24,7 +24,7 @@ class EpochResult:
     Attributes:
         epoch: Number, from 1.
         loss: Mean cross-entropy of the seeds.
-        val_accuracy: In [0, 1], after the epoch.
+        val_accuracy: The quality on validation nodes after the epoch.
         epochs_per_s: Of training alone.
         train_s: Seconds of training.
         eval_s: Seconds of evaluation after it; 0 where a point of the learning curve had evaluated it.
@@ -121,7 +121,7 @@ class Progress:
 
     @property
     def best(self) -> EpochResult | None:
-        """The first epoch of the highest validation accuracy; None before one is finished."""
+        """The first epoch of the highest validation quality; None before one is finished."""
         return max(self.epochs, key=lambda result: result.val_accuracy, default=None)
 
     def epochs_per_s(self, batches_per_epoch: int) -> float:

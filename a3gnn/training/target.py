@@ -1,4 +1,4 @@
-"""`Target`: a validation accuracy that training is to reach, and `Point`: where that is looked at."""
+"""`Target`: a validation quality that training is to reach, and `Point`: where that is looked at."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from a3gnn.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A validation accuracy that training is to reach.
+    """A quality on validation nodes, by the task's metric, that training is to reach.
 
     Attributes:
-        accuracy: In [0, 1].
+        accuracy: The quality.
         first: Mini-batches before the first point at which validation is evaluated for it (`first_point`).
         ends: Whether training ends where it is reached.
     """
@@ -30,7 +30,7 @@ class Point:
 
     Attributes:
         batches: Mini-batches trained on before it.
-        val_accuracy: In [0, 1].
+        val_accuracy: The quality on validation nodes.
         train_s: Seconds of training until then, set-up included, evaluations left out.
         eval_s: Seconds of all evaluations until then, its own included.
     """

@@ -13,8 +13,7 @@ from a3gnn.report.text import describe_breaches, describe_config
 from a3gnn.tuning.history import History
 from a3gnn.tuning.trial import Trial
 
-#: A share of right answers up to which there is nothing to allow: no target may be as low, and a curve without a point
-#: counts as none.
+#: A quality up to which there is nothing to allow: no target may be as low, and a curve without a point counts as 0.
 _NO_ACCURACY = 0.01
 
 

@@ -23,7 +23,7 @@ def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterat
     if own is None:
         return
     plan = EvaluationPlan.of(graph, task, validated(graph, task), evaluation_bytes)
-    yield f"{task.model}: {own.cost.parameters:,} weights; accuracy is computed from {plan.text}"
+    yield f"{task.model}: {own.cost.parameters:,} weights; {setting.metric.label} is computed from {plan.text}"
     if not own.repeats:
         yield (
             "mini-batches that were trained twice gave different weights: configurations that sample alike do not "

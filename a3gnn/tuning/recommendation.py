@@ -75,7 +75,7 @@ class Recommendation:
             "predicted": self.best.to_dict(),
             "default": self.default.to_dict(),
             "priority": dataclasses.asdict(self.request.priority),
-            "limits": {**dataclasses.asdict(self.limits), "max_accuracy_drop": self.request.max_accuracy_drop},
+            "limits": {**self.limits.to_dict(), "max_accuracy_drop": self.request.max_accuracy_drop},
             "graph": self.setting.graph.name,
             "corpus": self.corpus._asdict(),
             "unknown": list(self.unknown),

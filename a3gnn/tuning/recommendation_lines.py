@@ -49,9 +49,10 @@ def _figures(found: Recommendation) -> Iterator[tuple[str, ...]]:
         yield from _within(found, "device_bytes")
     yield "host memory", *(_sizes(one.peak_host_bytes) for one in pair)
     yield from _within(found, "host_bytes")
-    yield "accuracy, points more", *(_points(one.accuracy_beside_default) for one in pair)
+    label = found.setting.metric.label
+    yield f"{label}, points more", *(_points(one.accuracy_beside_default) for one in pair)
     yield f"  loses {found.request.max_accuracy_drop:g} at most", *_kept(found, "least_accuracy")
-    yield "seconds to accuracy", *(_seconds(one.seconds_to_accuracy) for one in pair)
+    yield f"seconds to {label}", *(_seconds(one.seconds_to_accuracy) for one in pair)
     yield "  over the default's", *(_times(one.seconds_over_default) for one in pair)
 
 

@@ -12,6 +12,7 @@ from a3gnn.checks import positive_number, real_number, size_or_none, whole_numbe
 from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
+from a3gnn.metric import Metric
 from a3gnn.objectives import Limits, Priority
 from a3gnn.search.searcher import ENGINES
 from a3gnn.setting import Setting
@@ -36,15 +37,15 @@ class TuneRequest:
         memory_limit: Bytes of the device where there is one, of the host otherwise; "default" for the default
             configuration's measured peak; None for no limit.
         host_memory_limit: Bytes of the host, where there is a device.
-        max_accuracy_drop: Points of validation accuracy that may be lost against the default configuration, each
-            trained as long.
+        max_accuracy_drop: Points (hundredths) of validation quality, by the task's metric, that may be lost against the
+            default configuration, each trained as long.
         budget: Seconds (float), or trials after the default configuration (int).
         engine: The searcher.
         fixed: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune; the task's seed decides those of training.
         accuracy_epochs: Epochs of the default's budget; None trains the default until it stops rising.
-        target_accuracy: Validation accuracy in percent that is to be reached; None takes the default's best less
+        target_accuracy: Validation quality in percent that is to be reached; None takes the default's best less
             `max_accuracy_drop`.
 
     Raises:
@@ -115,7 +116,7 @@ class TuneRequest:
 
         Args:
             hardware: Says which memory is limited.
-            least_accuracy: Of validation, in [0, 1], or None.
+            least_accuracy: The least validation quality by the task's metric, or None.
             default_bytes: What a memory limit of "default" allows; None sets none, as before the default is measured.
         """
         memory = default_bytes if self.memory_limit == DEFAULT_PEAK else self.memory_limit
@@ -124,7 +125,7 @@ class TuneRequest:
             host, device = self.host_memory_limit, memory
         elif self.host_memory_limit is not None:
             host = min(self.host_memory_limit, host or self.host_memory_limit)
-        return Limits(host, device, least_accuracy)
+        return Limits(host, device, least_accuracy, Metric(self.task.metric))
 
     @property
     def evaluation_bytes(self) -> int:

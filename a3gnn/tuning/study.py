@@ -31,8 +31,7 @@ class Study:
         plan: How trials are timed, and the limits that are known from the start; what they train is in
             `a3gnn.tuning.trial_plan`.
         corpus: Measurements that the surrogate starts from, of this and other graphs and machines.
-        majority: Share of the validation nodes that are of their most frequent class: the accuracy of a model that has
-            learnt nothing but that.
+        unlearnt: The validation quality of a model that says the most frequent class of every node.
     """
 
     request: TuneRequest
@@ -40,7 +39,7 @@ class Study:
     space: SearchSpace
     plan: TrialPlan
     corpus: tuple[Measurement, ...] = ()
-    majority: float = 0.0
+    unlearnt: float = 0.0
 
     @classmethod
     def of(cls, request: TuneRequest, setting: Setting) -> Self:

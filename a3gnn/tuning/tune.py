@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.hardware import Hardware
+from a3gnn.metric import AUTO, checked_metric
 from a3gnn.objectives import Priority
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.task import Task
+from a3gnn.training.choose_metric import with_metric
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.own.examine import examined
@@ -45,6 +47,7 @@ def tune(
     engine: str = "local",
     model: str | Callable[[int, int], Any] | None = None,
     task: Task | None = None,
+    metric: str | None = None,
     fix: Mapping[str, Any] | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
     seed: int = 0,
@@ -69,8 +72,8 @@ def tune(
         memory_limit: Of the device where there is one, of the host otherwise: bytes, text such as "4GiB", or
             "default" for what the default configuration takes, as measured.
         host_memory_limit: Of the host, where there is a device.
-        max_accuracy_drop: Points of validation accuracy that may be lost against the default configuration, each
-            trained as long.
+        max_accuracy_drop: Points (hundredths) of validation quality, by the metric, that may be lost against the
+            default configuration, each trained as long.
         budget: A duration such as "10min" or seconds (float), or a number of trials (int); its clock starts with the
             call, stands still while kernels are compiled, and goes on where a resumed tune's stopped.
         engine: local, ppo, nsga2, tpe, random or exhaustive.
@@ -78,13 +81,15 @@ def tune(
             (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
             (docs/own_models.md).
         task: What else of it is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
+        metric: By what models are judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, or auto for what
+            suits the labels (docs/metrics.md); None for the task's, and auto where no task is given.
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune.
         accuracy_epochs: Epochs of the default's training; by default it is trained until it stops rising, or for an
             eighth of the budget. Others are trained for as many seconds.
-        target_accuracy: Validation accuracy in percent whose seconds count; by default the default's best less
-            `max_accuracy_drop`.
+        target_accuracy: Validation quality, by the metric, in percent, whose seconds count; by default the default's
+            best less `max_accuracy_drop`.
         store: Where measurements are kept and looked up: a path or an SQLAlchemy URL; `out`/profiles.sqlite by default.
         out: A new folder; runs/GRAPH by default.
         resume: Whether to go on with the interrupted tune in `out`, or with a finished one under a larger budget; a
@@ -103,6 +108,7 @@ def tune(
         KeyboardInterrupt: By Ctrl-C; the message says how to go on.
     """
     started = time.monotonic()
+    metric = checked_metric(metric)
     request = make_request(
         priority=priority,
         memory_limit=memory_limit,
@@ -121,7 +127,8 @@ def tune(
     if executor is None:
         started += compile_ahead(KernelSet(), notify)
     graph = as_graph(dataset)
-    task = examined(request.task, graph, request.evaluation_bytes)
+    judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
+    task = examined(judged, graph, request.evaluation_bytes)
     request = dataclasses.replace(request, spec=spec_of(dataset, graph), task=task)
     folder = Path(out) if out is not None else default_folder(graph.name)
     if resume and (finished := finished_result(folder, request)) is not None:

@@ -78,7 +78,7 @@ class Own:
 
     @property
     def evaluation(self) -> str:
-        """From what validation accuracy is computed."""
+        """From what the quality is computed."""
         return self._evaluator.plan.text
 
     def restart(self) -> None:
@@ -119,11 +119,11 @@ class Own:
         return self._evaluator.plan.bytes
 
     def validate(self) -> float:
-        """Returns the validation accuracy in [0, 1], as `evaluation` says."""
+        """Returns the quality on validation nodes, as `evaluation` says."""
         return self._evaluator.validate()
 
     def test(self) -> float:
-        """Returns the test accuracy in [0, 1], by the same rule."""
+        """Returns the quality on test nodes, by the same rule."""
         return self._evaluator.test()
 
     def check(self) -> None:
