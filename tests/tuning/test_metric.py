@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
 from a3gnn.report.front import Front
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.tune import tune
+from tests.tuning.formulas import Formulas
 
 
 def test_every_text_and_file_of_a_tune_says_its_metric(
@@ -38,17 +41,32 @@ def test_a_tune_without_a_task_chooses_its_metric(
     assert result.tuned.setting.task == Task(metric="roc_auc")
 
 
+def test_tunes_by_different_metrics_share_nothing_in_one_store(
+    quick_tune: Callable[..., TuneResult],
+    unbalanced_graph: Graph,
+    formulas: Callable[..., Formulas],
+    tmp_path: Path,
+) -> None:
+    first, second = formulas(), formulas()
+    for metric, executor in (("accuracy", first), ("macro_f1", second)):
+        options = {"metric": metric, "executor": executor, "out": tmp_path / metric, "store": tmp_path / "one.sqlite"}
+        quick_tune(unbalanced_graph, **options)
+    tasks = [{one.setting.task.metric for one in executor.ran} for executor in (first, second)]
+    assert tasks == [{"accuracy"}, {"macro_f1"}]
+    assert second.explored[0].config == TrainConfig().canonical()
+    assert second.explored[0].known_curve is None
+
+
 @pytest.mark.slow
-def test_a_real_tune_by_macro_f1(unbalanced_graph: Graph, tmp_path: Path) -> None:
-    """Trials train, are judged by macro-F1, and share nothing with those of accuracy in one store."""
-    out, lines = tmp_path / "run", []
+def test_a_real_tune_by_macro_f1(unbalanced_graph: Graph, hardware: Hardware, tmp_path: Path) -> None:
+    lines: list[str] = []
     task = Task(hidden_channels=16, fanouts=(4, 4))
-    options = {"task": task, "budget": 2, "fix": {"parallel_mode": "sequential"}, "store": tmp_path / "one.sqlite"}
-    tune(unbalanced_graph, **options, accuracy_epochs=2, out=tmp_path / "before")
-    found = tune(unbalanced_graph, **options, accuracy_epochs=2, metric="macro_f1", out=out, notify=lines.append)
-    rows = [json.loads(line)["measurement"] for line in (out / "probes.jsonl").read_text().splitlines()]
-    assert {row["task"].get("metric") for row in rows} == {"macro_f1"}
-    assert found.tuned.measured is not None
-    assert found.tuned.measured.test_accuracy is not None
-    assert 0 < found.tuned.measured.test_accuracy < 1
+    options = {"budget": 1, "fix": {"parallel_mode": "sequential"}, "accuracy_epochs": 2, "hardware": hardware}
+    tune(unbalanced_graph, task=task, **options, metric="macro_f1", out=tmp_path / "run", notify=lines.append)
+    text = (tmp_path / "run" / "probes.jsonl").read_text()
+    assert {json.loads(line)["measurement"]["task"]["metric"] for line in text.splitlines()} == {"macro_f1"}
+    measured = TunedConfig.read(tmp_path / "run").measured
+    assert measured is not None
+    assert measured.test_accuracy is not None
+    assert 0 < measured.test_accuracy < 1
     assert any(line.lstrip().startswith("test macro-F1 ") for line in "\n".join(lines).splitlines())
