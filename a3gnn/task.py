@@ -16,9 +16,11 @@ from a3gnn.stored_fields import SCHEMA_VERSION, check_names, check_version, hash
 
 ModelName = Literal["sage", "gcn", "gat", "gin"]
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
+ClassWeights = Literal["none", "balanced"]
+CLASS_WEIGHTS: tuple[ClassWeights, ...] = get_args(ClassWeights)
 
 #: Fields that came later than the first stored rows.
-_LATER = ("own", "metric")
+_LATER = ("own", "metric", "class_weights")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Task:
         schema_version: Version of these fields.
         own: What is known of a model of your own, once it was built for a graph; None before, and of built-in ones.
         metric: By what the model is judged on validation and test nodes (`a3gnn.metric`).
+        class_weights: none, or balanced: seeds of rarer classes weigh more (`a3gnn.training.class_weights`).
     """
 
     model: ModelName | str = "sage"
@@ -53,6 +56,7 @@ class Task:
     schema_version: int = SCHEMA_VERSION
     own: OwnModel | None = None
     metric: MetricName = "accuracy"
+    class_weights: ClassWeights = "none"
 
     def __post_init__(self) -> None:
         self._check_model()
@@ -75,6 +79,7 @@ class Task:
             raise ConfigError(f"weight_decay must be >= 0, got {self.weight_decay}")
         OneOf(("fp32",)).check("precision", self.precision)
         OneOf(METRIC_NAMES).check("metric", self.metric)
+        OneOf(CLASS_WEIGHTS).check("class_weights", self.class_weights)
         Whole(0, "any non-negative integer does").check("seed", self.seed)
         check_version("Task", self.schema_version)
 
@@ -122,6 +127,7 @@ class Task:
             weight_decay=self.weight_decay,
             seed=self.seed,
             metric=self.metric,
+            class_weights=self.class_weights,
         )
 
     @property

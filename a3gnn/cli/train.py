@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from a3gnn.cli.options import FANOUTS, METRIC, METRICS_HELP, MODEL, SIZE
+from a3gnn.cli.options import FANOUTS, METRIC, METRICS_HELP, MODEL, SIZE, WEIGHTS, WEIGHTS_HELP
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.metric import AUTO
@@ -61,6 +61,7 @@ _MUCH_STOLEN = 0.05
     help="Say when validation reaches this, by the metric; the tune's target by default.",
 )
 @click.option("--until-target", is_flag=True, help="End there.")
+@click.option("--class-weights", type=WEIGHTS, help=f"{WEIGHTS_HELP} The tune's by default.")
 @click.option("--metric", type=METRIC, help=f"{METRICS_HELP} The tune's by default, auto without one.")
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder; runs/train-GRAPH by default."
@@ -78,6 +79,7 @@ def train(
     host_memory_limit: int | None,
     target_accuracy: float | None,
     until_target: bool,
+    class_weights: str | None,
     metric: str | None,
     out: Path | None,
     resume: bool,
@@ -97,7 +99,8 @@ def train(
         raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")
     tuned = None if path is None else TunedConfig.read(path)
     task = Task() if tuned is None else tuned.setting.task
-    changed = {name: value for name, value in (("seed", seed), ("fanouts", fanouts)) if value is not None}
+    asked = {"seed": seed, "fanouts": fanouts, "class_weights": class_weights}
+    changed = {name: value for name, value in asked.items() if value is not None}
     result = run(
         TrainConfig() if path is None else path,
         dataset,

@@ -17,6 +17,7 @@ from a3gnn.seeding import derive
 from a3gnn.task import Task
 from a3gnn.training.adam import Adam
 from a3gnn.training.batch_blocks import blocks_of
+from a3gnn.training.class_weights import class_weights
 from a3gnn.training.evaluate import Evaluator
 from a3gnn.training.input_table import input_table
 from a3gnn.training.layers.aggregation import warm_up
@@ -55,6 +56,8 @@ class BuiltIn:
     ) -> None:
         self._graph, self._task = graph, task
         self._device, self._scratch, self._on_chunk = device, scratch, on_chunk
+        weights = class_weights(graph, task)
+        self._weights = None if weights is None else weights.to(device)
         sparse = graph.features.is_sparse
         self.model = build_model(task, graph.num_features, graph.num_classes, sparse=sparse).to(device)
         self.aggregator = self.model.aggregator
@@ -80,13 +83,13 @@ class BuiltIn:
             group["lr"] = rate
 
     def loss(self, batch: MiniBatch) -> Tensor:
-        """Returns the mean cross-entropy of the seeds; dropout is drawn from the mini-batch's own seed."""
+        """Returns the seeds' mean cross-entropy, by their classes' weights; the mini-batch's seed draws dropout."""
         blocks = blocks_of(
             batch, with_degrees=self.model.needs_degrees, whole=self.table.degrees if self.table else None
         )
         seed = derive(self._task.seed, "dropout", batch.epoch, batch.index)
         logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed, dtype=self.dtype)
-        return functional.cross_entropy(logits, batch.y)
+        return functional.cross_entropy(logits, batch.y, weight=self._weights)
 
     def cost(self, subgraph: Subgraph) -> float:
         """Returns the cost of training on `subgraph`; sampling and the optimiser come on top of it."""

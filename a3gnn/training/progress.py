@@ -23,7 +23,7 @@ class EpochResult:
 
     Attributes:
         epoch: Number, from 1.
-        loss: Mean cross-entropy of the seeds.
+        loss: Mean loss of the mini-batches, by their seeds.
         val_accuracy: The quality on validation nodes after the epoch.
         epochs_per_s: Of training alone.
         train_s: Seconds of training.
@@ -59,7 +59,7 @@ class EpochTotals:
     Attributes:
         batches: Mini-batches trained on: the index of the next one.
         seeds: Seeds.
-        loss: Cross-entropy summed over the seeds.
+        loss: Mini-batches' mean loss times their seeds, summed.
         input_nodes: Rows of features read.
         hits: Those that the cache served.
         stages: Seconds in sample, gather, transfer, train.

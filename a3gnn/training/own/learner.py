@@ -19,6 +19,7 @@ from a3gnn.runtime.batch import MiniBatch
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.task import Task
+from a3gnn.training.class_weights import class_weights
 from a3gnn.training.input_table import table_rows
 from a3gnn.training.own.evaluation_bytes import evaluation_bytes as budget_bytes
 from a3gnn.training.own.evaluator import OwnEvaluator
@@ -44,7 +45,7 @@ class Own:
         on_chunk: Called before each mini-batch that is evaluated; what it raises ends the evaluation there.
 
     Raises:
-        ModelError: It can't be built, or is not what the task says that it is.
+        ModelError: It can't be built, is not what the task says that it is, or has its own loss beside class weights.
         ConfigError: The input layer is to read a table, and the model does not declare a mean; or it is too large.
     """
 
@@ -69,6 +70,8 @@ class Own:
         self._own = UserModel.of(self._factory.name, self._built())
         self._sources = Sources.of(self._factory.module)
         self._known = _checked(task, self._own, self._sources)
+        weights = class_weights(graph, task)
+        self._own = self._own.weighted(None if weights is None else weights.to(device))
         self.model = self._own.module.to(device)
         self.aggregator: Aggregator | None = None
         self.rows: DenseFeatures | SparseFeatures | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self, cast
 
 import torch
@@ -58,6 +60,20 @@ class UserModel:
             )
         loss = getattr(module, "loss", None) or functional.cross_entropy
         return cls(name, module, _takes(name, module), aggregates, loss)
+
+    def weighted(self, weights: Tensor | None) -> Self:
+        """Returns it with classes of these weights, float32, shape (out_channels,), in the cross-entropy; None: as is.
+
+        Raises:
+            ModelError: The module has a loss of its own.
+        """
+        if weights is None:
+            return self
+        if self.loss is not functional.cross_entropy:
+            raise ModelError(
+                f"{self.name}: class_weights must be none where the model has its own loss, got balanced; weigh there"
+            )
+        return dataclasses.replace(self, loss=partial(functional.cross_entropy, weight=weights))
 
     @property
     def shapes(self) -> str:
