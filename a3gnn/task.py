@@ -18,9 +18,11 @@ ModelName = Literal["sage", "gcn", "gat", "gin"]
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
 ClassWeights = Literal["none", "balanced"]
 CLASS_WEIGHTS: tuple[ClassWeights, ...] = get_args(ClassWeights)
+LossName = Literal["mse", "mae"]
+LOSSES: tuple[LossName, ...] = get_args(LossName)
 
 #: Fields that came later than the first stored rows.
-_LATER = ("own", "metric", "class_weights")
+_LATER = ("own", "metric", "class_weights", "loss")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class Task:
         schema_version: Version of these fields.
         own: What is known of a model of your own, once it was built for a graph; None before, and of built-in ones.
         metric: By what the model is judged on validation and test nodes (`a3gnn.metric`).
-        class_weights: none, or balanced: seeds of rarer classes weigh more (`a3gnn.training.class_weights`).
+        class_weights: none, or balanced: seeds of rarer classes weigh more (`a3gnn.training.loss`).
+        loss: Of values that are predicted: mse or mae, the mean squared or absolute error.
     """
 
     model: ModelName | str = "sage"
@@ -57,6 +60,7 @@ class Task:
     own: OwnModel | None = None
     metric: MetricName = "accuracy"
     class_weights: ClassWeights = "none"
+    loss: LossName = "mse"
 
     def __post_init__(self) -> None:
         self._check_model()
@@ -80,6 +84,7 @@ class Task:
         OneOf(("fp32",)).check("precision", self.precision)
         OneOf(METRIC_NAMES).check("metric", self.metric)
         OneOf(CLASS_WEIGHTS).check("class_weights", self.class_weights)
+        OneOf(LOSSES).check("loss", self.loss)
         Whole(0, "any non-negative integer does").check("seed", self.seed)
         check_version("Task", self.schema_version)
 
@@ -128,6 +133,7 @@ class Task:
             seed=self.seed,
             metric=self.metric,
             class_weights=self.class_weights,
+            loss=self.loss,
         )
 
     @property

@@ -71,6 +71,27 @@ def unbalanced_graph(tiny_graph: Graph) -> Graph:
 
 
 @pytest.fixture(scope="session")
+def labels_graph(tiny_graph: Graph) -> Graph:
+    """`tiny_graph` with four labels, of which nodes have their class's and the next two; some have none.
+
+    Every tenth test node is unlabelled.
+    """
+    labels = sum(np.eye(4, k=after, dtype=np.int8) for after in range(3))[tiny_graph.labels]
+    labels[200::7] = 0
+    labels[tiny_graph.test_ids[::10]] = -1
+    return dataclasses.replace(tiny_graph, labels=labels)
+
+
+@pytest.fixture(scope="session")
+def values_graph(tiny_graph: Graph) -> Graph:
+    """`tiny_graph` whose nodes have the value of their class and some noise; every tenth test node is unlabelled."""
+    noise = np.random.default_rng(0).normal(scale=0.2, size=tiny_graph.num_nodes)
+    values = (np.array([-3.0, 0.0, 2.0, 7.0])[tiny_graph.labels] + noise).astype(np.float32)
+    values[tiny_graph.test_ids[::10]] = np.nan
+    return dataclasses.replace(tiny_graph, labels=values, num_classes=1)
+
+
+@pytest.fixture(scope="session")
 def small_graph() -> Graph:
     """2,000 nodes, about 17,500 edges, 32 dense features, 5 classes; in RAM."""
     return Graph.load("synthetic:nodes=2000,degree=10,classes=5,features=32")

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a3gnn.cli.options import FANOUTS, METRIC, METRICS_HELP, MODEL, MODELS_HELP, SIZE, WEIGHTS, WEIGHTS_HELP
+from a3gnn.cli.options import (
+    FANOUTS,
+    LOSS,
+    LOSS_HELP,
+    METRIC,
+    METRICS_HELP,
+    MODEL,
+    MODELS_HELP,
+    SIZE,
+    WEIGHTS,
+    WEIGHTS_HELP,
+)
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Measurement
@@ -30,6 +41,7 @@ if TYPE_CHECKING:
 @click.option("--model", type=MODEL, metavar="MODEL", default="sage", show_default=True, help=MODELS_HELP)
 @click.option("--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours per node, one per layer.")
 @click.option("--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers.")
+@click.option("--loss", type=LOSS, default="mse", show_default=True, help=LOSS_HELP)
 @click.option("--class-weights", type=WEIGHTS, default="none", show_default=True, help=WEIGHTS_HELP)
 @click.option("--metric", type=METRIC, default=AUTO, show_default=True, help=METRICS_HELP)
 @click.option("--store", default=str(DEFAULT_STORE), show_default=True, help="A path or a database URL.")
@@ -67,6 +79,7 @@ def profile(
     model: Any,
     fanouts: tuple[int, ...],
     hidden: int,
+    loss: Any,
     class_weights: Any,
     metric: str,
     store: str,
@@ -111,7 +124,14 @@ def profile(
         compile_ahead(KernelSet(), say)
         graph = Graph.load(dataset).on_disk()
         described = graph.characteristics()
-        task = Task(model=model, hidden_channels=hidden, fanouts=fanouts, seed=seed, class_weights=class_weights)
+        task = Task(
+            model=model,
+            hidden_channels=hidden,
+            fanouts=fanouts,
+            seed=seed,
+            class_weights=class_weights,
+            loss=loss,
+        )
         task = with_metric(task, metric, graph, say)
         compile_ahead(KernelSet.of(graph, task), say)
         room = evaluation_bytes(memory_limit)

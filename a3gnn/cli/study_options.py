@@ -7,7 +7,18 @@ from typing import Any, TypeVar
 
 import click
 
-from a3gnn.cli.options import FANOUTS, METRIC, METRICS_HELP, MODEL, MODELS_HELP, SIZE, WEIGHTS, WEIGHTS_HELP
+from a3gnn.cli.options import (
+    FANOUTS,
+    LOSS,
+    LOSS_HELP,
+    METRIC,
+    METRICS_HELP,
+    MODEL,
+    MODELS_HELP,
+    SIZE,
+    WEIGHTS,
+    WEIGHTS_HELP,
+)
 from a3gnn.config import KNOBS
 from a3gnn.domains import Size
 from a3gnn.errors import UsageError
@@ -47,6 +58,7 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
             show_default=True,
             help="Points below the default, by the metric.",
         ),
+        click.option("--loss", type=LOSS, default="mse", show_default=True, help=LOSS_HELP),
         click.option("--class-weights", type=WEIGHTS, default="none", show_default=True, help=WEIGHTS_HELP),
         click.option("--metric", type=METRIC, default=AUTO, show_default=True, help=METRICS_HELP),
         click.option("--fix", multiple=True, metavar="KNOB=VALUE", help="Fix a knob; may be repeated."),
@@ -77,6 +89,7 @@ def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         hidden_channels=asked.pop("hidden"),
         seed=asked["seed"],
         class_weights=asked.pop("class_weights"),
+        loss=asked.pop("loss"),
     )
     return asked | {"task": task, "fix": dict(map(_fix, asked["fix"])), "ranges": dict(map(_range, asked["ranges"]))}
 

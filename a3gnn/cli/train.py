@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from a3gnn.cli.options import FANOUTS, METRIC, METRICS_HELP, MODEL, SIZE, WEIGHTS, WEIGHTS_HELP
+from a3gnn.cli.options import FANOUTS, LOSS, LOSS_HELP, METRIC, METRICS_HELP, MODEL, SIZE, WEIGHTS, WEIGHTS_HELP
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.metric import AUTO
@@ -61,6 +61,7 @@ _MUCH_STOLEN = 0.05
     help="Say when validation reaches this, by the metric; the tune's target by default.",
 )
 @click.option("--until-target", is_flag=True, help="End there.")
+@click.option("--loss", type=LOSS, help=f"{LOSS_HELP} The tune's by default.")
 @click.option("--class-weights", type=WEIGHTS, help=f"{WEIGHTS_HELP} The tune's by default.")
 @click.option("--metric", type=METRIC, help=f"{METRICS_HELP} The tune's by default, auto without one.")
 @click.option(
@@ -79,6 +80,7 @@ def train(
     host_memory_limit: int | None,
     target_accuracy: float | None,
     until_target: bool,
+    loss: str | None,
     class_weights: str | None,
     metric: str | None,
     out: Path | None,
@@ -99,7 +101,7 @@ def train(
         raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")
     tuned = None if path is None else TunedConfig.read(path)
     task = Task() if tuned is None else tuned.setting.task
-    asked = {"seed": seed, "fanouts": fanouts, "class_weights": class_weights}
+    asked = {"seed": seed, "fanouts": fanouts, "class_weights": class_weights, "loss": loss}
     changed = {name: value for name, value in asked.items() if value is not None}
     result = run(
         TrainConfig() if path is None else path,

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from a3gnn.errors import GraphError
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.graph import Graph
-from a3gnn.metric import Metric
+from a3gnn.graphs.labels import is_labelled, label_spread
+from a3gnn.metric import ERRORS, Metric
 from a3gnn.seeding import generator
 from a3gnn.task import Task
 from a3gnn.training.inference import CHUNK_BYTES, Inference
@@ -56,8 +57,8 @@ class Evaluator:
         chunk_bytes: int = CHUNK_BYTES,
         on_chunk: Callable[[], None] = lambda: None,
     ) -> None:
-        self._graph, self._metric = graph, Metric(task.metric)
         self._test = tested(graph, task)
+        self._graph, self._metric = graph, metric_of(task, graph)
         self._inference = partial(
             Inference,
             graph,
@@ -93,7 +94,7 @@ def quality(
 
     The model is in evaluation mode meanwhile, and then again as it was.
     """
-    found = new_tally(metric, graph.num_classes)
+    found = new_tally(metric, graph.target, graph.num_classes)
     was_training = model.training
     model.eval()
     try:
@@ -113,7 +114,7 @@ def validated(graph: Graph, task: Task) -> NDArray[np.int32]:
     ids = labelled(graph, graph.val_ids, "validation")
     if len(ids) > MOST_VALIDATED:
         ids = np.sort(generator(task.seed, "validated").choice(ids, MOST_VALIDATED, replace=False))
-    check_defined(Metric(task.metric), graph.labels[ids], "validation")
+    check_defined(task.metric, graph.labels[ids], "validation")
     return ids
 
 
@@ -124,20 +125,40 @@ def tested(graph: Graph, task: Task) -> NDArray[np.int32]:
         GraphError: None has a label, or the metric is not defined on those that have.
     """
     ids = labelled(graph, graph.test_ids, "test")
-    check_defined(Metric(task.metric), graph.labels[ids], "test")
+    check_defined(task.metric, graph.labels[ids], "test")
     return ids
 
 
+def metric_of(task: Task, graph: Graph) -> Metric:
+    """Returns by what models of the task are judged on the graph.
+
+    Raises:
+        GraphError: The values that are to be predicted don't differ.
+    """
+    spread = label_spread(graph.labels, graph.train_ids)
+    if spread == 0:
+        raise GraphError(f"{graph.name} must have train nodes whose values differ, got one value; give others")
+    return Metric(task.metric, spread if task.metric in ERRORS else None)
+
+
 def unlearnt(graph: Graph, task: Task) -> float:
-    """Returns the quality on validation nodes of a model that says their most frequent class of every node.
+    """Returns the quality on validation nodes of a model that says one and the same of every node, the best there is.
+
+    That is their most frequent class, of each label whether more have it, or their median.
 
     Raises:
         GraphError: As of `validated`.
     """
     labels = graph.labels[validated(graph, task)]
     outputs = torch.zeros(1, graph.num_classes)
-    outputs[0, np.bincount(labels).argmax()] = 1.0
-    found = new_tally(Metric(task.metric), graph.num_classes)
+    match graph.target:
+        case "classes":
+            outputs[0, np.bincount(labels).argmax()] = 1.0
+        case "labels":
+            outputs[0] = torch.from_numpy(labels.mean(axis=0) - 0.5)
+        case "values":
+            outputs[0, 0] = float(np.median(labels))
+    found = new_tally(metric_of(task, graph), graph.target, graph.num_classes)
     found.add(outputs.expand(len(labels), -1), labels)
     return found.quality()
 
@@ -148,7 +169,7 @@ def labelled(graph: Graph, ids: NDArray[np.int32], name: str) -> NDArray[np.int3
     Raises:
         GraphError: None has; the message calls them `name` nodes.
     """
-    found = ids[graph.labels[ids] >= 0]
+    found = ids[is_labelled(graph.labels[ids])]
     if not len(found):
         raise GraphError(f"{graph.name} must have labelled {name} nodes, got none among {len(ids)}; change its split")
     return found

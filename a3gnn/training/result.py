@@ -40,6 +40,7 @@ class TrainResult:
         config: How it was trained.
         task: What was trained.
         graph: The graph's name.
+        metric: By what the qualities are.
     """
 
     test_accuracy: float
@@ -63,11 +64,7 @@ class TrainResult:
     config: TrainConfig
     task: Task
     graph: str
-
-    @property
-    def metric(self) -> Metric:
-        """By what the qualities are."""
-        return Metric(self.task.metric)
+    metric: Metric
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the result as one JSON object."""

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any
-
-from a3gnn.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +35,3 @@ class Point:
     val_accuracy: float
     train_s: float
     eval_s: float
-
-
-def share_of_percent(name: str, value: Any) -> float:
-    """Returns `value`, which is in per cent, as a share in (0, 1].
-
-    Raises:
-        UsageError: It is no number above 1 and up to 100: 0.88 is more likely a share than under one per cent.
-    """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 1 < float(value) <= 100:
-        raise UsageError(
-            f"{name} must be in per cent, above 1 and up to 100, got {value!r}; 88 stands for a share of 0.88"
-        )
-    return float(value) / 100

@@ -19,6 +19,7 @@ from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.curve_points import first_point
+from a3gnn.training.evaluate import metric_of
 from a3gnn.training.interrupt import Interrupt
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.own.evaluation_bytes import evaluation_bytes
@@ -28,7 +29,7 @@ from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult
 from a3gnn.training.run import ended_at, run
 from a3gnn.training.run_folder import RunFolder, default_folder
-from a3gnn.training.target import Target, share_of_percent
+from a3gnn.training.target import Target
 from a3gnn.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -73,13 +74,14 @@ def train(
         resume: Whether to go on with the run in `out`.
         host_memory_limit: Of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for the limit of the
             tuned.json, if any.
-        target_accuracy: Validation quality, by the metric, in per cent, such as 88. Until it is reached, validation is
-            evaluated at the points of the learning curve too, as a tune does, and the result says when that was. None
-            for the target of a tuned.json that was tuned for this graph by this metric, if it has one.
+        target_accuracy: Validation quality, by the metric, in per cent, such as 88; of mae the error, such as 0.4.
+            Until it is reached, validation is evaluated at the points of the learning curve too, as a tune does, and
+            the result says when that was. None for the target of a tuned.json that was tuned for this graph by this
+            metric, if it has one.
         until_target: Whether training ends where the target is reached.
-        metric: By what the model is judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, or auto for what
-            suits the labels (docs/metrics.md); None for the task's, and auto where neither a task nor a tuned.json is
-            given.
+        metric: By what the model is judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto for
+            what suits the labels (docs/metrics.md); None for the task's, and auto where neither a task nor a tuned.json
+            is given.
         progress: Whether to draw a progress bar on stderr.
         notify: Called with lines for people: warnings, and each epoch's figures.
 
@@ -96,14 +98,15 @@ def train(
     _check(epochs, patience, out, resume, progress, task, notify)
     metric = checked_metric(metric)
     limit = size_or_none("host_memory_limit", host_memory_limit)
-    accuracy = None if target_accuracy is None else share_of_percent("target_accuracy", target_accuracy)
     if isinstance(config, Mapping):
         config = TrainConfig.from_dict(config)
     begin += compile_ahead(KernelSet(), notify)
     request = TrainRequest.of(config, dataset, task, None if model is None else model_name(model), metric, notify)
     begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
     request = request.described(notify)
-    accuracy = request.target if accuracy is None else accuracy
+    accuracy = request.target
+    if target_accuracy is not None:
+        accuracy = metric_of(request.task, request.graph).quality_of("target_accuracy", target_accuracy)
     if flag("until_target", until_target) and accuracy is None:
         raise UsageError("--until-target needs a target: give --target-accuracy, or a tuned.json that has one")
     if limit is None and request.tuned is not None:
@@ -205,6 +208,7 @@ def _result(
         config=request.config,
         task=request.task,
         graph=request.graph.name,
+        metric=trainer.metric,
     )
 
 

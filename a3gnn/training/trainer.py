@@ -35,6 +35,7 @@ from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
 from a3gnn.training.built_in import BuiltIn
+from a3gnn.training.evaluate import metric_of
 from a3gnn.training.learner import Learner
 from a3gnn.training.learning_rate import LearningRate
 from a3gnn.training.memory import MemoryGuard
@@ -178,7 +179,7 @@ class Trainer:
     @property
     def metric(self) -> Metric:
         """By what the model is judged."""
-        return Metric(self.task.metric)
+        return metric_of(self.task, self.graph)
 
     @property
     def evaluation(self) -> str:

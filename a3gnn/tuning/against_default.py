@@ -155,7 +155,7 @@ class AgainstDefault:
             self._check_reached(pairs, least)
             return
         found = fmean([best_accuracy(pair.choice) for pair in pairs] or [best_accuracy(self._whole)])
-        if pairs and request.target is None:  # what may be lost is counted from the default with the same seeds
+        if pairs and request.target_accuracy is None:  # what may be lost is counted from the default by seed
             found = reference.val_accuracy + fmean(accuracy_differences(pairs)) / 100
         if found < least:
             where = f" in the mean of {count(len(pairs), 'seed')}" if pairs else ""

@@ -79,9 +79,9 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
     reference, unlearnt, metric = history.reference, history.study.unlearnt, history.study.setting.metric
     if reference is not None and reference.target <= unlearnt:
         runner.notify(
-            f"{metric.show(reference.target)} takes no learning: to say the most frequent class of every node has a "
-            f"validation {metric.label} of {metric.show(unlearnt)}. Seconds to that target and the limit tell little "
-            "here; a --target-accuracy above that tells more"
+            f"{metric.show(reference.target)} takes no learning: to say the same of every node has a validation "
+            f"{metric.label} of {metric.show(unlearnt)}. Seconds to that target and the limit tell little here; "
+            "a better --target-accuracy tells more"
         )
     return history
 

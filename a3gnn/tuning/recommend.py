@@ -70,8 +70,8 @@ def recommend(
         max_accuracy_drop: Points (hundredths) of validation quality, by the metric, that may be lost against the
             default configuration, each trained as long.
         task: What is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
-        metric: By what models are judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, or auto for what
-            suits the labels (docs/metrics.md); None for the task's, and auto where no task is given.
+        metric: By what models are judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto for
+            what suits the labels (docs/metrics.md); None for the task's, and auto where no task is given.
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the search.

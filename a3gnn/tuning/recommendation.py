@@ -51,7 +51,7 @@ class Recommendation:
     @property
     def limits(self) -> Limits:
         """The limits on memory, in bytes."""
-        return self.request.limits(self.setting.hardware, None)
+        return dataclasses.replace(self.request.limits(self.setting.hardware, None), metric=self.setting.metric)
 
     def tuned(self) -> TunedConfig:
         """Returns what `a3gnn train --config` takes: it says what is predicted, and that nothing was measured."""

@@ -6,11 +6,11 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.hardware import Hardware
-from a3gnn.metric import AUTO, checked_metric
+from a3gnn.metric import AUTO, MetricName, checked_metric
 from a3gnn.objectives import Priority
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.feasibility import why_infeasible
@@ -81,15 +81,15 @@ def tune(
             (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
             (docs/own_models.md).
         task: What else of it is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
-        metric: By what models are judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, or auto for what
-            suits the labels (docs/metrics.md); None for the task's, and auto where no task is given.
+        metric: By what models are judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto for
+            what suits the labels (docs/metrics.md); None for the task's, and auto where no task is given.
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune.
         accuracy_epochs: Epochs of the default's training; by default it is trained until it stops rising, or for an
             eighth of the budget. Others are trained for as many seconds.
-        target_accuracy: Validation quality, by the metric, in percent, whose seconds count; by default the default's
-            best less `max_accuracy_drop`.
+        target_accuracy: Validation quality, by the metric, in percent (of mae, the error), whose seconds count; by
+            default the default's best less `max_accuracy_drop`.
         store: Where measurements are kept and looked up: a path or an SQLAlchemy URL; `out`/profiles.sqlite by default.
         out: A new folder; runs/GRAPH by default.
         resume: Whether to go on with the interrupted tune in `out`, or with a finished one under a larger budget; a
@@ -116,7 +116,7 @@ def tune(
         max_accuracy_drop=max_accuracy_drop,
         budget=budget,
         engine=engine,
-        task=task if model is None else (task or Task()).with_model(model_name(model)),
+        task=_asked(task, model, metric),
         fix=fix,
         ranges=ranges,
         seed=seed,
@@ -152,6 +152,15 @@ def tune(
             raise KeyboardInterrupt(
                 f"what was measured is kept; the same command with --out {folder} --resume goes on"
             ) from interrupt
+
+
+def _asked(task: Task | None, model: str | Callable[[int, int], Any] | None, metric: str | None) -> Task | None:
+    """Returns the task that is asked for, as far as it is known without a graph."""
+    if model is not None:
+        task = (task or Task()).with_model(model_name(model))
+    if metric is None or metric == AUTO:
+        return task
+    return dataclasses.replace(task or Task(), metric=cast(MetricName, metric))
 
 
 def _run(history: History, runner: Runner) -> TuneResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +17,28 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ModelError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
-from a3gnn.training.class_weights import class_weights
+from a3gnn.training.loss import loss_of
 from a3gnn.training.own.user_model import UserModel
 from a3gnn.training.trainer import Trainer
+
+
+def balanced(graph: Graph) -> torch.Tensor:
+    """Returns the weights of classes that the loss has."""
+    loss = loss_of(graph, Task(class_weights="balanced"), torch.device("cpu"))
+    assert isinstance(loss, partial)
+    return loss.keywords["weight"]
 
 
 def test_they_are_those_of_scikit_learn(unbalanced_graph: Graph) -> None:
     labels = unbalanced_graph.labels[unbalanced_graph.train_ids]
     expected = compute_class_weight("balanced", classes=np.array([0, 1]), y=labels)
-    found = class_weights(unbalanced_graph, Task(class_weights="balanced"))
-    assert found is not None
-    assert found.numpy() == pytest.approx(expected)
-    assert class_weights(unbalanced_graph, Task()) is None
+    assert balanced(unbalanced_graph).numpy() == pytest.approx(expected)
+    assert loss_of(unbalanced_graph, Task(), torch.device("cpu")) is functional.cross_entropy
 
 
 def test_a_class_without_a_seed_changes_no_other_weight(unbalanced_graph: Graph) -> None:
     more = dataclasses.replace(unbalanced_graph, num_classes=3)
-    two, three = (class_weights(graph, Task(class_weights="balanced")) for graph in (unbalanced_graph, more))
-    assert two is not None
-    assert three is not None
-    assert torch.equal(three[:2], two)
+    assert torch.equal(balanced(more)[:2], balanced(unbalanced_graph))
 
 
 def test_the_loss_of_a_mini_batch_is_weighted(
@@ -52,8 +55,7 @@ def test_the_loss_of_a_mini_batch_is_weighted(
     task = Task(hidden_channels=16, fanouts=(3, 3), class_weights="balanced")
     with Trainer(unbalanced_graph, TrainConfig(batch_size=32), task, scratch=tmp_path) as trainer:
         step = next(trainer.steps(0))
-    weights = class_weights(unbalanced_graph, task)
-    assert weights is not None
+    weights = balanced(unbalanced_graph)
     logits, labels = seen[0]
     each = real(logits, labels, reduction="none")
     assert step.loss == pytest.approx(float((each * weights[labels]).sum() / weights[labels].sum()))
@@ -70,14 +72,14 @@ def test_a_model_of_the_users_weighs_by_them_unless_it_has_its_own_loss(own_loss
     if own_loss:
         net.loss = lambda outputs, labels: functional.cross_entropy(outputs, labels)  # type: ignore[assignment]
     model = UserModel.of("mine:make", net)
-    assert model.weighted(None) is model
+    loss = partial(functional.cross_entropy, weight=weights)
     if own_loss:
         with pytest.raises(ModelError, match="class_weights must be none where the model has its own loss"):
-            model.weighted(weights)
+            model.with_loss(loss, "balanced")
         return
     outputs, labels = torch.randn(5, 2), torch.tensor([0, 1, 1, 0, 1])
     expected = functional.cross_entropy(outputs, labels, weight=weights)
-    assert torch.equal(model.weighted(weights).loss(outputs, labels), expected)
+    assert torch.equal(model.with_loss(loss, "balanced").loss(outputs, labels), expected)
 
 
 def test_tasks_with_weights_have_a_key_of_their_own() -> None:

@@ -29,7 +29,7 @@ def test_every_text_and_file_of_a_tune_says_its_metric(
     assert result.tuned.setting.task.metric == result.front.metric.name == "macro_f1"
     assert TunedConfig.read(tmp_path / "run").limits.metric.name == "macro_f1"
     assert Front.read(tmp_path / "run") == result.front
-    assert result.to_dict()["metric"] == {"name": "macro_f1"}
+    assert result.to_dict()["metric"] == {"name": "macro_f1", "scale": None}
 
 
 def test_a_tune_without_a_task_chooses_its_metric(
@@ -70,3 +70,26 @@ def test_a_real_tune_by_macro_f1(unbalanced_graph: Graph, hardware: Hardware, tm
     assert measured.test_accuracy is not None
     assert 0 < measured.test_accuracy < 1
     assert any(line.lstrip().startswith("test macro-F1 ") for line in "\n".join(lines).splitlines())
+
+
+@pytest.mark.parametrize(("kind", "label"), [("labels_graph", "micro-F1"), ("values_graph", "MAE")])
+def test_labels_and_values_are_tuned(
+    kind: str, label: str, quick_tune: Callable[..., TuneResult], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    lines: list[str] = []
+    result = quick_tune(request.getfixturevalue(kind), metric="auto", notify=lines.append)
+    assert lines[0].startswith(f"metric: {label}, for ")
+    assert not [line for line in lines if "accuracy" in line.replace("--target-accuracy", "")]
+    metric = result.tuned.setting.metric
+    assert metric.label == label
+    assert result.tuned.limits.metric == result.front.metric == metric
+    assert TunedConfig.read(tmp_path / "run").limits == result.tuned.limits
+    assert any(f"{metric.show(0.9)} validation {label}" in line for line in "\n".join(lines).splitlines())
+
+
+def test_a_target_of_an_error_is_in_its_unit(quick_tune: Callable[..., TuneResult], values_graph: Graph) -> None:
+    target = 0.5
+    result = quick_tune(values_graph, metric="mae", target_accuracy=target)
+    metric = result.tuned.setting.metric
+    assert result.tuned.target_accuracy == pytest.approx(metric.quality_of("it", target))
+    assert metric.show(result.tuned.target_accuracy or 0.0) == "0.5"

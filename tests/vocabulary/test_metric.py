@@ -8,7 +8,7 @@ import pytest
 
 from a3gnn.breach import Breach
 from a3gnn.errors import A3GNNError
-from a3gnn.metric import METRIC_NAMES, Metric
+from a3gnn.metric import ERRORS, METRIC_NAMES, Metric
 from a3gnn.objectives import Limits
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.task import Task
@@ -44,3 +44,28 @@ def test_limits_and_breaches_are_read_back_and_speak_of_their_metric() -> None:
     breach = Breach("least_accuracy", 0.6, 0.58, Metric("macro_f1"))
     assert Breach.from_dict(breach.to_dict()) == breach
     assert breach.describe() == "macro-F1 2 points under the least allowed, 60.00%"
+
+
+@pytest.mark.parametrize("scale", [None, 2.5])
+def test_what_is_shown_of_a_quality_and_read_of_an_option_agree(scale: float | None) -> None:
+    metric = Metric("roc_auc") if scale is None else Metric("mae", scale)
+    quality = metric.quality_of("--target-accuracy", 71.25 if scale is None else 0.5)
+    assert quality == pytest.approx(0.7125 if scale is None else 0.8)
+    assert metric.show(quality) == ("71.25%" if scale is None else "0.5")
+    assert metric.show_difference(0.02) == ("2 points" if scale is None else "0.05")
+    assert metric.quality_of("it", float(metric.as_option(quality))) == pytest.approx(quality)
+    for close in (0.71257, 0.71999, 0.9991):  # what is recommended is reached
+        assert metric.quality_of("it", float(metric.as_option(close))) <= close + 1e-9
+    assert Metric.from_dict(metric.to_dict()) == metric
+
+
+def test_a_smaller_error_is_a_larger_quality() -> None:
+    metric = Metric("mae", 2.5)
+    assert metric.quality_of("it", 0.5) > metric.quality_of("it", 0.6) > 0 > metric.quality_of("it", 3)
+
+
+@pytest.mark.parametrize(("name", "scale"), [("accuracy", 1.0), ("mae", None), ("mae", 0.0)])
+def test_only_errors_have_a_scale(name: str, scale: float | None) -> None:
+    with pytest.raises(A3GNNError, match=f"scale of {name} must be"):
+        Metric(name, scale)  # type: ignore[arg-type]
+    assert (name in ERRORS) == (name == "mae")

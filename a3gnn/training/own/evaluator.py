@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.graphs.graph import Graph
-from a3gnn.metric import Metric
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.seeding import derive
 from a3gnn.task import Task
-from a3gnn.training.evaluate import quality, tested, validated
+from a3gnn.training.evaluate import metric_of, quality, tested, validated
 from a3gnn.training.own.evaluation_plan import EvaluationPlan
 from a3gnn.training.own.inputs import of_graph, of_subgraph
 from a3gnn.training.own.seeded import seeded
@@ -85,4 +84,4 @@ class OwnEvaluator:
             yield ids, found
 
     def _quality(self, plan: EvaluationPlan) -> float:
-        return quality(self._model.module, self.outputs(plan), self._graph, Metric(self._task.metric))
+        return quality(self._model.module, self.outputs(plan), self._graph, metric_of(self._task, self._graph))

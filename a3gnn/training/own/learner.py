@@ -19,8 +19,8 @@ from a3gnn.runtime.batch import MiniBatch
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.task import Task
-from a3gnn.training.class_weights import class_weights
 from a3gnn.training.input_table import table_rows
+from a3gnn.training.loss import loss_of
 from a3gnn.training.own.evaluation_bytes import evaluation_bytes as budget_bytes
 from a3gnn.training.own.evaluator import OwnEvaluator
 from a3gnn.training.own.factory import Factory
@@ -70,8 +70,7 @@ class Own:
         self._own = UserModel.of(self._factory.name, self._built())
         self._sources = Sources.of(self._factory.module)
         self._known = _checked(task, self._own, self._sources)
-        weights = class_weights(graph, task)
-        self._own = self._own.weighted(None if weights is None else weights.to(device))
+        self._own = self._own.with_loss(loss_of(graph, task, device), task.class_weights)
         self.model = self._own.module.to(device)
         self.aggregator: Aggregator | None = None
         self.rows: DenseFeatures | SparseFeatures | None = None

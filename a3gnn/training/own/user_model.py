@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self, cast
 
 import torch
@@ -17,8 +15,7 @@ from torch.nn import functional
 from a3gnn.errors import ModelError
 from a3gnn.own_model import Aggregates, Takes
 from a3gnn.training.adam import Adam
-
-Loss = Callable[[Tensor, Tensor], Tensor]
+from a3gnn.training.loss import Loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +27,7 @@ class UserModel:
         module: What is trained.
         takes: What `forward` takes beside x, by the name of its second parameter.
         aggregates: What it declares of its input layer.
-        loss: Takes the seeds' outputs, (num_seeds, out_channels) float32, and labels, int64; returns their mean loss.
+        loss: Takes the seeds' outputs, (num_seeds, out_channels) float32, and labels; returns their mean loss.
     """
 
     name: str
@@ -61,19 +58,23 @@ class UserModel:
         loss = getattr(module, "loss", None) or functional.cross_entropy
         return cls(name, module, _takes(name, module), aggregates, loss)
 
-    def weighted(self, weights: Tensor | None) -> Self:
-        """Returns it with classes of these weights, float32, shape (out_channels,), in the cross-entropy; None: as is.
+    def with_loss(self, loss: Loss, weights: str) -> Self:
+        """Returns it with `loss` where the module has none of its own.
+
+        Args:
+            loss: What suits the labels.
+            weights: The task's class weights.
 
         Raises:
-            ModelError: The module has a loss of its own.
+            ModelError: The module has its own, and there are class weights.
         """
-        if weights is None:
-            return self
-        if self.loss is not functional.cross_entropy:
+        if self.loss is functional.cross_entropy:
+            return dataclasses.replace(self, loss=loss)
+        if weights != "none":
             raise ModelError(
-                f"{self.name}: class_weights must be none where the model has its own loss, got balanced; weigh there"
+                f"{self.name}: class_weights must be none where the model has its own loss, got {weights}; weigh there"
             )
-        return dataclasses.replace(self, loss=partial(functional.cross_entropy, weight=weights))
+        return self
 
     @property
     def shapes(self) -> str:
