@@ -75,11 +75,11 @@ def test_a_model_of_the_users_weighs_by_them_unless_it_has_its_own_loss(own_loss
     loss = partial(functional.cross_entropy, weight=weights)
     if own_loss:
         with pytest.raises(ModelError, match="class_weights must be none where the model has its own loss"):
-            model.with_loss(loss, "balanced")
+            model.with_loss(loss, "balanced", "classes")
         return
     outputs, labels = torch.randn(5, 2), torch.tensor([0, 1, 1, 0, 1])
     expected = functional.cross_entropy(outputs, labels, weight=weights)
-    assert torch.equal(model.with_loss(loss, "balanced").loss(outputs, labels), expected)
+    assert torch.equal(model.with_loss(loss, "balanced", "classes").loss(outputs, labels), expected)
 
 
 def test_tasks_with_weights_have_a_key_of_their_own() -> None:

@@ -15,11 +15,13 @@ from torch.nn import functional
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, GraphError, UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.metric import Target
 from a3gnn.task import Task
 from a3gnn.training.choose_metric import suiting, with_metric
 from a3gnn.training.evaluate import Evaluator, metric_of, unlearnt
 from a3gnn.training.loss import loss_of
 from a3gnn.training.model import build_model
+from a3gnn.training.own.user_model import UserModel
 from a3gnn.training.scratch import Scratch
 from a3gnn.training.train import train
 
@@ -94,6 +96,20 @@ def test_balanced_labels_weigh_zeros_and_ones_alike(labels_graph: Graph) -> None
 def test_the_loss_of_values_is_what_the_task_says(values_graph: Graph, name: str, of: object) -> None:
     outputs, labels = torch.randn(9, 1), torch.randn(9)
     assert torch.equal(loss_of(values_graph, Task(loss=name), _CPU)(outputs, labels), of(outputs[:, 0], labels))
+
+
+@pytest.mark.parametrize(("target", "of"), [("labels", torch.nn.BCEWithLogitsLoss()), ("values", torch.nn.MSELoss())])
+def test_a_loss_of_the_users_is_given_labels_as_losses_of_torch_take_them(target: Target, of: torch.nn.Module) -> None:
+    class Net(torch.nn.Module):
+        loss = of
+
+        def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+            return x
+
+    outputs = torch.randn(6, 3 if target == "labels" else 1)
+    labels = (torch.rand(6, 3) < 0.5).to(torch.int8) if target == "labels" else torch.randn(6)
+    model = UserModel.of("mine:make", Net()).with_loss(functional.cross_entropy, "none", target)
+    assert torch.equal(model.loss(outputs, labels), of(outputs, labels.float().reshape(outputs.shape)))
 
 
 def test_losses_and_metrics_of_other_labels_are_refused(

@@ -70,7 +70,7 @@ class Own:
         self._own = UserModel.of(self._factory.name, self._built())
         self._sources = Sources.of(self._factory.module)
         self._known = _checked(task, self._own, self._sources)
-        self._own = self._own.with_loss(loss_of(graph, task, device), task.class_weights)
+        self._own = self._own.with_loss(loss_of(graph, task, device), task.class_weights, graph.target)
         self.model = self._own.module.to(device)
         self.aggregator: Aggregator | None = None
         self.rows: DenseFeatures | SparseFeatures | None = None

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from a3gnn.errors import ModelError
+from a3gnn.metric import Target
 from a3gnn.own_model import Aggregates, Takes
 from a3gnn.training.adam import Adam
 from a3gnn.training.loss import Loss
@@ -58,12 +59,13 @@ class UserModel:
         loss = getattr(module, "loss", None) or functional.cross_entropy
         return cls(name, module, _takes(name, module), aggregates, loss)
 
-    def with_loss(self, loss: Loss, weights: str) -> Self:
-        """Returns it with `loss` where the module has none of its own.
+    def with_loss(self, loss: Loss, weights: str, target: Target) -> Self:
+        """Returns it with `loss` where the module has none of its own, which is given labels as torch's losses take them.
 
         Args:
             loss: What suits the labels.
             weights: The task's class weights.
+            target: What labels are.
 
         Raises:
             ModelError: The module has its own, and there are class weights.
@@ -74,7 +76,14 @@ class UserModel:
             raise ModelError(
                 f"{self.name}: class_weights must be none where the model has its own loss, got {weights}; weigh there"
             )
-        return self
+        own = self.loss
+        match target:
+            case "classes":
+                return self
+            case "labels":
+                return dataclasses.replace(self, loss=lambda outputs, labels: own(outputs, labels.float()))
+            case "values":  # in a column, as outputs are: torch's losses would compare every output with every value
+                return dataclasses.replace(self, loss=lambda outputs, labels: own(outputs, labels[:, None]))
 
     @property
     def shapes(self) -> str:
