@@ -60,7 +60,7 @@ class UserModel:
         return cls(name, module, _takes(name, module), aggregates, loss)
 
     def with_loss(self, loss: Loss, weights: str, target: Target) -> Self:
-        """Returns it with `loss` where the module has none of its own, which is given labels as torch's losses take them.
+        """Returns it with `loss`, or its own where the module has one, given labels as losses of torch take them.
 
         Args:
             loss: What suits the labels.
