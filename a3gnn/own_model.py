@@ -15,6 +15,8 @@ from a3gnn.domains import OneOf
 Takes = Literal["edge_index", "adjs"]
 #: What the input layer makes of in-neighbours' rows before anything that is learnt, where a model declares it.
 Aggregates = Literal["mean"]
+#: Which accuracies are computed from a fixed sample of in-neighbours, not from all.
+Sampled = Literal["none", "validation", "test", "all"]
 
 _FACTORY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -63,7 +65,8 @@ class OwnModel:
         cost: What a forward pass costs.
         repeats: Whether mini-batches that were trained twice gave the same bits, as far as that was tried: if not,
             configurations of one learning key do not share curves.
-        sampled: Whether accuracies of trials are computed from a fixed sample of in-neighbours, not from all.
+        sampled: Which accuracies of trials are computed from a fixed sample of in-neighbours, not from all.
+        pass_bytes: What a pass of evaluation takes in trials, at most; 0 where no trials were planned.
 
     Raises:
         ConfigError: A name is not among its choices.
@@ -75,10 +78,12 @@ class OwnModel:
     aggregates: Aggregates | None
     cost: OwnCost
     repeats: bool = True
-    sampled: bool = False
+    sampled: Sampled = "none"
+    pass_bytes: int = 0
 
     def __post_init__(self) -> None:
         OneOf(get_args(Takes)).check("takes", self.takes)
+        OneOf(get_args(Sampled)).check("sampled", self.sampled)
         if self.aggregates is not None:
             OneOf(get_args(Aggregates)).check("aggregates", self.aggregates)
 

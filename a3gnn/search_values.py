@@ -92,12 +92,6 @@ def reads_a_table(task: Task) -> bool:
     return task.model != "gat" if task.own is None else task.own.reads_a_table
 
 
-def multiplies_in_bfloat16(setting: Setting) -> bool:
-    """Returns whether the model's layers have products in bfloat16: on the CPU torch has none of CSR adjacencies."""
-    own = setting.task.own
-    return own is None or own.takes == "edge_index" or setting.hardware.has_device
-
-
 def idle_as_the_last_of(hops: int) -> IdleAt:
     """Returns the rule that a fanout is idle in tasks of so many hops where the input layer aggregates in full.
 
@@ -133,7 +127,9 @@ def gains_by_bfloat16(setting: Setting) -> bool:
     if setting.hardware.has_device:
         speeds = found.device_gemm_flops_per_s, found.device_bf16_gemm_flops_per_s
     gains = not setting.graph.sparse_features and speeds[1] >= _LEAST_BFLOAT16_GAIN * speeds[0]
-    return gains and multiplies_in_bfloat16(setting)
+    own = setting.task.own
+    multiplies = own is None or own.takes == "edge_index" or setting.hardware.has_device
+    return gains and multiplies  # of CSR adjacencies torch has no products in bfloat16 on the CPU
 
 
 def has_rows_to_halve(setting: Setting) -> bool:

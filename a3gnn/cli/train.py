@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -102,7 +102,7 @@ def train(
     tuned = None if path is None else TunedConfig.read(path)
     task = Task() if tuned is None else tuned.setting.task
     asked = {"seed": seed, "fanouts": fanouts, "class_weights": class_weights, "loss": loss}
-    changed = {name: value for name, value in asked.items() if value is not None}
+    changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     result = run(
         TrainConfig() if path is None else path,
         dataset,

@@ -36,7 +36,7 @@ class TrainResult:
         stolen_share: Share of its cores' time that the hypervisor gave to other machines while this call trained and
             evaluated, in [0, 1]. Seconds and throughput include it; those of a tune do not.
         folder: Where its files are: model.pt, metrics.jsonl, checkpoint.pt, result.json.
-        evaluation: From what the validation quality was computed; that of test nodes by the same rule.
+        evaluation: From what the quality was computed.
         config: How it was trained.
         task: What was trained.
         graph: The graph's name.

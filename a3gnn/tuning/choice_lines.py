@@ -28,8 +28,9 @@ def choice_lines(tuned: TunedConfig, figures: Figures, objectives: Objectives) -
         found = metric.show(tuned.measured.test_accuracy)
         yield f"    test {metric.label} {found}, evaluated once{_default_test(tuned, metric)}"
     own = tuned.setting.task.own
-    if own is not None and own.sampled:
-        yield f"    {metric.label} is computed from a fixed sample of in-neighbours, not from all"
+    if own is not None and own.sampled != "none":
+        which = "" if own.sampled == "all" else f"{own.sampled} "
+        yield f"    {which}{metric.label} is computed from a fixed sample of in-neighbours, not from all"
     if tuned.against_default is not None:
         yield from _against(Comparison.from_dict(tuned.against_default), metric, target)
     if tuned.still_rising:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import A3GNNError, UsageError
@@ -31,11 +32,19 @@ def check_folder(folder: Path, resume: bool) -> None:
 
 def check_request(folder: Path, request: TuneRequest) -> None:
     """Raises a `UsageError` where `folder` holds a tune with other options than `request`, the budget aside."""
-    before, asked = (json.loads(json.dumps(one.to_dict())) for one in (read_request(folder), request))
-    changed = sorted(name for name in asked if name not in _MAY_CHANGE and asked[name] != before[name])
+    before, asked = (_flat(json.loads(json.dumps(one.to_dict()))) for one in (read_request(folder), request))
+    changed = sorted(name for name in {*asked, *before} - _MAY_CHANGE if asked.get(name) != before.get(name))
     if changed:
-        values = "; ".join(f"{name} was {before[name]!r} and is {asked[name]!r}" for name in changed)
+        values = "; ".join(f"{name} was {before.get(name)!r} and is {asked.get(name)!r}" for name in changed)
         raise UsageError(f"--resume goes on with the options of the first run: {values}; choose another --out")
+
+
+def _flat(options: Mapping[str, Any], within: str = "") -> dict[str, Any]:
+    """Returns `options` with those of inner mappings as outer.inner, so that a message names no more than changed."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        found |= _flat(value, f"{within}{name}.") if isinstance(value, Mapping) else {f"{within}{name}": value}
+    return found
 
 
 def check_same(trials: Sequence[Trial], setting: Setting) -> None:

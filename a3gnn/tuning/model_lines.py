@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from a3gnn.graphs.graph import Graph
-from a3gnn.search_values import multiplies_in_bfloat16
+from a3gnn.own_model import OwnModel
+from a3gnn.search_values import gains_by_bfloat16, has_a_small_table
 from a3gnn.setting import Setting
-from a3gnn.training.evaluate import validated
-from a3gnn.training.own.evaluation_plan import EvaluationPlan
+from a3gnn.task import Task
+from a3gnn.training.own.evaluation_plans import EvaluationPlans
 
 
 def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterator[str]:
@@ -22,17 +24,23 @@ def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterat
     task, own = setting.task, setting.task.own
     if own is None:
         return
-    plan = EvaluationPlan.of(graph, task, validated(graph, task), evaluation_bytes)
-    yield f"{task.model}: {own.cost.parameters:,} weights; {setting.metric.label} is computed from {plan.text}"
+    text = EvaluationPlans.of(graph, task, evaluation_bytes).text
+    yield f"{task.model}: {own.cost.parameters:,} weights; {setting.metric.label} is computed from {text}"
     if not own.repeats:
         yield (
             "mini-batches that were trained twice gave different weights: configurations that sample alike do not "
             "share learning curves, each trains its own"
         )
-    if not own.reads_a_table:
+    yield from _left_out(setting, own)
+
+
+def _left_out(setting: Setting, own: OwnModel) -> Iterator[str]:
+    """Yields why knobs leave the space that would be in it for a built-in model."""
+    built_in = dataclasses.replace(setting, task=Task(fanouts=setting.task.fanouts))
+    if has_a_small_table(built_in) and not has_a_small_table(setting):
         yield (
             'input_aggregation is left out: full needs a model that declares aggregates = "mean" and takes adjs, this '
             f"one takes {own.takes} and declares {own.aggregates!r}"
         )
-    if not multiplies_in_bfloat16(setting):
+    if gains_by_bfloat16(built_in) and not gains_by_bfloat16(setting):
         yield "compute_dtype is left out: this model takes adjs, and torch has no such products in bfloat16 on the CPU"

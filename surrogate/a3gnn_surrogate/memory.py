@@ -8,7 +8,6 @@ from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.setting import Setting
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.model_cost import ModelCost
-from a3gnn_surrogate.own_cost import own_evaluation_bytes
 from a3gnn_surrogate.rows import stored_row_bytes
 from a3gnn_surrogate.stage_seconds import topology_bytes
 from a3gnn_surrogate.volume import BatchVolume
@@ -71,8 +70,8 @@ def _in_flight(columns: Columns, volume: BatchVolume, cost: ModelCost) -> Array:
 
 
 def _evaluation_bytes(setting: Setting) -> float:
-    task = setting.task
-    return _EVALUATION_BYTES if task.own is None else own_evaluation_bytes(task, setting.graph, setting.hardware)
+    own = setting.task.own
+    return _EVALUATION_BYTES if own is None else float(own.pass_bytes)
 
 
 def _compute_bytes(cost: ModelCost) -> Array:

@@ -6,18 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.hardware import Hardware
 from a3gnn.own_model import OwnModel
-from a3gnn.task import Task
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.rows import reads_table
 from a3gnn_surrogate.volume import BatchVolume
 
 #: Passes of training over those of forward: backward costs two.
 _PASSES = 3
-#: Share of the machine's memory that evaluation takes at most: `a3gnn.training.own.evaluation_bytes`.
-_EVALUATION_SHARE = 8
 
 
 class OwnStep(NamedTuple):
@@ -45,14 +40,6 @@ def own_step(columns: Columns, volume: BatchVolume, own: OwnModel) -> OwnStep:
     forward = cost.node_bytes * extent.sources + cost.edge_bytes * extent.edges
     flops = cost.node_flops * extent.destinations + cost.edge_flops * extent.edges
     return OwnStep(_PASSES * flops, _PASSES * forward, forward)
-
-
-def own_evaluation_bytes(task: Task, graph: GraphCharacteristics, hardware: Hardware) -> float:
-    """Returns the bytes of a pass of evaluation: the whole graph's, or what there is for it where that takes more."""
-    assert task.own is not None
-    times = 1 if task.own.takes == "edge_index" else task.num_layers
-    whole = task.own.cost.bytes(times * graph.num_nodes, times * graph.num_edges)
-    return min(whole, hardware.host_memory_bytes / _EVALUATION_SHARE)
 
 
 class _Extent(NamedTuple):

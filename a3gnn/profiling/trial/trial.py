@@ -28,6 +28,7 @@ from a3gnn.profiling.trial.window import Epochs
 from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores
 from a3gnn.training.input_table import input_table_seconds
+from a3gnn.training.own.factory import Factory
 from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer
 
@@ -85,6 +86,8 @@ def prepare_halves(argument: dict[str, Any]) -> dict[str, Any]:
 def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, Any] | None:
     """Returns what a trial found whose files took `before_s` seconds to make, or None if kernels were compiled."""
     _limit_device(request)
+    if request.setting.task.is_own:
+        Factory.of(request.setting.task.model).load()  # what importing it takes, trainings don't count as set-up either
     graph = Graph.load(request.graph_folder)
     begin = perf_counter()
     with _trainer(graph, request, scratch) as trainer:

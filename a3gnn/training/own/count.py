@@ -59,11 +59,11 @@ def _counts(model: UserModel, inputs: Inputs, seeds: int, classes: int) -> tuple
     return counter.flops, counter.bytes
 
 
-class _Counter(TorchDispatchMode):
+class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the operations of dense products, and the bytes that operations write or sparse products read."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.flops = self.bytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

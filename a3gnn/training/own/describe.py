@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import traceback
 
 import torch
@@ -33,7 +34,7 @@ def described(task: Task, graph: Graph) -> Task:
     """
     if not task.is_own:
         return task
-    factory = Factory.of(task.model)
+    factory, imported = Factory.of(task.model), set(sys.modules)
     model = UserModel.of(factory.name, factory.build(graph.num_features, graph.num_classes, task.seed))
     sampler = NeighbourSampler(graph.indptr, graph.indices, task.fanouts, seed=task.seed)
     subgraph = sampler.sample(graph.train_ids[:_SEEDS], 0, 0)
@@ -46,5 +47,6 @@ def described(task: Task, graph: Graph) -> Task:
     except Exception as error:
         trace = "".join(traceback.format_exception(error)).rstrip()
         raise ModelError(f"{factory.name}: calling forward(x, {model.takes}) raised an exception:\n{trace}") from error
-    sources = Sources.of(factory.module).hash
-    return dataclasses.replace(task, own=OwnModel(sources, model.shapes, model.takes, model.aggregates, cost))
+    sources = Sources.of(factory.module)
+    sources.check(imported)
+    return dataclasses.replace(task, own=OwnModel(sources.hash, model.shapes, model.takes, model.aggregates, cost))

@@ -37,6 +37,7 @@ class EvaluationPlan:
         fanouts: In-neighbours that mini-batches take per node, the seeds' hop first; -1 takes all.
         batches: The nodes, int32, ascending, by mini-batch.
         bytes: The cost of evaluating them, as `OwnCost.bytes` counts it.
+        pass_bytes: That of one pass, at most; of a sample it is not bounded but by its size.
         text: What is evaluated, for people.
     """
 
@@ -44,6 +45,7 @@ class EvaluationPlan:
     fanouts: tuple[int, ...]
     batches: tuple[NDArray[np.int32], ...]
     bytes: float
+    pass_bytes: float
     text: str
 
     @classmethod
@@ -61,18 +63,20 @@ class EvaluationPlan:
         times = 1 if own.takes == "edge_index" else layers
         whole = own.cost.bytes(times * graph.num_nodes, times * graph.num_edges)
         if whole <= budget_bytes:
-            return cls("whole", (), (ids,), whole, "the whole graph at once")
+            return cls("whole", (), (ids,), whole, whole, "the whole graph at once")
         full = (-1,) * layers
         batches, total = _full_batches(graph, own, layers, ids, budget_bytes, _MOST_REPEATED * whole)
         if batches:
-            return cls("full", full, batches, total, f"all in-neighbours, in {len(batches):,} mini-batches")
+            count = "one mini-batch" if len(batches) == 1 else f"{len(batches):,} mini-batches"
+            return cls("full", full, batches, total, budget_bytes, f"all in-neighbours, in {count}")
         fanouts = tuple(_SAMPLED_OF_ALL if fanout == -1 else fanout for fanout in task.fanouts)
         pieces = tuple(ids[start : start + _MOST_NODES] for start in range(0, len(ids), _MOST_NODES))
         text = (
             f"a fixed sample of {', '.join(map(str, fanouts))} in-neighbours per node, not of all: the whole graph may "
             f"take {format_size(round(whole))}, and {format_size(budget_bytes)} are for evaluation"
         )
-        return cls("sampled", fanouts, pieces, _sampled_bytes(graph, own, fanouts, len(ids)), text)
+        total, most = (_sampled_bytes(graph, own, fanouts, count) for count in (len(ids), len(pieces[0])))
+        return cls("sampled", fanouts, pieces, total, min(most, whole), text)
 
 
 def _full_batches(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from a3gnn.seeding import derive
 from a3gnn.task import Task
 from a3gnn.training.evaluate import metric_of, quality, tested, validated
 from a3gnn.training.own.evaluation_plan import EvaluationPlan
+from a3gnn.training.own.evaluation_plans import EvaluationPlans
 from a3gnn.training.own.inputs import of_graph, of_subgraph
 from a3gnn.training.own.seeded import seeded
 from a3gnn.training.own.user_model import UserModel
@@ -59,7 +61,16 @@ class OwnEvaluator:
 
     def test(self) -> float:
         """Returns the quality on all test nodes, likewise."""
-        return self._quality(EvaluationPlan.of(self._graph, self._task, np.sort(self._test), self._budget))
+        return self._quality(self._test_plan)
+
+    @property
+    def text(self) -> str:
+        """From what both are computed, for people."""
+        return EvaluationPlans(self.plan, self._test_plan).text
+
+    @cached_property
+    def _test_plan(self) -> EvaluationPlan:
+        return EvaluationPlan.of(self._graph, self._task, np.sort(self._test), self._budget)
 
     @torch.no_grad()
     def outputs(self, plan: EvaluationPlan) -> Iterator[tuple[NDArray[np.int32], Tensor]]:

@@ -15,9 +15,8 @@ from a3gnn.errors import ModelError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.process.worker import Worker
 from a3gnn.task import Task
-from a3gnn.training.evaluate import validated
 from a3gnn.training.own.describe import described
-from a3gnn.training.own.evaluation_plan import EvaluationPlan
+from a3gnn.training.own.evaluation_plans import EvaluationPlans
 from a3gnn.training.trainer import Trainer
 
 #: Seconds that it may take. Guess: some hundred times what two-layer models take.
@@ -62,8 +61,10 @@ def examine(argument: dict[str, Any]) -> dict[str, Any]:
         known.pop("own", None)
         task = described(Task.from_dict(known), graph)
         assert task.own is not None
-        plan = EvaluationPlan.of(graph, task, validated(graph, task), argument["evaluation_bytes"])
-        own = dataclasses.replace(task.own, sampled=plan.kind == "sampled", repeats=_repeats(task, graph))
+        plans = EvaluationPlans.of(graph, task, argument["evaluation_bytes"])
+        own = dataclasses.replace(
+            task.own, repeats=_repeats(task, graph), sampled=plans.sampled, pass_bytes=round(plans.pass_bytes)
+        )
         return {"task": dataclasses.replace(task, own=own).to_dict()}
     except (UsageError, ModelError) as error:
         return {"error": str(error), "usage": isinstance(error, UsageError)}

@@ -81,8 +81,8 @@ def squared(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device
         return of_subgraph(graph, subgraph, takes, device), extent_of(subgraph, takes)
     layers, nodes, edges = subgraph.num_layers, subgraph.num_nodes, subgraph.num_edges
     indptr = np.concatenate([subgraph.indptr, np.full(nodes + 1 - len(subgraph.indptr), edges)])
-    parts = (torch.from_numpy(part.astype(np.int64)).to(device) for part in (indptr, subgraph.indices))
-    adjacency = csr(*parts, torch.ones(edges, device=device), (nodes, nodes))
+    rows, columns = (torch.from_numpy(part.astype(np.int64)).to(device) for part in (indptr, subgraph.indices))
+    adjacency = csr(rows, columns, torch.ones(edges, device=device), (nodes, nodes))
     x = of_subgraph(graph, subgraph, takes, device).x
     return Inputs(x, [adjacency] * layers), Extent(layers * nodes, layers * edges)
 

@@ -81,7 +81,7 @@ class Own:
     @property
     def evaluation(self) -> str:
         """From what the quality is computed."""
-        return self._evaluator.plan.text
+        return self._evaluator.text
 
     def restart(self) -> None:
         """Gives the model the weights that the seed decides."""

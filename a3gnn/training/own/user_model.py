@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import inspect
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -155,4 +155,4 @@ def _takes(name: str, module: nn.Module) -> Takes:
             f"{inspect.signature(module.forward)}"
         )
     second = places[1].name if len(places) > 1 else "edge_index"
-    return cast(Takes, "adjs" if second == "adjs" else "edge_index")
+    return "adjs" if second == "adjs" else "edge_index"

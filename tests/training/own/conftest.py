@@ -19,7 +19,7 @@ def own_task(package: Package) -> Callable[..., Task]:
 
     def make(graph: Graph, factory: str = "Edges", **fields: object) -> Task:
         name = factory if ":" in factory else package.factory(factory)
-        return described(Task(model=name, fanouts=fields.pop("fanouts", (10, 5)), learning_rate=0.01, **fields), graph)
+        return described(Task(**{"model": name, "fanouts": (10, 5), "learning_rate": 0.01} | fields), graph)
 
     return make
 

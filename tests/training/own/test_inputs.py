@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from a3gnn.config import TrainConfig
+from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.training.evaluate import validated
 from a3gnn.training.own import evaluation_plan
 from a3gnn.training.own.count import counted
 from a3gnn.training.own.evaluation_plan import EvaluationPlan
+from a3gnn.training.own.evaluation_plans import EvaluationPlans
 from a3gnn.training.own.evaluator import OwnEvaluator
 from a3gnn.training.own.factory import Factory
 from a3gnn.training.own.inputs import Extent, extent_of, of_batch, of_graph, of_subgraph
@@ -63,10 +65,10 @@ def test_both_forms_give_the_seeds_the_same(spec, own_task, request) -> None:
     torch.testing.assert_close(*found)
 
 
-@pytest.mark.parametrize("spec", ["small_graph", "sparse_graph"])
-@pytest.mark.parametrize("fanouts", [(5, -1), (-1,)], ids=len)
-def test_a_table_of_means_is_what_all_in_neighbours_give(spec, fanouts, own_task, request, tmp_path) -> None:
-    graph = request.getfixturevalue(spec).save(tmp_path / "graph")
+@pytest.mark.parametrize("features", ["features=32", "features=200,density=0.1"], ids=["dense", "sparse"])
+@pytest.mark.parametrize("fanouts", [(-1, -1), (-1,)], ids=len)
+def test_a_table_of_means_is_what_all_in_neighbours_give(features, fanouts, own_task, tmp_path) -> None:
+    graph = Graph.load(f"synthetic:nodes=300,degree=2,classes=4,{features}").save(tmp_path / "graph")
     name = "Layers" if len(fanouts) == 2 else "One"
     task = own_task(graph, name, fanouts=fanouts)
     found = []
@@ -111,7 +113,9 @@ def test_the_whole_graph_and_full_mini_batches_agree(name, spec, own_task, reque
     whole_plan, ids, whole = outputs_of(graph, task, 10 * 2**30)
     assert whole_plan.text == "the whole graph at once"
     monkeypatch.setattr(evaluation_plan, "_MOST_REPEATED", 1000)
-    budget = int(0.8 * whole_bytes(graph, task))
+    once = evaluator_of(graph, task, int(whole_bytes(graph, task)) - 1).plan
+    assert once.text == "all in-neighbours, in one mini-batch"
+    budget = int(0.8 * once.bytes)
     full_plan, same, full = outputs_of(graph, task, budget)
     assert full_plan.text == f"all in-neighbours, in {len(full_plan.batches)} mini-batches"
     assert len(full_plan.batches) > 1
@@ -136,6 +140,25 @@ def test_a_fixed_sample_is_the_last_resort_and_says_so(name, own_task, small_gra
     assert not torch.equal(outputs_of(small_graph, other, 1000)[2], first)
     whole = outputs_of(small_graph, task, 2**40)[2]
     assert not torch.allclose(whole, first, atol=1e-3)
+
+
+def test_what_differs_between_validation_and_test_is_said(own_task, small_graph, monkeypatch) -> None:
+    task = own_task(small_graph)
+    monkeypatch.setattr(evaluation_plan, "_MOST_REPEATED", 1000)
+    plans = EvaluationPlans.of(small_graph, task, int(0.8 * whole_bytes(small_graph, task)))
+    assert {plan.kind for plan in plans} == {"full"}
+    assert plans.text == plans.validation.text
+    evaluated = np.concatenate(plans.test.batches)
+    assert (evaluated == np.sort(small_graph.test_ids)).all()
+    cut = 2 * plans.validation.bytes / whole_bytes(small_graph, task)
+    assert plans.test.bytes > 2 * plans.validation.bytes
+    monkeypatch.setattr(evaluation_plan, "_MOST_REPEATED", cut)
+    evaluator = evaluator_of(small_graph, task, int(0.8 * whole_bytes(small_graph, task)))
+    assert evaluator.text.startswith(
+        f"{plans.validation.text}; that of test nodes from a fixed sample of 10, 5 in-neigh"
+    )
+    found = EvaluationPlans.of(small_graph, task, int(0.8 * whole_bytes(small_graph, task)))
+    assert (found.sampled, plans.sampled) == ("test", "none")
 
 
 def test_too_much_work_is_sampled_too(own_task, small_graph, monkeypatch) -> None:

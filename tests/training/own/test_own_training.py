@@ -41,7 +41,7 @@ def majority(graph: Graph) -> float:
 def test_models_learn(name, changes, own_task, small_folder_graph, tmp_path) -> None:
     if name == "Layers" and "compute_dtype" in changes:
         pytest.skip("torch has no products of CSR matrices in bfloat16 on the CPU")
-    task = own_task(small_folder_graph, name)
+    task = own_task(small_folder_graph, name, learning_rate=0.05 if name == "Own" else 0.01)
     with Trainer(small_folder_graph, CONFIG.replace(**changes), task, scratch=tmp_path) as trainer:
         losses = [sum(step.loss for step in trainer.steps(epoch)) for epoch in range(10)]
         trainer.check_sources()
