@@ -79,7 +79,8 @@ def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
 
 
 def _row(label: str, best: str, default: str) -> str:
-    return f"{label:<{_LABEL - 1}} {best:<{_CELL - 1}} {default}".rstrip()
+    above, label = (f"{label}\n", "") if len(label) >= _LABEL else ("", label)
+    return above + f"{label:<{_LABEL - 1}} {best:<{_CELL - 1}} {default}".rstrip()
 
 
 def _interval(interval: Interval, unit: str = "") -> str:

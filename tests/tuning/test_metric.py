@@ -58,18 +58,29 @@ def test_tunes_by_different_metrics_share_nothing_in_one_store(
 
 
 @pytest.mark.slow
-def test_a_real_tune_by_macro_f1(unbalanced_graph: Graph, hardware: Hardware, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "metric", "label"),
+    [
+        ("unbalanced_graph", "macro_f1", "macro-F1"),
+        ("labels_graph", "average_precision", "average precision"),
+        ("values_graph", "mae", "MAE"),
+    ],
+)
+def test_a_real_tune(
+    kind: str, metric: str, label: str, hardware: Hardware, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     lines: list[str] = []
     task = Task(hidden_channels=16, fanouts=(4, 4))
     options = {"budget": 1, "fix": {"parallel_mode": "sequential"}, "accuracy_epochs": 2, "hardware": hardware}
-    tune(unbalanced_graph, task=task, **options, metric="macro_f1", out=tmp_path / "run", notify=lines.append)
+    graph = request.getfixturevalue(kind)
+    tune(graph, task=task, **options, metric=metric, out=tmp_path / "run", notify=lines.append)
     text = (tmp_path / "run" / "probes.jsonl").read_text()
-    assert {json.loads(line)["measurement"]["task"]["metric"] for line in text.splitlines()} == {"macro_f1"}
+    assert {json.loads(line)["measurement"]["task"]["metric"] for line in text.splitlines()} == {metric}
     measured = TunedConfig.read(tmp_path / "run").measured
     assert measured is not None
     assert measured.test_accuracy is not None
-    assert 0 < measured.test_accuracy < 1
-    assert any(line.lstrip().startswith("test macro-F1 ") for line in "\n".join(lines).splitlines())
+    assert -1 < measured.test_accuracy < 1
+    assert any(line.lstrip().startswith(f"test {label} ") for line in "\n".join(lines).splitlines())
 
 
 @pytest.mark.parametrize(("kind", "label"), [("labels_graph", "micro-F1"), ("values_graph", "MAE")])
