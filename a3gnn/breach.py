@@ -49,17 +49,19 @@ class Breach:
 
     def short(self) -> str:
         """Returns it for a table: `host memory +12.0 MiB` or `accuracy -0.8 points`."""
-        if self.limit == "least_accuracy" and not self.found:
+        of_quality = self.limit == "least_accuracy"
+        if of_quality and not self.found:
             return f"{self.name} unknown"
-        return f"{self.name} {'-' if self.limit == 'least_accuracy' else '+'}{self.amount()}"
+        return f"{self.name} {'-' if of_quality and self.metric.larger_is_better else '+'}{self.amount()}"
 
     def describe(self) -> str:
         """Returns it in words: `host memory 12.0 MiB over the limit of 300 MiB`."""
-        if self.limit == "least_accuracy" and not self.found:
-            return f"{self.name} unknown within the time, where {self.metric.show(self.bound)} is the least allowed"
-        if self.limit == "least_accuracy":
-            return f"{self.name} {self.amount()} under the least allowed, {self.metric.show(self.bound)}"
-        return f"{self.name} {self.amount()} over the limit of {format_size(self.bound)}"
+        if self.limit != "least_accuracy":
+            return f"{self.name} {self.amount()} over the limit of {format_size(self.bound)}"
+        bound, extreme = self.metric.show(self.bound), f"the {self.metric.extreme} allowed"
+        if not self.found:
+            return f"{self.name} unknown within the time, where {bound} is {extreme}"
+        return f"{self.name} {self.amount()} {'under' if self.metric.larger_is_better else 'over'} {extreme}, {bound}"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

@@ -75,9 +75,14 @@ class Metric:
         return "%" if self.scale is None else "in the unit of what is predicted"
 
     @property
-    def point(self) -> str:
-        """Says what a point of quality is where that isn't a hundredth of the metric: ` (a point of MAE is 0.012)`."""
-        return "" if self.scale is None else f" (a point of {self.label} is {self.scale / 100:.3g})"
+    def larger_is_better(self) -> bool:
+        """Whether the metric that people are shown is better where it is larger, as its quality is."""
+        return self.scale is None
+
+    @property
+    def extreme(self) -> str:
+        """What people call a limit on it: the `least` share, or the `most` error that is allowed."""
+        return "least" if self.larger_is_better else "most"
 
     def number(self, quality: float) -> float:
         """Returns what people read for `quality`, without its unit: 87.2 for 0.872, or the error."""
@@ -90,6 +95,16 @@ class Metric:
     def show_difference(self, difference: float) -> str:
         """Returns a positive difference of two qualities for people: `0.8 points`, hundredths, or that of errors."""
         return f"{100 * difference:.2g} points" if self.scale is None else f"{difference * self.scale:.3g}"
+
+    def show_at_least(self, quality: float) -> str:
+        """Returns `quality` for people where it is that or better: `>= 87.20%`, `<= 0.4`."""
+        return f"{'>=' if self.larger_is_better else '<='} {self.show(quality)}"
+
+    def show_gain(self, points: str) -> str:
+        """Returns by how many `points` a validation quality is better, for people: `+0.50 points of validation F1`."""
+        if self.scale is None:
+            return f"{points} points of validation {self.label}"
+        return f"{points} points, of {self.scale / 100:.3g} each, better in validation {self.label}"
 
     def as_option(self, quality: float) -> str:
         """Returns a target that `quality` reaches, as `quality_of` takes it, with few digits."""

@@ -132,7 +132,7 @@ def _seconds_to(figures: Figures, target: str) -> str:
 def _quality(figures: Figures, metric: Metric) -> str:
     if figures.val_accuracy is None:
         return "no"
-    return f"{'' if figures.complete else '>= '}{metric.show(figures.val_accuracy)}"
+    return (metric.show if figures.complete else metric.show_at_least)(figures.val_accuracy)
 
 
 def print_table(table: Table) -> None:

@@ -142,7 +142,7 @@ def metric_of(task: Task, graph: Graph) -> Metric:
 
 
 def unlearnt(graph: Graph, task: Task) -> float:
-    """Returns the quality on validation nodes of a model that says one and the same of every node, the best there is.
+    """Returns the quality on validation nodes of a model that says one and the same of every node.
 
     That is their most frequent class, of each label whether more have it, or their median.
 

@@ -54,7 +54,7 @@ def _against(against: Comparison, metric: Metric, target: float | None) -> Itera
         parts.append(f"at {metric.show(target)} {against.time.describe()} x as early")
     parts.append(f"{against.memory:.2f} x its memory")
     if against.accuracy is not None:
-        parts.append(f"{_signed(against.accuracy)} points of validation {metric.label}{metric.point}")
+        parts.append(metric.show_gain(_signed(against.accuracy)))
     yield f"    {verdict}: {', '.join(parts)}"
     if against.left_out:
         yield f"    left out of these ratios: {count(against.left_out, 'alternation')} that other work disturbed"

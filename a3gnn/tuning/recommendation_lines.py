@@ -50,7 +50,10 @@ def _figures(found: Recommendation) -> Iterator[tuple[str, ...]]:
     yield "host memory", *(_sizes(one.peak_host_bytes) for one in pair)
     yield from _within(found, "host_bytes")
     label = found.setting.metric.label
-    yield f"{label}, points more", *(_points(one.accuracy_beside_default) for one in pair)
+    yield (
+        f"{label}, points {'more' if found.setting.metric.larger_is_better else 'better'}",
+        *(_points(one.accuracy_beside_default) for one in pair),
+    )
     yield f"  loses {found.request.max_accuracy_drop:g} at most", *_kept(found, "least_accuracy")
     yield f"seconds to {label}", *(_seconds(one.seconds_to_accuracy) for one in pair)
     yield "  over the default's", *(_times(one.seconds_over_default) for one in pair)

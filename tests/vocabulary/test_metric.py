@@ -69,3 +69,15 @@ def test_only_errors_have_a_scale(name: str, scale: float | None) -> None:
     with pytest.raises(A3GNNError, match=f"scale of {name} must be"):
         Metric(name, scale)  # type: ignore[arg-type]
     assert (name in ERRORS) == (name == "mae")
+
+
+def test_an_error_is_limited_from_above() -> None:
+    metric = Metric("mae", 2.5)
+    breach = Breach("least_accuracy", metric.quality_of("it", 0.5), metric.quality_of("it", 0.55), metric)
+    assert breach.describe() == "MAE 0.05 over the most allowed, 0.5"
+    assert breach.short() == "MAE +0.05"
+    unknown = Breach("least_accuracy", metric.quality_of("it", 0.5), 0.0, metric)
+    assert unknown.describe() == "MAE unknown within the time, where 0.5 is the most allowed"
+    assert metric.show_at_least(0.8) == "<= 0.5"
+    assert Metric("macro_f1").show_at_least(0.8) == ">= 80.00%"
+    assert metric.show_gain("+2.00") == "+2.00 points, of 0.025 each, better in validation MAE"
