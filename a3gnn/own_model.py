@@ -28,7 +28,7 @@ def names_factory(model: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OwnCost:
-    """What a forward pass costs, as its operations were counted; bytes are what they write, and sparse products read.
+    """What a forward pass costs, as its operations were counted.
 
     Nodes and edges are those that layers are computed on: of a model that takes adjs, summed over its layers, with as
     many destinations as sources; of one that takes edge_index, those of the whole mini-batch, once.
@@ -37,8 +37,9 @@ class OwnCost:
         parameters: Number of weights.
         node_flops: Multiplications and additions of dense products, per node.
         edge_flops: The same per edge.
-        node_bytes: Bytes per node.
-        edge_bytes: Bytes per edge.
+        node_bytes: Bytes that operations write, per node.
+        edge_bytes: The same per edge.
+        edge_reads: Bytes that sparse products read per edge: they are moved, and take no memory.
     """
 
     parameters: int
@@ -46,10 +47,15 @@ class OwnCost:
     edge_flops: float
     node_bytes: float
     edge_bytes: float
+    edge_reads: float
 
     def bytes(self, nodes: float, edges: float) -> float:
-        """Returns the bytes of a forward pass over so many nodes and edges."""
+        """Returns the bytes that a forward pass over so many nodes and edges writes: no more are alive at once."""
         return self.node_bytes * nodes + self.edge_bytes * edges
+
+    def moved(self, nodes: float, edges: float) -> float:
+        """Returns the bytes that it writes, and that sparse products read: what it costs."""
+        return self.bytes(nodes, edges) + self.edge_reads * edges
 
 
 @dataclass(frozen=True, slots=True)

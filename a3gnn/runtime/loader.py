@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
@@ -35,7 +36,8 @@ class Loader:
     The first `batch_size` nodes are the seeds. It has no e_id.
 
     What is given as an argument holds over `config`; `config` says the rest, such as cache and tier. Only its fanouts,
-    where it has some (`seed_fanout`, `deep_fanout`), hold over `num_neighbors`, as they do over a task's.
+    where it has some (`seed_fanout`, `deep_fanout`), hold over `num_neighbors`, as they do over a task's. A warning
+    names what only a3gnn's trainer applies: `compute_dtype` and `learning_rate_scale`, where they are not the default.
 
     Example:
         >>> loader = Loader(data, num_neighbors=[25, 10], input_nodes=data.train_mask, batch_size=1024, shuffle=True)
@@ -92,6 +94,8 @@ class Loader:
         if transform is not None and not callable(transform):
             raise UsageError(f"transform must take a mini-batch and return another, got {transform!r}")
         config = _configured(_config(config), batch_size, num_workers)
+        for left in _left_to_the_loop(config):
+            warnings.warn(left, stacklevel=2)
         graph = as_graph(data, graph_of)
         seeds, counted = seeds_of(input_nodes, graph.num_nodes)
         self._pipeline = Pipeline(
@@ -139,6 +143,11 @@ class Loader:
 
 #: What `Loader` itself takes.
 _PARAMETERS = tuple(name for name in inspect.signature(Loader).parameters if name != "others")
+#: Knobs that no mini-batch shows, and what does in a loop of one's own what the trainer does.
+_OF_THE_TRAINER = {
+    "compute_dtype": "call the model under torch.autocast",
+    "learning_rate_scale": "multiply the optimiser's learning rate by it, after a warm-up where it is above 1",
+}
 
 
 def _config(config: TrainConfig | Mapping[str, Any] | str | Path | None) -> TrainConfig:
@@ -165,3 +174,12 @@ def _fanouts(num_neighbors: Any) -> tuple[int, ...]:
     if not whole or any(fanout < 1 and fanout != -1 for fanout in num_neighbors):
         raise UsageError(f"num_neighbors must be integers >= 1, or -1 for all in-neighbours, got {num_neighbors!r}")
     return tuple(map(int, num_neighbors))
+
+
+def _left_to_the_loop(config: TrainConfig) -> Iterator[str]:
+    """Yields what to do of what `config` says and mini-batches can't."""
+    default = TrainConfig()
+    for name, remedy in _OF_THE_TRAINER.items():
+        value = getattr(config, name)
+        if value != getattr(default, name):
+            yield f"{name} is applied by a3gnn's trainer alone, and config has {value}: {remedy}"

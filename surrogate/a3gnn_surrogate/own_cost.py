@@ -21,7 +21,7 @@ class OwnStep(NamedTuple):
     Attributes:
         flops: Multiplications and additions of dense products.
         moved_bytes: Bytes that operations write, and sparse products read.
-        activation_bytes: Those of the forward pass.
+        activation_bytes: What the forward pass writes.
     """
 
     flops: Array
@@ -39,7 +39,8 @@ def own_step(columns: Columns, volume: BatchVolume, own: OwnModel) -> OwnStep:
     cost = own.cost
     forward = cost.node_bytes * extent.sources + cost.edge_bytes * extent.edges
     flops = cost.node_flops * extent.destinations + cost.edge_flops * extent.edges
-    return OwnStep(_PASSES * flops, _PASSES * forward, forward)
+    moved = forward + cost.edge_reads * extent.edges
+    return OwnStep(_PASSES * flops, _PASSES * moved, forward)
 
 
 class _Extent(NamedTuple):

@@ -50,6 +50,15 @@ def test_the_config_may_be_a_dict_or_a_tuned_json(form: str, tiny_graph: Graph, 
     assert Loader(tiny_graph, [4], batch_size=100, config=forms[form])._pipeline._config.batch_size == 100
 
 
+def test_what_only_the_trainer_applies_is_named(tiny_graph: Graph) -> None:
+    config = TrainConfig(compute_dtype="bfloat16", learning_rate_scale=2.0, seed_fanout=3)
+    with pytest.warns(UserWarning, match="applied by a3gnn's trainer alone") as found:
+        Loader(tiny_graph, [4], config=config)
+    assert [str(one.message).split(" is applied")[0] for one in found] == ["compute_dtype", "learning_rate_scale"]
+    assert "config has 2.0: multiply the optimiser's learning rate by it" in str(found[1].message)
+    assert found[0].filename == __file__
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [

@@ -43,12 +43,13 @@ def counted(model: UserModel, inputs: Inputs, extent: Extent, seeds: int, classe
         edge_flops=round(by_edge[0], 3),
         node_bytes=round(by_node[1] + inputs.x.nbytes / extent.nodes, 3),
         edge_bytes=round(by_edge[1] + _EDGE_BYTES, 3),
+        edge_reads=round(by_edge[2], 3),
     )
 
 
 @torch.no_grad()
-def _counts(model: UserModel, inputs: Inputs, seeds: int, classes: int) -> tuple[int, int]:
-    """Returns the floating-point operations and the bytes of a forward pass in evaluation mode."""
+def _counts(model: UserModel, inputs: Inputs, seeds: int, classes: int) -> tuple[int, int, int]:
+    """Returns what `_Counter` counts in a forward pass in evaluation mode: flops, bytes written, and read."""
     training = model.module.training
     model.module.eval()
     try:
@@ -56,15 +57,15 @@ def _counts(model: UserModel, inputs: Inputs, seeds: int, classes: int) -> tuple
             model.outputs(*inputs, seeds, classes)
     finally:
         model.module.train(training)
-    return counter.flops, counter.bytes
+    return counter.flops, counter.written, counter.read
 
 
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the operations of dense products, and the bytes that operations write or sparse products read."""
+    """Counts operations of dense products, bytes that operations write, and bytes that sparse products read."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.flops = self.bytes = 0
+        self.flops = self.written = self.read = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -72,14 +73,14 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         given = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
         written = [one for one in tree_leaves(found) if isinstance(one, Tensor) and one.layout is torch.strided]
         known = {one.untyped_storage().data_ptr() for one in given if one.layout is torch.strided}
-        self.bytes += sum(one.nbytes for one in written if one.untyped_storage().data_ptr() not in known)
+        self.written += sum(one.nbytes for one in written if one.untyped_storage().data_ptr() not in known)
         matrices = [one for one in given if one.layout is torch.sparse_csr]
         if not matrices:
             count = flop_registry.get(getattr(func, "_overloadpacket", None))
             self.flops += 0 if count is None else int(count(*args, **kwargs, out_val=found))
         else:
             width = max((one.shape[1] for one in written if one.ndim == 2), default=0)
-            self.bytes += sum(4 * width * one.values().numel() for one in matrices)
+            self.read += sum(4 * width * one.values().numel() for one in matrices)
         return found
 
 

@@ -36,15 +36,15 @@ class EvaluationPlan:
         kind: whole; full, mini-batches of all in-neighbours; or sampled, mini-batches of a fixed sample of them.
         fanouts: In-neighbours that mini-batches take per node, the seeds' hop first; -1 takes all.
         batches: The nodes, int32, ascending, by mini-batch.
-        bytes: The cost of evaluating them, as `OwnCost.bytes` counts it.
-        pass_bytes: That of one pass, at most; of a sample it is not bounded but by its size.
+        cost: Of evaluating them, as `OwnCost.moved` counts it.
+        pass_bytes: What one pass takes, at most, as `OwnCost.bytes` counts it; of a sample it is not bounded.
         text: What is evaluated, for people.
     """
 
     kind: Literal["whole", "full", "sampled"]
     fanouts: tuple[int, ...]
     batches: tuple[NDArray[np.int32], ...]
-    bytes: float
+    cost: float
     pass_bytes: float
     text: str
 
@@ -61,30 +61,31 @@ class EvaluationPlan:
         assert task.own is not None
         layers, own = task.num_layers, task.own
         times = 1 if own.takes == "edge_index" else layers
-        whole = own.cost.bytes(times * graph.num_nodes, times * graph.num_edges)
+        extent = Extent(times * graph.num_nodes, times * graph.num_edges)
+        whole, cost = own.cost.bytes(*extent), own.cost.moved(*extent)
         if whole <= budget_bytes:
-            return cls("whole", (), (ids,), whole, whole, "the whole graph at once")
-        full = (-1,) * layers
-        batches, total = _full_batches(graph, own, layers, ids, budget_bytes, _MOST_REPEATED * whole)
+            return cls("whole", (), (ids,), cost, whole, "the whole graph at once")
+        batches, total = _full_batches(graph, own, layers, ids, budget_bytes, _MOST_REPEATED * cost)
         if batches:
             count = "one mini-batch" if len(batches) == 1 else f"{len(batches):,} mini-batches"
-            return cls("full", full, batches, total, budget_bytes, f"all in-neighbours, in {count}")
+            return cls("full", (-1,) * layers, batches, total, budget_bytes, f"all in-neighbours, in {count}")
         fanouts = tuple(_SAMPLED_OF_ALL if fanout == -1 else fanout for fanout in task.fanouts)
         pieces = tuple(ids[start : start + _MOST_NODES] for start in range(0, len(ids), _MOST_NODES))
         text = (
             f"a fixed sample of {', '.join(map(str, fanouts))} in-neighbours per node, not of all: the whole graph may "
             f"take {format_size(round(whole))}, and {format_size(budget_bytes)} are for evaluation"
         )
-        total, most = (_sampled_bytes(graph, own, fanouts, count) for count in (len(ids), len(pieces[0])))
-        return cls("sampled", fanouts, pieces, total, min(most, whole), text)
+        cost = own.cost.moved(*_sampled_extent(graph, own, fanouts, len(ids)))
+        most = own.cost.bytes(*_sampled_extent(graph, own, fanouts, len(pieces[0])))
+        return cls("sampled", fanouts, pieces, cost, min(most, whole), text)
 
 
 def _full_batches(
-    graph: Graph, own: OwnModel, layers: int, ids: NDArray[np.int32], most_bytes: float, most_in_all: float
+    graph: Graph, own: OwnModel, layers: int, ids: NDArray[np.int32], most_bytes: float, most_cost: float
 ) -> tuple[tuple[NDArray[np.int32], ...], float]:
     """Returns `ids` in pieces whose full neighbourhoods take `most_bytes` each, and their cost together.
 
-    No pieces, where a single node takes more, or all together cost more than `most_in_all`.
+    No pieces, where a single node takes more, or all together cost more than `most_cost`.
     """
     around = Neighbourhoods(graph, torch.device("cpu"), CHUNK_BYTES, in_place=True, on_chunk=lambda: None)
     due = [ids[start : start + _MOST_NODES] for start in range(0, len(ids), _MOST_NODES)][::-1]
@@ -92,14 +93,14 @@ def _full_batches(
     total = 0.0
     while due:
         some = due.pop()
-        cost = own.cost.bytes(*_full_extent(around, own, layers, some))
-        if cost > most_bytes:
+        extent = _full_extent(around, own, layers, some)
+        if own.cost.bytes(*extent) > most_bytes:
             if len(some) == 1:
                 return (), 0.0
             due += [some[len(some) // 2 :], some[: len(some) // 2]]
             continue
-        total += cost
-        if total > most_in_all:
+        total += own.cost.moved(*extent)
+        if total > most_cost:
             return (), 0.0
         found.append(some)
     return tuple(found), total
@@ -116,8 +117,11 @@ def _full_extent(around: Neighbourhoods, own: OwnModel, layers: int, ids: NDArra
     return Extent(nodes, edges)
 
 
-def _sampled_bytes(graph: Graph, own: OwnModel, fanouts: tuple[int, ...], count: int) -> float:
-    """Returns about what sampled neighbourhoods of `count` nodes cost, if no two nodes of a hop were the same."""
+def _sampled_extent(graph: Graph, own: OwnModel, fanouts: tuple[int, ...], count: int) -> tuple[float, float]:
+    """Returns about what passes over sampled neighbourhoods of `count` nodes are computed on, were all nodes distinct.
+
+    They are nodes and edges, as `Extent`.
+    """
     nodes = edges = 0.0
     frontier = reached = float(count)
     sampled = 0.0
@@ -128,4 +132,4 @@ def _sampled_bytes(graph: Graph, own: OwnModel, fanouts: tuple[int, ...], count:
             nodes, edges = reached, sampled
         else:
             nodes, edges = nodes + reached, edges + sampled
-    return own.cost.bytes(nodes, edges)
+    return nodes, edges

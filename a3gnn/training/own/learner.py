@@ -113,12 +113,12 @@ class Own:
 
     def cost(self, subgraph: Subgraph) -> float:
         """Returns the cost of training on `subgraph`, in bytes moved."""
-        return _PASSES * self._known.cost.bytes(*extent_of(subgraph, self._known.takes))
+        return _PASSES * self._known.cost.moved(*extent_of(subgraph, self._known.takes))
 
     @property
     def validation_cost(self) -> float:
         """The cost of `validate` in bytes moved."""
-        return self._evaluator.plan.bytes
+        return self._evaluator.plan.cost
 
     def validate(self) -> float:
         """Returns the quality on validation nodes, as `evaluation` says."""

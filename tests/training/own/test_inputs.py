@@ -45,6 +45,11 @@ def outputs_of(graph, task, budget: int) -> tuple[EvaluationPlan, np.ndarray, to
     return evaluator.plan, np.concatenate([ids for ids, _ in parts]), torch.cat([out for _, out in parts])
 
 
+def extents_of(graph, task, plan: EvaluationPlan) -> list[Extent]:
+    sampler = NeighbourSampler(graph.indptr, graph.indices, plan.fanouts, seed=0)
+    return [extent_of(sampler.sample(some, 0, 0), task.own.takes) for some in plan.batches]
+
+
 def whole_bytes(graph, task) -> float:
     times = 1 if task.own.takes == "edge_index" else task.num_layers
     return task.own.cost.bytes(times * graph.num_nodes, times * graph.num_edges)
@@ -93,6 +98,8 @@ def test_what_one_mini_batch_costs_tells_of_others(name, own_task, small_graph) 
     assert 0.7 < predicted / found < 1.4
     products = 2 * 2 * small_graph.num_nodes * 32 * (small_graph.num_features + small_graph.num_classes)
     assert whole.node_flops * extent.nodes + whole.edge_flops * extent.edges == pytest.approx(products, rel=0.01)
+    reads = 0 if name == "Edges" else 4 * (small_graph.num_features + 32) / 2  # of two layers
+    assert [whole.edge_reads, task.own.cost.edge_reads] == [pytest.approx(reads)] * 2
     assert whole.parameters == sum(one.numel() for one in model.module.parameters())
 
 
@@ -115,17 +122,16 @@ def test_the_whole_graph_and_full_mini_batches_agree(name, spec, own_task, reque
     monkeypatch.setattr(evaluation_plan, "_MOST_REPEATED", 1000)
     once = evaluator_of(graph, task, int(whole_bytes(graph, task)) - 1).plan
     assert once.text == "all in-neighbours, in one mini-batch"
-    budget = int(0.8 * once.bytes)
+    budget = int(0.8 * task.own.cost.bytes(*extents_of(graph, task, once)[0]))
     full_plan, same, full = outputs_of(graph, task, budget)
     assert full_plan.text == f"all in-neighbours, in {len(full_plan.batches)} mini-batches"
     assert len(full_plan.batches) > 1
     assert (ids == same).all()
     assert (ids == validated(graph, task)).all()
     torch.testing.assert_close(whole, full, rtol=1e-4, atol=1e-5)
-    sampler = NeighbourSampler(graph.indptr, graph.indices, full_plan.fanouts, seed=0)
-    extents = [extent_of(sampler.sample(some, 0, 0), task.own.takes) for some in full_plan.batches]
+    extents = extents_of(graph, task, full_plan)
     assert max(task.own.cost.bytes(*one) for one in extents) <= budget
-    assert sum(task.own.cost.bytes(*one) for one in extents) == pytest.approx(full_plan.bytes)
+    assert sum(task.own.cost.moved(*one) for one in extents) == pytest.approx(full_plan.cost)
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -150,8 +156,8 @@ def test_what_differs_between_validation_and_test_is_said(own_task, small_graph,
     assert plans.text == plans.validation.text
     evaluated = np.concatenate(plans.test.batches)
     assert (evaluated == np.sort(small_graph.test_ids)).all()
-    cut = 2 * plans.validation.bytes / whole_bytes(small_graph, task)
-    assert plans.test.bytes > 2 * plans.validation.bytes
+    cut = 1.5 * plans.validation.cost / whole_bytes(small_graph, task)
+    assert plans.test.cost > 1.5 * plans.validation.cost
     monkeypatch.setattr(evaluation_plan, "_MOST_REPEATED", cut)
     evaluator = evaluator_of(small_graph, task, int(0.8 * whole_bytes(small_graph, task)))
     assert evaluator.text.startswith(
