@@ -37,7 +37,7 @@ class EvaluationPlan:
         fanouts: In-neighbours that mini-batches take per node, the seeds' hop first; -1 takes all.
         batches: The nodes, int32, ascending, by mini-batch.
         cost: Of evaluating them, as `OwnCost.moved` counts it.
-        pass_bytes: What one pass takes, at most, as `OwnCost.bytes` counts it; of a sample it is not bounded.
+        pass_bytes: What one pass takes, at most, as `OwnCost.bytes` counts it.
         text: What is evaluated, for people.
     """
 
@@ -70,13 +70,12 @@ class EvaluationPlan:
             count = "one mini-batch" if len(batches) == 1 else f"{len(batches):,} mini-batches"
             return cls("full", (-1,) * layers, batches, total, budget_bytes, f"all in-neighbours, in {count}")
         fanouts = tuple(_SAMPLED_OF_ALL if fanout == -1 else fanout for fanout in task.fanouts)
-        pieces = tuple(ids[start : start + _MOST_NODES] for start in range(0, len(ids), _MOST_NODES))
+        pieces, most = _sampled_batches(graph, own, fanouts, ids, budget_bytes)
         text = (
             f"a fixed sample of {', '.join(map(str, fanouts))} in-neighbours per node, not of all: the whole graph may "
             f"take {format_size(round(whole))}, and {format_size(budget_bytes)} are for evaluation"
         )
         cost = own.cost.moved(*_sampled_extent(graph, own, fanouts, len(ids)))
-        most = own.cost.bytes(*_sampled_extent(graph, own, fanouts, len(pieces[0])))
         return cls("sampled", fanouts, pieces, cost, min(most, whole), text)
 
 
@@ -115,6 +114,16 @@ def _full_extent(around: Neighbourhoods, own: OwnModel, layers: int, ids: NDArra
         last = own.takes == "edge_index"  # whose every layer is computed on all nodes and edges, which counts once
         nodes, edges = (len(ids), of_hop) if last else (nodes + len(ids), edges + of_hop)
     return Extent(nodes, edges)
+
+
+def _sampled_batches(
+    graph: Graph, own: OwnModel, fanouts: tuple[int, ...], ids: NDArray[np.int32], most_bytes: float
+) -> tuple[tuple[NDArray[np.int32], ...], float]:
+    """Returns `ids` in pieces whose sampled neighbourhoods take `most_bytes` each, or are a single node's; and that."""
+    size = min(_MOST_NODES, len(ids))
+    while (taken := own.cost.bytes(*_sampled_extent(graph, own, fanouts, size))) > most_bytes and size > 1:
+        size //= 2
+    return tuple(ids[start : start + size] for start in range(0, len(ids), size)), taken
 
 
 def _sampled_extent(graph: Graph, own: OwnModel, fanouts: tuple[int, ...], count: int) -> tuple[float, float]:

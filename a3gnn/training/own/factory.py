@@ -73,9 +73,12 @@ class Factory:
             made: Callable[[int, int], Any] = self._attribute()
         except ModuleNotFoundError as error:
             if error.name is not None and f"{self.module}.".startswith(f"{error.name}."):
+                remedy = "run this from the folder that holds it, or put that folder on PYTHONPATH"
+                if self.module.endswith(".py"):
+                    remedy = "name the module, not its file, without .py"
                 raise UsageError(
                     f"model {self.name} must be in a module that Python can import, but there is none called "
-                    f"{error.name}; run this from the folder that holds it, or put that folder on PYTHONPATH"
+                    f"{error.name}; {remedy}"
                 ) from error
             raise _raised(f"importing {self.module}", error) from error
         except AttributeError as error:

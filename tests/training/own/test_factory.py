@@ -47,6 +47,7 @@ def test_what_other_processes_cannot_import_is_refused(package, monkeypatch) -> 
     ("factory", "message"),
     [
         ("{}.modles:Edges", r"there is none called {}\.modles; run this from the folder that holds it"),
+        ("{}.models.py:Edges", r"there is none called {}\.models\.py; name the module, not its file, without \.py"),
         ("nowhere.models:Edges", r"there is none called nowhere; .* PYTHONPATH"),
         ("{}.models:Edge", r"must exist, but module '{}.models' has no attribute 'Edge'"),
         ("{}.models:NUMBER", r"must be a function \(in_channels, out_channels\), got 3"),

@@ -140,12 +140,24 @@ def test_a_fixed_sample_is_the_last_resort_and_says_so(name, own_task, small_gra
     one, _, first = outputs_of(small_graph, task, 1000)
     assert (one.kind, one.fanouts) == ("sampled", (4, 25))
     assert one.text.startswith("a fixed sample of 4, 25 in-neighbours per node, not of all: the whole graph may take")
+    assert {len(some) for some in one.batches} == {1}  # no smaller mini-batch can be
     _, _, again = outputs_of(small_graph, task, 1000)
     assert torch.equal(first, again)
     other = dataclasses.replace(task, seed=task.seed + 1)
     assert not torch.equal(outputs_of(small_graph, other, 1000)[2], first)
     whole = outputs_of(small_graph, task, 2**40)[2]
     assert not torch.allclose(whole, first, atol=1e-3)
+
+
+def test_samples_keep_the_budget_where_they_can(own_task, small_graph, monkeypatch) -> None:
+    task = own_task(small_graph)
+    monkeypatch.setattr(evaluation_plan, "_MOST_REPEATED", 0)
+    budget = round(0.1 * whole_bytes(small_graph, task))
+    plan = evaluator_of(small_graph, task, budget).plan
+    assert plan.kind == "sampled"
+    assert 1 < len(plan.batches[0]) < len(validated(small_graph, task))
+    assert (np.concatenate(plan.batches) == validated(small_graph, task)).all()
+    assert 0.3 * budget < plan.pass_bytes <= budget
 
 
 def test_what_differs_between_validation_and_test_is_said(own_task, small_graph, monkeypatch) -> None:
