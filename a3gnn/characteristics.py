@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from a3gnn._fields import from_fields
+from a3gnn.metric import Target
 
 #: Shares of the nodes at which `GraphCharacteristics.cached_edge_mass` is known; hottest nodes first, which are those
 #: that are in-neighbours most often. Guess.
@@ -37,15 +38,17 @@ class GraphCharacteristics:
         feature_bytes: Bytes of the feature matrix as stored.
         row_bytes: Mean bytes of a feature row as the feature store serves it: what one cached row takes.
         sparse_features: Whether the features are CSR.
-        num_classes: Classes.
+        num_classes: What a model puts out per node: classes, labels, or 1 for values.
         num_train: Train seeds.
         num_val: Validation nodes.
         num_test: Test nodes.
         label_rate: Train seeds per node.
-        homophily: Share of edges, both ends labelled, that join equal labels.
+        homophily: Share of edges, both ends labelled, that join equal labels; 0 where labels are no classes.
         num_components: Weakly connected components.
         largest_component: Share of the nodes in the largest one.
         cached_edge_mass: Share of the edges whose source is one of the hottest nodes, at `CACHE_FRACTIONS`.
+        target: What labels are: classes, several labels per node, or values (`a3gnn.graphs.labels`).
+        label_spread: Of values: the mean absolute difference of train nodes' from their median; None of others.
     """
 
     name: str
@@ -70,6 +73,8 @@ class GraphCharacteristics:
     num_components: int
     largest_component: float
     cached_edge_mass: tuple[float, ...]
+    target: Target = "classes"
+    label_spread: float | None = None
 
     def cached_mass(self, cache_bytes: np.ndarray | float, row_bytes: np.ndarray | float | None = None) -> np.ndarray:
         """Returns the share of the edges whose source a static cache of `cache_bytes` holds, float64, in [0, 1].
@@ -108,8 +113,11 @@ class GraphCharacteristics:
         return self.num_nodes * (8 * entries + 8 if self.sparse_features else 4 * entries)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self) | {"cached_edge_mass": list(self.cached_edge_mass)}
+        """Returns the fields as JSON types; of classes without those that came with other targets."""
+        fields = dataclasses.asdict(self) | {"cached_edge_mass": list(self.cached_edge_mass)}
+        if self.target == "classes":
+            del fields["target"], fields["label_spread"]
+        return fields
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:

@@ -1,4 +1,4 @@
-"""`LearningCurve`: validation accuracy after counts of trained mini-batches; `Pace`: the seconds that these take."""
+"""`LearningCurve`: validation quality after counts of trained mini-batches; `Pace`: the seconds that these take."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EARLY = 3
 #: Later they lie this share of the mini-batches so far apart, where that is more: a finer grid would tell nothing that
 #: the noise of validation leaves to be told. Guess.
 _SPACING = 1 / 16
-#: A curve has stopped rising where its last third gained less than this share of right answers.
+#: A curve has stopped rising where its last third gained less than this: half a point of quality (`a3gnn.metric`).
 _PLATEAU_GAIN = 0.005
 #: A pace is a quotient of what was measured: a point that lies exactly at the end of the seconds is within them.
 ROUNDING = 1 + 1e-9
@@ -49,11 +49,11 @@ def next_point(batches: int, first: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LearningCurve:
-    """Validation accuracy of one training, which the learning key decides bit for bit on one machine and version.
+    """Validation quality of one training, which the learning key decides bit for bit on one machine and version.
 
     Attributes:
         batches: Mini-batches trained on before each evaluation, ascending.
-        val_accuracy: Validation accuracy at each, in [0, 1].
+        val_accuracy: Validation quality at each, by the metric of the task (`a3gnn.metric`).
         ended: Why it goes no further.
 
     Raises:

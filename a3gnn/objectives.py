@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from a3gnn.breach import Breach
 from a3gnn.errors import UsageError, nearest
 from a3gnn.figures import Figures
+from a3gnn.metric import ACCURACY, Metric
 from a3gnn.prediction import Prediction
 
 #: Weights of throughput, memory and accuracy. Guesses.
@@ -37,12 +39,14 @@ class Limits:
     Attributes:
         host_bytes: Largest `peak_host_bytes`, or None.
         device_bytes: Largest `peak_device_bytes`, or None.
-        least_accuracy: Smallest `val_accuracy` at equal training time, in [0, 1], or None.
+        least_accuracy: Smallest `val_accuracy` at equal training time, a quality by the metric, or None.
+        metric: What that is of.
     """
 
     host_bytes: int | None = None
     device_bytes: int | None = None
     least_accuracy: float | None = None
+    metric: Metric = ACCURACY
 
     def __post_init__(self) -> None:
         for name in ("host_bytes", "device_bytes"):
@@ -74,10 +78,19 @@ class Limits:
             ("least_accuracy", self.least_accuracy, figures.val_accuracy or 0.0, -1),
         )
         return tuple(
-            Breach(name, bound, found)
+            Breach(name, bound, found, self.metric)
             for name, bound, found, sign in judged
             if bound is not None and sign * found > sign * bound
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self) | {"metric": self.metric.to_dict()}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the limits of `to_dict`, also as former versions wrote them, whose metric was accuracy."""
+        return cls(**{**fields, "metric": Metric.from_dict(fields.get("metric"))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +192,13 @@ class Objectives:
 
     @property
     def memory_limit_bytes(self) -> int | None:
-        """The limit on that metric, or None."""
+        """The limit on that memory, or None."""
         return self.limits.device_bytes if self.has_device else self.limits.host_bytes
+
+    @property
+    def metric(self) -> Metric:
+        """By what models are judged."""
+        return self.limits.metric
 
     @property
     def speed(self) -> str:

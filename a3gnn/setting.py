@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.hardware import Hardware
+from a3gnn.metric import ERRORS, Metric
 from a3gnn.task import Task
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ class Setting:
     task: Task
     graph: GraphCharacteristics
     hardware: Hardware
+
+    @property
+    def metric(self) -> Metric:
+        """By what models are judged."""
+        return Metric(self.task.metric, self.graph.label_spread if self.task.metric in ERRORS else None)
 
     def key(self) -> tuple[str, str, str]:
         """Returns what equal settings share: the task's key, and the fingerprints of the graph and the machine."""

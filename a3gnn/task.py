@@ -10,11 +10,19 @@ from typing import Any, Literal, Self, get_args
 
 from a3gnn.domains import OneOf, Whole
 from a3gnn.errors import ConfigError, unknown_name
+from a3gnn.metric import METRIC_NAMES, MetricName
 from a3gnn.own_model import OwnModel, names_factory
 from a3gnn.stored_fields import SCHEMA_VERSION, check_names, check_version, hash_of
 
 ModelName = Literal["sage", "gcn", "gat", "gin"]
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
+ClassWeights = Literal["none", "balanced"]
+CLASS_WEIGHTS: tuple[ClassWeights, ...] = get_args(ClassWeights)
+LossName = Literal["mse", "mae"]
+LOSSES: tuple[LossName, ...] = get_args(LossName)
+
+#: Fields that came later than the first stored rows.
+_LATER = ("own", "metric", "class_weights", "loss")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,9 @@ class Task:
         seed: Decides initial weights, seed order, neighbours and dropout.
         schema_version: Version of these fields.
         own: What is known of a model of your own, once it was built for a graph; None before, and of built-in ones.
+        metric: By what the model is judged on validation and test nodes (`a3gnn.metric`).
+        class_weights: none, or balanced: seeds of rarer classes weigh more (`a3gnn.training.loss`).
+        loss: Of values that are predicted: mse or mae, the mean squared or absolute error.
     """
 
     model: ModelName | str = "sage"
@@ -47,6 +58,9 @@ class Task:
     seed: int = 0
     schema_version: int = SCHEMA_VERSION
     own: OwnModel | None = None
+    metric: MetricName = "accuracy"
+    class_weights: ClassWeights = "none"
+    loss: LossName = "mse"
 
     def __post_init__(self) -> None:
         self._check_model()
@@ -68,6 +82,9 @@ class Task:
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
             raise ConfigError(f"weight_decay must be >= 0, got {self.weight_decay}")
         OneOf(("fp32",)).check("precision", self.precision)
+        OneOf(METRIC_NAMES).check("metric", self.metric)
+        OneOf(CLASS_WEIGHTS).check("class_weights", self.class_weights)
+        OneOf(LOSSES).check("loss", self.loss)
         Whole(0, "any non-negative integer does").check("seed", self.seed)
         check_version("Task", self.schema_version)
 
@@ -114,6 +131,9 @@ class Task:
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             seed=self.seed,
+            metric=self.metric,
+            class_weights=self.class_weights,
+            loss=self.loss,
         )
 
     @property
@@ -122,11 +142,18 @@ class Task:
         return len(self.fanouts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types; without `own` for a built-in model, whose keys came before it."""
+        """Returns the fields as JSON types, but for later ones at their defaults."""
         fields = dataclasses.asdict(self) | {"fanouts": list(self.fanouts)}
-        if self.own is None:
-            del fields["own"]
-        return fields
+        later = self.later_defaults()
+        return {name: value for name, value in fields.items() if name not in later or value != later[name]}
+
+    @classmethod
+    def later_defaults(cls) -> dict[str, Any]:
+        """Returns the defaults of the fields that `to_dict` leaves out at them, by name.
+
+        They came later than the first stored rows, whose keys so stay what they were.
+        """
+        return {field.name: field.default for field in dataclasses.fields(cls) if field.name in _LATER}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from a3gnn.config import TrainConfig
@@ -59,6 +61,34 @@ def tiny_graph() -> Graph:
 def tiny_folder_graph(tiny_graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Graph:
     """`tiny_graph`, opened by memory map from a converted folder."""
     return tiny_graph.save(tmp_path_factory.mktemp("graphs") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def unbalanced_graph(tiny_graph: Graph) -> Graph:
+    """`tiny_graph` with two classes, of which three quarters of the nodes have one; in RAM."""
+    labels = (tiny_graph.labels == 0).astype(np.int64)
+    return dataclasses.replace(tiny_graph, labels=labels, num_classes=2)
+
+
+@pytest.fixture(scope="session")
+def labels_graph(tiny_graph: Graph) -> Graph:
+    """`tiny_graph` with four labels, of which nodes have their class's and the next two; some have none.
+
+    Every tenth test node is unlabelled.
+    """
+    labels = sum(np.eye(4, k=after, dtype=np.int8) for after in range(3))[tiny_graph.labels]
+    labels[200::7] = 0
+    labels[tiny_graph.test_ids[::10]] = -1
+    return dataclasses.replace(tiny_graph, labels=labels)
+
+
+@pytest.fixture(scope="session")
+def values_graph(tiny_graph: Graph) -> Graph:
+    """`tiny_graph` whose nodes have the value of their class and some noise; every tenth test node is unlabelled."""
+    noise = np.random.default_rng(0).normal(scale=0.2, size=tiny_graph.num_nodes)
+    values = (np.array([-3.0, 0.0, 2.0, 7.0])[tiny_graph.labels] + noise).astype(np.float32)
+    values[tiny_graph.test_ids[::10]] = np.nan
+    return dataclasses.replace(tiny_graph, labels=values, num_classes=1)
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,7 @@ VOCABULARY = {
     "knobs",
     "learning_curve",
     "measurement",
+    "metric",
     "objectives",
     "own_model",
     "pareto",

@@ -102,7 +102,7 @@ def _rows(described: Graph) -> list[tuple[str, str]]:
         ("in-degree Gini", f"{c.degree_gini:.3f}"),
         ("features", f"{c.num_features:,} {storage}"),
         ("feature bytes", f"{format_size(c.feature_bytes)}, {c.row_bytes:.0f} B per row"),
-        ("classes", f"{c.num_classes}"),
+        (c.target, f"{c.num_classes}"),
         ("train / val / test", f"{c.num_train:,} / {c.num_val:,} / {c.num_test:,}"),
         ("label rate", f"{c.label_rate:.4f}"),
         ("homophily", f"{c.homophily:.3f}"),

@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from a3gnn.errors import UsageError, unknown_name
+from a3gnn.metric import AUTO, METRIC_NAMES
 from a3gnn.own_model import names_factory
-from a3gnn.task import MODELS
+from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
 
@@ -95,6 +96,12 @@ class Model(click.ParamType[str]):
         return str(value)
 
 
+METRIC = click.Choice((AUTO, *METRIC_NAMES))
+METRICS_HELP = "What models are judged by; auto chooses by the labels."
+LOSS = click.Choice(LOSSES)
+LOSS_HELP = "Of values that are predicted (a regression)."
+WEIGHTS = click.Choice(CLASS_WEIGHTS)
+WEIGHTS_HELP = "balanced: train seeds of rarer classes weigh more."
 MODEL = Model()
 MODELS_HELP = "sage, gcn, gat, gin, or your own as package.module:function."
 SIZE = Size()

@@ -9,10 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a3gnn.cli.options import FANOUTS, MODEL, MODELS_HELP, SIZE
+from a3gnn.cli.options import (
+    FANOUTS,
+    LOSS,
+    LOSS_HELP,
+    METRIC,
+    METRICS_HELP,
+    MODEL,
+    MODELS_HELP,
+    SIZE,
+    WEIGHTS,
+    WEIGHTS_HELP,
+)
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Measurement
+from a3gnn.metric import AUTO
 from a3gnn.objectives import Limits
 from a3gnn.profiling.store.default_place import DEFAULT_STORE
 from a3gnn.task import Task
@@ -29,6 +41,9 @@ if TYPE_CHECKING:
 @click.option("--model", type=MODEL, metavar="MODEL", default="sage", show_default=True, help=MODELS_HELP)
 @click.option("--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours per node, one per layer.")
 @click.option("--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers.")
+@click.option("--loss", type=LOSS, default="mse", show_default=True, help=LOSS_HELP)
+@click.option("--class-weights", type=WEIGHTS, default="none", show_default=True, help=WEIGHTS_HELP)
+@click.option("--metric", type=METRIC, default=AUTO, show_default=True, help=METRICS_HELP)
 @click.option("--store", default=str(DEFAULT_STORE), show_default=True, help="A path or a database URL.")
 @click.option("--memory-limit", type=SIZE, help="Of the GPU where there is one, of the host otherwise; such as 4GiB.")
 @click.option(
@@ -36,7 +51,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, min_open=True),
     default=120.0,
     show_default=True,
-    help="Seconds that the default configuration trains, at most: it ends where its accuracy has stopped rising. Each "
+    help="Seconds that the default configuration trains, at most: it ends where it has stopped rising. Each "
     "other one is given the time that it took.",
 )
 @click.option(
@@ -64,6 +79,9 @@ def profile(
     model: Any,
     fanouts: tuple[int, ...],
     hidden: int,
+    loss: Any,
+    class_weights: Any,
+    metric: str,
     store: str,
     memory_limit: int | None,
     train_seconds: float,
@@ -90,6 +108,7 @@ def profile(
     from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
     from a3gnn.setting import Setting
     from a3gnn.space import SearchSpace
+    from a3gnn.training.choose_metric import with_metric
     from a3gnn.training.compile_ahead import compile_ahead
     from a3gnn.training.kernel_set import KernelSet
     from a3gnn.training.own.evaluation_bytes import evaluation_bytes
@@ -105,7 +124,15 @@ def profile(
         compile_ahead(KernelSet(), say)
         graph = Graph.load(dataset).on_disk()
         described = graph.characteristics()
-        task = Task(model=model, hidden_channels=hidden, fanouts=fanouts, seed=seed)
+        task = Task(
+            model=model,
+            hidden_channels=hidden,
+            fanouts=fanouts,
+            seed=seed,
+            class_weights=class_weights,
+            loss=loss,
+        )
+        task = with_metric(task, metric, graph, say)
         compile_ahead(KernelSet.of(graph, task), say)
         room = evaluation_bytes(memory_limit)
         task = examined(task, graph, room)

@@ -7,10 +7,22 @@ from typing import Any, TypeVar
 
 import click
 
-from a3gnn.cli.options import FANOUTS, MODEL, MODELS_HELP, SIZE
+from a3gnn.cli.options import (
+    FANOUTS,
+    LOSS,
+    LOSS_HELP,
+    METRIC,
+    METRICS_HELP,
+    MODEL,
+    MODELS_HELP,
+    SIZE,
+    WEIGHTS,
+    WEIGHTS_HELP,
+)
 from a3gnn.config import KNOBS
 from a3gnn.domains import Size
 from a3gnn.errors import UsageError
+from a3gnn.metric import AUTO
 from a3gnn.task import Task
 from a3gnn.units import parse_size
 
@@ -40,8 +52,15 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
         click.option("--memory-limit", type=memory_limit, help=limit),
         click.option("--host-memory-limit", type=SIZE, help="Of the host, beside a GPU."),
         click.option(
-            "--max-accuracy-drop", type=float, default=1.0, show_default=True, help="Points below the default."
+            "--max-accuracy-drop",
+            type=float,
+            default=1.0,
+            show_default=True,
+            help="Points below the default, by the metric.",
         ),
+        click.option("--loss", type=LOSS, default="mse", show_default=True, help=LOSS_HELP),
+        click.option("--class-weights", type=WEIGHTS, default="none", show_default=True, help=WEIGHTS_HELP),
+        click.option("--metric", type=METRIC, default=AUTO, show_default=True, help=METRICS_HELP),
         click.option("--fix", multiple=True, metavar="KNOB=VALUE", help="Fix a knob; may be repeated."),
         click.option(
             "--range", "ranges", multiple=True, metavar="KNOB=LOW:HIGH", help="Restrict a knob; may be repeated."
@@ -69,6 +88,8 @@ def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         fanouts=asked.pop("fanouts"),
         hidden_channels=asked.pop("hidden"),
         seed=asked["seed"],
+        class_weights=asked.pop("class_weights"),
+        loss=asked.pop("loss"),
     )
     return asked | {"task": task, "fix": dict(map(_fix, asked["fix"])), "ranges": dict(map(_range, asked["ranges"]))}
 

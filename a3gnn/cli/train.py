@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a3gnn.cli.options import FANOUTS, MODEL, SIZE
+from a3gnn.cli.options import FANOUTS, LOSS, LOSS_HELP, METRIC, METRICS_HELP, MODEL, SIZE, WEIGHTS, WEIGHTS_HELP
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.metric import AUTO
 from a3gnn.task import Task
 from a3gnn.units import format_duration, format_size
 
@@ -47,7 +48,7 @@ _MUCH_STOLEN = 0.05
     type=click.IntRange(1),
     default=10,
     show_default=True,
-    help="Stop after so many epochs without a better validation accuracy.",
+    help="Stop after so many epochs without a better validation quality, by the metric.",
 )
 @click.option(
     "--seed", type=click.IntRange(0), help="Of weights, order, neighbours and dropout; the tune's by default."
@@ -57,9 +58,12 @@ _MUCH_STOLEN = 0.05
     "--target-accuracy",
     type=float,
     metavar="PERCENT",
-    help="Say when validation accuracy reaches this; the tune's target by default.",
+    help="Say when validation reaches this, by the metric; the tune's target by default.",
 )
 @click.option("--until-target", is_flag=True, help="End there.")
+@click.option("--loss", type=LOSS, help=f"{LOSS_HELP} The tune's by default.")
+@click.option("--class-weights", type=WEIGHTS, help=f"{WEIGHTS_HELP} The tune's by default.")
+@click.option("--metric", type=METRIC, help=f"{METRICS_HELP} The tune's by default, auto without one.")
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder; runs/train-GRAPH by default."
 )
@@ -76,6 +80,9 @@ def train(
     host_memory_limit: int | None,
     target_accuracy: float | None,
     until_target: bool,
+    loss: str | None,
+    class_weights: str | None,
+    metric: str | None,
     out: Path | None,
     resume: bool,
     as_json: bool,
@@ -94,9 +101,8 @@ def train(
         raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")
     tuned = None if path is None else TunedConfig.read(path)
     task = Task() if tuned is None else tuned.setting.task
-    changed: dict[str, Any] = {
-        name: value for name, value in (("seed", seed), ("fanouts", fanouts)) if value is not None
-    }
+    asked = {"seed": seed, "fanouts": fanouts, "class_weights": class_weights, "loss": loss}
+    changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     result = run(
         TrainConfig() if path is None else path,
         dataset,
@@ -109,6 +115,7 @@ def train(
         host_memory_limit=host_memory_limit,
         target_accuracy=target_accuracy,
         until_target=until_target,
+        metric=AUTO if metric is None and tuned is None else metric,
         progress=not as_json,
         notify=_say,
     )
@@ -125,14 +132,14 @@ def _say(line: str) -> None:
 def _summary(result: TrainResult, promised: TunedConfig | None) -> str:
     """Returns what people want to know, beside what the tune measured, or what was predicted where nothing was."""
     memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
-    speed, took = result.throughput_epochs_per_s, getattr(result, memory)
+    speed, took, metric = result.throughput_epochs_per_s, getattr(result, memory), result.metric
     lines = [
-        f"{result.graph}: {result.test_accuracy:.2%} test accuracy {_where(result)} "
-        f"(validation {result.val_accuracy:.2%}), in {format_duration(result.seconds)}",
+        f"{result.graph}: {metric.show(result.test_accuracy)} test {metric.label} {_where(result)} "
+        f"(validation {metric.show(result.val_accuracy)}), in {format_duration(result.seconds)}",
         *([] if result.target_accuracy is None else [f"target      {_target(result, promised)}"]),
         f"throughput  {speed:.3g} epochs/s{_beside(speed, promised, 'throughput_epochs_per_s', '{:.3g}'.format)}",
         f"memory      {format_size(took)}{_beside(took, promised, memory, format_size)}",
-        *([f"accuracy    is computed from {result.evaluation}"] if result.task.is_own else []),
+        *([f"{metric.label:<11} is computed from {result.evaluation}"] if result.task.is_own else []),
         *([] if result.stolen_share < _MUCH_STOLEN else [f"stolen      {_stolen(result)}"]),
         f"weights     {result.folder}/model.pt",
     ]
@@ -169,11 +176,12 @@ def _where(result: TrainResult) -> str:
 
 def _target(result: TrainResult, promised: TunedConfig | None) -> str:
     """Returns when the target was reached, and when the tune said that it would be."""
-    accuracy = f"{result.target_accuracy:.2%} validation accuracy"
+    assert result.target_accuracy is not None, "there is a target"
+    accuracy = f"{result.metric.show(result.target_accuracy)} validation {result.metric.label}"
     promise = None if promised is None else promised.seconds_to_accuracy
     target = None if promised is None else promised.target_accuracy
     said = ""
-    if promise is not None and target is not None and math.isclose(target, result.target_accuracy or 0.0):
+    if promise is not None and target is not None and math.isclose(target, result.target_accuracy):
         median, low, high = (format_duration(promise[name]) for name in ("median", "low", "high"))
         said = f"; the tune promised {median} ({low} to {high})"
     if result.seconds_to_accuracy is None or result.eval_seconds_to_accuracy is None:

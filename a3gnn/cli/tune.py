@@ -16,7 +16,9 @@ from a3gnn.cli.study_options import as_arguments, study_options
 @study_options(LIMIT, "such as 4GiB, or default for what the default takes")
 @click.option("--budget", type=BUDGET, default="5min", show_default=True, help="A duration, or a number of trials.")
 @click.option("--engine", default="local", show_default=True, help="local, ppo, nsga2, tpe, random or exhaustive.")
-@click.option("--target-accuracy", type=float, help="In percent; by default the default's best less the drop.")
+@click.option(
+    "--target-accuracy", type=float, help="In percent, by the metric; by default the default's best less the drop."
+)
 @click.option(
     "--accuracy-epochs", type=click.IntRange(1), help="Epochs of the default; by default until it stops rising."
 )

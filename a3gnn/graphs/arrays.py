@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.labels import target_of
+from a3gnn.metric import Target
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,11 +26,11 @@ class GraphArrays:
         indptr: int64, shape (num_nodes + 1,). In-neighbours of v: `indices[indptr[v]:indptr[v + 1]]`, ascending.
         indices: int32, shape (num_edges,).
         features: Dense or CSR rows, one per node.
-        labels: int64, shape (num_nodes,); -1 is unlabelled.
+        labels: Of one of three kinds (`a3gnn.graphs.labels`): classes, several labels per node, or values.
         train_ids: Train seeds, int32, ascending.
         val_ids: Validation nodes, int32, ascending.
         test_ids: Test nodes, int32, ascending.
-        num_classes: Classes; every label is below it.
+        num_classes: What a model puts out per node: classes, of which each label is below it; labels; or 1, a value.
         notes: What people should know of how the graph was read: self loops, duplicates that were removed.
         folder: The converted folder that it was opened from, if it was.
         source: Identity of the file that it was read from (path, size, time of change), if it was.
@@ -39,7 +41,7 @@ class GraphArrays:
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     features: DenseFeatures | SparseFeatures
-    labels: NDArray[np.int64]
+    labels: NDArray[Any]
     train_ids: NDArray[np.int32]
     val_ids: NDArray[np.int32]
     test_ids: NDArray[np.int32]
@@ -48,6 +50,11 @@ class GraphArrays:
     folder: Path | None = None
     source: str | None = None
     known: GraphCharacteristics | None = None
+
+    @property
+    def target(self) -> Target:
+        """What the labels are: classes, labels or values."""
+        return target_of(self.labels)
 
     @property
     def num_nodes(self) -> int:

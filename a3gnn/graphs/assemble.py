@@ -13,6 +13,8 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs import validate
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.labels import num_outputs, stored, target_of
+from a3gnn.graphs.validate_labels import check_labels
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 
@@ -32,7 +34,7 @@ def assemble(
         name: For people.
         edge_index: Integers, shape (2, E): an edge (s, t) makes s an in-neighbour of t.
         features: One row per node; its length is the number of nodes.
-        labels: Integers, shape (N,); -1 is unlabelled.
+        labels: Of one of three kinds (`a3gnn.graphs.labels`), in any type of integers, booleans or floats.
         masks: `MASKS`, each bool of shape (N,).
         notes: What people should know of how it was read; self loops and removed duplicates are added.
         source: Identity of the file that it was read from.
@@ -49,12 +51,12 @@ def assemble(
         indptr=indptr,
         indices=indices,
         features=rows,
-        labels=np.ascontiguousarray(labels, dtype=np.int64),
+        labels=stored(labels),
         train_ids=train_ids,
         val_ids=val_ids,
         test_ids=test_ids,
-        num_classes=int(labels.max()) + 1,
-        notes=(*notes, *notes_on_edges, *notes_on_features),
+        num_classes=num_outputs(labels),
+        notes=(*notes, *label_notes(labels), *notes_on_edges, *notes_on_features),
         source=source,
     )
 
@@ -74,7 +76,7 @@ def check(
     try:
         validate.check_features(features)
         validate.check_edges(edge_index, features.shape[0])
-        validate.check_labels(labels, features.shape[0])
+        check_labels(labels, features.shape[0])
         validate.check_masks(masks, labels)
     except GraphError as error:
         raise GraphError(f"{name}: {error}") from None
@@ -103,6 +105,13 @@ def edge_notes(given: int, loops: int, kept: int) -> tuple[str, ...]:
     if given > kept:
         notes.append(f"{given - kept:,} of {given:,} edges were duplicates; they are removed")
     return tuple(notes)
+
+
+def label_notes(labels: NDArray[Any]) -> tuple[str, ...]:
+    """Returns a note on `labels` that are floats, which may be meant as classes."""
+    if target_of(labels) != "values":
+        return ()
+    return ("y are floats: their values are predicted, as in a regression; classes are integers",)
 
 
 def feature_notes(repeated: int) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.hotness import neighbour_entries
 from a3gnn.graphs.kernels import component_roots, equal_label_edges
+from a3gnn.graphs.labels import label_spread
 
 
 def describe(graph: GraphArrays) -> GraphCharacteristics:
@@ -16,7 +17,9 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
     degrees = np.diff(graph.indptr)
     p95, most, unevenness = float(np.percentile(degrees, 95)), int(degrees.max()), gini(degrees)
     del degrees
-    equal, labelled = equal_label_edges(graph.indptr, graph.indices, graph.labels)
+    equal = labelled = 0
+    if graph.target == "classes":
+        equal, labelled = equal_label_edges(graph.indptr, graph.indices, graph.labels)
     component_sizes = np.bincount(component_roots(graph.indptr, graph.indices))
     return GraphCharacteristics(
         name=graph.name,
@@ -41,6 +44,8 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
         num_components=int(np.count_nonzero(component_sizes)),
         largest_component=float(component_sizes.max() / graph.num_nodes),
         cached_edge_mass=cached_edge_mass(neighbour_entries(graph)),
+        target=graph.target,
+        label_spread=label_spread(graph.labels, graph.train_ids),
     )
 
 

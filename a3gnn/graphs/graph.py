@@ -15,6 +15,7 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.describe import describe
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
+from a3gnn.graphs.labels import describe_outputs
 from a3gnn.graphs.load import as_named, load_arrays
 from a3gnn.graphs.pyg import from_data, left_out
 from a3gnn.graphs.soundness import check_sound
@@ -55,8 +56,9 @@ class Graph(GraphArrays):
         """Returns the graph in a PyG `Data` with x, edge_index, y and masks.
 
         An edge (s, t) makes s an in-neighbour of t, as in PyG's message passing. Attributes of edges, such as weights,
-        are not used, which a warning and a note say. y are classes: integers, -1 for unlabelled. x of another type than
-        float32 and float16 is stored as float32, which a note says.
+        are not used, which a warning and a note say. y are classes (integers, -1 for unlabelled), rows of 0 and 1
+        (several labels per node), or floats (values, NaN for unlabelled). x of another type than float32 and float16
+        is stored as float32, which a note says.
 
         Raises:
             GraphError: It is not valid.
@@ -126,5 +128,5 @@ class Graph(GraphArrays):
     def __repr__(self) -> str:
         return (
             f"Graph({self.name!r}, {self.num_nodes:,} nodes, {self.num_edges:,} edges, "
-            f"{self.num_features:,} features, {self.num_classes} classes)"
+            f"{self.num_features:,} features, {describe_outputs(self.target, self.num_classes)})"
         )

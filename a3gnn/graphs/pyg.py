@@ -12,6 +12,7 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import MASKS, assemble
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.labels import is_labelled
 from a3gnn.seeding import generator
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def from_data(data: Data, name: str, source: str | None = None, nan_is_unlabelle
     """Returns the graph in `data`: x, edge_index, y, and masks or, where it has none, a random 60/20/20 split.
 
     Args:
-        data: Its x may be dense or sparse and of any real type; y are classes, of shape (N,) or (N, 1).
+        data: Its x may be dense or sparse and of any real type; y are classes or values, of shape (N,) or (N, 1), or
+            rows of 0 and 1.
         name: For people.
         source: Identity of the file that it was read from.
         nan_is_unlabelled: Whether y may be floats that are classes or NaN, as OGB writes it.
@@ -99,24 +101,21 @@ def _features(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...
 
 
 def _labels(y: Tensor, nan_is_unlabelled: bool) -> NDArray[Any]:
-    """Returns `y` as integers of one dimension. Whole numbers in floats may be measured, so they are no classes."""
+    """Returns `y` as integers or floats of one dimension, or rows. Whole numbers in floats may be measured: values."""
     import torch
 
+    if y.dtype == torch.bfloat16:
+        y = y.float()
     if y.ndim == 2 and y.shape[1] > 1:
-        raise GraphError(
-            f"y must hold one class per node, got shape {tuple(y.shape)}; of one-hot rows, "
-            "data.y = data.y.argmax(dim=1); several labels or tasks per node are not supported"
-        )
+        return y.numpy()
     flat = y.reshape(-1) if y.ndim == 2 else y
     if nan_is_unlabelled and flat.is_floating_point():
         whole = torch.nan_to_num(flat, nan=-1.0)
         flat = whole.long() if torch.equal(whole, whole.round()) else flat
-    if flat.is_floating_point() or flat.dtype == torch.bool or flat.is_complex():
-        unlabelled = bool(torch.isnan(flat).any()) if flat.is_floating_point() else False
-        remedy = "torch.nan_to_num(data.y, nan=-1).long()" if unlabelled else "data.y.long()"
+    if flat.dtype == torch.bool or flat.is_complex():
         raise GraphError(
-            f"y must be integers, a class each, got {str(flat.dtype).removeprefix('torch.')}; if they are classes, "
-            f"data.y = {remedy}; targets of a regression are not supported"
+            "y must be integers (classes), floats (values) or rows of 0 and 1 (several labels per node), got "
+            f"{str(flat.dtype).removeprefix('torch.')}; if they are classes, data.y = data.y.long()"
         )
     return flat.numpy()
 
@@ -137,7 +136,7 @@ def _masks(data: Data, labels: NDArray[Any]) -> tuple[dict[str, NDArray[Any]], t
 
 
 def _random_masks(labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    labelled = np.flatnonzero(labels != -1)
+    labelled = np.flatnonzero(is_labelled(labels))
     order = generator(0, "split").permutation(labelled)
     bounds = np.round(np.cumsum(_SPLIT)[:-1] * len(order)).astype(int)
     masks: dict[str, NDArray[Any]] = {}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.labels import KINDS, is_labelled, unlabelled
 
 # Entries that are checked together: they stay in the processor's cache, and a memory map of any size costs some MiB.
 # Guess.
@@ -21,7 +22,6 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 _INTEGERS = {
     "indptr": np.int64,
     "indices": np.int32,
-    "labels": np.int64,
     "train_ids": np.int32,
     "val_ids": np.int32,
     "test_ids": np.int32,
@@ -67,7 +67,7 @@ def violations(graph: GraphArrays) -> Iterator[Violation]:
         yield from _not_finite("x_data", features.data)
     else:
         yield from _not_finite("x", features.array.reshape(-1))
-    yield from _outside("labels", graph.labels, -1, graph.num_classes)
+    yield from _wrong_labels(graph)
     yield from _wrong_ids(graph)
 
 
@@ -117,6 +117,11 @@ def row_violations(
 
 def _wrong_type(name: str, array: Any) -> Iterator[Violation]:
     if name == "x_shape":
+        return
+    if name == "labels" and isinstance(array, np.ndarray):
+        if (array.dtype, array.ndim) not in KINDS.values():
+            kinds = ", ".join(f"{dtype} of {ndim} dimension{'s' if ndim > 1 else ''}" for dtype, ndim in KINDS.values())
+            yield Violation(name, f"labels must be one of {kinds}, got {array.dtype} of shape {array.shape}")
         return
     wanted = np.dtype(_INTEGERS[name]) if name in _INTEGERS else None
     ndim = 2 if name == "x" else 1
@@ -184,6 +189,21 @@ def _not_finite(name: str, values: NDArray[np.floating]) -> Iterator[Violation]:
         yield Violation(name, f"{name} must be finite, {bad} values are NaN or infinite")
 
 
+def _wrong_labels(graph: GraphArrays) -> Iterator[Violation]:
+    labels, outputs = graph.labels, graph.num_classes
+    match graph.target:
+        case "classes":
+            yield from _outside("labels", labels, -1, outputs)
+        case "labels":
+            if labels.shape[1] != outputs:
+                yield Violation("labels", f"labels must have a column per label, got {labels.shape[1]} for {outputs}")
+            yield from _outside("labels", labels, -1, 2)
+        case "values":
+            infinite = int(np.count_nonzero(np.isinf(labels)))
+            if infinite or outputs != 1:
+                yield Violation("labels", f"values must be finite or NaN, and one output, got {infinite} and {outputs}")
+
+
 def _wrong_ids(graph: GraphArrays) -> Iterator[Violation]:
     sets = {"train_ids": graph.train_ids, "val_ids": graph.val_ids, "test_ids": graph.test_ids}
     taken = np.zeros(graph.num_nodes, dtype=np.bool_)
@@ -196,9 +216,11 @@ def _wrong_ids(graph: GraphArrays) -> Iterator[Violation]:
         yield from wrong
         if not wrong:
             taken[ids] = True
-            unlabelled = int(np.count_nonzero(graph.labels[ids] < 0)) if name == "train_ids" else 0
-            if unlabelled:
-                yield Violation(name, f"{name} must be labelled nodes, got {unlabelled} whose label is -1")
+            missing = int(np.count_nonzero(~is_labelled(graph.labels[ids]))) if name == "train_ids" else 0
+            if missing:
+                yield Violation(
+                    name, f"{name} must be labelled nodes, got {missing} whose label is {unlabelled(graph.labels)}"
+                )
 
 
 def _first(left: NDArray[Any], right: NDArray[Any], breaks: Callable[..., Any]) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.labels import is_labelled, unlabelled
 
 # Ids are int32.
 _MAX_NODES = 2**31 - 1
@@ -46,32 +47,20 @@ def check_features(features: DenseFeatures | SparseFeatures) -> None:
         raise GraphError("x must have a column, got none; give a constant column if the nodes have no features")
 
 
-def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
-    """Checks that `labels` are integers in [-1, num_nodes), one per node, not all -1."""
-    _check_array("y", labels, "iu", 1, "give one class per node; multi-label targets are not supported")
-    if len(labels) != num_nodes:
-        raise GraphError(f"y must have one label per node, got {len(labels)} for {num_nodes} nodes; -1 is unlabelled")
-    low, high = int(labels.min()), int(labels.max())
-    if low < -1 or high >= max(num_nodes, 1):
-        raise GraphError(
-            f"y must be in [-1, {num_nodes}), got {low} to {high}; number classes from 0, -1 is unlabelled"
-        )
-    if high < 0:
-        raise GraphError("a graph must have labelled nodes, got none (y is -1 throughout); label some to train on")
-
-
 def check_masks(masks: Mapping[str, NDArray[Any]], labels: NDArray[Any]) -> None:
     """Checks that the masks are bool, one value per node, not empty, disjoint, and only on labelled nodes."""
+    unknown = ~is_labelled(labels)
     for name, mask in masks.items():
         _check_array(name, mask, "b", 1, "give one bool per node")
         if len(mask) != len(labels):
             raise GraphError(f"{name} must have one value per node, got {len(mask)} for {len(labels)} nodes")
         if not mask.any():
             raise GraphError(f"{name} must select a node, it selects none; every graph needs train, val and test nodes")
-        unlabelled = int(np.count_nonzero(mask & (labels < 0)))
-        if unlabelled:
+        missing = int(np.count_nonzero(mask & unknown))
+        if missing:
             raise GraphError(
-                f"{name} must select labelled nodes only, {unlabelled} of its nodes have label -1; drop them from it"
+                f"{name} must select labelled nodes only, {missing} of its nodes have label {unlabelled(labels)}; drop "
+                "them from it"
             )
     names = list(masks)
     for i, first in enumerate(names):

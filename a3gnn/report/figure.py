@@ -24,7 +24,7 @@ _MARKS = {"chosen": ("*", 320), "default": ("D", 70)}
 
 
 def front_figure(front: Front, title: str = "") -> Figure:
-    """Returns speed against peak memory, coloured by validation accuracy, with the limit as a line.
+    """Returns speed against peak memory, coloured by validation quality, with the limit as a line.
 
     Speed is epochs per second, with bars over the range of its replicates, or seconds to accuracy, fewer further up.
     Feasible rows that are not on the front are small, rows that break a limit hollow; the legend says which limits they
@@ -41,14 +41,14 @@ def front_figure(front: Front, title: str = "") -> Figure:
     colours = axes.scatter(
         [_memory_mib(front, row) for row in within],
         [_speed(front, row) for row in within],
-        c=[math.nan if (found := row.measured.val_accuracy) is None else found * 100 for row in within],
+        c=[math.nan if (found := row.measured.val_accuracy) is None else front.metric.number(found) for row in within],
         s=[64 if row.on_front else 22 for row in within],
         cmap=colormaps["viridis"].with_extremes(bad="0.8"),
         plotnonfinite=True,
         zorder=3,
     )
     _draw_broken(axes, front, placed)
-    figure.colorbar(colours, ax=axes, label="validation accuracy (%)")
+    figure.colorbar(colours, ax=axes, label=f"validation {front.metric.label} ({front.metric.unit})")
     _draw_front(axes, front, placed)
     _draw_ranges(axes, front)
     _mark(axes, front, placed)

@@ -19,11 +19,12 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.figures import Figures
 from a3gnn.measurement import METRICS, Metrics
+from a3gnn.metric import ACCURACY, Metric
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.pareto import non_dominated
 
 #: Why a faster configuration is not chosen that keeps the limits.
-_OUTWEIGHED = "its memory or accuracy outweighs its speed"
+_OUTWEIGHED = "its memory or {label} outweighs its speed"
 #: The priorities whose best configurations are named.
 PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
 
@@ -77,7 +78,7 @@ class FrontRow:
             "labels": list(self.labels),
             "on_front": self.on_front,
             "feasible": self.feasible,
-            "broken": [dataclasses.asdict(breach) for breach in self.broken],
+            "broken": [breach.to_dict() for breach in self.broken],
             "config": self.config.to_dict(),
             "measured": dataclasses.asdict(self.measured),
             "predicted": self.predicted,
@@ -112,7 +113,8 @@ class Front:
         memory: The metric that the memory axis shows.
         limit_bytes: The limit on it, or None.
         speed: The metric that the speed axis shows: throughput_epochs_per_s or seconds_to_accuracy.
-        target: The validation accuracy that was to be reached, in [0, 1]; None where none was.
+        target: The validation quality that was to be reached; None where none was.
+        metric: By what that quality is.
     """
 
     rows: tuple[FrontRow, ...]
@@ -120,6 +122,7 @@ class Front:
     limit_bytes: int | None
     speed: str = "throughput_epochs_per_s"
     target: float | None = None
+    metric: Metric = ACCURACY
 
     @property
     def by_seconds(self) -> bool:
@@ -133,8 +136,8 @@ class Front:
 
     @property
     def seconds_heading(self) -> str:
-        """What the seconds to accuracy are called: `seconds to 87.20%`."""
-        return "seconds to accuracy" if self.target is None else f"seconds to {self.target:.2%}"
+        """What the seconds to the target are called: `seconds to 87.20%`."""
+        return f"seconds to {self.metric.label if self.target is None else self.metric.show(self.target)}"
 
     @classmethod
     def of(cls, measured: Sequence[MeasuredConfig], objectives: Objectives, chosen: TrainConfig | None = None) -> Self:
@@ -162,6 +165,7 @@ class Front:
             limit_bytes=objectives.memory_limit_bytes,
             speed=objectives.speed,
             target=limits.least_accuracy,
+            metric=limits.metric,
         )
 
     def csv(self) -> str:
@@ -185,6 +189,7 @@ class Front:
             "limit_bytes": self.limit_bytes,
             "speed": self.speed,
             "target": self.target,
+            "metric": self.metric.to_dict(),
             "rows": [row.to_dict() for row in self.rows],
         }
 
@@ -200,7 +205,8 @@ class Front:
             fields = json.loads(path.read_text(encoding="utf-8"))
             rows = tuple(map(FrontRow.from_dict, fields["rows"]))
             speed = fields.get("speed", "throughput_epochs_per_s")
-            return cls(rows, fields["memory"], fields["limit_bytes"], speed, fields.get("target"))
+            metric = Metric.from_dict(fields.get("metric"))
+            return cls(rows, fields["memory"], fields["limit_bytes"], speed, fields.get("target"), metric)
         except FileNotFoundError:
             raise ConfigError(
                 f"{folder} must be the --out folder of a finished a3gnn tune, but it holds no front.json; "
@@ -239,7 +245,7 @@ def _notes(
     score = objectives.measured_score([one.figures for one in measured])
     at = next((i for i, one in enumerate(measured) if one.config == chosen), None)
     return [
-        _OUTWEIGHED
+        _OUTWEIGHED.format(label=objectives.metric.label)
         if not (one.note or broken[i] or at is None) and costs[i, 0] < costs[at, 0] and score[i] < score[at]
         else one.note
         for i, one in enumerate(measured)

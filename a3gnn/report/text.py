@@ -14,6 +14,7 @@ from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.domains import OneOf, Size
 from a3gnn.figures import Figures
 from a3gnn.knobs import Knob
+from a3gnn.metric import Metric
 from a3gnn.report.front import Front
 from a3gnn.units import format_size
 
@@ -46,8 +47,8 @@ def _continues(knob: Knob) -> bool:
     return knob.show.words.startswith(" ")
 
 
-def describe_figures(figures: Figures, memory: str, speed: str, target: float | None = None) -> str:
-    """Returns speed, memory and validation accuracy of `figures` in one line.
+def describe_figures(figures: Figures, memory: str, speed: str, metric: Metric, target: float | None = None) -> str:
+    """Returns speed, memory and validation quality of `figures` in one line.
 
     Such as `3.7 s to 87.20% · 7.96 (7.8 to 8.2) epochs/s · 300 MiB · >= 87.20% validation accuracy`; the seconds come
     first where they are the `speed`, and are left out where no target was to be reached.
@@ -56,16 +57,19 @@ def describe_figures(figures: Figures, memory: str, speed: str, target: float | 
         figures: What is described.
         memory: The metric that memory means.
         speed: The metric that speed means.
-        target: The validation accuracy that was to be reached, in [0, 1], where it is known.
+        metric: What the quality is by.
+        target: The validation quality that was to be reached, where it is known.
     """
     parts = [
         f"{_throughput(figures)} epochs/s",
         format_size(getattr(figures, memory)),
-        f"{_accuracy(figures)} validation accuracy",
+        f"{_quality(figures, metric)} validation {metric.label}",
     ]
     by_seconds = speed == "seconds_to_accuracy"
     if by_seconds or target is not None or figures.seconds_to_accuracy is not None:
-        parts.insert(0 if by_seconds else 1, _seconds_to(figures, "accuracy" if target is None else f"{target:.2%}"))
+        parts.insert(
+            0 if by_seconds else 1, _seconds_to(figures, metric.label if target is None else metric.show(target))
+        )
     return " · ".join(parts)
 
 
@@ -103,7 +107,7 @@ def _columns(front: Front) -> list[tuple[str, Callable[[Figures], str]]]:
     columns: list[tuple[str, Callable[[Figures], str]]] = [
         ("epochs/s", _throughput),
         ("memory", lambda figures: format_size(getattr(figures, front.memory))),
-        ("validation accuracy", _accuracy),
+        (f"validation {front.metric.label}", lambda figures: _quality(figures, front.metric)),
     ]
     if front.times_accuracy:
         columns.insert(0 if front.by_seconds else 1, (front.seconds_heading, _seconds))
@@ -125,10 +129,10 @@ def _seconds_to(figures: Figures, target: str) -> str:
     return f"{target} not reached" if figures.seconds_to_accuracy is None else f"{_seconds(figures)} s to {target}"
 
 
-def _accuracy(figures: Figures) -> str:
+def _quality(figures: Figures, metric: Metric) -> str:
     if figures.val_accuracy is None:
         return "no"
-    return f"{'' if figures.complete else '>= '}{figures.val_accuracy:.2%}"
+    return (metric.show if figures.complete else metric.show_at_least)(figures.val_accuracy)
 
 
 def print_table(table: Table) -> None:

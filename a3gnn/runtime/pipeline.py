@@ -22,6 +22,7 @@ from a3gnn.features.rows.aggregate import Aggregator, input_width
 from a3gnn.features.stores.store import FeatureStore
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.labels import as_classes
 from a3gnn.graphs.partition import partition, restrict_to_parts
 from a3gnn.runtime.allocation.allocation import Allocation
 from a3gnn.runtime.allocation.isolation import Isolation
@@ -239,9 +240,8 @@ class Pipeline:
                 "seed_order proximity orders the seeds, got shuffle=False, which keeps their order; drop one"
             )
         size = self._config.batch_size
-        return ProximityOrder(
-            indptr, indices, graph.labels, graph.num_classes, self._seeds, size, self._seed, self._parts
-        )
+        labels, classes = as_classes(graph.labels, graph.num_classes)
+        return ProximityOrder(indptr, indices, labels, classes, self._seeds, size, self._seed, self._parts)
 
     def _first_seeds(self) -> Iterator[NDArray[np.int32]]:
         """Yields the seeds of the first epoch, which is planned only for those who ask."""

@@ -44,7 +44,8 @@ class ProximityOrder:
     Args:
         indptr: In-neighbours that mini-batches are sampled from, as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
-        labels: int64, shape (num_nodes,); -1 is unlabelled, and counts as one more class.
+        labels: Classes, or what stands for them (`a3gnn.graphs.labels.as_classes`), int64, shape (num_nodes,); -1 is
+            unlabelled, and counts as one more class.
         num_classes: Every label is below it.
         seeds: Distinct nodes, int32.
         batch_size: Seeds per mini-batch.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -43,7 +43,7 @@ class Stages:
     Args:
         sampler: Samples ids.
         store: Serves features.
-        labels: Of the whole graph, int64.
+        labels: Of the whole graph, of any kind (`a3gnn.graphs.labels`).
         device: Where mini-batches are trained.
         buffers: Memory for dense features that are trained on the host; None allocates for each mini-batch.
         lends: Whether a mini-batch keeps its buffer as long as its features are in use, and not just until `release`.
@@ -56,7 +56,7 @@ class Stages:
         self,
         sampler: Sampler,
         store: FeatureStore,
-        labels: NDArray[np.int64],
+        labels: NDArray[Any],
         device: str,
         buffers: BufferPool | None,
         *,

@@ -7,7 +7,6 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
@@ -21,6 +20,7 @@ from a3gnn.training.evaluate import Evaluator
 from a3gnn.training.input_table import input_table
 from a3gnn.training.layers.aggregation import warm_up
 from a3gnn.training.layers.cost import Work
+from a3gnn.training.loss import loss_of
 from a3gnn.training.model import build_model
 from a3gnn.training.scratch import Scratch
 
@@ -37,7 +37,8 @@ class BuiltIn:
         on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
 
     Raises:
-        ConfigError: The input layer is to read a table that its model has none of, or that is too large.
+        ConfigError: The input layer is to read a table that its model has none of, or that is too large; or the loss is
+            not one of such labels.
         GraphError: The table is damaged, or can't be written.
     """
 
@@ -55,6 +56,7 @@ class BuiltIn:
     ) -> None:
         self._graph, self._task = graph, task
         self._device, self._scratch, self._on_chunk = device, scratch, on_chunk
+        self._loss = loss_of(graph, task, device)
         sparse = graph.features.is_sparse
         self.model = build_model(task, graph.num_features, graph.num_classes, sparse=sparse).to(device)
         self.aggregator = self.model.aggregator
@@ -80,13 +82,13 @@ class BuiltIn:
             group["lr"] = rate
 
     def loss(self, batch: MiniBatch) -> Tensor:
-        """Returns the mean cross-entropy of the seeds; dropout is drawn from the mini-batch's own seed."""
+        """Returns the seeds' mean loss; dropout is drawn from the mini-batch's own seed."""
         blocks = blocks_of(
             batch, with_degrees=self.model.needs_degrees, whole=self.table.degrees if self.table else None
         )
         seed = derive(self._task.seed, "dropout", batch.epoch, batch.index)
         logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed, dtype=self.dtype)
-        return functional.cross_entropy(logits, batch.y)
+        return self._loss(logits, batch.y)
 
     def cost(self, subgraph: Subgraph) -> float:
         """Returns the cost of training on `subgraph`; sampling and the optimiser come on top of it."""
@@ -109,11 +111,11 @@ class BuiltIn:
         return self._evaluator.cost(self.model)
 
     def validate(self) -> float:
-        """Returns the validation accuracy in [0, 1], from all neighbours in the whole graph."""
+        """Returns the quality on validation nodes, from all neighbours in the whole graph."""
         return self._evaluator.validate(self.model)
 
     def test(self) -> float:
-        """Returns the test accuracy in [0, 1], likewise."""
+        """Returns the quality on test nodes, likewise."""
         return self._evaluator.test(self.model)
 
     def check(self) -> None:

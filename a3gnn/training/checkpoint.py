@@ -75,7 +75,7 @@ def restore_checkpoint(path: Path, trainer: Trainer, known: dict[str, Any]) -> P
 
 def _changes(before: dict[str, Any], known: dict[str, Any]) -> list[str]:
     """Returns what differs between two `identity`, for people; later knobs at their defaults are in none."""
-    defaults = {knob.name: knob.default for knob in KNOBS if knob.later}
+    defaults = {knob.name: knob.default for knob in KNOBS if knob.later} | Task.later_defaults()
     names = dict.fromkeys((*known, *before))
     pairs = ((name, *(one.get(name, defaults.get(name)) for one in (before, known))) for name in names)
     return [f"{name} was {was!r} and is {now!r}" for name, was, now in pairs if was != now]

@@ -37,7 +37,7 @@ class CurveTraining:
     best: Mapping[str, Tensor]
 
     def test_accuracy(self, trainer: Trainer) -> float | None:
-        """Returns test accuracy in [0, 1] at the best point, whose weights `trainer` then has; None without one."""
+        """Returns the quality on test nodes at the best point, whose weights `trainer` then has; None without one."""
         if not self.best:
             return None
         trainer.model.load_state_dict(self.best)

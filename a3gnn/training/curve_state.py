@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ class CurveState:
 
         Of the best weights there is one copy: later ones are written over it.
         """
-        if val_accuracy > max(self.curve.val_accuracy, default=-1.0):
+        if val_accuracy > max(self.curve.val_accuracy, default=-math.inf):
             for name, tensor in trainer.model.state_dict().items():
                 if name in self.best:
                     self.best[name].copy_(tensor)

@@ -1,24 +1,30 @@
-"""Accuracy on validation and test nodes, from all their neighbours."""
+"""The quality of a model on validation and test nodes, by its task's metric, from all their neighbours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from a3gnn.errors import GraphError
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.labels import is_labelled, label_spread
+from a3gnn.metric import ERRORS, Metric
 from a3gnn.seeding import generator
 from a3gnn.task import Task
 from a3gnn.training.inference import CHUNK_BYTES, Inference
 from a3gnn.training.model import Model
 from a3gnn.training.scratch import Scratch
+from a3gnn.training.tally import check_defined, new_tally
 
-#: Validation nodes that are evaluated, at most: the standard error of an accuracy is then half a point or less.
+#: Validation nodes that are evaluated, at most: the standard error of an accuracy is then half a point or less, for
+#: that of a share p is sqrt(p (1 - p) / n). Of other metrics it depends on how many nodes the rarest classes have;
+#: docs/metrics.md has figures.
 MOST_VALIDATED = 10_000
 
 
@@ -37,7 +43,7 @@ class Evaluator:
         on_chunk: Called before each chunk of nodes; what it raises ends the evaluation there.
 
     Raises:
-        GraphError: No validation or no test node has a label.
+        GraphError: No validation or no test node has a label, or the metric is not defined on those that have.
     """
 
     def __init__(
@@ -51,8 +57,8 @@ class Evaluator:
         chunk_bytes: int = CHUNK_BYTES,
         on_chunk: Callable[[], None] = lambda: None,
     ) -> None:
-        self._graph = graph
-        self._test = labelled(graph, graph.test_ids, "test")
+        self._test = tested(graph, task)
+        self._graph, self._metric = graph, metric_of(task, graph)
         self._inference = partial(
             Inference,
             graph,
@@ -66,41 +72,95 @@ class Evaluator:
         self._of_val = self._inference(validated(graph, task))
 
     def validate(self, model: Model) -> float:
-        """Returns the model's accuracy on validation nodes, in [0, 1]; it is in evaluation mode meanwhile."""
-        return self._accuracy(model, self._of_val)
+        """Returns the model's quality on validation nodes; it is in evaluation mode meanwhile."""
+        return self._quality(model, self._of_val)
 
     def test(self, model: Model) -> float:
-        """Returns the model's accuracy on all test nodes, likewise."""
-        return self._accuracy(model, self._inference(self._test))
+        """Returns the model's quality on all test nodes, likewise."""
+        return self._quality(model, self._inference(self._test))
 
     def cost(self, model: Model) -> float:
         """Returns the cost of `validate` in bytes moved (`Inference.cost`): by the graph and the task alone."""
         return self._of_val.cost(model)
 
-    def _accuracy(self, model: Model, inference: Inference) -> float:
-        right, count = 0, 0
-        was_training = model.training
-        model.eval()
-        try:
-            for ids, logits in inference.logits(model):
-                right += int((logits.argmax(dim=1).cpu().numpy() == self._graph.labels[ids]).sum())
-                count += len(ids)
-        finally:
-            model.train(was_training)
-        return right / count
+    def _quality(self, model: Model, inference: Inference) -> float:
+        return quality(model, inference.logits(model), self._graph, self._metric)
+
+
+def quality(
+    model: nn.Module, outputs: Iterable[tuple[NDArray[np.int32], Tensor]], graph: Graph, metric: Metric
+) -> float:
+    """Returns the quality by `metric` of a model's `outputs`, some nodes and theirs at a time.
+
+    The model is in evaluation mode meanwhile, and then again as it was.
+    """
+    found = new_tally(metric, graph.target, graph.num_classes)
+    was_training = model.training
+    model.eval()
+    try:
+        for ids, some in outputs:
+            found.add(some, graph.labels[ids])
+    finally:
+        model.train(was_training)
+    return found.quality()
 
 
 def validated(graph: Graph, task: Task) -> NDArray[np.int32]:
     """Returns the nodes that validation takes, int32, ascending: the same wherever the task trains on the graph.
 
     Raises:
-        GraphError: No validation node has a label.
+        GraphError: No validation node has a label, or the metric is not defined on those that have.
     """
     ids = labelled(graph, graph.val_ids, "validation")
-    if len(ids) <= MOST_VALIDATED:
-        return ids
-    chosen: NDArray[np.int32] = generator(task.seed, "validated").choice(ids, MOST_VALIDATED, replace=False)
-    return np.sort(chosen)
+    if len(ids) > MOST_VALIDATED:
+        ids = np.sort(generator(task.seed, "validated").choice(ids, MOST_VALIDATED, replace=False))
+    check_defined(task.metric, graph.labels[ids], "validation")
+    return ids
+
+
+def tested(graph: Graph, task: Task) -> NDArray[np.int32]:
+    """Returns the nodes that a test takes, all that have a label, int32, ascending.
+
+    Raises:
+        GraphError: None has a label, or the metric is not defined on those that have.
+    """
+    ids = labelled(graph, graph.test_ids, "test")
+    check_defined(task.metric, graph.labels[ids], "test")
+    return ids
+
+
+def metric_of(task: Task, graph: Graph) -> Metric:
+    """Returns by what models of the task are judged on the graph.
+
+    Raises:
+        GraphError: The values that are to be predicted don't differ.
+    """
+    spread = label_spread(graph.labels, graph.train_ids)
+    if spread == 0:
+        raise GraphError(f"{graph.name} must have train nodes whose values differ, got one value; give others")
+    return Metric(task.metric, spread if task.metric in ERRORS else None)
+
+
+def unlearnt(graph: Graph, task: Task) -> float:
+    """Returns the quality on validation nodes of a model that says one and the same of every node.
+
+    That is their most frequent class, of each label whether more have it, or their median.
+
+    Raises:
+        GraphError: As of `validated`.
+    """
+    labels = graph.labels[validated(graph, task)]
+    outputs = torch.zeros(1, graph.num_classes)
+    match graph.target:
+        case "classes":
+            outputs[0, np.bincount(labels).argmax()] = 1.0
+        case "labels":
+            outputs[0] = torch.from_numpy(labels.mean(axis=0) - 0.5)
+        case "values":
+            outputs[0, 0] = float(np.median(labels))
+    found = new_tally(metric_of(task, graph), graph.target, graph.num_classes)
+    found.add(outputs.expand(len(labels), -1), labels)
+    return found.quality()
 
 
 def labelled(graph: Graph, ids: NDArray[np.int32], name: str) -> NDArray[np.int32]:
@@ -109,7 +169,7 @@ def labelled(graph: Graph, ids: NDArray[np.int32], name: str) -> NDArray[np.int3
     Raises:
         GraphError: None has; the message calls them `name` nodes.
     """
-    found = ids[graph.labels[ids] >= 0]
+    found = ids[is_labelled(graph.labels[ids])]
     if not len(found):
         raise GraphError(f"{graph.name} must have labelled {name} nodes, got none among {len(ids)}; change its split")
     return found

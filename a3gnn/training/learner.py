@@ -34,7 +34,7 @@ class Learner(Protocol):
 
     @property
     def evaluation(self) -> str:
-        """From what accuracy is computed, for people."""
+        """From what the quality is computed, for people."""
 
     def restart(self) -> None:
         """Gives the model the weights that the seed decides."""
@@ -63,10 +63,10 @@ class Learner(Protocol):
         """The cost of `validate`, likewise."""
 
     def validate(self) -> float:
-        """Returns the validation accuracy, in [0, 1]."""
+        """Returns the quality on validation nodes by the task's metric (`a3gnn.metric`)."""
 
     def test(self) -> float:
-        """Returns the test accuracy, in [0, 1]."""
+        """Returns the quality on test nodes, likewise."""
 
     def check(self) -> None:
         """Raises a `ModelError` where the model depends on files that no key knows of."""

@@ -23,8 +23,8 @@ class EpochResult:
 
     Attributes:
         epoch: Number, from 1.
-        loss: Mean cross-entropy of the seeds.
-        val_accuracy: In [0, 1], after the epoch.
+        loss: Mean loss of the mini-batches, by their seeds.
+        val_accuracy: The quality on validation nodes after the epoch.
         epochs_per_s: Of training alone.
         train_s: Seconds of training.
         eval_s: Seconds of evaluation after it; 0 where a point of the learning curve had evaluated it.
@@ -59,7 +59,7 @@ class EpochTotals:
     Attributes:
         batches: Mini-batches trained on: the index of the next one.
         seeds: Seeds.
-        loss: Cross-entropy summed over the seeds.
+        loss: Mini-batches' mean loss times their seeds, summed.
         input_nodes: Rows of features read.
         hits: Those that the cache served.
         stages: Seconds in sample, gather, transfer, train.
@@ -121,7 +121,7 @@ class Progress:
 
     @property
     def best(self) -> EpochResult | None:
-        """The first epoch of the highest validation accuracy; None before one is finished."""
+        """The first epoch of the highest validation quality; None before one is finished."""
         return max(self.epochs, key=lambda result: result.val_accuracy, default=None)
 
     def epochs_per_s(self, batches_per_epoch: int) -> float:

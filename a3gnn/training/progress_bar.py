@@ -8,22 +8,24 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from a3gnn.metric import Metric
 from a3gnn.training.progress import EpochResult
 from a3gnn.training.step import Step
 
 
 class ProgressBar:
-    """The epoch under way, its mini-batches, and the accuracy so far; a context manager.
+    """The epoch under way, its mini-batches, and the quality so far; a context manager.
 
     Args:
         batches_per_epoch: Mini-batches of an epoch.
         epochs: Epochs at most.
+        metric: Of the quality.
         shown: Whether to draw it at all; on a stderr that is no terminal nothing is drawn either.
     """
 
-    def __init__(self, batches_per_epoch: int, epochs: int, *, shown: bool) -> None:
+    def __init__(self, batches_per_epoch: int, epochs: int, metric: Metric, *, shown: bool) -> None:
         console = Console(stderr=True)
-        self._epochs = epochs
+        self._epochs, self._metric = epochs, metric
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -52,4 +54,4 @@ class ProgressBar:
 
     def finish_epoch(self, result: EpochResult) -> None:
         """Shows what `result` reached."""
-        self._bar.update(self._task, note=f"loss {result.loss:.3f} · val {result.val_accuracy:.1%}")
+        self._bar.update(self._task, note=f"loss {result.loss:.3f} · val {self._metric.show(result.val_accuracy)}")

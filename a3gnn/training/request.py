@@ -16,8 +16,10 @@ from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
+from a3gnn.metric import AUTO
 from a3gnn.task import Task
 from a3gnn.threads import wait_policy
+from a3gnn.training.choose_metric import with_metric
 from a3gnn.training.own.describe import described
 from a3gnn.training.tuned import TunedConfig
 
@@ -43,9 +45,10 @@ class TrainRequest:
 
     @property
     def target(self) -> float | None:
-        """The validation accuracy that the tune counted seconds to, in [0, 1], if it was on this graph."""
-        here = self.tuned is not None and self.tuned.setting.graph.fingerprint == self.graph.fingerprint
-        return self.tuned.target_accuracy if self.tuned is not None and here else None
+        """The validation quality that the tune counted seconds to, if it was on this graph and by this metric."""
+        if self.tuned is None or self.tuned.setting.graph.fingerprint != self.graph.fingerprint:
+            return None
+        return self.tuned.target_accuracy if self.tuned.setting.task.metric == self.task.metric else None
 
     @classmethod
     def of(
@@ -54,11 +57,12 @@ class TrainRequest:
         dataset: GraphLike | None,
         task: Task | None,
         model: str | None,
+        metric: str | None,
         notify: Callable[[str], None],
     ) -> Self:
         """Returns the request for `config`; what a tuned.json says stands in for what is None.
 
-        A `model` takes the place of the task's.
+        A `model` takes the place of the task's, and so does a `metric`, as `with_metric` takes it.
 
         Whether it was tuned for another graph, on another machine or under another OpenMP wait policy is said through
         `notify`.
@@ -76,12 +80,16 @@ class TrainRequest:
         for note in graph.notes:
             notify(note)
         graph = graph.on_disk()
+        if task is None and tuned is None and metric is None:
+            metric = AUTO
+        given = task or (tuned.setting.task if tuned else Task())
+        judged = with_metric(given if model is None else given.with_model(model), metric, graph, notify)
         if tuned is None:
             assert isinstance(config, TrainConfig)
-            return cls(graph, config, _with_model(task or Task(), model), None)
+            return cls(graph, config, judged, None)
         for warning in _mismatches(tuned, graph):
             notify(warning)
-        return cls(graph, tuned.config, _with_model(task or tuned.setting.task, model), tuned)
+        return cls(graph, tuned.config, judged, tuned)
 
     def described(self, notify: Callable[[str], None]) -> Self:
         """Returns the request with a model of the user's as it is now; says where it differs from the tuned one.
@@ -100,10 +108,6 @@ class TrainRequest:
                 "memory, than tuned.json says"
             )
         return dataclasses.replace(self, task=task)
-
-
-def _with_model(task: Task, model: str | None) -> Task:
-    return task if model is None else task.with_model(model)
 
 
 def _mismatches(tuned: TunedConfig, graph: Graph) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from a3gnn.config import TrainConfig
+from a3gnn.metric import Metric
 from a3gnn.task import Task
 
 
@@ -15,12 +16,13 @@ class TrainResult:
     """What `train` found; `docs/measurement.md` defines each figure.
 
     Attributes:
-        test_accuracy: With the weights in model.pt, in [0, 1]; evaluated once, at the end.
-        val_accuracy: With the same weights, in [0, 1].
+        test_accuracy: Quality on test nodes by the task's metric, with the weights in model.pt; evaluated once, at the
+            end.
+        val_accuracy: Quality on validation nodes, with the same weights.
         best_epoch: The epoch that these weights are of, from 1; None where training ended at the target.
         epochs: Epochs trained to their end.
         throughput_epochs_per_s: One over the median training time of an epoch; evaluation is left out.
-        target_accuracy: The validation accuracy that was to be reached, in [0, 1]; None without a target.
+        target_accuracy: The validation quality that was to be reached; None without a target.
         seconds_to_accuracy: Seconds of training, set-up included and evaluation left out, until validation reached the
             target; None where it did not.
         batches_to_accuracy: Mini-batches until then; None likewise.
@@ -34,10 +36,11 @@ class TrainResult:
         stolen_share: Share of its cores' time that the hypervisor gave to other machines while this call trained and
             evaluated, in [0, 1]. Seconds and throughput include it; those of a tune do not.
         folder: Where its files are: model.pt, metrics.jsonl, checkpoint.pt, result.json.
-        evaluation: From what accuracy was computed.
+        evaluation: From what the quality was computed.
         config: How it was trained.
         task: What was trained.
         graph: The graph's name.
+        metric: By what the qualities are.
     """
 
     test_accuracy: float
@@ -61,8 +64,10 @@ class TrainResult:
     config: TrainConfig
     task: Task
     graph: str
+    metric: Metric
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the result as one JSON object."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return fields | {"folder": str(self.folder), "config": self.config.to_dict(), "task": self.task.to_dict()}
+        parts = {"config": self.config.to_dict(), "task": self.task.to_dict(), "metric": self.metric.to_dict()}
+        return fields | {"folder": str(self.folder), **parts}

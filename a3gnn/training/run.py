@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from a3gnn.errors import MemoryLimitError
+from a3gnn.metric import Metric
 from a3gnn.training.fit import fit
 from a3gnn.training.interrupt import Interrupt
 from a3gnn.training.progress import EpochResult, Progress
@@ -28,8 +29,9 @@ def run(
     progress: bool,
     notify: Callable[[str], None],
 ) -> float:
-    """Trains to the end, leaves model.pt, and returns the test accuracy of its weights, which the trainer then has.
+    """Trains to the end, leaves model.pt, and returns the quality on test nodes of its weights.
 
+    These the trainer then has.
     What stops it after a mini-batch, or between chunks of evaluation, leaves a checkpoint.
 
     Raises:
@@ -40,7 +42,7 @@ def run(
 
     told: set[str] = set()
 
-    with interrupt, ProgressBar(trainer.batches_per_epoch, epochs, shown=progress) as bar:
+    with interrupt, ProgressBar(trainer.batches_per_epoch, epochs, trainer.metric, shown=progress) as bar:
 
         def on_step(step: Step) -> None:
             bar.advance(step)
@@ -49,7 +51,7 @@ def run(
 
         def on_point(point: Point) -> None:
             if target is not None and point.val_accuracy >= target.accuracy:
-                notify(_reached(point, target))
+                notify(_reached(point, target, trainer.metric))
             interrupt.check()
 
         def on_epoch(result: EpochResult) -> None:
@@ -59,7 +61,7 @@ def run(
                 if choice not in told:
                     told.add(choice)
                     notify(choice)
-            notify(_line(result))
+            notify(_line(result, trainer.metric))
             interrupt.check()
 
         trained = False
@@ -94,16 +96,16 @@ def _how_to_go_on(error: BaseException, done: Progress, folder: Path) -> str:
     return f"{reason} is saved {where}; the same command with --out {folder} --resume goes on from there"
 
 
-def _line(result: EpochResult) -> str:
+def _line(result: EpochResult, metric: Metric) -> str:
     return (
-        f"epoch {result.epoch:3d}  loss {result.loss:.4f}  val {result.val_accuracy:.2%}  "
+        f"epoch {result.epoch:3d}  loss {result.loss:.4f}  val {metric.show(result.val_accuracy)}  "
         f"{result.epochs_per_s:.3g} epochs/s"
     )
 
 
-def _reached(point: Point, target: Target) -> str:
+def _reached(point: Point, target: Target, metric: Metric) -> str:
     whole = format_duration(point.train_s + point.eval_s)
     return (
-        f"validation reached {target.accuracy:.2%} after {point.batches} mini-batches: "
+        f"validation reached {metric.show(target.accuracy)} after {point.batches} mini-batches: "
         f"{format_duration(point.train_s)} of training, {whole} with evaluations"
     )

@@ -1,20 +1,16 @@
-"""`Target`: a validation accuracy that training is to reach, and `Point`: where that is looked at."""
+"""`Target`: a validation quality that training is to reach, and `Point`: where that is looked at."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any
-
-from a3gnn.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A validation accuracy that training is to reach.
+    """A quality on validation nodes, by the task's metric, that training is to reach.
 
     Attributes:
-        accuracy: In [0, 1].
+        accuracy: The quality.
         first: Mini-batches before the first point at which validation is evaluated for it (`first_point`).
         ends: Whether training ends where it is reached.
     """
@@ -30,7 +26,7 @@ class Point:
 
     Attributes:
         batches: Mini-batches trained on before it.
-        val_accuracy: In [0, 1].
+        val_accuracy: The quality on validation nodes.
         train_s: Seconds of training until then, set-up included, evaluations left out.
         eval_s: Seconds of all evaluations until then, its own included.
     """
@@ -39,16 +35,3 @@ class Point:
     val_accuracy: float
     train_s: float
     eval_s: float
-
-
-def share_of_percent(name: str, value: Any) -> float:
-    """Returns `value`, which is in per cent, as a share in (0, 1].
-
-    Raises:
-        UsageError: It is no number above 1 and up to 100: 0.88 is more likely a share than under one per cent.
-    """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 1 < float(value) <= 100:
-        raise UsageError(
-            f"{name} must be in per cent, above 1 and up to 100, got {value!r}; 88 stands for a share of 0.88"
-        )
-    return float(value) / 100

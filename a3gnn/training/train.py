@@ -14,10 +14,12 @@ from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.machine.other_work import OtherWork
+from a3gnn.metric import checked_metric
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.curve_points import first_point
+from a3gnn.training.evaluate import metric_of
 from a3gnn.training.interrupt import Interrupt
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.own.evaluation_bytes import evaluation_bytes
@@ -27,7 +29,7 @@ from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult
 from a3gnn.training.run import ended_at, run
 from a3gnn.training.run_folder import RunFolder, default_folder
-from a3gnn.training.target import Target, share_of_percent
+from a3gnn.training.target import Target
 from a3gnn.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -47,13 +49,14 @@ def train(
     host_memory_limit: str | int | None = None,
     target_accuracy: float | None = None,
     until_target: bool = False,
+    metric: str | None = None,
     progress: bool = False,
     notify: Callable[[str], None] = lambda line: None,
 ) -> TrainResult:
     """Trains with `config` and returns what it reached.
 
     The folder `out` gets metrics.jsonl as epochs end, model.pt (the weights of the best validation epoch, or of where
-    training ended at a target, which PyG's model of the same shape loads) and result.json. Test accuracy is evaluated
+    training ended at a target, which PyG's model of the same shape loads) and result.json. Test nodes are evaluated
     once, at the end, with these weights. Ctrl-C and a passed memory limit leave a checkpoint, from which
     `resume` goes on bit-identically.
 
@@ -66,15 +69,19 @@ def train(
             (docs/own_models.md).
         task: What else of it; the tuned.json's, or the default, by default.
         epochs: Epochs in all, those before a resume included.
-        patience: Epochs without a better validation accuracy after which training ends; None for never.
+        patience: Epochs without a better validation quality, by the metric, after which training ends; None for never.
         out: A new folder, or with `resume` that of the run to go on with; runs/train-GRAPH by default.
         resume: Whether to go on with the run in `out`.
         host_memory_limit: Of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for the limit of the
             tuned.json, if any.
-        target_accuracy: Validation accuracy in per cent, such as 88. Until it is reached, validation is evaluated at
-            the points of the learning curve too, as a tune does, and the result says when that was. None for the target
-            of a tuned.json that was tuned for this graph, if it has one.
+        target_accuracy: Validation quality, by the metric, in per cent, such as 88; of mae the error, such as 0.4.
+            Until it is reached, validation is evaluated at the points of the learning curve too, as a tune does, and
+            the result says when that was. None for the target of a tuned.json that was tuned for this graph by this
+            metric, if it has one.
         until_target: Whether training ends where the target is reached.
+        metric: By what the model is judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto for
+            what suits the labels (docs/metrics.md); None for the task's, and auto where neither a task nor a tuned.json
+            is given.
         progress: Whether to draw a progress bar on stderr.
         notify: Called with lines for people: warnings, and each epoch's figures.
 
@@ -89,15 +96,17 @@ def train(
     """
     begin = perf_counter()
     _check(epochs, patience, out, resume, progress, task, notify)
+    metric = checked_metric(metric)
     limit = size_or_none("host_memory_limit", host_memory_limit)
-    accuracy = None if target_accuracy is None else share_of_percent("target_accuracy", target_accuracy)
     if isinstance(config, Mapping):
         config = TrainConfig.from_dict(config)
     begin += compile_ahead(KernelSet(), notify)
-    request = TrainRequest.of(config, dataset, task, None if model is None else model_name(model), notify)
+    request = TrainRequest.of(config, dataset, task, None if model is None else model_name(model), metric, notify)
     begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
     request = request.described(notify)
-    accuracy = request.target if accuracy is None else accuracy
+    accuracy = request.target
+    if target_accuracy is not None:
+        accuracy = metric_of(request.task, request.graph).quality_of("target_accuracy", target_accuracy)
     if flag("until_target", until_target) and accuracy is None:
         raise UsageError("--until-target needs a target: give --target-accuracy, or a tuned.json that has one")
     if limit is None and request.tuned is not None:
@@ -123,7 +132,7 @@ def train(
         done = folder.begin(trainer, identity(graph, request.config, request.task))
         done.setup_s = done.setup_s if resume else setup_s
         if request.task.is_own:
-            notify(f"accuracy is computed from {trainer.evaluation}")
+            notify(f"{trainer.metric.label} is computed from {trainer.evaluation}")
         target = None if accuracy is None else _target(trainer, done, accuracy, ends=until_target)
         others = OtherWork()
         test = run(
@@ -154,8 +163,8 @@ def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) ->
     reached = done.reached(accuracy)
     if ends and reached is not None and reached.batches < trained:
         raise UsageError(
-            f"--until-target must not be passed yet, got a run that reached {accuracy:.2%} after {reached.batches} "
-            f"mini-batches and went on to {trained}; leave --until-target out, or start another run"
+            f"--until-target must not be passed yet, got a run that reached {trainer.metric.show(accuracy)} after "
+            f"{reached.batches} mini-batches and went on to {trained}; leave --until-target out, or start another run"
         )
     begin = perf_counter()
     first = first_point(trainer)
@@ -199,6 +208,7 @@ def _result(
         config=request.config,
         task=request.task,
         graph=request.graph.name,
+        metric=trainer.metric,
     )
 
 

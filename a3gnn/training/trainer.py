@@ -1,10 +1,10 @@
-"""One training run: mini-batches in, weights and accuracy out.
+"""One training run: mini-batches in, weights and their quality out.
 
 with Trainer(graph, config, task, device="cpu", scratch=folder, host_memory_limit=None) as trainer:
     for step in trainer.steps(epoch=0):      # trains; yields after each whole mini-batch
         step.seconds, step.hits, step.input_nodes, step.sampled_edges, step.seeds, step.loss
-    trainer.validate()                       # validation accuracy, full neighbours
-    trainer.test()                           # test accuracy, likewise: once, at the end
+    trainer.validate()                       # quality on validation nodes by the task's metric, full neighbours
+    trainer.test()                           # quality on test nodes, likewise: once, at the end
 
 `steps` is what a profiler times: the device has been waited for when a step is yielded. Leaving its loop early is fine;
 `steps(epoch, start=n)` goes on at mini-batch `n`. `a3gnn.training.fit` runs whole epochs, `a3gnn.training.curve` a
@@ -28,12 +28,14 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError
 from a3gnn.graphs.graph import Graph
+from a3gnn.metric import Metric
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
 from a3gnn.training.built_in import BuiltIn
+from a3gnn.training.evaluate import metric_of
 from a3gnn.training.learner import Learner
 from a3gnn.training.learning_rate import LearningRate
 from a3gnn.training.memory import MemoryGuard
@@ -167,16 +169,21 @@ class Trainer:
         self.optimizer = self._learner.fresh_optimizer()
 
     def validate(self) -> float:
-        """Returns the model's validation accuracy in [0, 1], from all neighbours, or as `evaluation` says."""
+        """Returns the model's quality on validation nodes, from all neighbours, or as `evaluation` says."""
         return self._learner.validate()
 
     def test(self) -> float:
-        """Returns the model's test accuracy in [0, 1], likewise."""
+        """Returns the model's quality on test nodes, likewise."""
         return self._learner.test()
 
     @property
+    def metric(self) -> Metric:
+        """By what the model is judged."""
+        return metric_of(self.task, self.graph)
+
+    @property
     def evaluation(self) -> str:
-        """From what accuracy is computed, for people."""
+        """From what the quality is computed, for people."""
         return self._learner.evaluation
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,11 +34,11 @@ class TunedConfig:
         seeds: The seeds used, by what they decide.
         versions: Versions of the packages that decide results.
         wait_policy: OpenMP's wait policy in trials, as `a3gnn.threads.wait_policy` names it; None in older files.
-        target_accuracy: The validation accuracy whose seconds count, in [0, 1]; None in older files.
+        target_accuracy: The validation quality whose seconds count; None in older files.
         seconds_to_accuracy: Training seconds to it with the task's seed: median, low and high over the play-off's
             timed trials; None where it is not reached, and in older files.
         default_budget_s: Seconds of training that every configuration was given: the default's; None in older files.
-        still_rising: Whether the default's validation accuracy was still rising then; None in older files.
+        still_rising: Whether the default's validation quality was still rising then; None in older files.
         against_default: The choice against the default, as `a3gnn.tuning.comparison.Comparison` has it; None where the
             default is the choice or was not measured, and in older files.
         left_out: What the tune's budget was too small for, in words.
@@ -70,7 +69,7 @@ class TunedConfig:
             "schema_version": SCHEMA_VERSION,
             "config": self.config.to_dict(),
             **setting,
-            "limits": dataclasses.asdict(self.limits),
+            "limits": self.limits.to_dict(),
             "predicted": {metric: dict(bounds) for metric, bounds in self.predicted.items()},
             "measured": None if self.measured is None else self.measured.to_dict(),
             "default": None if self.default is None else self.default.to_dict(),
@@ -99,7 +98,7 @@ class TunedConfig:
             config=TrainConfig.from_dict(fields["config"]),
             setting=Setting.from_dict({**fields, "graph": graph}),
             spec=spec,
-            limits=Limits(**fields["limits"]),
+            limits=Limits.from_dict(fields["limits"]),
             predicted=fields["predicted"],
             measured=None if fields["measured"] is None else Metrics.from_dict(fields["measured"]),
             default=_outcome(fields["default"]),

@@ -155,11 +155,11 @@ class AgainstDefault:
             self._check_reached(pairs, least)
             return
         found = fmean([best_accuracy(pair.choice) for pair in pairs] or [best_accuracy(self._whole)])
-        if pairs and request.target is None:  # what may be lost is counted from the default with the same seeds
+        if pairs and request.target_accuracy is None:  # what may be lost is counted from the default by seed
             found = reference.val_accuracy + fmean(accuracy_differences(pairs)) / 100
         if found < least:
             where = f" in the mean of {count(len(pairs), 'seed')}" if pairs else ""
-            self._trials.refuse(self._config, (Breach("least_accuracy", least, found),), where)
+            self._trials.refuse(self._config, (self._missed(least, found),), where)
 
     def _check_reached(self, pairs: Sequence[Pair], least: float) -> None:
         """Refuses the finalist where it reaches the `least` accuracy with fewer seeds than the default."""
@@ -167,7 +167,10 @@ class AgainstDefault:
         kept, of_default = (sum(found >= least for found in both) for both in (own, default))
         if kept < of_default:
             where = f" with {kept} of {count(len(pairs), 'seed')}, the default with {of_default}"
-            self._trials.refuse(self._config, (Breach("least_accuracy", least, min(own)),), where)
+            self._trials.refuse(self._config, (self._missed(least, min(own)),), where)
+
+    def _missed(self, least: float, found: float) -> Breach:
+        return Breach("least_accuracy", least, found, self._history.objectives.metric)
 
     def _alternate(self, most: int) -> None:
         """Times the finalist up to `most` times, in turns with the default, which of the two is first alternating."""
@@ -217,7 +220,7 @@ class AgainstDefault:
             return
         trained, turns = len(self._seeds), len(self._alternations)
         if not self._tested:
-            yield "the default's test accuracy"
+            yield f"the default's test {self._history.objectives.metric.label}"
         if trained <= SEEDS:
             yield count(min(SEEDS, SEEDS + 1 - trained), "further seed")
         if turns < ALTERNATIONS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from a3gnn.figures import Figures
+from a3gnn.metric import Metric
 from a3gnn.objectives import Objectives
 from a3gnn.report.text import describe_config, describe_figures
 from a3gnn.spread import Spread
@@ -21,37 +22,39 @@ _MANY_DISTURBED = 1 / 4
 def choice_lines(tuned: TunedConfig, figures: Figures, objectives: Objectives) -> Iterator[str]:
     """Yields what the tune of `tuned` chose, what that reached, and how it compares with the default."""
     yield f"chosen   {describe_config(tuned.config)}"
-    yield f"    -> {describe_figures(figures, objectives.memory, objectives.speed, tuned.target_accuracy)}"
+    metric, target = objectives.metric, tuned.target_accuracy
+    yield f"    -> {describe_figures(figures, objectives.memory, objectives.speed, metric, target)}"
     if tuned.measured is not None and tuned.measured.test_accuracy is not None:
-        yield f"    test accuracy {tuned.measured.test_accuracy:.2%}, evaluated once{_default_test(tuned)}"
+        found = metric.show(tuned.measured.test_accuracy)
+        yield f"    test {metric.label} {found}, evaluated once{_default_test(tuned, metric)}"
     own = tuned.setting.task.own
     if own is not None and own.sampled != "none":
-        which = "accuracies are" if own.sampled == "all" else f"{own.sampled} accuracy is"
-        yield f"    {which} computed from a fixed sample of in-neighbours, not from all"
+        which = "" if own.sampled == "all" else f"{own.sampled} "
+        yield f"    {which}{metric.label} is computed from a fixed sample of in-neighbours, not from all"
     if tuned.against_default is not None:
-        yield from _against(Comparison.from_dict(tuned.against_default), tuned.target_accuracy)
+        yield from _against(Comparison.from_dict(tuned.against_default), metric, target)
     if tuned.still_rising:
         yield (
-            f"    the default's validation accuracy was still rising after the {tuned.default_budget_s:.3g} s that "
-            "each was given; a larger --budget compares them later"
+            f"    the default's validation {metric.label} was still rising after the {tuned.default_budget_s:.3g} s "
+            "that each was given; a larger --budget compares them later"
         )
     if tuned.left_out:
         yield f"    left out, for the budget is too small: {'; '.join(tuned.left_out)}"
 
 
-def _default_test(tuned: TunedConfig) -> str:
-    accuracy = getattr(tuned.default, "test_accuracy", None)
-    return "" if accuracy is None or tuned.against_default is None else f"; the default's {accuracy:.2%}"
+def _default_test(tuned: TunedConfig, metric: Metric) -> str:
+    found = getattr(tuned.default, "test_accuracy", None)
+    return "" if found is None or tuned.against_default is None else f"; the default's {metric.show(found)}"
 
 
-def _against(against: Comparison, target: float | None) -> Iterator[str]:
+def _against(against: Comparison, metric: Metric, target: float | None) -> Iterator[str]:
     verdict = "against the default" if against.differs else "no different from the default as far as can be told"
     parts = [f"{against.throughput.describe()} x its throughput"]
     if against.time is not None and target is not None:
-        parts.append(f"at {target:.2%} {against.time.describe()} x as early")
+        parts.append(f"at {metric.show(target)} {against.time.describe()} x as early")
     parts.append(f"{against.memory:.2f} x its memory")
     if against.accuracy is not None:
-        parts.append(f"{_signed(against.accuracy)} points of validation accuracy")
+        parts.append(metric.show_gain(_signed(against.accuracy)))
     yield f"    {verdict}: {', '.join(parts)}"
     if against.left_out:
         yield f"    left out of these ratios: {count(against.left_out, 'alternation')} that other work disturbed"

@@ -71,15 +71,17 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
             history = runner.measure(Proposal("default", from_disk), history, surrogate)
         if not history.has_default_reference:
             runner.notify(
-                "that does not fit either: the best measured accuracy is the reference instead of the default's"
+                f"that does not fit either: the best measured {history.study.setting.metric.label} is the reference "
+                "instead of the default's"
             )
     if history.study.request.memory_limit == DEFAULT_PEAK:
         runner.notify(_describe_limit(history))
-    reference, majority = history.reference, history.study.majority
-    if reference is not None and reference.target <= majority:
+    reference, unlearnt, metric = history.reference, history.study.unlearnt, history.study.setting.metric
+    if reference is not None and reference.target <= unlearnt:
         runner.notify(
-            f"{reference.target:.2%} takes no learning: {majority:.2%} of validation is of one class. Seconds "
-            "to accuracy and the least accuracy tell little here; a --target-accuracy above that tells more"
+            f"{metric.show(reference.target)} takes no learning: to say the same of every node has a validation "
+            f"{metric.label} of {metric.show(unlearnt)}. Seconds to that target and the limit tell little here; "
+            "a better --target-accuracy tells more"
         )
     return history
 

@@ -63,7 +63,7 @@ class History:
     @cached_property
     def objectives(self) -> Objectives:
         """What is wanted, with the accuracy that must be reached once there is a reference."""
-        least_accuracy = self.reference.target if self.reference else self.study.request.target
+        least_accuracy = self.reference.target if self.reference else self.study.target
         return self.study.objectives(least_accuracy, self.default_bytes)
 
     @property
@@ -119,9 +119,8 @@ class History:
         metrics = None if trial is None else trial.metrics
         if trial is None or metrics is None or metrics.curve is None:
             return None
-        request = self.study.request
         # The curve as that trial ended it: a faster configuration of the same key may have extended it since.
-        return Reference.of(metrics, metrics.curve, request.max_drop, request.target)
+        return Reference.of(metrics, metrics.curve, self.study.request.max_drop, self.study.target)
 
     @property
     def reference_figures(self) -> Figures | None:

@@ -13,8 +13,7 @@ from a3gnn.report.text import describe_breaches, describe_config
 from a3gnn.tuning.history import History
 from a3gnn.tuning.trial import Trial
 
-#: A share of right answers up to which there is nothing to allow: no target may be as low, and a curve without a point
-#: counts as none.
+#: A quality up to which there is nothing to allow: no target may be as low, and a curve without a point counts as 0.
 _NO_ACCURACY = 0.01
 
 
@@ -91,7 +90,7 @@ def _drop(history: History, breach: Breach) -> str:
     if breach.found <= _NO_ACCURACY:
         return "longer training than the default's seconds allow: a larger --budget, as a duration"
     if request.target_accuracy is not None:
-        return f"--target-accuracy {math.floor(breach.found * 1e4) / 100:g}"
+        return f"--target-accuracy {breach.metric.as_option(breach.found)}"
     points = request.max_accuracy_drop + breach.excess * 100
     return f"--max-accuracy-drop {math.ceil(points * 100) / 100:g}"
 

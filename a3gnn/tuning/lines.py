@@ -13,7 +13,7 @@ from a3gnn.tuning.trial import JudgedTrial, Trial
 #: Why a trial's curve was trained no further.
 _ENDED_EARLY = {
     CurveEnd.SLOWER: "it could no longer beat the best so far",
-    CurveEnd.LOST: "it could no longer reach the least accuracy",
+    CurveEnd.LOST: "it could no longer reach the {limit}",
 }
 
 
@@ -38,12 +38,16 @@ def _found(trial: Trial, history: History) -> str:
         return outcome.describe() if isinstance(outcome, Failure) else ""
     found = _described(figures, history)
     ended = None if metrics.curve is None else metrics.curve.ended
+    metric = history.objectives.metric
+    limit = f"{metric.extreme} {metric.label}" + ("" if metric.larger_is_better else " that is allowed")
     if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
-        found += f"\n       ended early: {_ENDED_EARLY[ended]}"
+        found += f"\n       ended early: {_ENDED_EARLY[ended].format(limit=limit)}"
     broken = describe_breaches(history.breaches(JudgedTrial(trial, metrics, figures)))
     return found + (f"\n       breaks a limit: {broken}" if broken else "")
 
 
 def _described(figures: Figures, history: History) -> str:
     objectives = history.objectives
-    return describe_figures(figures, objectives.memory, objectives.speed, objectives.limits.least_accuracy)
+    return describe_figures(
+        figures, objectives.memory, objectives.speed, objectives.metric, objectives.limits.least_accuracy
+    )

@@ -25,7 +25,7 @@ def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterat
     if own is None:
         return
     text = EvaluationPlans.of(graph, task, evaluation_bytes).text
-    yield f"{task.model}: {own.cost.parameters:,} weights; accuracy is computed from {text}"
+    yield f"{task.model}: {own.cost.parameters:,} weights; {setting.metric.label} is computed from {text}"
     if not own.repeats:
         yield (
             "mini-batches that were trained twice gave different weights: configurations that sample alike do not "

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
-from a3gnn.breach import LIMIT_NAMES
+from a3gnn.breach import MEMORY_NAMES
 from a3gnn.errors import InfeasibleError
 from a3gnn.prediction import Prediction
 from a3gnn.report.text import describe_config
@@ -48,8 +48,8 @@ def _too_large(outlook: Outlook) -> InfeasibleError:
         metric = f"peak_{name}"
         mean, low, high = (float(prediction.column(metric, bound)[0]) for bound in ("mean", "low", "high"))
         parts.append(
-            f"{format_size(mean)} of {LIMIT_NAMES[name]} ({format_size(low)} to {format_size(high)}), within the limit "
-            f"of {format_size(getattr(limits, name))} with a probability of {probability[0]:.2f}"
+            f"{format_size(mean)} of {MEMORY_NAMES[name]} ({format_size(low)} to {format_size(high)}), within the "
+            f"limit of {format_size(getattr(limits, name))} with a probability of {probability[0]:.2f}"
         )
         needed = mean * math.exp(deviations * prediction.one_sided(metric, "high")[0])
         remedies.append(f"--{'' if metric == memory else 'host-'}memory-limit {math.ceil(needed / 2**20)}MiB")
@@ -74,12 +74,13 @@ def _too_inaccurate(
     """
     allowed = outlook.history.study.request.max_accuracy_drop
     lost = 100 * (outlook.default_accuracy - float(prediction.column("val_accuracy")[0]))
+    label = outlook.setting.metric.label
     others = " that keeps the memory limit" if len(outlook.keeping(prediction)) > 1 else ""
     deviation = 100 * float(prediction.one_sided("val_accuracy", "low")[0])
     needed = math.ceil(10 * (lost + deviation * float(ndtri(LIKELY / in_memory)))) / 10
     remedy = f"--max-accuracy-drop {needed:g} would allow it" if needed > allowed else "a larger drop may allow it"
     return InfeasibleError(
-        f"nothing{others} is predicted to lose at most {allowed:g} points of validation accuracy against the default "
+        f"nothing{others} is predicted to lose at most {allowed:g} points of validation {label} against the default "
         f"with a probability of {LIKELY} or more. The closest, {describe_config(outlook.space.decode(row))}, is "
         f"predicted to lose {lost:.2g} points, and at most {allowed:g} with a probability of {accurate:.2f}; {remedy}, "
         "and a3gnn tune finds by measuring what predictions can't tell"

@@ -80,7 +80,7 @@ class Outlook:
 
     @property
     def default_accuracy(self) -> float:
-        """The default's validation accuracy, or its stand-in, in [0, 1]."""
+        """The default's validation quality by the task's metric, or its stand-in."""
         assert self.default.val_accuracy is not None, "`of` sees to it"
         return self.default.val_accuracy
 

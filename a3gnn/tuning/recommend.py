@@ -12,12 +12,14 @@ from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import kept_hardware, probe_hardware, within_peaks
 from a3gnn.measurement import Measurement
+from a3gnn.metric import AUTO, checked_metric
 from a3gnn.objectives import Priority
 from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.profiling.store.existing import existing_store
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.setting import Setting
 from a3gnn.task import Task
+from a3gnn.training.choose_metric import with_metric
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.tuning.arguments import check_places, make_request
@@ -45,6 +47,7 @@ def recommend(
     host_memory_limit: str | int | None = None,
     max_accuracy_drop: float = 1.0,
     task: Task | None = None,
+    metric: str | None = None,
     fix: Mapping[str, Any] | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
     seed: int = 0,
@@ -64,9 +67,11 @@ def recommend(
         priority: time (seconds to accuracy), throughput, memory, accuracy, balanced, or weights "T,M,A".
         memory_limit: Of the device where there is one, of the host otherwise: bytes, or text such as "4GiB".
         host_memory_limit: Of the host, where there is a device.
-        max_accuracy_drop: Points of validation accuracy that may be lost against the default configuration, each
-            trained as long.
+        max_accuracy_drop: Points (hundredths) of validation quality, by the metric, that may be lost against the
+            default configuration, each trained as long.
         task: What is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
+        metric: By what models are judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto for
+            what suits the labels (docs/metrics.md); None for the task's, and auto where no task is given.
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the search.
@@ -82,6 +87,7 @@ def recommend(
         StoreError: There is no store at `store`, or it can't be read.
         GraphError: The graph can't be used.
     """
+    metric = checked_metric(metric)
     request = make_request(
         priority=priority,
         memory_limit=memory_limit,
@@ -109,6 +115,8 @@ def recommend(
     compile_ahead(KernelSet(), notify)
     machine = within_peaks(_this_machine(notify), stored, notify) if hardware is None else hardware
     graph = as_graph(dataset)
+    judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
+    request = dataclasses.replace(request, task=judged)
     if out is not None:
         request = dataclasses.replace(request, spec=spec_of(dataset, graph))
     for line in (*graph.notes, *intro(machine, graph.characteristics())):

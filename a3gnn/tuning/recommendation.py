@@ -51,7 +51,7 @@ class Recommendation:
     @property
     def limits(self) -> Limits:
         """The limits on memory, in bytes."""
-        return self.request.limits(self.setting.hardware, None)
+        return dataclasses.replace(self.request.limits(self.setting.hardware, None), metric=self.setting.metric)
 
     def tuned(self) -> TunedConfig:
         """Returns what `a3gnn train --config` takes: it says what is predicted, and that nothing was measured."""
@@ -75,7 +75,7 @@ class Recommendation:
             "predicted": self.best.to_dict(),
             "default": self.default.to_dict(),
             "priority": dataclasses.asdict(self.request.priority),
-            "limits": {**dataclasses.asdict(self.limits), "max_accuracy_drop": self.request.max_accuracy_drop},
+            "limits": {**self.limits.to_dict(), "max_accuracy_drop": self.request.max_accuracy_drop},
             "graph": self.setting.graph.name,
             "corpus": self.corpus._asdict(),
             "unknown": list(self.unknown),

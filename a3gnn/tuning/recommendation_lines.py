@@ -49,9 +49,13 @@ def _figures(found: Recommendation) -> Iterator[tuple[str, ...]]:
         yield from _within(found, "device_bytes")
     yield "host memory", *(_sizes(one.peak_host_bytes) for one in pair)
     yield from _within(found, "host_bytes")
-    yield "accuracy, points more", *(_points(one.accuracy_beside_default) for one in pair)
+    label = found.setting.metric.label
+    yield (
+        f"{label}, points {'more' if found.setting.metric.larger_is_better else 'better'}",
+        *(_points(one.accuracy_beside_default) for one in pair),
+    )
     yield f"  loses {found.request.max_accuracy_drop:g} at most", *_kept(found, "least_accuracy")
-    yield "seconds to accuracy", *(_seconds(one.seconds_to_accuracy) for one in pair)
+    yield f"seconds to {label}", *(_seconds(one.seconds_to_accuracy) for one in pair)
     yield "  over the default's", *(_times(one.seconds_over_default) for one in pair)
 
 
@@ -78,7 +82,8 @@ def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
 
 
 def _row(label: str, best: str, default: str) -> str:
-    return f"{label:<{_LABEL - 1}} {best:<{_CELL - 1}} {default}".rstrip()
+    above, label = (f"{label}\n", "") if len(label) >= _LABEL else ("", label)
+    return above + f"{label:<{_LABEL - 1}} {best:<{_CELL - 1}} {default}".rstrip()
 
 
 def _interval(interval: Interval, unit: str = "") -> str:

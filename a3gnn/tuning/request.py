@@ -12,13 +12,13 @@ from a3gnn.checks import positive_number, real_number, size_or_none, whole_numbe
 from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
+from a3gnn.metric import ACCURACY, ERRORS, METRIC_LABELS
 from a3gnn.objectives import Limits, Priority
 from a3gnn.search.searcher import ENGINES
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn.training.own.evaluation_bytes import evaluation_bytes
-from a3gnn.training.target import share_of_percent
 from a3gnn.tuning.possible import refuse_impossible
 
 #: The memory limit that allows what the default configuration takes.
@@ -36,16 +36,16 @@ class TuneRequest:
         memory_limit: Bytes of the device where there is one, of the host otherwise; "default" for the default
             configuration's measured peak; None for no limit.
         host_memory_limit: Bytes of the host, where there is a device.
-        max_accuracy_drop: Points of validation accuracy that may be lost against the default configuration, each
-            trained as long.
+        max_accuracy_drop: Points (hundredths) of validation quality, by the task's metric, that may be lost against the
+            default configuration, each trained as long.
         budget: Seconds (float), or trials after the default configuration (int).
         engine: The searcher.
         fixed: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune; the task's seed decides those of training.
         accuracy_epochs: Epochs of the default's budget; None trains the default until it stops rising.
-        target_accuracy: Validation accuracy in percent that is to be reached; None takes the default's best less
-            `max_accuracy_drop`.
+        target_accuracy: Validation quality in percent, or an error, that is to be reached; None takes the default's
+            best less `max_accuracy_drop`.
 
     Raises:
         UsageError: An option is not what it must be.
@@ -82,7 +82,7 @@ class TuneRequest:
         if self.accuracy_epochs is not None:
             checked["accuracy_epochs"] = whole_number("--accuracy-epochs", self.accuracy_epochs, 1)
         if self.target_accuracy is not None:
-            share_of_percent("--target-accuracy", self.target_accuracy)
+            self._check_target()
         knobs = SearchSpace(KNOBS)
         checked["ranges"] = tuple((name, *map(knobs.knob(name).parse, ends)) for name, *ends in self.ranges)
         checked["fixed"] = tuple((name, knobs.knob(name).parse(value)) for name, value in self.fixed)
@@ -105,17 +105,12 @@ class TuneRequest:
         """`max_accuracy_drop` as a share of 1."""
         return self.max_accuracy_drop / 100
 
-    @property
-    def target(self) -> float | None:
-        """`target_accuracy` as a share of 1, or None."""
-        return None if self.target_accuracy is None else share_of_percent("--target-accuracy", self.target_accuracy)
-
     def limits(self, hardware: Hardware, least_accuracy: float | None, default_bytes: int | None = None) -> Limits:
         """Returns the limits on `hardware`.
 
         Args:
             hardware: Says which memory is limited.
-            least_accuracy: Of validation, in [0, 1], or None.
+            least_accuracy: The least validation quality by the task's metric, or None.
             default_bytes: What a memory limit of "default" allows; None sets none, as before the default is measured.
         """
         memory = default_bytes if self.memory_limit == DEFAULT_PEAK else self.memory_limit
@@ -142,6 +137,13 @@ class TuneRequest:
         """Returns the options of `to_dict`."""
         parts = {"task": Task.from_dict(fields["task"]), "priority": Priority(**fields["priority"])}
         return from_fields(cls, dict(fields) | parts)
+
+    def _check_target(self) -> None:
+        """Checks the target as far as that can be without a graph, which knows the unit of an error."""
+        if self.task.metric in ERRORS:
+            positive_number("--target-accuracy", self.target_accuracy, f"a {METRIC_LABELS[self.task.metric]}")
+        else:
+            ACCURACY.quality_of("--target-accuracy", self.target_accuracy)
 
     def _shape(self, space: SearchSpace) -> SearchSpace:
         """Returns `space` with the fixed knobs and the ranges applied."""

@@ -70,6 +70,7 @@ class TuneResult:
         tuned = self.tuned.to_dict()
         return {
             **{name: tuned[name] for name in _TUNED},
+            "metric": self.tuned.setting.metric.to_dict(),
             "front": [row.to_dict() for row in self.front.rows if row.on_front],
             "search": {name: getattr(self.search, name) for name in SearchSummary.__dataclass_fields__},
             "probes": self.trials,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.majority import majority_share
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.measurement import Measurement
@@ -19,6 +18,7 @@ from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
 from a3gnn.training.compile_ahead import compile_ahead
+from a3gnn.training.evaluate import unlearnt
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.folder import check_folder, check_same, open_folder
@@ -103,7 +103,7 @@ def open_study(
             profiles = stack.enter_context(ProfileStore.open(folder / "profiles.sqlite"))
         profiler = stack.enter_context(Profiler(profiles, graph, study.setting, study.plan, executor, notify))
         corpus = (*shipped_measurements(), *profiles.rows())
-        study = dataclasses.replace(study, corpus=corpus, majority=majority_share(graph))
+        study = dataclasses.replace(study, corpus=corpus, unlearnt=unlearnt(graph, request.task))
         spent_s = TuneState.read(folder, done).elapsed_s
         budget = Budget(request.budget, started, spent_s)
         for trial in done:

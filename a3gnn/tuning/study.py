@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Self
 
@@ -31,8 +32,7 @@ class Study:
         plan: How trials are timed, and the limits that are known from the start; what they train is in
             `a3gnn.tuning.trial_plan`.
         corpus: Measurements that the surrogate starts from, of this and other graphs and machines.
-        majority: Share of the validation nodes that are of their most frequent class: the accuracy of a model that has
-            learnt nothing but that.
+        unlearnt: The validation quality of a model that says the same of every node.
     """
 
     request: TuneRequest
@@ -40,7 +40,7 @@ class Study:
     space: SearchSpace
     plan: TrialPlan
     corpus: tuple[Measurement, ...] = ()
-    majority: float = 0.0
+    unlearnt: float = 0.0
 
     @classmethod
     def of(cls, request: TuneRequest, setting: Setting) -> Self:
@@ -59,6 +59,12 @@ class Study:
         return cls(request, setting, request.space(setting), plan)
 
     @property
+    def target(self) -> float | None:
+        """The validation quality that is asked for, or None."""
+        asked = self.request.target_accuracy
+        return None if asked is None else self.setting.metric.quality_of("--target-accuracy", asked)
+
+    @property
     def reference_curve(self) -> CurvePlan:
         """How far the default's learning curve is trained: until it stops rising, or its share of the time is over."""
         request = self.request
@@ -66,7 +72,7 @@ class Study:
         return CurvePlan(
             most_seconds=_CURVE_S if isinstance(budget, int) else max(budget * _CURVE_SHARE, _MIN_CURVE_S),
             until_plateau=request.accuracy_epochs is None,
-            target=None if request.accuracy_epochs is not None else request.target,
+            target=None if request.accuracy_epochs is not None else self.target,
             most_epochs=request.accuracy_epochs,
         )
 
@@ -74,7 +80,8 @@ class Study:
         """Returns what is wanted; both as in `TuneRequest.limits`."""
         request, hardware = self.request, self.setting.hardware
         limits = request.limits(hardware, least_accuracy, default_bytes)
-        return Objectives(limits, request.priority, hardware.has_device)
+        judged = dataclasses.replace(limits, metric=self.setting.metric)
+        return Objectives(judged, request.priority, hardware.has_device)
 
 
 def _timeout_s(budget: float | int) -> float:

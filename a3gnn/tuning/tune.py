@@ -6,14 +6,16 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.hardware import Hardware
+from a3gnn.metric import AUTO, MetricName, checked_metric
 from a3gnn.objectives import Priority
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.task import Task
+from a3gnn.training.choose_metric import with_metric
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.own.examine import examined
@@ -47,6 +49,7 @@ def tune(
     engine: str = "local",
     model: str | Callable[[int, int], Any] | None = None,
     task: Task | None = None,
+    metric: str | None = None,
     fix: Mapping[str, Any] | None = None,
     ranges: Mapping[str, tuple[Any, Any]] | None = None,
     seed: int = 0,
@@ -71,8 +74,8 @@ def tune(
         memory_limit: Of the device where there is one, of the host otherwise: bytes, text such as "4GiB", or
             "default" for what the default configuration takes, as measured.
         host_memory_limit: Of the host, where there is a device.
-        max_accuracy_drop: Points of validation accuracy that may be lost against the default configuration, each
-            trained as long.
+        max_accuracy_drop: Points (hundredths) of validation quality, by the metric, that may be lost against the
+            default configuration, each trained as long.
         budget: A duration such as "10min" or seconds (float), or a number of trials (int); its clock starts with the
             call, stands still while kernels are compiled, and goes on where a resumed tune's stopped.
         engine: local, ppo, nsga2, tpe, random or exhaustive.
@@ -80,13 +83,15 @@ def tune(
             (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
             (docs/own_models.md).
         task: What else of it is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
+        metric: By what models are judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto for
+            what suits the labels (docs/metrics.md); None for the task's, and auto where no task is given.
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune.
         accuracy_epochs: Epochs of the default's training; by default it is trained until it stops rising, or for an
             eighth of the budget. Others are trained for as many seconds.
-        target_accuracy: Validation accuracy in percent whose seconds count; by default the default's best less
-            `max_accuracy_drop`.
+        target_accuracy: Validation quality, by the metric, in percent (of mae, the error), whose seconds count; by
+            default the default's best less `max_accuracy_drop`.
         store: Where measurements are kept and looked up: a path or an SQLAlchemy URL; `out`/profiles.sqlite by default.
         out: A new folder; runs/GRAPH by default.
         resume: Whether to go on with the interrupted tune in `out`, or with a finished one under a larger budget; a
@@ -105,6 +110,7 @@ def tune(
         KeyboardInterrupt: By Ctrl-C; the message says how to go on.
     """
     started = time.monotonic()
+    metric = checked_metric(metric)
     request = make_request(
         priority=priority,
         memory_limit=memory_limit,
@@ -112,7 +118,7 @@ def tune(
         max_accuracy_drop=max_accuracy_drop,
         budget=budget,
         engine=engine,
-        task=task if model is None else (task or Task()).with_model(model_name(model)),
+        task=_asked(task, model, metric),
         fix=fix,
         ranges=ranges,
         seed=seed,
@@ -123,8 +129,9 @@ def tune(
     if executor is None:
         started += compile_ahead(KernelSet(), notify)
     graph = as_graph(dataset)
+    judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
     folder = Path(out) if out is not None else default_folder(graph.name)
-    task = examined(request.task, graph, request.evaluation_bytes)
+    task = examined(judged, graph, request.evaluation_bytes)
     task = repeating_as_before(task, folder) if resume else task
     request = dataclasses.replace(request, spec=spec_of(dataset, graph), task=task)
     if resume and (finished := finished_result(folder, request)) is not None:
@@ -148,6 +155,15 @@ def tune(
             raise KeyboardInterrupt(
                 f"what was measured is kept; the same command with --out {folder} --resume goes on"
             ) from interrupt
+
+
+def _asked(task: Task | None, model: str | Callable[[int, int], Any] | None, metric: str | None) -> Task | None:
+    """Returns the task that is asked for, as far as it is known without a graph."""
+    if model is not None:
+        task = (task or Task()).with_model(model_name(model))
+    if metric is None or metric == AUTO:
+        return task
+    return dataclasses.replace(task or Task(), metric=cast(MetricName, metric))
 
 
 def _run(history: History, runner: Runner) -> TuneResult:

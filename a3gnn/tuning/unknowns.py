@@ -30,9 +30,10 @@ def unknowns(outlook: Outlook) -> Iterator[str]:
     else:
         yield from _of_the_setting(outlook, rows)
     if not outlook.knows_accuracy:
-        yield "The accuracy that this graph allows: it is predicted beside the default's alone."
+        label = outlook.setting.metric.label
+        yield f"The {label} that this graph allows: it is predicted beside the default's alone."
     if not outlook.knows_seconds:
-        yield "The seconds to that accuracy: they are predicted beside the default's alone."
+        yield f"The seconds to that {outlook.setting.metric.label}: they are predicted beside the default's alone."
 
 
 def _of_the_setting(outlook: Outlook, rows: Sequence[Measurement]) -> Iterator[str]:

@@ -65,6 +65,7 @@ def tuned(graph: Path, priority: str, folder: Path, budget: str, memory_limit: s
     """
     command = [sys.executable, "-m", "a3gnn", "tune", "--dataset", str(graph), "--priority", priority]
     command += ["--budget", budget, "--max-accuracy-drop", str(drop), "--out", str(folder)]
+    command += ["--metric", "accuracy"]  # which the peers are judged by, on unbalanced graphs too
     command += ["--store", str(folder.parent / f"{graph.name}.sqlite")]
     if memory_limit != "none":
         command += ["--memory-limit", memory_limit]

@@ -48,8 +48,9 @@ def metrics_of(
         for bound in (mean, low, high):
             bound[:, METRICS.index("peak_device_bytes")] = 0.0
     graph, drop, off = setting.graph, centre[:, ACCURACY_DROP], half_width[:, ACCURACY_DROP]
-    # Without a measured reference, guess: predictions are right about as often as neighbours agree.
-    guess = max(graph.homophily, 1 / max(graph.num_classes, 1))
+    # Without a measured reference, guess: predictions are right about as often as neighbours agree. Where labels are
+    # no classes, half of the way from nothing to all.
+    guess = max(graph.homophily, 1 / max(graph.num_classes, 1)) if graph.target == "classes" else 0.5
     reference = guess if default.val_accuracy is None else default.val_accuracy
     unknown = default.val_accuracy is None
     mean[:, _ACCURACY] = np.clip(reference - drop, 0, 1)

@@ -37,7 +37,7 @@ _GRAPH_SHARES = ("degree_gini", "feature_density", "label_rate", "homophily", "l
 _GRAPH_NAMES = tuple(
     field.name
     for field in dataclasses.fields(GraphCharacteristics)
-    if field.name not in ("name", "fingerprint", "cached_edge_mass")
+    if field.name not in ("name", "fingerprint", "cached_edge_mass", "target", "label_spread")
 )
 _LIMIT_NAMES = tuple(field.name for field in dataclasses.fields(MachineProfile))
 _HARDWARE_NAMES = ("num_cores", "host_memory_bytes", "num_devices", "device_memory_bytes")

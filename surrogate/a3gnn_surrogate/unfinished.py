@@ -60,5 +60,5 @@ def _reaching(curve: LearningCurve, accuracy: float) -> float:
 
 
 def _rising(curve: LearningCurve) -> tuple[Array, Array]:
-    """Returns the counts of mini-batches from 0 on, and the best accuracy up to each, float64, shape (points + 1,)."""
-    return np.array([0.0, *curve.batches]), np.array([0.0, *curve.running_best()])
+    """Returns the counts of mini-batches from 0 on, and the best quality up to each, from 0, float64, (points + 1,)."""
+    return np.array([0.0, *curve.batches]), np.maximum.accumulate([0.0, *curve.running_best()])

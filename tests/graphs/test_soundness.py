@@ -67,7 +67,10 @@ def test_a_sound_graph_is_made() -> None:
         ),
         ({"labels": np.zeros(2, dtype=np.int64)}, "labels must have one row per node, got 2 for 3 nodes"),
         ({"labels": np.array([0, 2, -1])}, r"labels must be in \[-1, 2\), got -1 to 2"),
-        ({"labels": np.array([0.0, 1.0, 1.0])}, "labels must be int64 of 1 dimension, got float64"),
+        (
+            {"labels": np.array([0.0, 1.0, 1.0])},
+            "labels must be one of int64 of 1 dimension, int8 of 2 dimensions, float32 of 1 dimension, got float64",
+        ),
         ({"num_classes": 1.5}, "num_classes must be an integer >= 0, got 1.5"),
         ({"train_ids": np.array([3], dtype=np.int32)}, r"train_ids must be in \[0, 3\), got 3 to 3"),
         ({"train_ids": np.array([2], dtype=np.int32)}, "train_ids must be labelled nodes, got 1 whose label is -1"),

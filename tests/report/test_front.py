@@ -11,6 +11,7 @@ from rich.console import Console
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.measurement import METRICS, Metrics
+from a3gnn.metric import ACCURACY
 from a3gnn.report.front import Front, MeasuredConfig
 from a3gnn.report.text import describe_config, describe_figures, front_table
 from tests.report.rows import MiB, figures, objectives
@@ -205,7 +206,7 @@ def test_a_configuration_in_one_line() -> None:
 )
 def test_figures_in_one_line(changes: dict[str, object], speed: str, target: float | None, line: str) -> None:
     one = replace(figures(1.234, 300 * MiB, 0.876), **changes)
-    assert describe_figures(one, "peak_host_bytes", speed, target) == line
+    assert describe_figures(one, "peak_host_bytes", speed, ACCURACY, target) == line
 
 
 def test_a_front_that_held_metrics_is_read(front: Front, make_metrics: Callable[..., Metrics], tmp_path: Path) -> None:

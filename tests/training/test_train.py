@@ -255,7 +255,7 @@ def test_another_wait_policy_than_the_tunes_is_said(tuned, here, said, write_tun
     if here is not None:
         monkeypatch.setenv("OMP_WAIT_POLICY", here)
     lines: list[str] = []
-    TrainRequest.of(write_tuned(wait_policy=tuned), None, None, None, lines.append)
+    TrainRequest.of(write_tuned(wait_policy=tuned), None, None, None, None, lines.append)
     assert len(lines) == (said is not None)
     assert said is None or said in lines[0]
 

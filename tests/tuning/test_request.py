@@ -13,6 +13,7 @@ from a3gnn.task import Task
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.folder import open_folder
 from a3gnn.tuning.request import TuneRequest
+from a3gnn.tuning.study import Study
 
 
 @pytest.fixture
@@ -47,10 +48,11 @@ def test_with_a_device_the_limits_are_apart(make_request, hardware) -> None:
     assert (limits.host_bytes, limits.device_bytes) == (2**32, 2**30)
 
 
-def test_accuracies_are_asked_for_in_points_and_per_cent_and_kept_as_shares(make_request, hardware) -> None:
+def test_accuracies_are_asked_for_in_points_and_per_cent_and_kept_as_shares(make_request, hardware, tiny_graph) -> None:
     assert make_request().max_drop == pytest.approx(0.02)
-    assert make_request().target is None
-    assert make_request(target_accuracy=87.5).target == pytest.approx(0.875)
+    setting = Setting(make_request().task, tiny_graph.characteristics(), hardware)
+    assert Study.of(make_request(), setting).target is None
+    assert Study.of(make_request(target_accuracy=87.5), setting).target == pytest.approx(0.875)
     assert make_request().limits(hardware, 0.88).least_accuracy == 0.88
 
 

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.graphs.assemble import MASKS, check, edge_notes, feature_notes
+from a3gnn.graphs.assemble import MASKS, check, edge_notes, feature_notes, label_notes
 from a3gnn.graphs.conversion.adjacency import EDGE_DISK_BYTES, EdgePieces, write_adjacency
 from a3gnn.graphs.conversion.draft import Draft
 from a3gnn.graphs.conversion.feature_rows import canonical_pieces, write_features
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.labels import num_outputs, stored
 from a3gnn.graphs.npz import features_in, needed_arrays, readable
 from a3gnn.storage.atomic import need_room
 from a3gnn.storage.npy import open_npy
@@ -43,15 +44,15 @@ def write(path: Path, draft: Draft) -> None:
     num_nodes, num_edges = features.shape[0], edge_index.shape[1]
     rewritten = 0 if _moves(features) else features.nbytes
     need_room(draft.folder, EDGE_DISK_BYTES * num_edges + rewritten + 2 * labels.nbytes)
-    draft.num_classes = int(labels.max()) + 1
-    draft.save("labels", np.ascontiguousarray(labels, dtype=np.int64))
+    draft.num_classes = num_outputs(labels)
+    draft.save("labels", stored(labels))
     for name, mask in masks.items():
         draft.save(name.replace("mask", "ids"), np.flatnonzero(mask).astype(np.int32))
     edges = _pieces(edge_index)
     counts = write_adjacency(
         edges, num_edges, num_nodes, draft.folder, draft.scratch, draft.memory_bytes, draft.progress
     )
-    draft.notes = (*edge_notes(*counts), *_write_features(features, draft))
+    draft.notes = (*label_notes(labels), *edge_notes(*counts), *_write_features(features, draft))
 
 
 def _moves(features: DenseFeatures | SparseFeatures) -> bool:

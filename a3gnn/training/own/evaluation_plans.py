@@ -9,7 +9,7 @@ import numpy as np
 from a3gnn.graphs.graph import Graph
 from a3gnn.own_model import Sampled
 from a3gnn.task import Task
-from a3gnn.training.evaluate import labelled, validated
+from a3gnn.training.evaluate import tested, validated
 from a3gnn.training.own.evaluation_plan import EvaluationPlan
 
 
@@ -29,14 +29,14 @@ class EvaluationPlans(NamedTuple):
             budget_bytes: What a pass may take.
 
         Raises:
-            GraphError: No validation or no test node has a label.
+            GraphError: No validation or no test node has a label, or the metric is not defined on those that have.
         """
-        test = np.sort(labelled(graph, graph.test_ids, "test"))
+        test = np.sort(tested(graph, task))
         return cls(*(EvaluationPlan.of(graph, task, ids, budget_bytes) for ids in (validated(graph, task), test)))
 
     @property
     def sampled(self) -> Sampled:
-        """Which accuracies are computed from a fixed sample."""
+        """Which qualities are computed from a fixed sample."""
         validation, test = (plan.kind == "sampled" for plan in self)
         if validation:
             return "all" if test else "validation"
@@ -49,6 +49,6 @@ class EvaluationPlans(NamedTuple):
 
     @property
     def text(self) -> str:
-        """From what accuracies are computed, for people."""
+        """From what qualities are computed, for people."""
         same = self.validation.kind == self.test.kind
-        return self.validation.text if same else f"{self.validation.text}; test accuracy from {self.test.text}"
+        return self.validation.text if same else f"{self.validation.text}; that of test nodes from {self.test.text}"

@@ -1,4 +1,4 @@
-"""`OwnEvaluator`: the accuracy of a model of the user's on validation and test nodes."""
+"""`OwnEvaluator`: the quality of a model of the user's on validation and test nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.seeding import derive
 from a3gnn.task import Task
-from a3gnn.training.evaluate import labelled, validated
+from a3gnn.training.evaluate import metric_of, quality, tested, validated
 from a3gnn.training.own.evaluation_plan import EvaluationPlan
 from a3gnn.training.own.evaluation_plans import EvaluationPlans
 from a3gnn.training.own.inputs import of_graph, of_subgraph
@@ -37,7 +37,7 @@ class OwnEvaluator:
         plan: Of validation.
 
     Raises:
-        GraphError: No validation or no test node has a label.
+        GraphError: No validation or no test node has a label, or the metric is not defined on those that have.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class OwnEvaluator:
     ) -> None:
         self._graph, self._task, self._model = graph, task, model
         self._device, self._budget, self._on_chunk = device, budget_bytes, on_chunk
-        self._test = labelled(graph, graph.test_ids, "test")
+        self._test = tested(graph, task)
         self.plan = EvaluationPlan.of(graph, task, validated(graph, task), budget_bytes)
 
     def validate(self) -> float:
-        """Returns the accuracy on validation nodes, in [0, 1]; the model is in evaluation mode meanwhile."""
-        return self._accuracy(self.plan)
+        """Returns the quality on validation nodes; the model is in evaluation mode meanwhile."""
+        return self._quality(self.plan)
 
     def test(self) -> float:
-        """Returns the accuracy on all test nodes, likewise."""
-        return self._accuracy(self._test_plan)
+        """Returns the quality on all test nodes, likewise."""
+        return self._quality(self._test_plan)
 
     @property
     def text(self) -> str:
@@ -94,14 +94,5 @@ class OwnEvaluator:
                 found = self._model.outputs(*inputs, len(ids), classes)
             yield ids, found
 
-    def _accuracy(self, plan: EvaluationPlan) -> float:
-        module, right, count = self._model.module, 0, 0
-        was_training = module.training
-        module.eval()
-        try:
-            for ids, outputs in self.outputs(plan):
-                right += int((outputs.argmax(dim=1).cpu().numpy() == self._graph.labels[ids]).sum())
-                count += len(ids)
-        finally:
-            module.train(was_training)
-        return right / count
+    def _quality(self, plan: EvaluationPlan) -> float:
+        return quality(self._model.module, self.outputs(plan), self._graph, metric_of(self._task, self._graph))

@@ -20,6 +20,7 @@ from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.task import Task
 from a3gnn.training.input_table import table_rows
+from a3gnn.training.loss import loss_of
 from a3gnn.training.own.evaluation_bytes import evaluation_bytes as budget_bytes
 from a3gnn.training.own.evaluator import OwnEvaluator
 from a3gnn.training.own.factory import Factory
@@ -44,7 +45,7 @@ class Own:
         on_chunk: Called before each mini-batch that is evaluated; what it raises ends the evaluation there.
 
     Raises:
-        ModelError: It can't be built, or is not what the task says that it is.
+        ModelError: It can't be built, is not what the task says that it is, or has its own loss beside class weights.
         ConfigError: The input layer is to read a table, and the model does not declare a mean; or it is too large.
     """
 
@@ -69,6 +70,7 @@ class Own:
         self._own = UserModel.of(self._factory.name, self._built())
         self._sources = Sources.of(self._factory.module)
         self._known = _checked(task, self._own, self._sources)
+        self._own = self._own.with_loss(loss_of(graph, task, device), task.class_weights, graph.target)
         self.model = self._own.module.to(device)
         self.aggregator: Aggregator | None = None
         self.rows: DenseFeatures | SparseFeatures | None = None
@@ -78,7 +80,7 @@ class Own:
 
     @property
     def evaluation(self) -> str:
-        """From what accuracy is computed."""
+        """From what the quality is computed."""
         return self._evaluator.text
 
     def restart(self) -> None:
@@ -119,11 +121,11 @@ class Own:
         return self._evaluator.plan.cost
 
     def validate(self) -> float:
-        """Returns the validation accuracy in [0, 1], as `evaluation` says."""
+        """Returns the quality on validation nodes, as `evaluation` says."""
         return self._evaluator.validate()
 
     def test(self) -> float:
-        """Returns the test accuracy in [0, 1], by the same rule."""
+        """Returns the quality on test nodes, by the same rule."""
         return self._evaluator.test()
 
     def check(self) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from a3gnn.errors import ModelError
+from a3gnn.metric import Target
 from a3gnn.own_model import Aggregates, Takes
 from a3gnn.training.adam import Adam
-
-Loss = Callable[[Tensor, Tensor], Tensor]
+from a3gnn.training.loss import Loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class UserModel:
         module: What is trained.
         takes: What `forward` takes beside x, by the name of its second parameter.
         aggregates: What it declares of its input layer.
-        loss: Takes the seeds' outputs, (num_seeds, out_channels) float32, and labels, int64; returns their mean loss.
+        loss: Takes the seeds' outputs, (num_seeds, out_channels) float32, and labels; returns their mean loss.
     """
 
     name: str
@@ -58,6 +58,32 @@ class UserModel:
             )
         loss = getattr(module, "loss", None) or functional.cross_entropy
         return cls(name, module, _takes(name, module), aggregates, loss)
+
+    def with_loss(self, loss: Loss, weights: str, target: Target) -> Self:
+        """Returns it with `loss`, or its own where the module has one, given labels as losses of torch take them.
+
+        Args:
+            loss: What suits the labels.
+            weights: The task's class weights.
+            target: What labels are.
+
+        Raises:
+            ModelError: The module has its own, and there are class weights.
+        """
+        if self.loss is functional.cross_entropy:
+            return dataclasses.replace(self, loss=loss)
+        if weights != "none":
+            raise ModelError(
+                f"{self.name}: class_weights must be none where the model has its own loss, got {weights}; weigh there"
+            )
+        own = self.loss
+        match target:
+            case "classes":
+                return self
+            case "labels":
+                return dataclasses.replace(self, loss=lambda outputs, labels: own(outputs, labels.float()))
+            case "values":  # in a column, as outputs are: torch's losses would compare every output with every value
+                return dataclasses.replace(self, loss=lambda outputs, labels: own(outputs, labels[:, None]))
 
     @property
     def shapes(self) -> str:

@@ -172,7 +172,9 @@ def test_what_differs_between_validation_and_test_is_said(own_task, small_graph,
     assert plans.test.cost > 1.5 * plans.validation.cost
     monkeypatch.setattr(evaluation_plan, "_MOST_REPEATED", cut)
     evaluator = evaluator_of(small_graph, task, int(0.8 * whole_bytes(small_graph, task)))
-    assert evaluator.text.startswith(f"{plans.validation.text}; test accuracy from a fixed sample of 10, 5 in-neigh")
+    assert evaluator.text.startswith(
+        f"{plans.validation.text}; that of test nodes from a fixed sample of 10, 5 in-neigh"
+    )
     found = EvaluationPlans.of(small_graph, task, int(0.8 * whole_bytes(small_graph, task)))
     assert (found.sampled, plans.sampled) == ("test", "none")
 

@@ -1,0 +1,109 @@
+"""Labels are of one of three kinds, which their type and shape tell; what code that takes any of them asks for.
+
+| target | array | unlabelled | a model's outputs per node |
+|---|---|---|---|
+| classes | int64, (num_nodes,), each below the number of classes | -1 | a logit per class |
+| labels | int8, (num_nodes, num_labels), each 0 or 1 | a row of -1 | a logit per label |
+| values | float32, (num_nodes,) | NaN | the value |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.metric import Target
+
+#: The dtype and the number of dimensions of each kind.
+KINDS: dict[Target, tuple[np.dtype[Any], int]] = {
+    "classes": (np.dtype(np.int64), 1),
+    "labels": (np.dtype(np.int8), 2),
+    "values": (np.dtype(np.float32), 1),
+}
+#: Values are sorted into so many classes of equal size where classes are needed. Guess.
+_BINS = 10
+
+
+def target_of(labels: NDArray[Any]) -> Target:
+    """Returns which kind `labels` are."""
+    if labels.ndim == 2:
+        return "labels"
+    return "values" if labels.dtype.kind == "f" else "classes"
+
+
+def is_labelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Returns which nodes have a label, bool, shape (n,)."""
+    match target_of(labels):
+        case "labels":
+            found = labels[:, 0] >= 0  # which NaN is not either
+        case "values":
+            found = ~np.isnan(labels)
+        case "classes":
+            found = labels >= 0
+    return np.asarray(found)
+
+
+def unlabelled(labels: NDArray[Any]) -> str:
+    """Returns what stands for no label among `labels`: -1 or NaN."""
+    return "NaN" if labels.dtype.kind == "f" else "-1"
+
+
+def stored(labels: NDArray[Any]) -> NDArray[Any]:
+    """Returns checked labels, of any integers, booleans or floats, in the type of their kind."""
+    kind = KINDS[target_of(labels)][0]
+    if labels.ndim == 2 and labels.dtype.kind == "f":
+        labels = np.where(np.isnan(labels), -1, labels)
+    return np.ascontiguousarray(labels, dtype=kind)
+
+
+def num_outputs(labels: NDArray[Any]) -> int:
+    """Returns what a model puts out per node: the number of classes, of labels, or 1."""
+    match target_of(labels):
+        case "labels":
+            return int(labels.shape[1])
+        case "values":
+            return 1
+        case "classes":
+            return int(labels.max()) + 1
+
+
+def describe_outputs(target: Target, outputs: int) -> str:
+    """Returns what a model puts out per node, for people: `7 classes`, `112 labels`, `values`."""
+    return target if target == "values" else f"{outputs} {target}"
+
+
+def label_spread(labels: NDArray[Any], train_ids: NDArray[np.int32]) -> float | None:
+    """Returns the mean absolute difference of the train nodes' values from their median; None where there are none.
+
+    That is the mean absolute error of saying the median of every node, on the nodes that it is of.
+    """
+    if target_of(labels) != "values" or not len(train_ids):
+        return None
+    values = labels[train_ids].astype(np.float64)
+    return float(np.abs(values - np.median(values)).mean())
+
+
+def as_classes(labels: NDArray[Any], outputs: int) -> tuple[NDArray[np.int64], int]:
+    """Returns classes that stand for `labels`, int64, -1 for unlabelled, shape (num_nodes,), and how many there are.
+
+    Classes are themselves. Of several labels a node's rarest counts, or that it has none; values are sorted into
+    tenths.
+
+    Args:
+        labels: Of all nodes.
+        outputs: As `num_outputs` has it.
+    """
+    known = is_labelled(labels)
+    match target_of(labels):
+        case "classes":
+            return labels, outputs
+        case "labels":
+            rarest_first = np.argsort((labels == 1).sum(axis=0), kind="stable")
+            has = labels[:, rarest_first] == 1
+            found = np.where(has.any(axis=1), has.argmax(axis=1), outputs)
+            return np.where(known, found, -1).astype(np.int64), outputs + 1
+        case "values":
+            bounds = np.quantile(labels[known], np.arange(1, _BINS) / _BINS) if known.any() else np.empty(0)
+            return np.where(known, np.searchsorted(bounds, labels), -1).astype(np.int64), _BINS

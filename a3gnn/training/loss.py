@@ -1,0 +1,72 @@
+"""The loss that suits what a graph's labels are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from a3gnn.errors import ConfigError
+from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
+
+#: Takes the seeds' outputs, float32, (num_seeds, num_classes), and their labels; returns their mean loss.
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def loss_of(graph: Graph, task: Task, device: torch.device) -> Loss:
+    """Returns the loss: cross-entropy of classes; binary cross-entropy of labels; of values as the task's `loss` says.
+
+    Raises:
+        ConfigError: The task asks for what these labels don't have.
+    """
+    check_loss(graph, task)
+    weights = None if task.class_weights == "none" else _balanced(graph).to(device)
+    match graph.target:
+        case "classes":
+            return functional.cross_entropy if weights is None else partial(functional.cross_entropy, weight=weights)
+        case "labels":
+            return partial(_of_labels, weights=weights)
+        case "values":
+            return partial(_of_values, functional.l1_loss if task.loss == "mae" else functional.mse_loss)
+
+
+def check_loss(graph: Graph, task: Task) -> None:
+    """Does nothing where the labels of `graph` have what the task's loss asks for.
+
+    Raises:
+        ConfigError: They don't.
+    """
+    if graph.target == "values" and task.class_weights != "none":
+        raise ConfigError(f"class_weights must be none where values are predicted, got {task.class_weights}")
+    if graph.target != "values" and task.loss != "mse":
+        raise ConfigError(f"loss must be left out where {graph.target} are predicted, got {task.loss}; it is of values")
+
+
+def _balanced(graph: Graph) -> Tensor:
+    """Returns balanced weights, float32: of each class, (num_classes,), or of each label's 0 and 1, (2, num_classes).
+
+    They are scikit-learn's: n / (k n_c) for n_c of n train seeds in a class, k classes that seeds have. So all classes
+    together weigh n, each as much as any other. A class without a seed has 1, which nothing reads.
+    """
+    labels = graph.labels[graph.train_ids]
+    if graph.target == "labels":
+        counts = np.stack([(labels == 0).sum(axis=0), (labels == 1).sum(axis=0)])
+    else:
+        counts = np.bincount(labels, minlength=graph.num_classes)
+    kinds = (counts > 0).sum(axis=0, keepdims=True)
+    weights = np.where(counts > 0, len(labels) / (kinds * np.maximum(counts, 1)), 1.0)
+    return torch.from_numpy(weights.astype(np.float32))
+
+
+def _of_labels(outputs: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
+    each = None if weights is None else torch.where(labels == 1, weights[1], weights[0])
+    return functional.binary_cross_entropy_with_logits(outputs, labels.to(outputs.dtype), weight=each)
+
+
+def _of_values(loss: Loss, outputs: Tensor, labels: Tensor) -> Tensor:
+    return loss(outputs[:, 0], labels)
