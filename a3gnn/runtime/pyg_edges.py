@@ -12,6 +12,7 @@ from torch import Tensor
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.features.rows.csr import csr
 from a3gnn.runtime.batch import MiniBatch
+from a3gnn.sampling.edge_order import write_edge_index
 from a3gnn.sampling.edge_sampler import EdgeSampler
 
 SubgraphType = Literal["directional", "bidirectional", "induced"]
@@ -93,6 +94,10 @@ def adjacencies(batch: MiniBatch) -> list[Tensor]:
 
 def _edge_index(indptr: Tensor, indices: Tensor, dtype: torch.dtype) -> Tensor:
     """Returns sources and targets as places in `n_id`, shape (2, num_edges), ascending in the targets."""
+    if indptr.device.type == "cpu":  # one pass, where torch's operators are five
+        on_host = torch.empty((2, len(indices)), dtype=dtype)
+        write_edge_index(indptr.numpy(), indices.numpy(), on_host.numpy())
+        return on_host
     rows = torch.arange(len(indptr) - 1, device=indptr.device)
     edge_index = torch.empty((2, len(indices)), dtype=dtype, device=indptr.device)
     edge_index[0] = indices
