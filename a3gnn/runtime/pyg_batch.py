@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from a3gnn.runtime.batch import MiniBatch
-from a3gnn.runtime.pyg_edges import BatchEdges, SubgraphType, adjacencies, all_between, both_ways, sampled_edges
+from a3gnn.runtime.pyg_edges import BatchEdges, SubgraphType, all_between, both_ways, sampled_edges
 from a3gnn.runtime.pyg_source import Source
+from a3gnn.runtime.pyg_structure import adjacencies
 from a3gnn.runtime.stages import Sampler
 from a3gnn.sampling.edge_sampler import EdgeSampler
 
@@ -63,7 +64,7 @@ class PygBatches:
             data.num_sampled_nodes = _steps(subgraph.hop_sizes)
             data.num_sampled_edges = _steps([int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1]])
         if self._adjs:
-            data.adjs = adjacencies(batch)
+            data.adjs = adjacencies(subgraph, batch.indptr, batch.indices)
         return data if self._device.type == "cpu" else data.to(self._device)
 
     def _edges(self, batch: MiniBatch) -> BatchEdges:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.errors import UsageError, unknown_name
-from a3gnn.features.rows.csr import csr
 from a3gnn.runtime.batch import MiniBatch
-from a3gnn.sampling.edge_order import write_edge_index
+from a3gnn.runtime.pyg_structure import edge_index
 from a3gnn.sampling.edge_sampler import EdgeSampler
 
 SubgraphType = Literal["directional", "bidirectional", "induced"]
@@ -53,8 +52,8 @@ def subgraph_type_of(value: Any, directed: Any = True) -> SubgraphType:
 def sampled_edges(batch: MiniBatch, dtype: torch.dtype) -> BatchEdges:
     """Returns the edges that were sampled, by target; `edge_index` has `dtype` and lies where the mini-batch does."""
     e_id = batch.subgraph.e_id
-    edge_index = _edge_index(batch.indptr, batch.indices, dtype)
-    return BatchEdges(edge_index, None if e_id is None else torch.from_numpy(e_id))
+    found = edge_index(batch.indptr, batch.indices, dtype)
+    return BatchEdges(found, None if e_id is None else torch.from_numpy(e_id))
 
 
 def both_ways(edges: BatchEdges, num_nodes: int) -> BatchEdges:
@@ -73,33 +72,5 @@ def both_ways(edges: BatchEdges, num_nodes: int) -> BatchEdges:
 def all_between(n_id: NDArray[np.int32], sampler: EdgeSampler, like: Tensor) -> BatchEdges:
     """Returns all edges between the nodes `n_id`; `edge_index` has the type and device of `like`."""
     indptr, sources, ids = sampler.induced(n_id)
-    edge_index = _edge_index(torch.from_numpy(indptr), torch.from_numpy(sources), like.dtype)
-    return BatchEdges(edge_index.to(like.device), torch.from_numpy(ids))
-
-
-def adjacencies(batch: MiniBatch) -> list[Tensor]:
-    """Returns each layer's adjacency, input layer first: sparse CSR of ones, shape (num_dst, num_src).
-
-    Indices are int64: what PyG's convolutions gather, scatter and softmax by takes no other.
-    """
-    indptr, indices = batch.indptr.long(), batch.indices.long()
-    ones = torch.ones(len(indices), device=indices.device)
-    found = []
-    for block in batch.blocks:
-        edges = len(block.indices)
-        size = (block.num_dst, block.num_src)
-        found.append(csr(indptr[: block.num_dst + 1], indices[:edges], ones[:edges], size))
-    return found
-
-
-def _edge_index(indptr: Tensor, indices: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns sources and targets as places in `n_id`, shape (2, num_edges), ascending in the targets."""
-    if indptr.device.type == "cpu":  # one pass, where torch's operators are five
-        on_host = torch.empty((2, len(indices)), dtype=dtype)
-        write_edge_index(indptr.numpy(), indices.numpy(), on_host.numpy())
-        return on_host
-    rows = torch.arange(len(indptr) - 1, device=indptr.device)
-    edge_index = torch.empty((2, len(indices)), dtype=dtype, device=indptr.device)
-    edge_index[0] = indices
-    edge_index[1] = rows.repeat_interleave(indptr.diff().long(), output_size=len(indices))
-    return edge_index
+    found = edge_index(torch.from_numpy(indptr), torch.from_numpy(sources), like.dtype)
+    return BatchEdges(found.to(like.device), torch.from_numpy(ids))
