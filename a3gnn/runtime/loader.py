@@ -78,8 +78,7 @@ class Loader(SeedLoader):
         batch_size: Seeds per mini-batch; by default `config`'s, 1,024 without one.
         shuffle: Whether seeds are shuffled, anew for every epoch.
         drop_last: Whether a last mini-batch of fewer seeds is left out; needs one partition.
-        num_workers: Threads that load ahead: 0 loads when asked, more is `config`'s mode or, if it is sequential,
-            mode1. By default `config` decides.
+        num_workers: Threads that load ahead, in `config`'s mode or mode1; 0 loads when asked. By default as `config`.
         sampler: Gives places among `input_nodes`, in place of `shuffle`.
         batch_sampler: Gives lists of them, in place of `batch_size`, `shuffle` and `drop_last` as well.
         seed: Decides order and neighbours, whatever torch's own generator holds.

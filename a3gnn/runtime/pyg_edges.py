@@ -52,8 +52,8 @@ def subgraph_type_of(value: Any, directed: Any = True) -> SubgraphType:
 def sampled_edges(batch: MiniBatch, dtype: torch.dtype) -> BatchEdges:
     """Returns the edges that were sampled, by target; `edge_index` has `dtype` and lies where the mini-batch does."""
     e_id = batch.subgraph.e_id
-    places = edge_index(batch.indptr, batch.indices, dtype)
-    return BatchEdges(places, None if e_id is None else torch.from_numpy(e_id))
+    found = edge_index(batch.indptr, batch.indices, dtype)
+    return BatchEdges(found, None if e_id is None else torch.from_numpy(e_id))
 
 
 def both_ways(edges: BatchEdges, num_nodes: int) -> BatchEdges:
@@ -72,5 +72,5 @@ def both_ways(edges: BatchEdges, num_nodes: int) -> BatchEdges:
 def all_between(n_id: NDArray[np.int32], sampler: EdgeSampler, like: Tensor) -> BatchEdges:
     """Returns all edges between the nodes `n_id`; `edge_index` has the type and device of `like`."""
     indptr, sources, ids = sampler.induced(n_id)
-    places = edge_index(torch.from_numpy(indptr), torch.from_numpy(sources), like.dtype)
-    return BatchEdges(places.to(like.device), torch.from_numpy(ids))
+    found = edge_index(torch.from_numpy(indptr), torch.from_numpy(sources), like.dtype)
+    return BatchEdges(found.to(like.device), torch.from_numpy(ids))

@@ -30,8 +30,8 @@ class Source:
     Attributes:
         graph: Its nodes, and each edge once; its features are what is read, where `reads_x`.
         edges: All edges with their ids; of an a3gnn graph those that it has.
-        attributes: Makes a mini-batch's `Data`, without x where `reads_x`.
-        reads_x: Whether `x` are the graph's features, which tiers and caches serve; if not, it is an attribute.
+        attributes: Makes a mini-batch's `Data`, without x where that is read.
+        x_dtype: Of `x` where it is the features, which tiers and caches serve; None where it is an attribute.
         like: An empty tensor with the type and the device of `edge_index`.
         has_edge_ids: Whether mini-batches have e_id.
     """
@@ -39,7 +39,7 @@ class Source:
     graph: Graph
     edges: Edges
     attributes: Attributes
-    reads_x: bool
+    x_dtype: torch.dtype | None
     like: torch.Tensor
     has_edge_ids: bool
 
@@ -76,7 +76,7 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
         )
     graph = as_graph(data)
     edges = Edges.plain(graph.indptr, graph.indices)
-    return Source(graph, edges, GraphAttributes(graph), True, torch.empty(0, dtype=torch.int64), has_edge_ids=False)
+    return Source(graph, edges, GraphAttributes(graph), torch.float32, torch.empty(0, dtype=torch.int64), False)
 
 
 def _of_data(data: Data, weight_attr: str | None) -> Source:
@@ -90,8 +90,9 @@ def _of_data(data: Data, weight_attr: str | None) -> Source:
     edges = _checked_edges(edge_index, num_nodes, weights)
     features = _features(data.get("x"), num_nodes)
     without = () if features is None else ("x",)
+    x_dtype = None if features is None else torch.from_numpy(np.empty(0, features.array.dtype)).dtype
     attributes = DataAttributes(data, adjacency, without)
-    return Source(_graph(edges, features), edges, attributes, features is not None, like, has_edge_ids=True)
+    return Source(_graph(edges, features), edges, attributes, x_dtype, like, has_edge_ids=True)
 
 
 def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any) -> Source:
@@ -115,7 +116,7 @@ def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any) -> So
         edge_index = torch.empty_like(edge_index).index_copy_(1, order, edge_index)
     edges = _checked_edges(_host(edge_index), max(kinds[0].size), None)
     attributes = StoreAttributes(features, Data if custom_cls is None else custom_cls)
-    return Source(_graph(edges, None), edges, attributes, False, _like(edge_index), has_edge_ids=True)
+    return Source(_graph(edges, None), edges, attributes, None, _like(edge_index), has_edge_ids=True)
 
 
 def _edge_index(data: Data, adjacency: TransposedAdjacency | None) -> tuple[NDArray[Any], torch.Tensor]:
@@ -151,20 +152,20 @@ def _weights(data: Data, name: str) -> NDArray[Any]:
 
 
 def _features(x: Any, num_nodes: int) -> DenseFeatures | None:
-    """Returns the features that tiers and caches can serve, sharing the memory of `x`; None where they can't.
+    """Returns the features that tiers and caches can serve, sharing the memory of a contiguous `x`; None where not.
 
-    They must be what they come as: dense rows of finite float32 on the host that need no gradient.
+    They must be dense rows of finite float32 or float16 on the host that need no gradient.
     """
     if isinstance(x, torch.Tensor):
-        if x.layout != torch.strided or x.device.type != "cpu" or x.requires_grad:
+        if x.layout != torch.strided or x.device.type != "cpu" or x.requires_grad or x.dtype == torch.bfloat16:
             return None
-        x = x.numpy() if x.dtype == torch.float32 else None
-    if not isinstance(x, np.ndarray) or x.dtype != np.float32 or x.ndim != 2 or not x.flags.c_contiguous:
+        x = x.numpy()
+    if not isinstance(x, np.ndarray) or x.dtype not in (np.float32, np.float16) or x.ndim != 2 or not x.shape[1]:
         return None
-    return DenseFeatures(x) if x.shape[1] and len(x) == num_nodes and _is_finite(x) else None
+    return DenseFeatures(np.ascontiguousarray(x)) if len(x) == num_nodes and _is_finite(x) else None
 
 
-def _is_finite(x: NDArray[np.float32]) -> bool:
+def _is_finite(x: NDArray[np.floating]) -> bool:
     """Returns whether all of `x` is finite; a memory map of any size costs some MiB."""
     rows = max(1, (1 << 18) // x.shape[1])  # as many entries as stay in the processor's cache; guess
     return all(bool(np.isfinite(x[first : first + rows]).all()) for first in range(0, len(x), rows))

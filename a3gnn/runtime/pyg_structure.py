@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from a3gnn.features.rows.csr import csr
+from a3gnn.sampling.edge_order import write_edge_index
 from a3gnn.sampling.subgraph import Subgraph
 
 
@@ -15,11 +16,14 @@ def edge_index(indptr: Tensor, indices: Tensor, dtype: torch.dtype = torch.int64
     Args:
         indptr: A `Subgraph`'s, or a graph's, as a tensor of integers.
         indices: Likewise, on the same device.
-        dtype: Of the places.
+        dtype: Of the result.
     """
     edges = indices.numel()
-    rows = torch.arange(len(indptr) - 1, device=indptr.device)
     found = torch.empty((2, edges), dtype=dtype, device=indptr.device)
+    if indptr.device.type == "cpu":  # one pass, where torch's operators are five
+        write_edge_index(indptr.numpy(), indices.numpy(), found.numpy())
+        return found
+    rows = torch.arange(len(indptr) - 1, device=indptr.device)
     found[0] = indices
     found[1] = rows.repeat_interleave(indptr.diff().long(), output_size=edges)
     return found

@@ -10,8 +10,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from a3gnn.sampling.edge_picks import pick_edges
-from a3gnn.sampling.kernel_types import EdgeDraw, EdgeRow, RowBounds, RowRange
-from a3gnn.sampling.kernels import CHUNK, MAX_EDGES, grown, row_bounds
+from a3gnn.sampling.kernel_types import EdgeDraw, EdgeRow, HopDraw, RowBounds, RowRange
+from a3gnn.sampling.kernels import CHUNK, MAX_EDGES, grown, pick_rows, row_bounds
 from a3gnn.sampling.prefetch import prefetch
 from a3gnn.sampling.random import fold, hop_key
 from a3gnn.sampling.relabelling import forget, relabel
@@ -22,6 +22,35 @@ def _known_at(first: int, last: int, n_id: NDArray[np.int32], position: NDArray[
     """Sets `position` of `n_id[first:last]`; of a node that is there twice, the first one's."""
     for i in range(last - 1, first - 1, -1):
         position[n_id[i]] = i + 1
+
+
+@njit(nogil=True)
+def _pick_rows(
+    rows: RowRange,
+    indices: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    nodes: NDArray[np.int32],
+    bounds: RowBounds,
+    draw: EdgeDraw,
+    salt: int,
+    position: NDArray[np.int32],
+    indptr: NDArray[np.int32],
+    edges: NDArray[np.int32],
+) -> None:
+    """Picks edges of a hop's `rows`: writes the rows' ends to `indptr`, and the picks' offsets to `edges`.
+
+    A row's random numbers are its node's; `salt` above 0 folds another tree's number in, below 0 the row's own where
+    its node is a seed that came before.
+    """
+    for i in range(rows.low, rows.high):
+        stream = fold(draw.key, np.uint64(nodes[i]))
+        if salt > 0:
+            stream = fold(stream, np.uint64(salt))
+        elif salt < 0 and position[nodes[i]] != i + 1:
+            stream = fold(stream, np.uint64(i))
+        row = EdgeRow(bounds.begin[i], bounds.degree[i], bounds.cached[i])
+        picks = edges[indptr[i] - indptr[0] :]
+        indptr[i + 1] = indptr[i] + pick_edges(stream, draw, indices, weights, row, picks)
 
 
 @njit(nogil=True)
@@ -42,20 +71,18 @@ def _sample_rows(
 ) -> int:
     """Samples a hop's `rows`: writes local in-neighbours to `edges`, their places to `places`, rows' ends to `indptr`.
 
-    Arguments and result as of `kernels.sample_rows`. A row's random numbers are its node's; `salt` above 0 folds
-    another tree's number in, below 0 the row's own where its node is a seed that came before.
+    Arguments and result as of `kernels.sample_rows`, `salt` as of `_pick_rows`.
     """
+    # The plain sampler's own pass, wherever it draws the same.
+    plain = HopDraw(draw.fanout, draw.key, np.empty(0, dtype=np.bool_), draw.bias, False)
+    is_plain = salt == 0 and len(weights) == 0 and not draw.replace
     for low in range(rows.low, rows.high, CHUNK):
         high = min(low + CHUNK, rows.high)
-        for i in range(low, high):
-            stream = fold(draw.key, np.uint64(nodes[i]))
-            if salt > 0:
-                stream = fold(stream, np.uint64(salt))
-            elif salt < 0 and position[nodes[i]] != i + 1:
-                stream = fold(stream, np.uint64(i))
-            picks = edges[indptr[i] - indptr[0] :]
-            row = EdgeRow(bounds.begin[i], bounds.degree[i], bounds.cached[i])
-            indptr[i + 1] = indptr[i] + pick_edges(stream, draw, indices, weights, row, picks)
+        chunk = RowRange(low, high)
+        if is_plain:
+            pick_rows(chunk, indices, nodes, bounds, plain, indptr, edges)
+        else:
+            _pick_rows(chunk, indices, weights, nodes, bounds, draw, salt, position, indptr, edges)
         for i in range(low, high):
             for e in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
                 places[e] = bounds.begin[i] + edges[e]

@@ -1,4 +1,4 @@
-"""Compiled kernels that put edges in the order of a CSR by target, and find those between given nodes."""
+"""Compiled kernels between lists of edges and CSRs by target, and that find the edges between given nodes."""
 
 from __future__ import annotations
 
@@ -40,6 +40,15 @@ def places_by_target(sources: NDArray[Any], targets: NDArray[Any], num_nodes: in
         order[ends[targets[e]]] = e
         ends[targets[e]] += 1
     return order
+
+
+@njit(cache=True, nogil=True)
+def write_edge_index(indptr: NDArray[np.int32], indices: NDArray[np.int32], edge_index: NDArray[Any]) -> None:
+    """Writes a CSR's sources and targets to `edge_index`, integers of shape (2, num_edges)."""
+    for i in range(len(indptr) - 1):
+        for e in range(indptr[i], indptr[i + 1]):
+            edge_index[0, e] = indices[e]
+            edge_index[1, e] = i
 
 
 @njit(cache=True, nogil=True)

@@ -22,7 +22,7 @@ def test_edges_come_in_by_their_targets_and_features_are_shared() -> None:
     rows = np.split(source.graph.indices, source.graph.indptr[1:-1])
     assert [row.tolist() for row in rows] == [[1, 2], [0], [1]]
     assert source.edges.ids.tolist() == [3, 0, 1, 2]
-    assert source.reads_x
+    assert source.x_dtype == torch.float32
     assert np.shares_memory(source.graph.features.array, data.x.numpy())
     assert source.graph.labels.tolist() == [-1, -1, -1]
 
@@ -39,14 +39,12 @@ def test_repeated_edges_are_sampled_as_often_as_they_are_there() -> None:
     [
         None,
         torch.eye(3).double(),
-        torch.eye(3).half(),
         torch.eye(3).bfloat16(),
         torch.eye(3).bool(),
         torch.arange(3),
         torch.rand(3, 2, 4),
         torch.rand(3, 4, dtype=torch.complex64),
         torch.eye(3).to_sparse(),
-        torch.rand(6, 3).t(),
         torch.tensor([[np.nan], [1.0], [np.inf]]),
         torch.empty(3, 0),
         torch.rand(3, 5).requires_grad_(),
@@ -56,7 +54,7 @@ def test_repeated_edges_are_sampled_as_often_as_they_are_there() -> None:
 )
 def test_any_x_is_served_as_it_is(x: torch.Tensor | np.ndarray | None) -> None:
     data = Data(edge_index=EDGES, num_nodes=3) if x is None else Data(x=x, edge_index=EDGES)
-    assert not source_of(data).reads_x
+    assert source_of(data).x_dtype is None
     for batch in Loader(data, [2, 2], batch_size=2):
         assert ("x" in batch) == (x is not None)
         if x is not None:
@@ -67,12 +65,21 @@ def test_any_x_is_served_as_it_is(x: torch.Tensor | np.ndarray | None) -> None:
             torch.testing.assert_close(batch.x.to_dense(), taken, equal_nan=True, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("x", [torch.rand(3, 4).half(), torch.rand(4, 3).t(), torch.rand(3, 4).half().numpy()])
+def test_tiers_and_caches_serve_x_in_its_type(x: torch.Tensor | np.ndarray) -> None:
+    data, given = Data(x=x, edge_index=EDGES), torch.as_tensor(x)
+    for config in (None, {"cache_bytes": 100}, {"feature_tier": "disk"}, {"num_partitions": 2}):
+        for batch in Loader(data, [2], batch_size=2, config=config):
+            assert batch.x.dtype == given.dtype
+            assert torch.equal(batch.x, given[batch.n_id])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int16])
 def test_a_memory_map_stays_on_disk(dtype: type, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(12).reshape(3, 4).astype(dtype))
     x = np.load(tmp_path / "x.npy", mmap_mode="r")
     data = Data(x=x, edge_index=EDGES)
-    assert source_of(data).reads_x == (dtype == np.float32)
+    assert (source_of(data).x_dtype is None) == (dtype == np.int16)
     assert isinstance(data.x, np.memmap)
     for batch in Loader(data, [2], batch_size=2, num_workers=1):
         assert isinstance(batch.x, torch.Tensor)

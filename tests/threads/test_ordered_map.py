@@ -83,3 +83,14 @@ def test_items_that_are_not_to_run_ahead_begin_when_they_are_asked_for() -> None
     assert begun == [0, 1, 2, 3, 4, 5]
     ahead = True
     assert list(results) == list(range(6, 20))
+
+
+def test_every_thread_starts_once_before_its_first_item() -> None:
+    started: list[int] = []
+
+    def item(_: int) -> bool:
+        return threading.get_ident() in started
+
+    results = ordered_map(item, range(20), 3, on_start=lambda: started.append(threading.get_ident()))
+    assert all(results)
+    assert 1 <= len(started) == len(set(started)) <= 3
