@@ -13,6 +13,7 @@ from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION
 from a3gnn.setting import Setting
+from a3gnn.task import Task
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.trial import Trial
@@ -93,6 +94,18 @@ def read_request(folder: Path) -> TuneRequest:
         return TuneRequest.from_dict(json.loads((folder / _REQUEST).read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
         raise UsageError(f"{folder} must be a folder that a tune was started in: {error}; give its --out") from error
+
+
+def repeating_as_before(task: Task, folder: Path) -> Task:
+    """Returns `task` with what the tune in `folder` found of whether training repeats, in which luck has a part.
+
+    Raises:
+        UsageError: There is no tune in it.
+    """
+    before = read_request(folder).task.own
+    if task.own is None or before is None:
+        return task
+    return dataclasses.replace(task, own=dataclasses.replace(task.own, repeats=before.repeats))
 
 
 def _describe(graph: GraphCharacteristics) -> str:

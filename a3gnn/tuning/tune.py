@@ -26,6 +26,7 @@ from a3gnn.tuning.expectations import fit_surrogate
 from a3gnn.tuning.explore import Explored, explore, measure_references, measure_smallest, warn_of_short_budget
 from a3gnn.tuning.finish import finish
 from a3gnn.tuning.finished import finished_result, say_finished
+from a3gnn.tuning.folder import repeating_as_before
 from a3gnn.tuning.history import History
 from a3gnn.tuning.play_off import play_off
 from a3gnn.tuning.result import TuneResult
@@ -127,10 +128,11 @@ def tune(
     if executor is None:
         started += compile_ahead(KernelSet(), notify)
     graph = as_graph(dataset)
+    folder = Path(out) if out is not None else default_folder(graph.name)
     judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
     task = examined(judged, graph, request.evaluation_bytes)
+    task = repeating_as_before(task, folder) if resume else task
     request = dataclasses.replace(request, spec=spec_of(dataset, graph), task=task)
-    folder = Path(out) if out is not None else default_folder(graph.name)
     if resume and (finished := finished_result(folder, request)) is not None:
         say_finished(finished, request.priority, notify)
         return finished

@@ -7,6 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from a3gnn.own_model import OwnCost, OwnModel
+from a3gnn.task import Task
 from a3gnn_surrogate.analytic import expected_work
 from a3gnn_surrogate.calibrate import general_calibrations, own_calibration
 from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration, Calibrations
@@ -69,6 +71,24 @@ def test_own_rows_refine_the_factors_once_there_are_enough(source):
     by_some, by_most = (own_calibration([own], UNCALIBRATED, kept) for kept in (some, most))
     assert 1.0 < by_some.gather < by_most.gather < 4.0
     assert own_calibration([timed(one, UNCALIBRATED)], UNCALIBRATED, most).sample == pytest.approx(1.0)
+
+
+def test_the_first_row_of_a_users_model_tells_its_speed(source):
+    one = settings(source)[0]
+    own = OwnModel("of files", "of weights", "edge_index", None, OwnCost(10_000, 2e4, 0.0, 2e3, 500.0, 0.0))
+    setting = dataclasses.replace(
+        one.setting, task=Task(model="models:make", fanouts=one.setting.task.fanouts, own=own)
+    )
+    users = dataclasses.replace(one, setting=setting, work=expected_work(one.columns, setting))
+    slow = Calibration(train=tuple(4 * factor for factor in UNCALIBRATED.train))
+    first = np.arange(len(one)) < 1
+    found = own_calibration([timed(users, slow)], UNCALIBRATED, first)
+    expected, predicted = (
+        stage_seconds(users.columns, *users.work, setting, calibration).train for calibration in (slow, found)
+    )
+    assert predicted[0] == pytest.approx(expected[0], rel=0.1)
+    assert np.median(np.abs(np.log(predicted / expected))) < np.log(1.5)
+    assert own_calibration([timed(one, slow)], UNCALIBRATED, first) is None
 
 
 def test_graphs_that_are_held_out_do_not_calibrate(source, corpus):

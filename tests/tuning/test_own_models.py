@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,6 +85,17 @@ def test_an_exception_in_training_ends_the_tune_with_its_traceback(package, tiny
     with pytest.raises(ModelError, match=r"raised an exception:\n(?s:.*)RuntimeError: no loss today"):
         tune(tiny_folder_graph, model=model, task=Task(fanouts=(5, 3)), budget=1, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_resumed_tune_keeps_what_was_found_of_repeating(quick_tune, package, tmp_path) -> None:
+    options = {"task": Task(fanouts=(5, 3)), "model": package.factory("Edges"), "budget": 2}
+    first = quick_tune(**options)
+    path = tmp_path / "run" / "request.json"
+    request = json.loads(path.read_text())
+    assert request["task"]["own"]["repeats"]
+    request["task"]["own"]["repeats"] = False
+    path.write_text(json.dumps(request))
+    assert quick_tune(**options, resume=True).tuned == first.tuned
 
 
 def test_a_default_that_the_model_fails_ends_the_tune(quick_tune, formulas, package) -> None:
