@@ -70,8 +70,9 @@ class Limits:
     def broken_by(self, figures: Figures) -> tuple[Breach, ...]:
         """Returns the limits that measured `figures` break, each with by how much; none where all are kept.
 
-        Without a point of the learning curve the accuracy counts as 0.
+        Without a point of the learning curve a share counts as 0; an error, which may be any, as over what is allowed.
         """
+        unknown_error = figures.val_accuracy is None and not self.metric.larger_is_better
         judged = (
             ("host_bytes", self.host_bytes, figures.peak_host_bytes, 1),
             ("device_bytes", self.device_bytes, figures.peak_device_bytes, 1),
@@ -80,7 +81,7 @@ class Limits:
         return tuple(
             Breach(name, bound, found, self.metric)
             for name, bound, found, sign in judged
-            if bound is not None and sign * found > sign * bound
+            if bound is not None and (sign * found > sign * bound or (sign < 0 and unknown_error))
         )
 
     def to_dict(self) -> dict[str, Any]:

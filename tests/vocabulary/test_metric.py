@@ -8,6 +8,7 @@ import pytest
 
 from a3gnn.breach import Breach
 from a3gnn.errors import A3GNNError
+from a3gnn.figures import Figures
 from a3gnn.metric import ERRORS, METRIC_NAMES, Metric
 from a3gnn.objectives import Limits
 from a3gnn.profiling.store.shipped import shipped_measurements
@@ -81,3 +82,10 @@ def test_an_error_is_limited_from_above() -> None:
     assert metric.show_at_least(0.8) == "<= 0.5"
     assert Metric("macro_f1").show_at_least(0.8) == ">= 80.00%"
     assert metric.show_gain("+2.00") == "+2.00 points, of 0.025 each, better in validation MAE"
+
+
+@pytest.mark.parametrize(("metric", "kept"), [(Metric("accuracy"), True), (Metric("mae", 2.5), False)])
+def test_an_unknown_error_keeps_no_limit(metric: Metric, kept: bool) -> None:
+    """One worse than saying the median of every node may be allowed; an unknown one could be worse still."""
+    figures = Figures(1.0, 1.0, 1.0, 1, 0, val_accuracy=None)
+    assert (not Limits(least_accuracy=-0.1, metric=metric).broken_by(figures)) == kept
