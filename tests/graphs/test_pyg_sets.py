@@ -19,6 +19,7 @@ from torch_geometric.data import Data, HeteroData
 
 from a3gnn.errors import GraphError, MissingDependencyError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.labels import target_of
 from a3gnn.graphs.pyg_sets import pyg_classes
 
 HAS_OGB = importlib.util.find_spec("ogb") is not None
@@ -184,12 +185,14 @@ def test_a_heterogeneous_data_set_is_refused(data: Any, serve: Callable[..., Non
         Graph.load("ogb:ogbn-ring")
 
 
-def test_measured_values_are_no_classes_of_ogb_either(serve: Callable[..., None]) -> None:
+def test_floats_of_ogb_that_are_no_classes_are_values(serve: Callable[..., None]) -> None:
     data = ring()
     data.y += 0.5
     serve(data)
-    with pytest.raises(GraphError, match="y must be integers, a class each, got float32"):
-        Graph.load("ogb:ogbn-ring")
+    labels = Graph.load("ogb:ogbn-ring").labels
+    assert target_of(labels) == "values"
+    assert labels[:3].tolist() == [0.5, 1.5, 2.5]
+    assert np.isnan(labels[11])
 
 
 @pytest.mark.filterwarnings("ignore")  # OGB's own
