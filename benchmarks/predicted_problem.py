@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
-from a3gnn.objectives import Limits, Objectives, Priority
+from a3gnn.limits import Limits
+from a3gnn.objectives import Objectives, Priority
 from a3gnn.prediction import Prediction
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.search.problem import Problem

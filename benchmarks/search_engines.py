@@ -20,7 +20,8 @@ from functools import partial
 
 import numpy as np
 
-from a3gnn.objectives import Limits, Objectives, Priority
+from a3gnn.limits import Limits
+from a3gnn.objectives import Objectives, Priority
 from a3gnn.pareto import non_dominated
 from a3gnn.search.grid import Grid
 from a3gnn.search.normalised_hypervolume import NormalisedHypervolume

@@ -28,6 +28,7 @@ VOCABULARY = {
     "hardware",
     "knobs",
     "learning_curve",
+    "limits",
     "measurement",
     "metric",
     "objectives",

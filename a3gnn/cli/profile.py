@@ -23,9 +23,9 @@ from a3gnn.cli.options import (
 )
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
+from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, FailureKind, Measurement
 from a3gnn.metric import AUTO
-from a3gnn.objectives import Limits
 from a3gnn.profiling.store.default_place import DEFAULT_STORE
 from a3gnn.task import Task
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from a3gnn.hardware import Hardware
-from a3gnn.objectives import Limits
+from a3gnn.limits import Limits
 from a3gnn.units import format_size
 
 

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
+from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, Metrics
-from a3gnn.objectives import Limits
 from a3gnn.setting import Setting
 from a3gnn.storage.atomic import replacing
 from a3gnn.stored_fields import SCHEMA_VERSION

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.objectives import Limits, Objectives
+from a3gnn.limits import Limits
+from a3gnn.objectives import Objectives
 from a3gnn.pareto import non_dominated, spread
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem

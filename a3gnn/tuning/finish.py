@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 
 from a3gnn.learning_curve import Pace
+from a3gnn.limits import Limits
 from a3gnn.measurement import Metrics
-from a3gnn.objectives import Limits
 from a3gnn.search.result import SearchResult
 from a3gnn.spread import Spread
 from a3gnn.threads import wait_policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from a3gnn.config import TrainConfig
-from a3gnn.objectives import Limits
+from a3gnn.limits import Limits
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.tuning.history import History
 from a3gnn.tuning.request import DEFAULT_PEAK

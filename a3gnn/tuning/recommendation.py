@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from a3gnn.config import TrainConfig
-from a3gnn.objectives import Limits
+from a3gnn.limits import Limits
 from a3gnn.setting import Setting
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.corpus_count import CorpusCount

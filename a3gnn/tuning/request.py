@@ -12,8 +12,9 @@ from a3gnn.checks import positive_number, real_number, size_or_none, whole_numbe
 from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
+from a3gnn.limits import Limits
 from a3gnn.metric import ACCURACY, ERRORS, METRIC_LABELS
-from a3gnn.objectives import Limits, Priority
+from a3gnn.objectives import Priority
 from a3gnn.search.searcher import ENGINES
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace

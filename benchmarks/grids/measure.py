@@ -9,8 +9,9 @@ import numpy as np
 
 from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures, Reference
+from a3gnn.limits import Limits
 from a3gnn.measurement import Measurement
-from a3gnn.objectives import Limits, Objectives, Priority
+from a3gnn.objectives import Objectives, Priority
 from a3gnn.seeding import generator
 from a3gnn.space import SearchSpace
 from benchmarks.corpus.subject_trials import DEFAULT, SubjectTrials

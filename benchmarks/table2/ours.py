@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from a3gnn.config import TrainConfig
-from a3gnn.objectives import Limits
+from a3gnn.limits import Limits
 from a3gnn.training.tuned import TunedConfig
 from benchmarks.engine.memory import Resident, resident, watched
 

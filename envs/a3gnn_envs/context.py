@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.objectives import Limits, memory_metric
+from a3gnn.limits import Limits
+from a3gnn.objectives import memory_metric
 from a3gnn.prediction import Predict, Prediction
 from a3gnn.space import SearchSpace
 from a3gnn_envs.rewards import UtilityScale

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from a3gnn.objectives import Limits
+from a3gnn.limits import Limits
 from a3gnn.prediction import Predict
 from a3gnn.space import SearchSpace
 from a3gnn_envs.context import FEATURE_BOUND, NO_LIMITS, Context

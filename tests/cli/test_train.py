@@ -16,9 +16,9 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware, MachineProfile
+from a3gnn.limits import Limits
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.measurement import Metrics, StageSeconds
-from a3gnn.objectives import Limits
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from a3gnn.objectives import Limits
+from a3gnn.limits import Limits
 from a3gnn_envs.context import Context
 from benchmarks.toy_problem import ToyProblem
 

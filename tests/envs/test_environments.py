@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env as check_for_gymnasium
 from stable_baselines3.common.env_checker import check_env as check_for_sb3
 
 from a3gnn.errors import UsageError
-from a3gnn.objectives import Limits
+from a3gnn.limits import Limits
 from a3gnn_envs.context import Context
 from a3gnn_envs.moves import HORIZON, MovesEpisodes
 from a3gnn_envs.one_shot import OneShotEpisodes

@@ -1,7 +1,8 @@
 """Figures and objectives that fronts are made of."""
 
 from a3gnn.figures import Figures
-from a3gnn.objectives import Limits, Objectives, Priority
+from a3gnn.limits import Limits
+from a3gnn.objectives import Objectives, Priority
 
 MiB = 2**20
 

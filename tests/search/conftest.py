@@ -6,7 +6,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from a3gnn.objectives import Limits, Objectives, Priority
+from a3gnn.limits import Limits
+from a3gnn.objectives import Objectives, Priority
 from a3gnn.search.problem import Problem
 from benchmarks.toy_problem import ToyProblem
 

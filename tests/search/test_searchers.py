@@ -21,7 +21,8 @@ _IN_ANOTHER_PROCESS = """
 import json, sys
 from functools import partial
 from benchmarks.toy_problem import ToyProblem
-from a3gnn.objectives import Limits, Objectives, Priority
+from a3gnn.limits import Limits
+from a3gnn.objectives import Objectives, Priority
 from a3gnn.search.problem import Problem
 from a3gnn.search.searcher import make_searcher
 toy = ToyProblem()

@@ -12,8 +12,8 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
+from a3gnn.limits import Limits
 from a3gnn.measurement import Metrics
-from a3gnn.objectives import Limits
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training.layers.block import LayerBlock

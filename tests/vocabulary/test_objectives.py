@@ -3,7 +3,8 @@ import pytest
 
 from a3gnn.errors import UsageError
 from a3gnn.figures import Figures
-from a3gnn.objectives import Limits, Objectives, Priority
+from a3gnn.limits import Limits
+from a3gnn.objectives import Objectives, Priority
 from a3gnn.prediction import Prediction
 
 
