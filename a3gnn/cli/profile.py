@@ -9,25 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a3gnn.cli.options import (
-    FANOUTS,
-    LOSS,
-    LOSS_HELP,
-    METRIC,
-    METRICS_HELP,
-    MODEL,
-    MODELS_HELP,
-    SIZE,
-    WEIGHTS,
-    WEIGHTS_HELP,
-)
+from a3gnn.cli.options import SIZE
+from a3gnn.cli.task_options import take_task, task_options
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, FailureKind, Measurement
-from a3gnn.metric import AUTO
 from a3gnn.profiling.store.default_place import DEFAULT_STORE
-from a3gnn.task import Task
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,14 +24,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--dataset", required=True, help="FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt.")
+@task_options
 @click.option("--configs", required=True, type=click.IntRange(0), help="Configurations beside the default one.")
-@click.option("--model", type=MODEL, metavar="MODEL", default="sage", show_default=True, help=MODELS_HELP)
-@click.option("--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours per node, one per layer.")
-@click.option("--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers.")
-@click.option("--loss", type=LOSS, default="mse", show_default=True, help=LOSS_HELP)
-@click.option("--class-weights", type=WEIGHTS, default="none", show_default=True, help=WEIGHTS_HELP)
-@click.option("--metric", type=METRIC, default=AUTO, show_default=True, help=METRICS_HELP)
 @click.option("--store", default=str(DEFAULT_STORE), show_default=True, help="A path or a database URL.")
 @click.option("--memory-limit", type=SIZE, help="Of the GPU where there is one, of the host otherwise; such as 4GiB.")
 @click.option(
@@ -76,11 +58,6 @@ if TYPE_CHECKING:
 def profile(
     dataset: str,
     configs: int,
-    model: Any,
-    fanouts: tuple[int, ...],
-    hidden: int,
-    loss: Any,
-    class_weights: Any,
     metric: str,
     store: str,
     memory_limit: int | None,
@@ -90,6 +67,7 @@ def profile(
     seed: int,
     export: Path | None,
     as_json: bool,
+    **trained: Any,
 ) -> None:
     """Measure the default configuration and others that cover the space, and store what they reach.
 
@@ -124,15 +102,7 @@ def profile(
         compile_ahead(KernelSet(), say)
         graph = Graph.load(dataset).on_disk()
         described = graph.characteristics()
-        task = Task(
-            model=model,
-            hidden_channels=hidden,
-            fanouts=fanouts,
-            seed=seed,
-            class_weights=class_weights,
-            loss=loss,
-        )
-        task = with_metric(task, metric, graph, say)
+        task = with_metric(take_task(trained, seed), metric, graph, say)
         compile_ahead(KernelSet.of(graph, task), say)
         room = evaluation_bytes(memory_limit)
         task = examined(task, graph, room)

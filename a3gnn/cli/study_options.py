@@ -7,23 +7,11 @@ from typing import Any, TypeVar
 
 import click
 
-from a3gnn.cli.options import (
-    FANOUTS,
-    LOSS,
-    LOSS_HELP,
-    METRIC,
-    METRICS_HELP,
-    MODEL,
-    MODELS_HELP,
-    SIZE,
-    WEIGHTS,
-    WEIGHTS_HELP,
-)
+from a3gnn.cli.options import SIZE
+from a3gnn.cli.task_options import take_task, task_options
 from a3gnn.config import KNOBS
 from a3gnn.domains import Size
 from a3gnn.errors import UsageError
-from a3gnn.metric import AUTO
-from a3gnn.task import Task
 from a3gnn.units import parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,17 +25,8 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
         example: What it takes, for people.
     """
     limit = f"Of the GPU where there is one, of the host otherwise: {example}."
-    graphs = "FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt."
     priorities = "time, throughput, memory, accuracy, balanced, T,M,A."
     options = (
-        click.option("--dataset", required=True, help=graphs),
-        click.option("--model", type=MODEL, metavar="MODEL", default="sage", show_default=True, help=MODELS_HELP),
-        click.option(
-            "--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours per node, one per layer."
-        ),
-        click.option(
-            "--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers."
-        ),
         click.option("--priority", default="throughput", show_default=True, help=priorities),
         click.option("--memory-limit", type=memory_limit, help=limit),
         click.option("--host-memory-limit", type=SIZE, help="Of the host, beside a GPU."),
@@ -58,9 +37,6 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
             show_default=True,
             help="Points below the default, by the metric.",
         ),
-        click.option("--loss", type=LOSS, default="mse", show_default=True, help=LOSS_HELP),
-        click.option("--class-weights", type=WEIGHTS, default="none", show_default=True, help=WEIGHTS_HELP),
-        click.option("--metric", type=METRIC, default=AUTO, show_default=True, help=METRICS_HELP),
         click.option("--fix", multiple=True, metavar="KNOB=VALUE", help="Fix a knob; may be repeated."),
         click.option(
             "--range", "ranges", multiple=True, metavar="KNOB=LOW:HIGH", help="Restrict a knob; may be repeated."
@@ -71,7 +47,7 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
     def decorate(command: F) -> F:
         for option in reversed(options):
             command = option(command)
-        return command
+        return task_options(command)
 
     return decorate
 
@@ -83,14 +59,7 @@ def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         UsageError: An option is not what it must be.
     """
     asked = dict(options)
-    task = Task(
-        model=asked.pop("model"),
-        fanouts=asked.pop("fanouts"),
-        hidden_channels=asked.pop("hidden"),
-        seed=asked["seed"],
-        class_weights=asked.pop("class_weights"),
-        loss=asked.pop("loss"),
-    )
+    task = take_task(asked, asked["seed"])
     return asked | {"task": task, "fix": dict(map(_fix, asked["fix"])), "ranges": dict(map(_range, asked["ranges"]))}
 
 

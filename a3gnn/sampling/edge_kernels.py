@@ -14,14 +14,7 @@ from a3gnn.sampling.kernel_types import EdgeDraw, EdgeRow, HopDraw, RowBounds, R
 from a3gnn.sampling.kernels import CHUNK, MAX_EDGES, grown, pick_rows, row_bounds
 from a3gnn.sampling.prefetch import prefetch
 from a3gnn.sampling.random import fold, hop_key
-from a3gnn.sampling.relabelling import forget, relabel
-
-
-@njit(nogil=True)
-def _known_at(first: int, last: int, n_id: NDArray[np.int32], position: NDArray[np.int32]) -> None:
-    """Sets `position` of `n_id[first:last]`; of a node that is there twice, the first one's."""
-    for i in range(last - 1, first - 1, -1):
-        position[n_id[i]] = i + 1
+from a3gnn.sampling.relabelling import forget, know, relabel
 
 
 @njit(nogil=True)
@@ -143,7 +136,7 @@ def sample_edges(
     pointers, edges, places = np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
     sizes[0] = count
     if not disjoint:
-        _known_at(0, count, n_id, position)
+        know(n_id[:count], 0, position)
     for hop in range(len(fanouts)):
         first, rows, used = starts[hop, 0], len(pointers) - 1, np.int64(pointers[-1])
         nodes = n_id[first:count]
@@ -163,7 +156,7 @@ def sample_edges(
         for tree in range(trees):
             if disjoint:
                 for h in range(hop + 1):
-                    _known_at(starts[h, tree], starts[h, tree + 1], n_id, position)
+                    know(n_id[starts[h, tree] : starts[h, tree + 1]], starts[h, tree], position)
             span, salt = RowRange(starts[hop, tree] - first, starts[hop, tree + 1] - first), tree
             if not disjoint:
                 salt = -1 if hop == 0 else 0

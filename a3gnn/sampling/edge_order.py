@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from a3gnn.sampling.relabelling import forget, know
+
 
 @njit(cache=True, nogil=True)
 def is_by_target(sources: NDArray[Any], targets: NDArray[Any]) -> bool:
@@ -21,24 +23,22 @@ def is_by_target(sources: NDArray[Any], targets: NDArray[Any]) -> bool:
 @njit(cache=True, nogil=True)
 def places_by_target(sources: NDArray[Any], targets: NDArray[Any], num_nodes: int) -> NDArray[np.int64]:
     """Returns the places of edges, int64, by target, then by source, then as they were; a radix sort of two passes."""
-    by_source, order = np.empty(len(sources), dtype=np.int64), np.empty(len(sources), dtype=np.int64)
-    ends = np.zeros(num_nodes + 1, dtype=np.int64)
-    for e in range(len(sources)):
-        ends[sources[e] + 1] += 1
+    by_source = _ordered_by(sources, np.arange(len(sources)), num_nodes)
+    order: NDArray[np.int64] = _ordered_by(targets, by_source, num_nodes)
+    return order
+
+
+@njit(nogil=True)
+def _ordered_by(nodes: NDArray[Any], places: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
+    """Returns `places` of edges by their `nodes`, those of the same node in the order that they are in."""
+    order, ends = np.empty(len(places), dtype=np.int64), np.zeros(num_nodes + 1, dtype=np.int64)
+    for e in range(len(nodes)):
+        ends[nodes[e] + 1] += 1
     for v in range(num_nodes):
         ends[v + 1] += ends[v]
-    for e in range(len(sources)):
-        by_source[ends[sources[e]]] = e
-        ends[sources[e]] += 1
-    ends[:] = 0
-    for e in range(len(targets)):
-        ends[targets[e] + 1] += 1
-    for v in range(num_nodes):
-        ends[v + 1] += ends[v]
-    for i in range(len(by_source)):
-        e = by_source[i]
-        order[ends[targets[e]]] = e
-        ends[targets[e]] += 1
+    for e in places:
+        order[ends[nodes[e]]] = e
+        ends[nodes[e]] += 1
     return order
 
 
@@ -74,8 +74,7 @@ def induced_edges(
         indptr and sources as positions in `n_id`, int32, shapes (len(n_id) + 1,) and (num_edges,), and each edge's
         place in `indices`, int64.
     """
-    for i in range(len(n_id) - 1, -1, -1):
-        position[n_id[i]] = i + 1
+    know(n_id, 0, position)
     ends = np.zeros(len(n_id) + 1, dtype=np.int32)
     for i in range(len(n_id)):
         ends[i + 1] = ends[i]
@@ -89,6 +88,5 @@ def induced_edges(
                 sources[count] = position[indices[e]] - 1
                 places[count] = e
                 count += 1
-    for i in range(len(n_id)):
-        position[n_id[i]] = 0
+    forget(n_id, position)
     return ends, sources, places

@@ -46,8 +46,7 @@ class Edges:
         """
         sources, targets = readonly(sources), readonly(targets)
         checked = np.empty(0) if weights is None else _checked(weights, len(sources))
-        indptr = np.zeros(num_nodes + 1, dtype=np.int64)
-        indptr[1:] = np.bincount(targets, minlength=num_nodes).cumsum()
+        indptr = _indptr(targets, num_nodes)
         ids = np.empty(0, dtype=np.int32)
         if not is_by_target(sources, targets):
             ids = places_by_target(sources, targets, num_nodes)
@@ -63,24 +62,31 @@ class Edges:
 
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Returns indptr and indices with each edge once; the arrays themselves where it is."""
-        targets = np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
+        targets = self._targets
         kept = np.ones(len(self.indices), dtype=np.bool_)
         kept[1:] = (self.indices[1:] != self.indices[:-1]) | (targets[1:] != targets[:-1])
         if kept.all():
             return self.indptr, self.indices
-        indptr = np.zeros_like(self.indptr)
-        indptr[1:] = np.bincount(targets[kept], minlength=self.num_nodes).cumsum()
-        return indptr, self.indices[kept]
+        return _indptr(targets[kept], self.num_nodes), self.indices[kept]
 
     def within(self, parts: NDArray[np.int32]) -> Self:
         """Returns the edges between nodes of one part; `parts` int32, shape (num_nodes,)."""
-        targets = np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
+        targets = self._targets
         places = np.flatnonzero(parts[targets] == parts[self.indices])
-        indptr = np.zeros_like(self.indptr)
-        indptr[1:] = np.bincount(targets[places], minlength=self.num_nodes).cumsum()
+        indptr = _indptr(targets[places], self.num_nodes)
         ids = self.ids[places] if len(self.ids) else places
         weights = self.weights[places] if len(self.weights) else self.weights
         return type(self)(readonly(indptr), readonly(self.indices[places]), readonly(ids), readonly(weights))
+
+    @property
+    def _targets(self) -> NDArray[np.int64]:
+        return np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
+
+
+def _indptr(targets: NDArray[Any], num_nodes: int) -> NDArray[np.int64]:
+    indptr = np.zeros(num_nodes + 1, dtype=np.int64)
+    indptr[1:] = np.bincount(targets, minlength=num_nodes).cumsum()
+    return indptr
 
 
 def _checked(weights: NDArray[Any], num_edges: int) -> NDArray[np.float64]:

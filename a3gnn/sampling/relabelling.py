@@ -31,6 +31,13 @@ def relabel(ids: NDArray[np.int32], position: NDArray[np.int32], n_id: NDArray[n
 
 
 @njit(cache=True, nogil=True)
+def know(ids: NDArray[np.int32], first: int, position: NDArray[np.int32]) -> None:
+    """Sets `position` at `ids`, which begin at `first` in a mini-batch; of one that is there twice, the first one's."""
+    for i in range(len(ids) - 1, -1, -1):
+        position[ids[i]] = first + i + 1
+
+
+@njit(cache=True, nogil=True)
 def forget(ids: NDArray[np.int32], position: NDArray[np.int32]) -> None:
     """Clears `position` at `ids`, which is cheaper than clearing all of it."""
     for i in range(len(ids)):

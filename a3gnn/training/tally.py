@@ -70,27 +70,20 @@ def check_defined(metric: str, labels: NDArray[Any], where: str) -> None:
 
 
 class _Right:
-    """The share of nodes whose class has the largest output; micro-F1 of classes is the same."""
+    """The share of nodes that are right; micro-F1 of classes is the same.
+
+    Those whose class has the largest output; of labels, those with a positive output for each that they have alone.
+    """
 
     def __init__(self, metric: Metric, num_classes: int) -> None:
         self._right = self._count = 0
 
     def add(self, outputs: Tensor, labels: NDArray[Any]) -> None:
-        self._right += int((_predicted(outputs) == labels).sum())
-        self._count += len(labels)
-
-    def quality(self) -> float:
-        return self._right / self._count
-
-
-class _AllRight:
-    """The share of nodes all whose labels are right: those with a positive output, and no others."""
-
-    def __init__(self, metric: Metric, num_classes: int) -> None:
-        self._right = self._count = 0
-
-    def add(self, outputs: Tensor, labels: NDArray[Any]) -> None:
-        self._right += int(((outputs > 0).cpu().numpy() == (labels == 1)).all(axis=1).sum())
+        if labels.ndim == 2:
+            right = ((outputs > 0).cpu().numpy() == (labels == 1)).all(axis=1)
+        else:
+            right = _predicted(outputs) == labels
+        self._right += int(right.sum())
         self._count += len(labels)
 
     def quality(self) -> float:
@@ -184,7 +177,7 @@ _TALLIES: dict[tuple[str, str], Callable[[Metric, int], Tally]] = {
     ("classes", "macro_f1"): _F1,
     ("classes", "roc_auc"): _Ranking,
     ("classes", "average_precision"): _Ranking,
-    ("labels", "accuracy"): _AllRight,
+    ("labels", "accuracy"): _Right,
     ("labels", "micro_f1"): _F1,
     ("labels", "macro_f1"): _F1,
     ("labels", "roc_auc"): _Ranking,

@@ -1,0 +1,62 @@
+"""The options that say what is trained, of `a3gnn tune`, `recommend` and `profile`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from a3gnn.cli.options import (
+    FANOUTS,
+    LOSS,
+    LOSS_HELP,
+    METRIC,
+    METRICS_HELP,
+    MODEL,
+    MODELS_HELP,
+    WEIGHTS,
+    WEIGHTS_HELP,
+)
+from a3gnn.metric import AUTO
+from a3gnn.task import Task
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_GRAPHS = "FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt."
+_OPTIONS = (
+    click.option("--dataset", required=True, help=_GRAPHS),
+    click.option("--model", type=MODEL, metavar="MODEL", default="sage", show_default=True, help=MODELS_HELP),
+    click.option(
+        "--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours per node, one per layer."
+    ),
+    click.option(
+        "--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers."
+    ),
+    click.option("--loss", type=LOSS, default="mse", show_default=True, help=LOSS_HELP),
+    click.option("--class-weights", type=WEIGHTS, default="none", show_default=True, help=WEIGHTS_HELP),
+    click.option("--metric", type=METRIC, default=AUTO, show_default=True, help=METRICS_HELP),
+)
+
+
+def task_options(command: F) -> F:
+    """Gives a command these options; `take_task` makes a task of all but the data set and the metric."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def take_task(options: dict[str, Any], seed: int) -> Task:
+    """Returns the task that `options` say, which are taken out of them; the metric needs the graph first.
+
+    Raises:
+        ConfigError: An option is not what it must be.
+    """
+    return Task(
+        model=options.pop("model"),
+        fanouts=options.pop("fanouts"),
+        hidden_channels=options.pop("hidden"),
+        seed=seed,
+        class_weights=options.pop("class_weights"),
+        loss=options.pop("loss"),
+    )
