@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,10 @@ LEAST_PROBABILITY = 0.8
 #: unseen graph's accuracy is uncertain by more than configurations differ: what surely keeps it is the slow rest of the
 #: space. Guess.
 LIKELY = 0.5
+#: Where what is likely to keep the least accuracy is expected to gain less than `WORTHWHILE` doublings of the score,
+#: which is a tenth, that may be as improbable as this: trials that surely keep it and gain nothing decide nothing.
+#: Guesses.
+BOLD, WORTHWHILE = 0.25, math.log2(1.1)
 #: Of so many trials and more, one goes to the most uncertain speed. Guess.
 _MIN_FOR_UNCERTAIN = 4
 
@@ -74,11 +79,12 @@ def choose_trials(
     """Returns up to `count` of `rows` to measure, each with the reason; half of them, rounded up, for the priority.
 
     Of those that keep the limits on memory with a probability of `LEAST_PROBABILITY`, and all limits with one of
-    `least`: the ones of the largest `gain_per_second` ("best"), no two of which learn the same, each after the first as
-    if those before it had been found as predicted (Ginsbourger, Le Riche and Carraro, "Kriging Is Well-Suited to
-    Parallelize Optimization", 2010, section 3.2: the kriging believer); then the one whose
-    speed is most uncertain (where four or more are asked for); then a max-min spread over the predicted front of the
-    rest. Where none is that probable: the most probable ones ("closest").
+    `least`, or of less (`LIKELY`, then `BOLD`) where none of them is expected to gain `WORTHWHILE`: the ones of the
+    largest `gain_per_second` ("best"), no two of which learn the same, each after the first as if those before it had
+    been found as predicted (Ginsbourger, Le Riche and Carraro, "Kriging Is Well-Suited to Parallelize Optimization",
+    2010, section 3.2: the kriging believer); then the one whose speed is most uncertain (where four or more are asked
+    for); then a max-min spread over the predicted front of the rest. Where none is that probable: the most probable
+    ones ("closest").
 
     Args:
         problem: What is searched, and for what.
@@ -94,13 +100,14 @@ def choose_trials(
     probability = feasibility(prediction, limits, budget_s)
     in_memory = feasibility(prediction, dataclasses.replace(limits, least_accuracy=None))
     score = problem.objectives.score(prediction)
-    probable = np.flatnonzero((in_memory >= LEAST_PROBABILITY) & (probability >= least))
+    best = float(score.min(initial=np.inf)) if best is None else best
+    deviation = true_spread(problem.objectives, expected)
+    value = gain_per_second(score, deviation, best, probability, expected.seconds)
+    gain = value * expected.seconds
+    probable = _worth_the_risk(gain, np.where(in_memory >= LEAST_PROBABILITY, probability, 0.0), least)
     if not len(probable):
         violation = problem.objectives.limits.violation(prediction)
         return [Candidate("closest", rows[i]) for i in np.lexsort((-score, violation, -probability))[:count]]
-    best = float(score.min()) if best is None else best
-    deviation = true_spread(problem.objectives, expected)
-    first = value = gain_per_second(score, deviation, best, probability, expected.seconds)
     wanted: list[int] = []
     while len(wanted) < min((count + 1) // 2, len(probable)):
         order = probable[np.lexsort((-score[probable], -value[probable]))]
@@ -119,8 +126,18 @@ def choose_trials(
         costs = problem.objectives.costs(prediction.take(rest))
         front = np.flatnonzero(non_dominated(costs))
         chosen |= dict.fromkeys(rest[front[spread(costs[front], count - len(chosen))]].tolist(), "front")
-    gain = first * expected.seconds
     return [Candidate(reason, rows[i], float(gain[i])) for i, reason in chosen.items()]
+
+
+def _worth_the_risk(gain: NDArray[np.float64], probability: NDArray[np.float64], least: float) -> NDArray[np.int64]:
+    """Returns the positions of what is probable enough to be measured, int64.
+
+    That is with `least`; where nothing of that is worthwhile, with the next lower probability at which something is.
+    """
+    levels = sorted((level for level in {least, LIKELY, BOLD} if level <= least), reverse=True)
+    probable = [np.flatnonzero(probability >= level) for level in levels]
+    worthwhile = (found for found in probable if gain[found].max(initial=0.0) >= WORTHWHILE)
+    return next(worthwhile, next((found for found in probable if len(found)), probable[0]))
 
 
 def true_spread(objectives: Objectives, expected: Expected) -> NDArray[np.float64]:

@@ -173,6 +173,42 @@ def test_all_that_is_chosen_is_probable(problem: Problem) -> None:
         assert (feasibility(predict(chosen), tight.objectives.limits) >= LIKELY).all()
 
 
+def slow_and_sure(probability: float, gain: float) -> tuple[np.ndarray, Prediction]:
+    """A row that keeps the least accuracy of 0.9 for sure and is `gain` times as fast as 1, and one 4 times as fast.
+
+    The second keeps it with `probability`.
+    """
+    rows = np.zeros((2, len(SPACE.knobs)), dtype=np.int64)
+    rows[1, 0] = 4
+    accuracy = 0.9 + 0.01 * NormalDist().inv_cdf(probability)
+    mean = np.array([[gain, 0.0, 1e8, 0.9, 10.0], [4.0, 0.0, 1e8, accuracy, 10.0]])
+    low = mean.copy()
+    low[1, 3] -= DEVIATIONS * 0.01
+    return SPACE.canonical(rows), Prediction(mean, low, mean)
+
+
+@pytest.mark.parametrize(
+    ("probability", "gain", "least", "first"),
+    [
+        (0.6, 1.05, 0.5, 4),  # likely, and worth more
+        (0.6, 1.05, 0.8, 4),  # not as probable as asked for, but what is gains nothing
+        (0.3, 1.05, 0.8, 4),
+        (0.3, 1.05, 0.5, 4),
+        (0.3, 1.3, 0.5, 0),  # what is probable gains enough
+        (0.6, 1.3, 0.8, 0),
+        (0.2, 1.05, 0.5, 0),  # too improbable
+    ],
+)
+def test_what_surely_gains_nothing_gives_way_to_a_risk(
+    problem: Problem, probability: float, gain: float, least: float, first: int
+) -> None:
+    tight = judged(problem, least_accuracy=0.9)
+    rows, found = slow_and_sure(probability, gain)
+    best = float(tight.objectives.score(slow_and_sure(probability, 1.0)[1])[0])
+    chosen = choose_trials(tight, rows, Expected(found, np.ones(2), 0.0, apart(rows)), 1, best, least=least)
+    assert [(one.reason, one.row[0]) for one in chosen] == [("best", first)]
+
+
 def test_where_none_is_probable_the_most_probable_come_first(problem: Problem, batches: np.ndarray) -> None:
     tight = judged(problem, host_bytes=int(9e7))
     chosen = choose_trials(tight, batches[::-1], expected(batches[::-1]), count=4, best=None)
