@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 BUDGET ?= 5min
+PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 BENCHMARKS := engine loader_swap accuracy_parity out_of_core cache_policies cache_reads seed_order partitioners \
 	graph_servers isolation search_engines surrogate_card wait_policy
 PEERS := .peers
@@ -15,10 +16,10 @@ tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --priority throughput --memory-limit 1GiB --budget $(BUDGET)
 
 test: $(VENV)/.dev  ## run the tests, but for the slow ones
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.dev  ## run the tests that take more than about ten seconds each
-	$(BIN)/python -m pytest -m slow
+	$(PYTEST) -m slow
 
 lint: $(VENV)/.dev  ## check style and types
 	$(BIN)/ruff check .

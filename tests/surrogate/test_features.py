@@ -112,7 +112,27 @@ def test_the_deviation_is_that_of_the_covariance_matrix():
         shared = v.between_settings + v.within_setting * rbf_kernel(at, own)
         explained = np.einsum("ij,ij->i", shared, np.linalg.solve(covariance, shared.T).T)
         variance = v.between_settings + v.within_setting + v.noise - explained
-        np.testing.assert_allclose(found.deviation[:, j], np.sqrt(variance), rtol=1e-5)
+        # A level that may be anything leaves the distance of the residuals from their own one.
+        level = 1e6
+        anywhere = covariance - v.between_settings + level
+        own_residuals = residuals[np.isfinite(residuals[:, j]), j]
+        distance = own_residuals @ np.linalg.solve(anywhere, own_residuals)
+        scatter = (6 + distance) / (6 + len(own) - 1)
+        np.testing.assert_allclose(found.deviation[:, j], np.sqrt(variance * scatter), rtol=1e-4)
+
+
+@pytest.mark.parametrize("times", [0.2, 1.0, 5.0])
+def test_a_setting_that_varies_otherwise_than_all_is_found_out(times):
+    """Rows drawn with a multiple of the deviation that is assumed: the more there are, the more they are believed."""
+    random, v = np.random.default_rng(1), VarianceComponents(1.0, 0.3, 0.03)
+    points = random.uniform(-3, 3, size=(60, 3))
+    within = v.within_setting * rbf_kernel(points, points) + v.noise * np.eye(60)
+    drawn = 7.0 + times * random.multivariate_normal(np.zeros(60), within)
+    found = [LocalCorrection.fit(points[:m], drawn[:m, None], [v]).scatter[0] for m in (1, 6, 60)]
+    assert found[0] == 1
+    expected = [np.sqrt((6 + (m - 1) * times**2) / (6 + m - 1)) for m in (6, 60)]
+    np.testing.assert_allclose(found[1:], expected, rtol=0.35)
+    assert abs(np.log(found[2] / times)) < 0.6
 
 
 def test_the_deviation_falls_near_the_rows_and_is_the_whole_without_any():

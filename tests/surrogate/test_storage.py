@@ -43,7 +43,7 @@ def test_an_empty_surrogate_survives_too(corpus, tmp_path):
 def test_only_json_and_ubj_are_written(saved):
     assert {path.suffix for path in saved.iterdir()} == {".json", ".ubj"}
     manifest = json.loads((saved / "manifest.json").read_text())
-    assert manifest["schema_version"] == 4
+    assert manifest["schema_version"] == 5
     assert manifest["versions"]["xgboost"]
 
 
