@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "graph": ("a3gnn.cli.graph", "Convert a graph, verify it, or describe it."),
     "profile": ("a3gnn.cli.profile", "Measure many configurations and store them."),
     "profiles": ("a3gnn.cli.profiles", "List, check, export or import stored measurements."),
+    "surrogate": ("a3gnn.cli.surrogate", "Score predictions on measurements that were held out."),
     "cache": ("a3gnn.cli.cache", "Show or empty the folder of copied graphs and probes."),
     "doctor": ("a3gnn.cli.doctor", "Say what this machine has, and what is missing."),
 }

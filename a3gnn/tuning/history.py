@@ -68,7 +68,7 @@ class History:
 
     @property
     def default_bytes(self) -> int | None:
-        """What `--memory-limit default` allows: the default's peak in its first trial, and `DEFAULT_TOLERANCE`.
+        """What `--memory-limit default` allows: the default's largest peak in its trials, and `DEFAULT_TOLERANCE`.
 
         Where the default fits nowhere, it is that of what stands in for it; None where nothing was measured for it.
         """
@@ -77,8 +77,8 @@ class History:
             for t in self.trials
             if t.reason == "default" and t.measurement.metrics
         )
-        first = next(peaks, None)
-        return None if first is None else math.ceil(first * (1 + DEFAULT_TOLERANCE))
+        largest = max(peaks, default=None)
+        return None if largest is None else math.ceil(largest * (1 + DEFAULT_TOLERANCE))
 
     @property
     def plan(self) -> TrialPlan:

@@ -9,6 +9,7 @@ from pathlib import Path
 from a3gnn.config import TrainConfig
 from a3gnn.measurement import Failure, Measurement, Metrics
 from a3gnn.profiling.profiler import Profiler
+from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.drift import drift_since
 from a3gnn.tuning.expectations import predict
@@ -45,7 +46,7 @@ class Runner:
         self.budget, self.notify = budget, notify
         self.finished_budget: float | int | None = None
         self.drift = 1.0
-        self._made_last = ""  # the id of the last trial's measurement that no store served
+        self._made_last: TrainConfig | None = None  # by the last trial that no store served
         self._profiler, self._journal = profiler, journal
 
     @property
@@ -65,7 +66,7 @@ class Runner:
             return self._keep(Trial(proposal.reason, predicted, stored), history)
         plan = trial_plan(proposal, history, self.drift, predicted_s)
         made = self._profiler.measure_anew(proposal.config, plan)
-        self._made_last = made.id
+        self._made_last = made.config
         return self._keep(Trial(proposal.reason, predicted, made, self.drift), history)
 
     def measure_unlimited(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
@@ -76,10 +77,17 @@ class Runner:
             host_limit_bytes=round(_MACHINE_SHARE * study.setting.hardware.host_memory_bytes),
             device_limit_bytes=None,
         )
+        return self._repeated(proposal, plan, history, surrogate)
+
+    def measure_again(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
+        """As `measure`, whatever the store holds of it: trained whole, as in the play-off."""
+        plan = within_limits(history, whole_plan(history, self.drift), proposal.config)
+        return self._repeated(proposal, plan, history, surrogate)
+
+    def _repeated(self, proposal: Proposal, plan: TrialPlan, history: History, surrogate: Surrogate) -> History:
         made = self._profiler.repeat(proposal.config, plan)
-        self._made_last = made.id
-        predicted = _predicted(proposal, history, surrogate)
-        return self._keep(Trial(proposal.reason, predicted, made, self.drift), history)
+        self._made_last = made.config
+        return self._keep(Trial(proposal.reason, _predicted(proposal, history, surrogate), made, self.drift), history)
 
     def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
         """Returns what timing mini-batches of `config` once more finds; nothing is trained for its accuracy."""
@@ -88,7 +96,7 @@ class Runner:
     def drift_is_due(self, history: History) -> bool:
         """Whether there is a reference, and this run of the tune has not just measured it."""
         reference = history.reference_trial
-        return reference is not None and reference.measurement.id != self._made_last
+        return reference is not None and reference.measurement.config != self._made_last
 
     def follow_drift(self, history: History) -> None:
         """Times the reference's configuration once more, by which the machine's drift is known; says what it is.

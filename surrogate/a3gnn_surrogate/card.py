@@ -28,6 +28,7 @@ class Score:
             machine, which is what tuning compares. 1 is perfect, 0 no better than each setting's mean.
         median_error: Median of |predicted / measured - 1|, or of the difference in accuracy.
         coverage: Share of the measurements inside their intervals.
+        worst_coverage: The same of the setting (a task on a graph and a machine) where it is least.
     """
 
     contender: str
@@ -36,6 +37,7 @@ class Score:
     r2: float
     median_error: float
     coverage: float
+    worst_coverage: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +99,18 @@ class ModelCard:
 
 
 def _table(scores: Sequence[Score]) -> Iterator[str]:
-    """Yields the lines of a table: a row per contender, and R2 / median error / coverage per metric."""
+    """Yields the lines of a table: a row per contender, and R2 / median error / coverage (the worst) per metric."""
     metrics = list(dict.fromkeys(score.metric for score in scores))
-    yield "| R2 / median error / coverage | " + " | ".join(_TITLES[metric] for metric in metrics) + " |"
+    yield (
+        "| R2 / median error / coverage (of the worst setting) | "
+        + " | ".join(_TITLES[metric] for metric in metrics)
+        + " |"
+    )
     yield "|---|" + "---:|" * len(metrics)
     for contender in dict.fromkeys(score.contender for score in scores):
         own = {score.metric: score for score in scores if score.contender == contender}
-        cells = (f"{own[m].r2:.2f} / {own[m].median_error:.1%} / {own[m].coverage:.0%}" for m in metrics)
-        yield f"| {contender} | " + " | ".join(cells) + " |"
+        yield f"| {contender} | " + " | ".join(_cell(own[metric]) for metric in metrics) + " |"
+
+
+def _cell(score: Score) -> str:
+    return f"{score.r2:.2f} / {score.median_error:.1%} / {score.coverage:.0%} ({score.worst_coverage:.0%})"

@@ -67,7 +67,7 @@ def test_a_foreign_manifest_is_refused(tmp_path, text):
 def test_another_schema_version_is_refused(saved):
     manifest = json.loads((saved / "manifest.json").read_text()) | {"schema_version": 99}
     (saved / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match="schema version 4, got 99"):
+    with pytest.raises(StoreError, match="schema version 5, got 99"):
         Surrogate.load(saved)
 
 

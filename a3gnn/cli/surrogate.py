@@ -1,0 +1,36 @@
+"""`a3gnn surrogate`: how well predictions hold."""
+
+from __future__ import annotations
+
+import click
+
+from a3gnn.profiling.store.default_place import DEFAULT_STORE
+
+
+@click.group()
+def surrogate() -> None:
+    """Say how well the surrogate predicts what it has not seen."""
+
+
+@surrogate.command(short_help="Score the surrogate on measurements that it has not seen.")
+@click.option(
+    "--store", help=f"Measurements beside the shipped ones, a path or a database URL; {DEFAULT_STORE} if any."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of folds and trees.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def card(store: str | None, seed: int, as_json: bool) -> None:
+    """Score the surrogate, and simpler models, on measurements that they have not seen.
+
+    Held out are rows at random, whole graphs, and whole graphs except their default configuration or ten rows. Each
+    model is fitted anew for every fold: a few minutes.
+    """
+    from a3gnn.profiling.store.existing import existing_store
+    from a3gnn.profiling.store.shipped import shipped_measurements
+    from a3gnn_surrogate.evaluate import evaluate
+
+    rows, opened = shipped_measurements(), existing_store(store)
+    if opened is not None:
+        with opened as own:
+            rows += own.rows()
+    found = evaluate(rows, seed=seed)
+    click.echo(found.to_json() if as_json else found.to_markdown(), nl=as_json)
