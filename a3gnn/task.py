@@ -20,9 +20,13 @@ ClassWeights = Literal["none", "balanced"]
 CLASS_WEIGHTS: tuple[ClassWeights, ...] = get_args(ClassWeights)
 LossName = Literal["mse", "mae"]
 LOSSES: tuple[LossName, ...] = get_args(LossName)
+NormName = Literal["none", "batch", "layer"]
+NORMS: tuple[NormName, ...] = get_args(NormName)
 
 #: Fields that came later than the first stored rows.
-_LATER = ("own", "metric", "class_weights", "loss")
+_LATER = ("own", "metric", "class_weights", "loss", "norm", "residual")
+#: Fields that the factory decides for a model of the user's own.
+_BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,8 @@ class Task:
 
     Attributes:
         model: sage, gcn, gat or gin; or the factory of a model of your own as package.module:function.
-        hidden_channels: Width of the hidden layers; of your own model the factory decides, as of heads and dropout.
+        hidden_channels: Width of the hidden layers; of your own model the factory decides, as of heads, dropout, norm
+            and residual.
         fanouts: In-neighbours sampled per node, seeds' hop first, where the configuration has none of its own
             (`TrainConfig.fanouts`); its length is the number of layers. -1 takes all.
         dropout: Probability of dropping an activation between layers.
@@ -45,6 +50,8 @@ class Task:
         metric: By what the model is judged on validation and test nodes (`a3gnn.metric`).
         class_weights: none, or balanced: seeds of rarer classes weigh more (`a3gnn.training.loss`).
         loss: Of values that are predicted: mse or mae, the mean squared or absolute error.
+        norm: What normalises rows between layers: none, batch or layer (docs/models.md).
+        residual: Whether every layer but the first adds its own input rows to its output (docs/models.md).
     """
 
     model: ModelName | str = "sage"
@@ -61,6 +68,8 @@ class Task:
     metric: MetricName = "accuracy"
     class_weights: ClassWeights = "none"
     loss: LossName = "mse"
+    norm: NormName = "none"
+    residual: bool = False
 
     def __post_init__(self) -> None:
         self._check_model()
@@ -85,6 +94,9 @@ class Task:
         OneOf(METRIC_NAMES).check("metric", self.metric)
         OneOf(CLASS_WEIGHTS).check("class_weights", self.class_weights)
         OneOf(LOSSES).check("loss", self.loss)
+        OneOf(NORMS).check("norm", self.norm)
+        if not isinstance(self.residual, bool):
+            raise ConfigError(f"residual must be True or False, got {self.residual!r}")
         Whole(0, "any non-negative integer does").check("seed", self.seed)
         check_version("Task", self.schema_version)
 
@@ -97,7 +109,7 @@ class Task:
                 raise ConfigError(f"own must be None for a built-in model, got {self.own!r} for {self.model}")
             return
         known = {field.name: field.default for field in dataclasses.fields(self)}
-        for name in ("hidden_channels", "dropout", "heads"):
+        for name in _BUILT_IN:
             if getattr(self, name) != known[name]:
                 raise ConfigError(
                     f"{name} must be left out for a model of your own, got {getattr(self, name)} for {self.model}; "

@@ -15,6 +15,9 @@ from a3gnn.cli.options import (
     METRICS_HELP,
     MODEL,
     MODELS_HELP,
+    NORM,
+    NORM_HELP,
+    RESIDUAL_HELP,
     WEIGHTS,
     WEIGHTS_HELP,
 )
@@ -33,6 +36,8 @@ _OPTIONS = (
     click.option(
         "--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers."
     ),
+    click.option("--norm", type=NORM, default="none", show_default=True, help=NORM_HELP),
+    click.option("--residual", is_flag=True, help=RESIDUAL_HELP),
     click.option("--loss", type=LOSS, default="mse", show_default=True, help=LOSS_HELP),
     click.option("--class-weights", type=WEIGHTS, default="none", show_default=True, help=WEIGHTS_HELP),
     click.option("--metric", type=METRIC, default=AUTO, show_default=True, help=METRICS_HELP),
@@ -56,6 +61,8 @@ def take_task(options: dict[str, Any], seed: int) -> Task:
         model=options.pop("model"),
         fanouts=options.pop("fanouts"),
         hidden_channels=options.pop("hidden"),
+        norm=options.pop("norm"),
+        residual=options.pop("residual"),
         seed=seed,
         class_weights=options.pop("class_weights"),
         loss=options.pop("loss"),

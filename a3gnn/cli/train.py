@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a3gnn.cli.options import FANOUTS, LOSS, LOSS_HELP, METRIC, METRICS_HELP, MODEL, SIZE, WEIGHTS, WEIGHTS_HELP
+from a3gnn.cli.options import (
+    FANOUTS,
+    LOSS,
+    LOSS_HELP,
+    METRIC,
+    METRICS_HELP,
+    MODEL,
+    NORM,
+    NORM_HELP,
+    RESIDUAL_HELP,
+    SIZE,
+    WEIGHTS,
+    WEIGHTS_HELP,
+)
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.metric import AUTO
@@ -39,6 +52,8 @@ _MUCH_STOLEN = 0.05
     help="sage, gcn, gat, gin, or your own as package.module:function; the tune's by default.",
 )
 @click.option("--fanouts", type=FANOUTS, help="Neighbours per node, one per layer; the tune's by default, or 25,10.")
+@click.option("--norm", type=NORM, help=f"{NORM_HELP} The tune's by default.")
+@click.option("--residual/--no-residual", default=None, help=f"{RESIDUAL_HELP} The tune's by default.")
 @click.option(
     "--dataset", help="Another graph than the one tuned for: FILE.npz, a folder, synthetic:..., pyg:NAME, ..."
 )
@@ -73,6 +88,8 @@ def train(
     path: Path | None,
     model: str | None,
     fanouts: tuple[int, ...] | None,
+    norm: str | None,
+    residual: bool | None,
     dataset: str | None,
     epochs: int,
     patience: int,
@@ -102,6 +119,7 @@ def train(
     tuned = None if path is None else TunedConfig.read(path)
     task = Task() if tuned is None else tuned.setting.task
     asked = {"seed": seed, "fanouts": fanouts, "class_weights": class_weights, "loss": loss}
+    asked |= {"norm": norm, "residual": residual}
     changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     result = run(
         TrainConfig() if path is None else path,

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from a3gnn.errors import ConfigError
 from a3gnn.task import Task
+from a3gnn.training.layers.make_norm import PYG_NORMS
 
 #: Of PyG's batch normalisation, by default.
 _EPS = 1e-5
 
 
 def pyg_module(task: Task, in_channels: int, out_channels: int) -> nn.Module:
-    """Returns PyG's untrained `GraphSAGE`, `GCN`, `GAT` or `GIN` with the layers, widths and dropout of the task.
+    """Returns PyG's untrained `GraphSAGE`, `GCN`, `GAT` or `GIN` with the task's layers, widths, norms and dropout.
 
     Raises:
         ConfigError: PyG has no such module.
@@ -32,9 +33,12 @@ def pyg_module(task: Task, in_channels: int, out_channels: int) -> nn.Module:
         "sage": (models.GraphSAGE, {}),
         "gcn": (models.GCN, {}),
         "gat": (models.GAT, {"heads": task.heads}),
-        "gin": (models.GIN, {"norm": "batch_norm", "norm_kwargs": {"allow_single_element": True}}),
+        "gin": (models.GIN, {}),
     }
     make, options = by_model[task.model]
+    norm = "batch" if task.model == "gin" and task.norm == "none" else task.norm
+    if norm != "none":
+        options["norm"], options["norm_kwargs"] = PYG_NORMS[norm]
     module: nn.Module = make(
         in_channels, task.hidden_channels, task.num_layers, out_channels, dropout=task.dropout, **options
     )
@@ -44,9 +48,8 @@ def pyg_module(task: Task, in_channels: int, out_channels: int) -> nn.Module:
 def to_pyg_state_dict(state: Mapping[str, Tensor], task: Task) -> dict[str, Tensor]:
     """Returns the state of the task's `pyg_module` that has the weights of a built-in model's `state`.
 
-    Both answer the same of a whole graph, up to rounding. PyG's `GIN` has no way to normalise in its MLPs alone: its
-    norms between layers get statistics that leave rows as they are, which holds in evaluation; a module to train on is
-    one of `norm="batch"`.
+    Both answer the same of a whole graph, up to rounding. PyG's `GIN` has no way to normalise in its MLPs alone: of a
+    task without norms, its norms between layers get statistics that leave rows as they are, which holds in evaluation.
 
     Args:
         state: As in model.pt, or of `Trainer.model`.
@@ -79,7 +82,7 @@ def from_pyg_state_dict(state: Mapping[str, Tensor], task: Task) -> dict[str, Te
 
 def _identity_norms(state: Mapping[str, Tensor], task: Task) -> dict[str, Tensor]:
     """Returns batch norms between PyG's GIN layers that change no row in evaluation; none of other models."""
-    if task.model != "gin":
+    if task.model != "gin" or task.norm != "none":
         return {}
     found: dict[str, Tensor] = {}
     for i in range(task.num_layers - 1):
@@ -93,3 +96,5 @@ def _identity_norms(state: Mapping[str, Tensor], task: Task) -> dict[str, Tensor
 def _check(task: Task) -> None:
     if task.is_own:
         raise ConfigError(f"model must be a built-in one, got {task.model}; one of your own is a module already")
+    if task.residual:
+        raise ConfigError("residual must be False for a module of PyG's, got True; PyG's models have none")

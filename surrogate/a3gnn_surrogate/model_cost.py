@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.task import Task
+from a3gnn_surrogate.between_layers import between_layers
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.own_cost import own_step
 from a3gnn_surrogate.rows import reads_table, row_entries, served_row_bytes
@@ -79,6 +80,7 @@ class _Layer:
     destinations: Array
     edges: Array
     first: bool
+    last: bool
 
 
 def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> ModelCost:
@@ -118,7 +120,10 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
         rows = layer.destinations * (aggregated + 3 * layer.width_out)
         rows = rows + ops.maps_sources * 2 * layer.sources * layer.width_out
         rows = rows + ops.edge_values * task.heads * layer.edges
-        activations = activations + size * rows
+        added = between_layers(task, layer.width_in, layer.width_out, layer.destinations, layer.first, layer.last)
+        parameters += added.parameters
+        flops, spmm = flops + added.flops, spmm + size * added.read_values
+        activations = activations + size * (rows + added.kept_values)
     return ModelCost(flops, spmm, activations, _input_bytes(columns, volume, task, graph), parameters, narrow)
 
 
@@ -154,4 +159,5 @@ def _layers(columns: Columns, volume: BatchVolume, task: Task, graph: GraphChara
         hop = depth - 1 - layer
         edges = np.sum(volume.edges[: hop + 1], axis=0)
         edges = np.where(reads_table(columns), 0.0, edges) if layer == 0 else edges
-        yield _Layer(widths[layer], widths[layer + 1], volume.nodes[hop + 1], volume.nodes[hop], edges, layer == 0)
+        sources, destinations = volume.nodes[hop + 1], volume.nodes[hop]
+        yield _Layer(widths[layer], widths[layer + 1], sources, destinations, edges, layer == 0, hop == 0)

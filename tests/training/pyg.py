@@ -23,6 +23,12 @@ def pyg_logits(task: Task, model: Model, graph: Graph) -> Tensor:
 @torch.no_grad()
 def logits_of(module: nn.Module, graph: Graph) -> Tensor:
     """Returns the logits of all nodes by a module of PyG's, in evaluation mode."""
+    found: Tensor = module.eval()(*whole(graph))
+    return found
+
+
+def whole(graph: Graph) -> tuple[Tensor, Tensor]:
+    """Returns the graph's features and edge_index."""
     targets = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
     edge_index = torch.from_numpy(np.stack([graph.indices.astype(np.int64), targets]))
     features = graph.features
@@ -32,5 +38,4 @@ def logits_of(module: nn.Module, graph: Graph) -> Tensor:
         parts = (torch.from_numpy(np.array(a)) for a in (features.indptr, features.indices.astype(np.int64)))
         values = torch.from_numpy(features.data.astype(np.float32))
         x = torch.sparse_csr_tensor(*parts, values, features.shape, check_invariants=True).to_dense()
-    found: Tensor = module.eval()(x, edge_index)
-    return found
+    return x, edge_index

@@ -12,7 +12,7 @@ from torch import Tensor
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.graphs.graph import Graph
-from a3gnn.task import Task
+from a3gnn.task import NORMS, Task
 from a3gnn.training.inference import Inference
 from a3gnn.training.model import Model, build_model
 from a3gnn.training.pyg_modules import from_pyg_state_dict, pyg_module, to_pyg_state_dict
@@ -42,18 +42,20 @@ def our_logits(model: Model, graph: Graph, folder) -> Tensor:
     return torch.cat([logits for _, logits in inference.logits(model.eval())])
 
 
+@pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("model", MODELS)
-def test_the_plain_module_answers_the_same_of_the_whole_graph(model, layers, tiny_graph, tmp_path):
-    task, widths = make_task(model, layers), (tiny_graph.num_features, tiny_graph.num_classes)
+def test_the_plain_module_answers_the_same_of_the_whole_graph(model, layers, norm, tiny_graph, tmp_path):
+    task, widths = make_task(model, layers, norm=norm), (tiny_graph.num_features, tiny_graph.num_classes)
     ours = shaken(build_model(task, *widths))
     expected = pyg_logits(task, ours, tiny_graph)
     torch.testing.assert_close(our_logits(ours, tiny_graph, tmp_path), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("model", MODELS)
-def test_weights_come_back_as_they_went(model):
-    task = make_task(model)
+def test_weights_come_back_as_they_went(model, norm):
+    task = make_task(model, norm=norm)
     ours, theirs = shaken(build_model(task, 7, 4)), pyg_module(task, 7, 4)
     theirs.load_state_dict(to_pyg_state_dict(ours.state_dict(), task))
     back = build_model(dataclasses.replace(task, seed=1), 7, 4)
@@ -79,6 +81,8 @@ def test_norms_that_change_rows_are_refused_where_the_task_has_none():
         from_pyg_state_dict(shaken(pyg_module(task, 7, 4)).state_dict(), task)
 
 
-def test_a_model_of_ones_own_is_refused():
+def test_what_pyg_has_no_module_for_is_refused():
     with pytest.raises(ConfigError, match="model must be a built-in one, got my_models:make"):
         pyg_module(Task(model="my_models:make"), 7, 4)
+    with pytest.raises(ConfigError, match="residual must be False"):
+        to_pyg_state_dict({}, Task(residual=True))
