@@ -23,10 +23,25 @@ LOSSES: tuple[LossName, ...] = get_args(LossName)
 NormName = Literal["none", "batch", "layer"]
 NORMS: tuple[NormName, ...] = get_args(NormName)
 
+#: Fanouts of models of one layer, two, and three; further layers take as many as the third. Of two they are those of
+#: Hamilton et al., 2017, section 4; of three those of OGB's examples on ogbn-products.
+_FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
+
 #: Fields that came later than the first stored rows.
 _LATER = ("own", "metric", "class_weights", "loss", "norm", "residual")
 #: Fields that the factory decides for a model of the user's own.
 _BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
+
+
+def usual_fanouts(layers: int) -> tuple[int, ...]:
+    """Returns the fanouts of a model of so many layers where none are asked for, seeds' hop first.
+
+    Raises:
+        ConfigError: There is no such model.
+    """
+    Whole(1, "2 is the default").check("layers", layers)
+    known = _FANOUTS[min(layers, len(_FANOUTS)) - 1]
+    return known + known[-1:] * (layers - len(known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +71,7 @@ class Task:
 
     model: ModelName | str = "sage"
     hidden_channels: int = 256
-    fanouts: tuple[int, ...] = (25, 10)
+    fanouts: tuple[int, ...] = _FANOUTS[1]
     dropout: float = 0.5
     learning_rate: float = 0.003
     weight_decay: float = 0.0

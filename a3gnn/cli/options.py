@@ -11,7 +11,7 @@ import click
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.metric import AUTO, METRIC_NAMES
 from a3gnn.own_model import names_factory
-from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS, NORMS
+from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS, NORMS, usual_fanouts
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
 
@@ -112,3 +112,22 @@ LIMIT = Limit()
 DURATION = Duration()
 BUDGET = BudgetType()
 FANOUTS = Fanouts()
+FANOUTS_HELP = "Neighbours per node, one per layer."
+LAYERS = click.IntRange(1)
+LAYERS_HELP = "Layers of the model."
+
+
+def asked_fanouts(layers: int | None, fanouts: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Returns the fanouts that --layers and --fanouts together ask for; None where neither was given.
+
+    Raises:
+        UsageError: They differ.
+    """
+    if layers is None or fanouts is None:
+        return fanouts if layers is None else usual_fanouts(layers)
+    if len(fanouts) != layers:
+        given = ",".join(map(str, fanouts))
+        raise UsageError(
+            f"--fanouts must have a number for each of --layers, got {given} and {layers}; leave one of the options out"
+        )
+    return fanouts

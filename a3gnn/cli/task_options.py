@@ -9,6 +9,9 @@ import click
 
 from a3gnn.cli.options import (
     FANOUTS,
+    FANOUTS_HELP,
+    LAYERS,
+    LAYERS_HELP,
     LOSS,
     LOSS_HELP,
     METRIC,
@@ -20,6 +23,7 @@ from a3gnn.cli.options import (
     RESIDUAL_HELP,
     WEIGHTS,
     WEIGHTS_HELP,
+    asked_fanouts,
 )
 from a3gnn.metric import AUTO
 from a3gnn.task import Task
@@ -30,9 +34,8 @@ _GRAPHS = "FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt."
 _OPTIONS = (
     click.option("--dataset", required=True, help=_GRAPHS),
     click.option("--model", type=MODEL, metavar="MODEL", default="sage", show_default=True, help=MODELS_HELP),
-    click.option(
-        "--fanouts", type=FANOUTS, default="25,10", show_default=True, help="Neighbours per node, one per layer."
-    ),
+    click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} 2 by default."),
+    click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} 25,10 by default, with --layers what is usual."),
     click.option(
         "--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers."
     ),
@@ -59,7 +62,7 @@ def take_task(options: dict[str, Any], seed: int) -> Task:
     """
     return Task(
         model=options.pop("model"),
-        fanouts=options.pop("fanouts"),
+        fanouts=asked_fanouts(options.pop("layers"), options.pop("fanouts")) or Task().fanouts,
         hidden_channels=options.pop("hidden"),
         norm=options.pop("norm"),
         residual=options.pop("residual"),

@@ -12,6 +12,9 @@ import click
 
 from a3gnn.cli.options import (
     FANOUTS,
+    FANOUTS_HELP,
+    LAYERS,
+    LAYERS_HELP,
     LOSS,
     LOSS_HELP,
     METRIC,
@@ -23,6 +26,7 @@ from a3gnn.cli.options import (
     SIZE,
     WEIGHTS,
     WEIGHTS_HELP,
+    asked_fanouts,
 )
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
@@ -51,7 +55,8 @@ _MUCH_STOLEN = 0.05
     metavar="MODEL",
     help="sage, gcn, gat, gin, or your own as package.module:function; the tune's by default.",
 )
-@click.option("--fanouts", type=FANOUTS, help="Neighbours per node, one per layer; the tune's by default, or 25,10.")
+@click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} The tune's by default, or 2.")
+@click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} The tune's by default, or 25,10.")
 @click.option("--norm", type=NORM, help=f"{NORM_HELP} The tune's by default.")
 @click.option("--residual/--no-residual", default=None, help=f"{RESIDUAL_HELP} The tune's by default.")
 @click.option(
@@ -87,6 +92,7 @@ _MUCH_STOLEN = 0.05
 def train(
     path: Path | None,
     model: str | None,
+    layers: int | None,
     fanouts: tuple[int, ...] | None,
     norm: str | None,
     residual: bool | None,
@@ -118,7 +124,9 @@ def train(
         raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")
     tuned = None if path is None else TunedConfig.read(path)
     task = Task() if tuned is None else tuned.setting.task
-    asked = {"seed": seed, "fanouts": fanouts, "class_weights": class_weights, "loss": loss}
+    if fanouts is None and layers == task.num_layers:
+        layers = None  # the tune's own fanouts, then
+    asked = {"seed": seed, "fanouts": asked_fanouts(layers, fanouts), "class_weights": class_weights, "loss": loss}
     asked |= {"norm": norm, "residual": residual}
     changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     result = run(
