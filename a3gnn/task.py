@@ -14,8 +14,10 @@ from a3gnn.metric import METRIC_NAMES, MetricName
 from a3gnn.own_model import OwnModel, names_factory
 from a3gnn.stored_fields import SCHEMA_VERSION, check_names, check_version, hash_of
 
-ModelName = Literal["sage", "gcn", "gat", "gin"]
+ModelName = Literal["sage", "gcn", "gat", "gin", "gatv2", "transformer"]
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
+#: Models that learn what in-neighbours are summed by, head by head.
+ATTENTION: tuple[ModelName, ...] = ("gat", "gatv2", "transformer")
 ClassWeights = Literal["none", "balanced"]
 CLASS_WEIGHTS: tuple[ClassWeights, ...] = get_args(ClassWeights)
 LossName = Literal["mse", "mae"]
@@ -49,7 +51,8 @@ class Task:
     """What is trained, which tuning does not change.
 
     Attributes:
-        model: sage, gcn, gat or gin; or the factory of a model of your own as package.module:function.
+        model: sage, gcn, gat, gin, gatv2 or transformer; or the factory of a model of your own as
+            package.module:function.
         hidden_channels: Width of the hidden layers; of your own model the factory decides, as of heads, dropout, norm
             and residual.
         fanouts: In-neighbours sampled per node, seeds' hop first, where the configuration has none of its own
@@ -57,7 +60,7 @@ class Task:
         dropout: Probability of dropping an activation between layers.
         learning_rate: Adam's step size.
         weight_decay: Adam's L2 penalty.
-        heads: Attention heads (gat only).
+        heads: Attention heads (gat, gatv2 and transformer only).
         precision: fp32.
         seed: Decides initial weights, seed order, neighbours and dropout.
         schema_version: Version of these fields.
@@ -90,7 +93,7 @@ class Task:
         self._check_model()
         Whole(1, "256 is the default").check("hidden_channels", self.hidden_channels)
         Whole(1, "4 is the default").check("heads", self.heads)
-        if self.model == "gat" and self.hidden_channels % self.heads:
+        if self.model in ATTENTION and self.hidden_channels % self.heads:
             raise ConfigError(
                 f"hidden_channels must be a multiple of heads, got {self.hidden_channels} and {self.heads}"
             )

@@ -20,6 +20,7 @@ from a3gnn.cli.options import (
     METRIC,
     METRICS_HELP,
     MODEL,
+    MODELS_HELP,
     NORM,
     NORM_HELP,
     RESIDUAL_HELP,
@@ -53,7 +54,7 @@ _MUCH_STOLEN = 0.05
     "--model",
     type=MODEL,
     metavar="MODEL",
-    help="sage, gcn, gat, gin, or your own as package.module:function; the tune's by default.",
+    help=f"{MODELS_HELP} The tune's by default.",
 )
 @click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} The tune's by default, or 2.")
 @click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} The tune's by default, or 25,10.")

@@ -1,4 +1,4 @@
-"""`BuiltIn`: the learner of sage, gcn, gat and gin."""
+"""`BuiltIn`: the learner of the built-in models."""
 
 from __future__ import annotations
 

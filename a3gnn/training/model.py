@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -165,7 +166,7 @@ def _shortcut(layer: Layer) -> nn.Module:
 
 
 def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> Layer:
-    """Returns one layer. GIN and GAT use PyG's modules, whose import takes 65 MiB that sage and gcn need not pay."""
+    """Returns one layer. GIN and attention use PyG's modules, whose import takes 65 MiB: not where sage and gcn do."""
     match task.model:
         case "sage":
             return SAGELayer(in_channels, out_channels)
@@ -175,8 +176,24 @@ def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> La
             from a3gnn.training.layers.gin import GINLayer
 
             return GINLayer(in_channels, out_channels, norm="layer" if task.norm == "layer" else "batch")
+        case "gat" | "gatv2" | "transformer":
+            heads = {"heads": task.heads, "concat": not last, "dropout": task.dropout}
+            return _attention(task.model)(in_channels, out_channels, **heads)
+    raise ConfigError(f"layers must be of a built-in model, got {task.model}; a3gnn.training.own builds those of users")
+
+
+def _attention(model: str) -> Callable[..., Layer]:
+    """Returns the layer of a model of `ATTENTION`."""
+    match model:
         case "gat":
             from a3gnn.training.layers.gat import GATLayer
 
-            return GATLayer(in_channels, out_channels, heads=task.heads, concat=not last, dropout=task.dropout)
-    raise ConfigError(f"layers must be of a built-in model, got {task.model}; a3gnn.training.own builds those of users")
+            return GATLayer
+        case "gatv2":
+            from a3gnn.training.layers.gatv2 import GATv2Layer
+
+            return GATv2Layer
+        case _:
+            from a3gnn.training.layers.transformer import TransformerLayer
+
+            return TransformerLayer

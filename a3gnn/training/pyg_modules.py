@@ -21,12 +21,16 @@ _EPS = 1e-5
 
 
 def pyg_module(task: Task, in_channels: int, out_channels: int) -> nn.Module:
-    """Returns PyG's untrained `GraphSAGE`, `GCN`, `GAT` or `GIN` with the task's layers, widths, norms and dropout.
+    """Returns PyG's untrained `GraphSAGE`, `GCN`, `GAT`, `GIN`, or `BasicGNN` of `TransformerConv`.
+
+    Its layers, widths, heads, norms and dropout are the task's.
 
     Raises:
         ConfigError: PyG has no such module.
     """
     from torch_geometric.nn import models
+
+    from a3gnn.training.pyg_transformer import Transformer
 
     _check(task)
     by_model: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -34,6 +38,8 @@ def pyg_module(task: Task, in_channels: int, out_channels: int) -> nn.Module:
         "gcn": (models.GCN, {}),
         "gat": (models.GAT, {"heads": task.heads}),
         "gin": (models.GIN, {}),
+        "gatv2": (models.GAT, {"v2": True, "heads": task.heads}),
+        "transformer": (Transformer, {"heads": task.heads}),
     }
     make, options = by_model[task.model]
     norm = "batch" if task.model == "gin" and task.norm == "none" else task.norm

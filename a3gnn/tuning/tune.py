@@ -79,9 +79,9 @@ def tune(
         budget: A duration such as "10min" or seconds (float), or a number of trials (int); its clock starts with the
             call, stands still while kernels are compiled, and goes on where a resumed tune's stopped.
         engine: local, ppo, nsga2, tpe, random or exhaustive.
-        model: What is trained in place of the task's model: sage, gcn, gat, gin, or a model of your own: a function
-            (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
-            (docs/own_models.md).
+        model: What is trained in place of the task's model: the name of a built-in one (docs/models.md), or one of your
+            own: a function (in_channels, out_channels) that returns a torch.nn.Module, or its name as
+            package.module:function (docs/own_models.md).
         task: What else of it is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
         metric: By what models are judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto for
             what suits the labels (docs/metrics.md); None for the task's, and auto where no task is given.

@@ -28,7 +28,7 @@ def our_logits(model: Model, graph: Graph, ids: np.ndarray, folder, **options) -
 
 @pytest.mark.parametrize("in_place", [True, False], ids=["in_place", "gathered"])
 @pytest.mark.parametrize("chunk_bytes", [4_000, 50_000])
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat"])
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat", "gatv2", "transformer"])
 def test_equals_pyg_on_the_full_graph(model, chunk_bytes, in_place, tiny_graph, tmp_path):
     task = Task(model=model, hidden_channels=24, fanouts=(5, 5, 5), heads=2)
     ours = build_model(task, tiny_graph.num_features, tiny_graph.num_classes)
@@ -38,7 +38,7 @@ def test_equals_pyg_on_the_full_graph(model, chunk_bytes, in_place, tiny_graph, 
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat"])
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat", "gatv2", "transformer"])
 def test_sparse_features_equal_pyg(model, sparse_graph, tmp_path):
     task = Task(model=model, hidden_channels=16, fanouts=(5, 5), heads=2)
     ours = build_model(task, sparse_graph.num_features, sparse_graph.num_classes)
@@ -89,7 +89,7 @@ def test_validation_takes_as_many_nodes_as_the_seed_chooses(tiny_graph, tmp_path
 
 
 @pytest.mark.parametrize("aggregated", [False, True], ids=["features", "table"])
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat"])
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat", "gatv2", "transformer"])
 def test_an_evaluation_can_be_ended_before_any_chunk_and_done_again(model, aggregated, tiny_graph, tmp_path):
     """Also before those in which it finds out which nodes a layer needs, their degrees, and the table."""
     task = Task(model=model, hidden_channels=16, heads=2)

@@ -3,20 +3,23 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
+from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, SAGEConv, TransformerConv
 from torch_geometric.nn.models import MLP
 
 from a3gnn.task import Task
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
-from a3gnn.training.layers.gat import GATLayer, by_head_matrix
+from a3gnn.training.layers.edge_softmax import by_head_matrix
+from a3gnn.training.layers.gat import GATLayer
+from a3gnn.training.layers.gatv2 import GATv2Layer
 from a3gnn.training.layers.gcn import GCNLayer
 from a3gnn.training.layers.gin import GINLayer
 from a3gnn.training.layers.layer import Layer
 from a3gnn.training.layers.sage import SAGELayer
+from a3gnn.training.layers.transformer import TransformerLayer
 from a3gnn.training.model import build_model
 
-MODELS = ["sage", "gcn", "gin", "gat"]
+MODELS = ["sage", "gcn", "gin", "gat", "gatv2", "transformer"]
 DEVICES = [
     "cpu",
     pytest.param(
@@ -36,6 +39,12 @@ def make_pair(model: str, n_in: int, n_out: int) -> tuple[Layer, nn.Module]:
             layer, conv = GCNLayer(n_in, n_out), GCNConv(n_in, n_out)
         case "gin":
             layer, conv = GINLayer(n_in, n_out), GINConv(MLP([n_in, n_out, n_out]))
+        case "gatv2":
+            layer = GATv2Layer(n_in, n_out, heads=2, concat=True, dropout=0.0)
+            conv = GATv2Conv(n_in, n_out // 2, heads=2)
+        case "transformer":
+            layer = TransformerLayer(n_in, n_out, heads=2, concat=True, dropout=0.0)
+            conv = TransformerConv(n_in, n_out // 2, heads=2)
         case _:
             layer = GATLayer(n_in, n_out, heads=2, concat=True, dropout=0.0)
             conv = GATConv(n_in, n_out // 2, heads=2)
@@ -176,7 +185,7 @@ def test_the_seed_alone_decides_the_weights():
 )
 def test_places_by_node_and_head_hold_graphs_of_many_nodes(num_src: int, heads: int, dtype: torch.dtype) -> None:
     indptr, indices = torch.tensor([0, 2, 3], dtype=torch.int32), torch.tensor([0, num_src - 1, 5], dtype=torch.int32)
-    starts, columns = by_head_matrix(indptr, indices, heads, num_src)
+    starts, columns = by_head_matrix(indptr, indices, heads, num_src, heads)
     assert starts.dtype == columns.dtype == dtype
     assert starts.tolist() == [h * 3 + at for h in range(heads) for at in (0, 2)] + [3 * heads]
     assert columns.tolist() == [source * heads + h for h in range(heads) for source in (0, num_src - 1, 5)]

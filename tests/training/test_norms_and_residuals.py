@@ -25,7 +25,7 @@ from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 from tests.training.pyg import whole
 
-MODELS = ["sage", "gcn", "gin", "gat"]
+MODELS = ["sage", "gcn", "gin", "gat", "gatv2", "transformer"]
 #: Norm and residual, but for neither.
 KINDS = [("batch", False), ("layer", False), ("none", True), ("batch", True), ("layer", True)]
 CONFIG = TrainConfig(batch_size=128)

@@ -20,7 +20,7 @@ from a3gnn.training.scratch import Scratch
 from a3gnn.training.trainer import Trainer
 from tests.training.pyg import logits_of, pyg_logits
 
-MODELS = ["sage", "gcn", "gin", "gat"]
+MODELS = ["sage", "gcn", "gin", "gat", "gatv2", "transformer"]
 
 
 def make_task(model: str, layers: int = 3, **fields) -> Task:
@@ -63,7 +63,7 @@ def test_weights_come_back_as_they_went(model, norm):
     assert all(torch.equal(value, back.state_dict()[name]) for name, value in ours.state_dict().items())
 
 
-@pytest.mark.parametrize("model", ["sage", "gcn", "gat"])
+@pytest.mark.parametrize("model", ["sage", "gcn", "gat", "gatv2", "transformer"])
 def test_a_module_that_pyg_trained_goes_on_here(model, tiny_graph, tmp_path):
     task = make_task(model, 2)
     theirs = shaken(pyg_module(task, tiny_graph.num_features, tiny_graph.num_classes))
