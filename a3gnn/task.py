@@ -22,6 +22,8 @@ ClassWeights = Literal["none", "balanced"]
 CLASS_WEIGHTS: tuple[ClassWeights, ...] = get_args(ClassWeights)
 LossName = Literal["mse", "mae"]
 LOSSES: tuple[LossName, ...] = get_args(LossName)
+ScheduleName = Literal["constant", "linear", "cosine"]
+SCHEDULES: tuple[ScheduleName, ...] = get_args(ScheduleName)
 NormName = Literal["none", "batch", "layer"]
 NORMS: tuple[NormName, ...] = get_args(NormName)
 
@@ -30,7 +32,7 @@ NORMS: tuple[NormName, ...] = get_args(NormName)
 _FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
 
 #: Fields that came later than the first stored rows.
-_LATER = ("own", "metric", "class_weights", "loss", "norm", "residual")
+_LATER = ("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs")
 #: Fields that the factory decides for a model of the user's own.
 _BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
 
@@ -70,6 +72,8 @@ class Task:
         loss: Of values that are predicted: mse or mae, the mean squared or absolute error.
         norm: What normalises rows between layers: none, batch or layer (docs/models.md).
         residual: Whether every layer but the first adds its own input rows to its output (docs/models.md).
+        lr_schedule: How the learning rate falls: constant, or linear or cosine to 0 (`a3gnn.training.learning_rate`).
+        lr_epochs: Epochs over which it does, however long is trained; None where it is constant.
     """
 
     model: ModelName | str = "sage"
@@ -88,6 +92,8 @@ class Task:
     loss: LossName = "mse"
     norm: NormName = "none"
     residual: bool = False
+    lr_schedule: ScheduleName = "constant"
+    lr_epochs: int | None = None
 
     def __post_init__(self) -> None:
         self._check_model()
@@ -115,8 +121,16 @@ class Task:
         OneOf(NORMS).check("norm", self.norm)
         if not isinstance(self.residual, bool):
             raise ConfigError(f"residual must be True or False, got {self.residual!r}")
+        self._check_schedule()
         Whole(0, "any non-negative integer does").check("seed", self.seed)
         check_version("Task", self.schema_version)
+
+    def _check_schedule(self) -> None:
+        OneOf(SCHEDULES).check("lr_schedule", self.lr_schedule)
+        if self.lr_schedule == "constant" and self.lr_epochs is not None:
+            raise ConfigError(f"lr_epochs must be left out where lr_schedule is constant, got {self.lr_epochs}")
+        if self.lr_schedule != "constant":
+            Whole(1, f"lr_schedule {self.lr_schedule} falls over so many epochs").check("lr_epochs", self.lr_epochs)
 
     def _check_model(self) -> None:
         if not names_factory(self.model):
@@ -164,6 +178,8 @@ class Task:
             metric=self.metric,
             class_weights=self.class_weights,
             loss=self.loss,
+            lr_schedule=self.lr_schedule,
+            lr_epochs=self.lr_epochs,
         )
 
     @property

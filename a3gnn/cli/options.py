@@ -11,7 +11,7 @@ import click
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.metric import AUTO, METRIC_NAMES
 from a3gnn.own_model import names_factory
-from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS, NORMS, usual_fanouts
+from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS, NORMS, SCHEDULES, usual_fanouts
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
 
@@ -100,6 +100,10 @@ METRIC = click.Choice((AUTO, *METRIC_NAMES))
 METRICS_HELP = "What models are judged by; auto chooses by the labels."
 LOSS = click.Choice(LOSSES)
 LOSS_HELP = "Of values that are predicted (a regression)."
+SCHEDULE = click.Choice(SCHEDULES)
+SCHEDULE_HELP = "How the learning rate falls, to 0."
+LR_EPOCHS = click.IntRange(1)
+LR_EPOCHS_HELP = "Epochs over which it does."
 NORM = click.Choice(NORMS)
 NORM_HELP = "What normalises rows between layers."
 RESIDUAL_HELP = "Every layer but the first adds its own input rows to its output."

@@ -17,6 +17,8 @@ from a3gnn.cli.options import (
     LAYERS_HELP,
     LOSS,
     LOSS_HELP,
+    LR_EPOCHS,
+    LR_EPOCHS_HELP,
     METRIC,
     METRICS_HELP,
     MODEL,
@@ -24,6 +26,8 @@ from a3gnn.cli.options import (
     NORM,
     NORM_HELP,
     RESIDUAL_HELP,
+    SCHEDULE,
+    SCHEDULE_HELP,
     SIZE,
     WEIGHTS,
     WEIGHTS_HELP,
@@ -60,6 +64,8 @@ _MUCH_STOLEN = 0.05
 @click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} The tune's by default, or 25,10.")
 @click.option("--norm", type=NORM, help=f"{NORM_HELP} The tune's by default.")
 @click.option("--residual/--no-residual", default=None, help=f"{RESIDUAL_HELP} The tune's by default.")
+@click.option("--lr-schedule", type=SCHEDULE, help=f"{SCHEDULE_HELP} The tune's by default.")
+@click.option("--lr-epochs", type=LR_EPOCHS, help=f"{LR_EPOCHS_HELP} The tune's by default, or --epochs.")
 @click.option(
     "--dataset", help="Another graph than the one tuned for: FILE.npz, a folder, synthetic:..., pyg:NAME, ..."
 )
@@ -97,6 +103,8 @@ def train(
     fanouts: tuple[int, ...] | None,
     norm: str | None,
     residual: bool | None,
+    lr_schedule: str | None,
+    lr_epochs: int | None,
     dataset: str | None,
     epochs: int,
     patience: int,
@@ -128,8 +136,12 @@ def train(
     if fanouts is None and layers == task.num_layers:
         layers = None  # the tune's own fanouts, then
     asked = {"seed": seed, "fanouts": asked_fanouts(layers, fanouts), "class_weights": class_weights, "loss": loss}
-    asked |= {"norm": norm, "residual": residual}
+    asked |= {"norm": norm, "residual": residual, "lr_schedule": lr_schedule, "lr_epochs": lr_epochs}
     changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    if lr_schedule == "constant":
+        changed.setdefault("lr_epochs", None)
+    elif lr_schedule is not None:
+        changed.setdefault("lr_epochs", task.lr_epochs or epochs)
     result = run(
         TrainConfig() if path is None else path,
         dataset,

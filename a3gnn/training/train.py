@@ -104,6 +104,10 @@ def train(
     request = TrainRequest.of(config, dataset, task, None if model is None else model_name(model), metric, notify)
     begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
     request = request.described(notify)
+    falls = request.task.lr_epochs
+    if falls is not None and falls != epochs:
+        outcome = "later ones change no weight" if falls < epochs else "training ends before it is there"
+        notify(f"the learning rate falls to 0 over {falls} epochs, and at most {epochs} are trained: {outcome}")
     accuracy = request.target
     if target_accuracy is not None:
         accuracy = metric_of(request.task, request.graph).quality_of("target_accuracy", target_accuracy)

@@ -88,7 +88,8 @@ def tune(
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune.
-        accuracy_epochs: Epochs of the default's training; by default it is trained until it stops rising, or for an
+        accuracy_epochs: Epochs of the default's training; by default those of the task's learning-rate schedule;
+            without one it is trained until it stops rising, or for an
             eighth of the budget. Others are trained for as many seconds.
         target_accuracy: Validation quality, by the metric, in percent (of mae, the error), whose seconds count; by
             default the default's best less `max_accuracy_drop`.

@@ -39,6 +39,13 @@ def test_norms_and_residuals():
     assert task_of("--norm", "batch", "--residual") == Task(norm="batch", residual=True, seed=7)
 
 
+def test_schedules():
+    asked = task_of("--lr-schedule", "cosine", "--lr-epochs", "30")
+    assert asked == Task(lr_schedule="cosine", lr_epochs=30, seed=7)
+    with pytest.raises(ConfigError, match="lr_epochs must be an integer >= 1, got None"):
+        task_of("--lr-schedule", "cosine")
+
+
 @pytest.mark.parametrize(
     ("layers", "fanouts"), [(1, (25,)), (2, (25, 10)), (3, (15, 10, 5)), (4, (15, 10, 5, 5)), (6, (15, 10, 5, 5, 5, 5))]
 )
@@ -68,3 +75,22 @@ def test_a_training_takes_layers_norms_and_residuals_and_goes_on_only_with_them(
     assert train(*kind[:4], "--epochs", "2", "--resume") == 2
     assert "residual was True and is False" in capsys.readouterr().err
     assert train(*kind, "--epochs", "2", "--resume") == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "epochs", "said"),
+    [
+        ((), 2, ""),
+        (("--lr-epochs", "1"), 1, "over 1 epochs, and at most 2 are trained: later ones change no weight"),
+        (("--lr-epochs", "5"), 5, "training ends before it is there"),
+    ],
+)
+def test_a_trainings_rate_falls_over_its_epochs_by_default(options, epochs, said, tmp_path, capsys):
+    given = ["train", "--model", "sage", "--dataset", SPEC, "--out", str(tmp_path / "run"), "--epochs", "2"]
+    with pytest.raises(SystemExit):
+        main([*given, "--lr-schedule", "linear", *options])
+    task = json.loads((tmp_path / "run" / "result.json").read_text())["task"]
+    assert (task["lr_schedule"], task["lr_epochs"]) == ("linear", epochs)
+    told = capsys.readouterr().err
+    assert said in told
+    assert ("learning rate falls" in told) == bool(said)
