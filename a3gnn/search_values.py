@@ -10,7 +10,7 @@ import numpy as np
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.setting import Setting
-from a3gnn.task import Task
+from a3gnn.task import ATTENTION, Task
 from a3gnn.where import NEVER, Where, where
 
 Values = tuple[Any, ...]
@@ -88,8 +88,8 @@ def has_a_small_table(setting: Setting) -> bool:
 
 
 def reads_a_table(task: Task) -> bool:
-    """Returns whether the input layer of a task's model can aggregate in full: not GAT's, the user's if it says so."""
-    return task.model != "gat" if task.own is None else task.own.reads_a_table
+    """Returns whether a task's input layer can aggregate in full: the user's if it says so, attention never."""
+    return task.model not in ATTENTION if task.own is None else task.own.reads_a_table
 
 
 def idle_as_the_last_of(hops: int) -> IdleAt:

@@ -14,15 +14,38 @@ from a3gnn.metric import METRIC_NAMES, MetricName
 from a3gnn.own_model import OwnModel, names_factory
 from a3gnn.stored_fields import SCHEMA_VERSION, check_names, check_version, hash_of
 
-ModelName = Literal["sage", "gcn", "gat", "gin"]
+ModelName = Literal["sage", "gcn", "gat", "gin", "gatv2", "transformer"]
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
+#: Models that learn what in-neighbours are summed by, head by head.
+ATTENTION: tuple[ModelName, ...] = ("gat", "gatv2", "transformer")
 ClassWeights = Literal["none", "balanced"]
 CLASS_WEIGHTS: tuple[ClassWeights, ...] = get_args(ClassWeights)
 LossName = Literal["mse", "mae"]
 LOSSES: tuple[LossName, ...] = get_args(LossName)
+ScheduleName = Literal["constant", "linear", "cosine"]
+SCHEDULES: tuple[ScheduleName, ...] = get_args(ScheduleName)
+NormName = Literal["none", "batch", "layer"]
+NORMS: tuple[NormName, ...] = get_args(NormName)
+
+#: Fanouts of models of one layer, two, and three; further layers take as many as the third. Of two they are those of
+#: Hamilton et al., 2017, section 4; of three those of OGB's examples on ogbn-products.
+_FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
 
 #: Fields that came later than the first stored rows.
-_LATER = ("own", "metric", "class_weights", "loss")
+_LATER = ("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs")
+#: Fields that the factory decides for a model of the user's own.
+_BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
+
+
+def usual_fanouts(layers: int) -> tuple[int, ...]:
+    """Returns the fanouts of a model of so many layers where none are asked for, seeds' hop first.
+
+    Raises:
+        ConfigError: There is no such model.
+    """
+    Whole(1, "2 is the default").check("layers", layers)
+    known = _FANOUTS[min(layers, len(_FANOUTS)) - 1]
+    return known + known[-1:] * (layers - len(known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +53,16 @@ class Task:
     """What is trained, which tuning does not change.
 
     Attributes:
-        model: sage, gcn, gat or gin; or the factory of a model of your own as package.module:function.
-        hidden_channels: Width of the hidden layers; of your own model the factory decides, as of heads and dropout.
+        model: sage, gcn, gat, gin, gatv2 or transformer; or the factory of a model of your own as
+            package.module:function.
+        hidden_channels: Width of the hidden layers; of your own model the factory decides, as of heads, dropout, norm
+            and residual.
         fanouts: In-neighbours sampled per node, seeds' hop first, where the configuration has none of its own
             (`TrainConfig.fanouts`); its length is the number of layers. -1 takes all.
         dropout: Probability of dropping an activation between layers.
         learning_rate: Adam's step size.
         weight_decay: Adam's L2 penalty.
-        heads: Attention heads (gat only).
+        heads: Attention heads (gat, gatv2 and transformer only).
         precision: fp32.
         seed: Decides initial weights, seed order, neighbours and dropout.
         schema_version: Version of these fields.
@@ -45,11 +70,15 @@ class Task:
         metric: By what the model is judged on validation and test nodes (`a3gnn.metric`).
         class_weights: none, or balanced: seeds of rarer classes weigh more (`a3gnn.training.loss`).
         loss: Of values that are predicted: mse or mae, the mean squared or absolute error.
+        norm: What normalises rows between layers: none, batch or layer (docs/models.md).
+        residual: Whether every layer but the first adds its own input rows to its output (docs/models.md).
+        lr_schedule: How the learning rate falls: constant, or linear or cosine to 0 (`a3gnn.training.learning_rate`).
+        lr_epochs: Epochs over which it does, however long is trained; None where it is constant.
     """
 
     model: ModelName | str = "sage"
     hidden_channels: int = 256
-    fanouts: tuple[int, ...] = (25, 10)
+    fanouts: tuple[int, ...] = _FANOUTS[1]
     dropout: float = 0.5
     learning_rate: float = 0.003
     weight_decay: float = 0.0
@@ -61,12 +90,16 @@ class Task:
     metric: MetricName = "accuracy"
     class_weights: ClassWeights = "none"
     loss: LossName = "mse"
+    norm: NormName = "none"
+    residual: bool = False
+    lr_schedule: ScheduleName = "constant"
+    lr_epochs: int | None = None
 
     def __post_init__(self) -> None:
         self._check_model()
         Whole(1, "256 is the default").check("hidden_channels", self.hidden_channels)
         Whole(1, "4 is the default").check("heads", self.heads)
-        if self.model == "gat" and self.hidden_channels % self.heads:
+        if self.model in ATTENTION and self.hidden_channels % self.heads:
             raise ConfigError(
                 f"hidden_channels must be a multiple of heads, got {self.hidden_channels} and {self.heads}"
             )
@@ -85,8 +118,19 @@ class Task:
         OneOf(METRIC_NAMES).check("metric", self.metric)
         OneOf(CLASS_WEIGHTS).check("class_weights", self.class_weights)
         OneOf(LOSSES).check("loss", self.loss)
+        OneOf(NORMS).check("norm", self.norm)
+        if not isinstance(self.residual, bool):
+            raise ConfigError(f"residual must be True or False, got {self.residual!r}")
+        self._check_schedule()
         Whole(0, "any non-negative integer does").check("seed", self.seed)
         check_version("Task", self.schema_version)
+
+    def _check_schedule(self) -> None:
+        OneOf(SCHEDULES).check("lr_schedule", self.lr_schedule)
+        if self.lr_schedule == "constant" and self.lr_epochs is not None:
+            raise ConfigError(f"lr_epochs must be left out where lr_schedule is constant, got {self.lr_epochs}")
+        if self.lr_schedule != "constant":
+            Whole(1, f"lr_schedule {self.lr_schedule} falls over so many epochs").check("lr_epochs", self.lr_epochs)
 
     def _check_model(self) -> None:
         if not names_factory(self.model):
@@ -97,7 +141,7 @@ class Task:
                 raise ConfigError(f"own must be None for a built-in model, got {self.own!r} for {self.model}")
             return
         known = {field.name: field.default for field in dataclasses.fields(self)}
-        for name in ("hidden_channels", "dropout", "heads"):
+        for name in _BUILT_IN:
             if getattr(self, name) != known[name]:
                 raise ConfigError(
                     f"{name} must be left out for a model of your own, got {getattr(self, name)} for {self.model}; "
@@ -134,6 +178,8 @@ class Task:
             metric=self.metric,
             class_weights=self.class_weights,
             loss=self.loss,
+            lr_schedule=self.lr_schedule,
+            lr_epochs=self.lr_epochs,
         )
 
     @property

@@ -11,7 +11,7 @@ import click
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.metric import AUTO, METRIC_NAMES
 from a3gnn.own_model import names_factory
-from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS
+from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS, NORMS, SCHEDULES, usual_fanouts
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
 
@@ -100,12 +100,38 @@ METRIC = click.Choice((AUTO, *METRIC_NAMES))
 METRICS_HELP = "What models are judged by; auto chooses by the labels."
 LOSS = click.Choice(LOSSES)
 LOSS_HELP = "Of values that are predicted (a regression)."
+SCHEDULE = click.Choice(SCHEDULES)
+SCHEDULE_HELP = "How the learning rate falls, to 0."
+LR_EPOCHS = click.IntRange(1)
+LR_EPOCHS_HELP = "Epochs over which it does."
+NORM = click.Choice(NORMS)
+NORM_HELP = "What normalises rows between layers."
+RESIDUAL_HELP = "Every layer but the first adds its own input rows to its output."
 WEIGHTS = click.Choice(CLASS_WEIGHTS)
 WEIGHTS_HELP = "balanced: train seeds of rarer classes weigh more."
 MODEL = Model()
-MODELS_HELP = "sage, gcn, gat, gin, or your own as package.module:function."
+MODELS_HELP = f"{', '.join(MODELS)}, or your own as package.module:function."
 SIZE = Size()
 LIMIT = Limit()
 DURATION = Duration()
 BUDGET = BudgetType()
 FANOUTS = Fanouts()
+FANOUTS_HELP = "Neighbours per node, one per layer."
+LAYERS = click.IntRange(1)
+LAYERS_HELP = "Layers of the model."
+
+
+def asked_fanouts(layers: int | None, fanouts: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Returns the fanouts that --layers and --fanouts together ask for; None where neither was given.
+
+    Raises:
+        UsageError: They differ.
+    """
+    if layers is None or fanouts is None:
+        return fanouts if layers is None else usual_fanouts(layers)
+    if len(fanouts) != layers:
+        given = ",".join(map(str, fanouts))
+        raise UsageError(
+            f"--fanouts must have a number for each of --layers, got {given} and {layers}; leave one of the options out"
+        )
+    return fanouts

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--accuracy-epochs",
     type=click.IntRange(1),
-    help="Epochs that the default configuration trains instead, within those seconds.",
+    help="Epochs that the default configuration trains instead, within those seconds; --lr-epochs by default.",
 )
 @click.option(
     "--timeout",
@@ -110,8 +110,9 @@ def profile(
         limits = Limits(device_bytes=memory_limit) if hardware.has_device else Limits(host_bytes=memory_limit)
         if reason := why_infeasible(limits, hardware):
             raise InfeasibleError(reason)
+        epochs = task.lr_epochs if accuracy_epochs is None else accuracy_epochs
         plan = TrialPlan(
-            curve=CurvePlan(train_seconds, until_plateau=accuracy_epochs is None, most_epochs=accuracy_epochs),
+            curve=CurvePlan(train_seconds, until_plateau=epochs is None, most_epochs=epochs),
             timeout_s=timeout,
             host_limit_bytes=limits.host_bytes,
             device_limit_bytes=limits.device_bytes,

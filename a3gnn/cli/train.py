@@ -10,7 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a3gnn.cli.options import FANOUTS, LOSS, LOSS_HELP, METRIC, METRICS_HELP, MODEL, SIZE, WEIGHTS, WEIGHTS_HELP
+from a3gnn.cli.options import (
+    FANOUTS,
+    FANOUTS_HELP,
+    LAYERS,
+    LAYERS_HELP,
+    LOSS,
+    LOSS_HELP,
+    LR_EPOCHS,
+    LR_EPOCHS_HELP,
+    METRIC,
+    METRICS_HELP,
+    MODEL,
+    MODELS_HELP,
+    NORM,
+    NORM_HELP,
+    RESIDUAL_HELP,
+    SCHEDULE,
+    SCHEDULE_HELP,
+    SIZE,
+    WEIGHTS,
+    WEIGHTS_HELP,
+    asked_fanouts,
+)
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.metric import AUTO
@@ -36,9 +58,14 @@ _MUCH_STOLEN = 0.05
     "--model",
     type=MODEL,
     metavar="MODEL",
-    help="sage, gcn, gat, gin, or your own as package.module:function; the tune's by default.",
+    help=f"{MODELS_HELP} The tune's by default.",
 )
-@click.option("--fanouts", type=FANOUTS, help="Neighbours per node, one per layer; the tune's by default, or 25,10.")
+@click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} The tune's by default, or 2.")
+@click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} The tune's by default, or 25,10.")
+@click.option("--norm", type=NORM, help=f"{NORM_HELP} The tune's by default.")
+@click.option("--residual/--no-residual", default=None, help=f"{RESIDUAL_HELP} The tune's by default.")
+@click.option("--lr-schedule", type=SCHEDULE, help=f"{SCHEDULE_HELP} The tune's by default.")
+@click.option("--lr-epochs", type=LR_EPOCHS, help=f"{LR_EPOCHS_HELP} The tune's by default, or --epochs.")
 @click.option(
     "--dataset", help="Another graph than the one tuned for: FILE.npz, a folder, synthetic:..., pyg:NAME, ..."
 )
@@ -72,7 +99,12 @@ _MUCH_STOLEN = 0.05
 def train(
     path: Path | None,
     model: str | None,
+    layers: int | None,
     fanouts: tuple[int, ...] | None,
+    norm: str | None,
+    residual: bool | None,
+    lr_schedule: str | None,
+    lr_epochs: int | None,
     dataset: str | None,
     epochs: int,
     patience: int,
@@ -101,8 +133,15 @@ def train(
         raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")
     tuned = None if path is None else TunedConfig.read(path)
     task = Task() if tuned is None else tuned.setting.task
-    asked = {"seed": seed, "fanouts": fanouts, "class_weights": class_weights, "loss": loss}
+    if fanouts is None and layers == task.num_layers:
+        layers = None  # the tune's own fanouts, then
+    asked = {"seed": seed, "fanouts": asked_fanouts(layers, fanouts), "class_weights": class_weights, "loss": loss}
+    asked |= {"norm": norm, "residual": residual, "lr_schedule": lr_schedule, "lr_epochs": lr_epochs}
     changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    if lr_schedule == "constant":
+        changed.setdefault("lr_epochs", None)
+    elif lr_schedule is not None:
+        changed.setdefault("lr_epochs", task.lr_epochs or epochs)
     result = run(
         TrainConfig() if path is None else path,
         dataset,

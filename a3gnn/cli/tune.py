@@ -20,7 +20,9 @@ from a3gnn.cli.study_options import as_arguments, study_options
     "--target-accuracy", type=float, help="In percent, by the metric; by default the default's best less the drop."
 )
 @click.option(
-    "--accuracy-epochs", type=click.IntRange(1), help="Epochs of the default; by default until it stops rising."
+    "--accuracy-epochs",
+    type=click.IntRange(1),
+    help="Epochs of the default; --lr-epochs by default, or until it stops rising.",
 )
 @click.option("--store", help="Where measurements are kept: a path or a database URL; DIR/profiles.sqlite by default.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder; runs/GRAPH by default.")

@@ -1,4 +1,4 @@
-"""`BuiltIn`: the learner of sage, gcn, gat and gin."""
+"""`BuiltIn`: the learner of the built-in models."""
 
 from __future__ import annotations
 
@@ -93,16 +93,13 @@ class BuiltIn:
     def cost(self, subgraph: Subgraph) -> float:
         """Returns the cost of training on `subgraph`; sampling and the optimiser come on top of it."""
         sparse = self._graph.features.is_sparse
-        first, *others = self.model.layers
-        total, rows = 0.0, subgraph.num_nodes
-        if subgraph.num_layers == len(others):  # the input layer reads a table
-            total += first.cost(Work(rows, rows, 0, sparse, True, False))
-        for i, layer in enumerate(self.model.layers[-subgraph.num_layers or len(self.model.layers) :]):
-            block = subgraph.block(i)
-            edges = len(block.indices)
-            total += layer.cost(
-                Work(block.num_src, block.num_dst, edges, sparse and layer is first, True, layer is not first)
-            )
+        tabled, total, rows = len(self.model.layers) - subgraph.num_layers, 0.0, subgraph.num_nodes
+        if tabled:  # the input layer reads a table
+            total += self.model.cost(0, Work(rows, rows, 0, sparse, True, False))
+        for place in range(subgraph.num_layers):
+            block, i = subgraph.block(place), place + tabled
+            work = Work(block.num_src, block.num_dst, len(block.indices), sparse and not i, True, i > 0)
+            total += self.model.cost(i, work)
         return total
 
     @property

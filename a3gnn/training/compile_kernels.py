@@ -23,7 +23,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.process.fork_server import COMPILED
 from a3gnn.process.lifetime import die_with_parent
 from a3gnn.process.workplace import Workplace
-from a3gnn.task import Task
+from a3gnn.task import ATTENTION, Task
 from a3gnn.training.kernel_set import KernelSet
 
 _DENSE = "synthetic:nodes=400,degree=8,classes=4,features=32"
@@ -123,7 +123,7 @@ def _tried(wanted: KernelSet) -> list[TrainConfig]:
 def _runs(config: TrainConfig, wanted: KernelSet) -> bool:
     """Returns whether the model has an input layer as `config` asks for, and the features a cache."""
     assert wanted.task is not None
-    has_layer = wanted.task.model != "gat" or config.input_aggregation == "sampled"
+    has_layer = wanted.task.model not in ATTENTION or config.input_aggregation == "sampled"
     return has_layer and not (wanted.sparse and config.cache_policy in DYNAMIC_POLICIES)
 
 

@@ -85,10 +85,10 @@ class Inference:
     @torch.inference_mode()
     def logits(self, model: Model) -> Outputs:
         """Yields the nodes in order, in chunks of (ids, logits float32 of shape (n, num_classes) on the device)."""
-        first, *others = model.layers
-        outputs = self._of_features(first) if self._table is None else self._of_table(first, self._table)
-        for i, layer in enumerate(others, 1):
-            outputs = self._of_hidden(i, layer, outputs)
+        first = model.layers[0]
+        outputs = self._of_features(model) if self._table is None else self._of_table(first, self._table)
+        for i in range(1, len(model.layers)):
+            outputs = self._of_hidden(i, model, outputs)
         yield from outputs
 
     def cost(self, model: Model) -> float:
@@ -96,21 +96,22 @@ class Inference:
 
         A table counts where it would pay, whether or not it can be kept.
         """
-        first, *others = model.layers
         if self._aggregator is not None:
-            rows = len(self._needed[0])
+            first, rows = model.layers[0], len(self._needed[0])
             cost = Work(rows, rows, 0).aggregate_first(first.in_channels, first.out_channels)
         else:
-            cost = first.cost(self._work(self._inputs, self._needed[0], sparse=self._graph.features.is_sparse))
-        return cost + sum(layer.cost(self._work(*self._needed[i : i + 2])) for i, layer in enumerate(others))
+            cost = model.cost(0, self._work(self._inputs, self._needed[0], sparse=self._graph.features.is_sparse))
+        later = range(1, len(model.layers))
+        return cost + sum(model.cost(i, self._work(*self._needed[i - 1 : i + 1])) for i in later)
 
     def _of_table(self, layer: Layer, table: FeatureRows) -> Outputs:
         """Yields what the input layer makes of the table's rows."""
         for ids in self._around.chunks(self._needed[0], 4 * (4 * layer.in_channels + 2 * layer.out_channels), 0):
             yield ids, layer.combine(table.read(ids, self._device))
 
-    def _of_features(self, layer: Layer) -> Outputs:
+    def _of_features(self, model: Model) -> Outputs:
         """Yields what the input layer makes of the features."""
+        layer = model.layers[0]
         rows = sources = FeatureRows(self._graph.features)
         mapped = layer.maps_first(self._work(self._inputs, self._needed[0], sparse=rows.is_sparse))
         if mapped or rows.whole is None:
@@ -119,21 +120,21 @@ class Inference:
                 part = layer.sources(rows.read(ids, self._device), mapped)
                 _put(self._matrix(0, "sources", self._graph.num_nodes, part.shape[1]), ids, part)
             sources = FeatureRows(self._kept[0, "sources"])
-        yield from self._updated(layer, sources, lambda ids, _: rows.read(ids, self._device), self._needed[0], mapped)
+        yield from self._updated(0, model, sources, lambda ids, _: rows.read(ids, self._device), mapped)
 
-    def _of_hidden(self, i: int, layer: Layer, before: Outputs) -> Outputs:
+    def _of_hidden(self, i: int, model: Model, before: Outputs) -> Outputs:
         """Yields what layer `i` makes of what the layer before it yields.
 
         Where the linear map comes first it is applied while a chunk is at hand, and of the chunk itself only the rows
         of the nodes that layer `i` is to answer for are kept.
         """
-        inputs, outputs = self._needed[i - 1 : i + 1]
+        layer, (inputs, outputs) = model.layers[i], self._needed[i - 1 : i + 1]
         mapped = layer.maps_first(self._work(inputs, outputs))
         is_output = np.zeros(self._graph.num_nodes, dtype=bool)
         is_output[outputs] = True
         own, done = self._matrix(i, "own", len(outputs) if mapped else 0, layer.in_channels), 0
         for ids, rows in before:
-            hidden = functional.relu_(rows)
+            hidden = functional.relu_(model.normalised(i, rows))
             part = layer.sources(hidden, mapped)
             _put(self._matrix(i, "sources", self._graph.num_nodes, part.shape[1]), ids, part)
             if mapped:
@@ -145,23 +146,25 @@ class Inference:
         def own_rows(ids: NDArray[np.int32], place: int) -> Tensor:
             return own[place : place + len(ids)].to(self._device) if mapped else sources.read(ids, self._device)
 
-        yield from self._updated(layer, sources, own_rows, outputs, mapped)
+        yield from self._updated(i, model, sources, own_rows, mapped)
 
     def _updated(
         self,
-        layer: Layer,
+        i: int,
+        model: Model,
         sources: FeatureRows,
         own: Callable[[NDArray[np.int32], int], Tensor],
-        outputs: NDArray[np.int32],
         mapped: bool,
     ) -> Outputs:
-        """Yields the layer's outputs from `sources` and from its `own` input rows, by their ids and their place."""
+        """Yields layer `i`'s outputs from `sources` and from its `own` input rows, by their ids and their place."""
+        layer = model.layers[i]
         row_bytes = 4 * (2 * layer.in_channels + 4 * layer.out_channels)
         edge_bytes = EDGE_BYTES + layer.edge_bytes + (0 if self._in_place else 4 * sources.columns)
         place = 0
-        for ids in self._around.chunks(outputs, row_bytes, edge_bytes):
+        for ids in self._around.chunks(self._needed[i], row_bytes, edge_bytes):
             block, aggregated = self._around.block(sources, ids, with_degrees=layer.needs_degrees)
-            yield ids, layer.update(block, aggregated, own(ids, place), mapped)
+            rows = own(ids, place)
+            yield ids, model.with_shortcut(i, layer.update(block, aggregated, rows, mapped), rows)
             place += len(ids)
 
     def _work(self, inputs: NDArray[np.int32], outputs: NDArray[np.int32], *, sparse: bool = False) -> Work:

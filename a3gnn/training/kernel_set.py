@@ -87,6 +87,8 @@ def _small_task(task: Task) -> Task:
         fanouts=(3,) * min(task.num_layers, _LAYERS),
         dropout=0.5 if task.dropout else 0.0,
         heads=2,
+        norm=task.norm,
+        residual=task.residual,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -11,23 +12,35 @@ from a3gnn.errors import ConfigError
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.seeding import derive
 from a3gnn.task import Task
+from a3gnn.training.layers.activation import relu_dropout
 from a3gnn.training.layers.block import LayerBlock
+from a3gnn.training.layers.cost import Work
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.gcn import GCNLayer
-from a3gnn.training.layers.layer import Layer
+from a3gnn.training.layers.layer import Layer, linear
+from a3gnn.training.layers.make_norm import make_norm
 from a3gnn.training.layers.sage import SAGELayer
 from a3gnn.training.layers.sparse_linear import by_column
 
 
 class Model(nn.Module):
-    """Graph layers with ReLU and dropout between them.
+    """Graph layers; between them a norm, ReLU and dropout, in PyG's order, and around all but the first a residual.
 
-    Its state loads into PyG's `GraphSAGE`, `GCN`, `GIN` or `GAT` with the same widths, and theirs into it.
+    Names of parameters are those of PyG's models (`a3gnn.training.pyg_modules`).
+
+    Args:
+        layers: The graph layers, input layer first.
+        dropout: Probability of dropping an activation.
+        norms: What normalises each layer's output but the last one's; empty for nothing.
+        shortcuts: What is added to each layer's output but the first one's: a map of its own input rows, or an identity
+            where widths match; empty for nothing. The first layer's input may have been aggregated.
     """
 
-    def __init__(self, layers: list[Layer], dropout: float) -> None:
+    def __init__(self, layers: list[Layer], dropout: float, norms: list[nn.Module], shortcuts: list[nn.Module]) -> None:
         super().__init__()
         self.convs = nn.ModuleList(layers)
+        self.norms = nn.ModuleList(norms)
+        self.shortcuts = nn.ModuleList(shortcuts)
         self.dropout = dropout
 
     @property
@@ -73,11 +86,53 @@ class Model(nn.Module):
             del layers[0]
             blocks = blocks[len(blocks) - len(layers) :]
         for (i, layer), block in zip(layers, blocks, strict=True):
-            if i:
-                x = x.to(dtype)  # sparse features are float32, and so is what the input layer makes of them
-            dropout = Dropout.of(self.dropout if self.training else 0.0, seed, "hidden", i) if i else None
-            x = layer(block, x, dropout, derive(seed, "layer", i))
+            if not i:
+                x = layer(block, x, None, derive(seed, "layer", 0))
+                continue
+            # Sparse features are float32, and so is what the input layer makes of them.
+            x = self._hidden(i, block, self.normalised(i, x.to(dtype)), seed)
         return x.float()
+
+    def _hidden(self, i: int, block: LayerBlock, x: Tensor, seed: int) -> Tensor:
+        """Returns what layer `i` makes of `x` before ReLU and dropout, with its residual connection."""
+        dropout = Dropout.of(self.dropout if self.training else 0.0, seed, "hidden", i)
+        layer, drawn = self.layers[i], derive(seed, "layer", i)
+        if not self.shortcuts:
+            out: Tensor = layer(block, x, dropout, drawn)
+            return out
+        x = relu_dropout(x, dropout)
+        return self.with_shortcut(i, layer(block, x, None, drawn), block.destinations(x))
+
+    def normalised(self, i: int, x: Tensor) -> Tensor:
+        """Returns the input of layer `i` before its ReLU, from what the layer before made, which may be overwritten."""
+        if not i or not self.norms:
+            return x
+        from a3gnn.training.layers.norm import normalised  # PyG's, whose import takes 65 MiB
+
+        return normalised(x, self.norms[i - 1])
+
+    def with_shortcut(self, i: int, out: Tensor, own: Tensor) -> Tensor:
+        """Returns the output of layer `i` with its residual connection, if it has one.
+
+        Args:
+            i: The layer.
+            out: What it makes of its input, shape (num_dst, out_channels).
+            own: Its destinations' rows of its input, activated, shape (num_dst, in_channels).
+        """
+        if not i or not self.shortcuts:
+            return out
+        shortcut = self.shortcuts[i - 1]
+        return out + (linear(own, shortcut.weight) if isinstance(shortcut, nn.Linear) else own)
+
+    def cost(self, i: int, work: Work) -> float:
+        """Returns what layer `i` costs with the norm before it and its residual connection, in the units of `Work`."""
+        layer = self.layers[i]
+        cost = layer.cost(work)
+        if i and self.norms:
+            cost += work.normalise(layer.in_channels)
+        if i and self.shortcuts:
+            cost += work.add_own(layer.in_channels, layer.out_channels)
+        return cost
 
 
 def build_model(task: Task, num_features: int, num_classes: int, *, sparse: bool = False) -> Model:
@@ -97,13 +152,21 @@ def build_model(task: Task, num_features: int, num_classes: int, *, sparse: bool
             _layer(task, narrow, wide, last=i == task.num_layers - 1)
             for i, (narrow, wide) in enumerate(pairwise(widths))
         ]
+        shortcuts = [_shortcut(layer) for layer in layers[1:]] if task.residual else []
     for weight in layers[0].input_weights if sparse else []:
         by_column(weight)
-    return Model(layers, task.dropout)
+    norms = [] if task.norm == "none" else [make_norm(task.norm, layer.out_channels) for layer in layers[:-1]]
+    return Model(layers, task.dropout, norms, shortcuts)
+
+
+def _shortcut(layer: Layer) -> nn.Module:
+    if layer.in_channels == layer.out_channels:
+        return nn.Identity()
+    return nn.Linear(layer.in_channels, layer.out_channels, bias=False)
 
 
 def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> Layer:
-    """Returns one layer. GIN and GAT use PyG's modules, whose import takes 65 MiB that sage and gcn need not pay."""
+    """Returns one layer. GIN and attention use PyG's modules, whose import takes 65 MiB: not where sage and gcn do."""
     match task.model:
         case "sage":
             return SAGELayer(in_channels, out_channels)
@@ -112,9 +175,25 @@ def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> La
         case "gin":
             from a3gnn.training.layers.gin import GINLayer
 
-            return GINLayer(in_channels, out_channels)
+            return GINLayer(in_channels, out_channels, norm="layer" if task.norm == "layer" else "batch")
+        case "gat" | "gatv2" | "transformer":
+            heads = {"heads": task.heads, "concat": not last, "dropout": task.dropout}
+            return _attention(task.model)(in_channels, out_channels, **heads)
+    raise ConfigError(f"layers must be of a built-in model, got {task.model}; a3gnn.training.own builds those of users")
+
+
+def _attention(model: str) -> Callable[..., Layer]:
+    """Returns the layer of a model of `ATTENTION`."""
+    match model:
         case "gat":
             from a3gnn.training.layers.gat import GATLayer
 
-            return GATLayer(in_channels, out_channels, heads=task.heads, concat=not last, dropout=task.dropout)
-    raise ConfigError(f"layers must be of a built-in model, got {task.model}; a3gnn.training.own builds those of users")
+            return GATLayer
+        case "gatv2":
+            from a3gnn.training.layers.gatv2 import GATv2Layer
+
+            return GATv2Layer
+        case _:
+            from a3gnn.training.layers.transformer import TransformerLayer
+
+            return TransformerLayer

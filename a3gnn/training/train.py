@@ -64,9 +64,9 @@ def train(
         config: A configuration, a dict of its fields, or the path of a tuned.json (or of its folder), whose task,
             dataset and host memory limit hold where none is given here.
         dataset: A graph, a PyG `Data`, or what `--dataset` takes.
-        model: What to train in place of the task's model: sage, gcn, gat, gin, or a model of your own: a function
-            (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
-            (docs/own_models.md).
+        model: What to train in place of the task's model: the name of a built-in one (docs/models.md), or one of your
+            own: a function (in_channels, out_channels) that returns a torch.nn.Module, or its name as
+            package.module:function (docs/own_models.md).
         task: What else of it; the tuned.json's, or the default, by default.
         epochs: Epochs in all, those before a resume included.
         patience: Epochs without a better validation quality, by the metric, after which training ends; None for never.
@@ -104,6 +104,10 @@ def train(
     request = TrainRequest.of(config, dataset, task, None if model is None else model_name(model), metric, notify)
     begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
     request = request.described(notify)
+    falls = request.task.lr_epochs
+    if falls is not None and falls != epochs:
+        outcome = "later ones change no weight" if falls < epochs else "training ends before it is there"
+        notify(f"the learning rate falls to 0 over {falls} epochs, and at most {epochs} are trained: {outcome}")
     accuracy = request.target
     if target_accuracy is not None:
         accuracy = metric_of(request.task, request.graph).quality_of("target_accuracy", target_accuracy)

@@ -44,7 +44,8 @@ class TuneRequest:
         fixed: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune; the task's seed decides those of training.
-        accuracy_epochs: Epochs of the default's budget; None trains the default until it stops rising.
+        accuracy_epochs: Epochs of the default's budget; None takes those of the task's learning-rate schedule, and
+            without one trains the default until it stops rising.
         target_accuracy: Validation quality in percent, or an error, that is to be reached; None takes the default's
             best less `max_accuracy_drop`.
 
@@ -90,6 +91,11 @@ class TuneRequest:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         self._shape(knobs)
+
+    @property
+    def default_epochs(self) -> int | None:
+        """Epochs that the default is trained; None for until it stops rising."""
+        return self.task.lr_epochs if self.accuracy_epochs is None else self.accuracy_epochs
 
     def space(self, setting: Setting) -> SearchSpace:
         """Returns the space of `setting` with the fixed knobs and the ranges applied.

@@ -71,9 +71,9 @@ class Study:
         budget = request.budget
         return CurvePlan(
             most_seconds=_CURVE_S if isinstance(budget, int) else max(budget * _CURVE_SHARE, _MIN_CURVE_S),
-            until_plateau=request.accuracy_epochs is None,
-            target=None if request.accuracy_epochs is not None else self.target,
-            most_epochs=request.accuracy_epochs,
+            until_plateau=request.default_epochs is None,
+            target=None if request.default_epochs is not None else self.target,
+            most_epochs=request.default_epochs,
         )
 
     def objectives(self, least_accuracy: float | None, default_bytes: int | None) -> Objectives:

@@ -79,16 +79,17 @@ def tune(
         budget: A duration such as "10min" or seconds (float), or a number of trials (int); its clock starts with the
             call, stands still while kernels are compiled, and goes on where a resumed tune's stopped.
         engine: local, ppo, nsga2, tpe, random or exhaustive.
-        model: What is trained in place of the task's model: sage, gcn, gat, gin, or a model of your own: a function
-            (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
-            (docs/own_models.md).
+        model: What is trained in place of the task's model: the name of a built-in one (docs/models.md), or one of your
+            own: a function (in_channels, out_channels) that returns a torch.nn.Module, or its name as
+            package.module:function (docs/own_models.md).
         task: What else of it is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
         metric: By what models are judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto for
             what suits the labels (docs/metrics.md); None for the task's, and auto where no task is given.
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune.
-        accuracy_epochs: Epochs of the default's training; by default it is trained until it stops rising, or for an
+        accuracy_epochs: Epochs of the default's training; by default those of the task's learning-rate schedule;
+            without one it is trained until it stops rising, or for an
             eighth of the budget. Others are trained for as many seconds.
         target_accuracy: Validation quality, by the metric, in percent (of mae, the error), whose seconds count; by
             default the default's best less `max_accuracy_drop`.

@@ -54,6 +54,11 @@ def _of_the_setting(outlook: Outlook, rows: Sequence[Measurement]) -> Iterator[s
     models = sorted({row.setting.task.model for row in rows})
     if task.model not in models:
         yield f"Nothing was measured of the model {task.model}, only of {', '.join(models)}."
+    if (task.norm, task.residual) not in {(row.setting.task.norm, row.setting.task.residual) for row in rows}:
+        yield (
+            f"Nothing was measured with norm {task.norm} and residual connections {'on' if task.residual else 'off'}: "
+            "what they add to a step is predicted by equations alone, and what they do to what is learnt is not."
+        )
 
 
 def _of_the_shape(graph: GraphCharacteristics, measured: Sequence[GraphCharacteristics]) -> Iterator[str]:

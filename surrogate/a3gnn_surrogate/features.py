@@ -13,7 +13,7 @@ from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import KNOBS
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.setting import Setting
-from a3gnn.task import MODELS, Task
+from a3gnn.task import Task
 from a3gnn_surrogate.columns import FULL_FANOUT, KNOB_NAMES, Array, Columns, knob_values
 from a3gnn_surrogate.rows import cached_share
 
@@ -41,7 +41,8 @@ _GRAPH_NAMES = tuple(
 )
 _LIMIT_NAMES = tuple(field.name for field in dataclasses.fields(MachineProfile))
 _HARDWARE_NAMES = ("num_cores", "host_memory_bytes", "num_devices", "device_memory_bytes")
-_NUMBERS: dict[str, int] = {name: number for number, name in enumerate(MODELS)}
+#: Models that were measured for the shipped profiles; of all others, the user's among them, trees know nothing apart.
+_NUMBERS: dict[str, int] = {name: number for number, name in enumerate(("sage", "gcn", "gat", "gin"))}
 _TASK_NAMES = ("model", "hidden_channels", "dropout", "learning_rate", "heads")
 
 #: Columns of the matrix that `knob_features` returns.
@@ -101,7 +102,7 @@ def _hardware_values(hardware: Hardware) -> list[float]:
 
 
 def _task_values(task: Task) -> list[float]:
-    model = len(MODELS) if task.is_own else _NUMBERS[task.model]
+    model = _NUMBERS.get(task.model, len(_NUMBERS))
     fields = {"model": model, "hidden_channels": math.log2(task.hidden_channels)}
     fields |= {"dropout": task.dropout, "learning_rate": math.log10(task.learning_rate), "heads": task.heads}
     product = math.prod(fanout if fanout > 0 else FULL_FANOUT for fanout in task.fanouts)

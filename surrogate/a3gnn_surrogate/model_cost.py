@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.task import Task
+from a3gnn_surrogate.between_layers import between_layers
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.own_cost import own_step
 from a3gnn_surrogate.rows import reads_table, row_entries, served_row_bytes
@@ -18,7 +19,7 @@ from a3gnn_surrogate.volume import BatchVolume
 
 @dataclass(frozen=True, slots=True)
 class _Operators:
-    """What one layer of a model computes, counted by hand from the models' definitions; GAT's counts are a guess.
+    """What one layer of a model computes, counted by hand from the models' definitions; attention's are a guess.
 
     Attributes:
         maps_destinations: Linear maps in -> out applied to the layer's destinations.
@@ -28,6 +29,8 @@ class _Operators:
             multiples of the feature width; 0 where the model reads the rows themselves.
         edge_passes: Passes over the edges' messages.
         edge_values: Values kept for backward per edge and head.
+        edge_widths: Mapped rows, in float32, kept for backward per edge, where scores are of pairs of mapped rows; then
+            every head of the last layer is as wide as the output.
     """
 
     maps_destinations: int
@@ -36,6 +39,7 @@ class _Operators:
     input_widths: int
     edge_passes: int
     edge_values: int
+    edge_widths: int = 0
 
 
 _OPERATORS = {
@@ -46,6 +50,12 @@ _OPERATORS = {
     "gin": _Operators(maps_destinations=1, maps_sources=0, maps_output=1, input_widths=1, edge_passes=1, edge_values=0),
     "gat": _Operators(
         maps_destinations=0, maps_sources=1, maps_output=0, input_widths=0, edge_passes=3, edge_values=14
+    ),
+    "gatv2": _Operators(
+        maps_destinations=1, maps_sources=1, maps_output=0, input_widths=0, edge_passes=3, edge_values=14, edge_widths=1
+    ),
+    "transformer": _Operators(
+        maps_destinations=2, maps_sources=2, maps_output=0, input_widths=0, edge_passes=3, edge_values=14, edge_widths=2
     ),
 }
 
@@ -79,6 +89,7 @@ class _Layer:
     destinations: Array
     edges: Array
     first: bool
+    last: bool
 
 
 def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> ModelCost:
@@ -99,7 +110,8 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
     parameters = 0
     stored = np.maximum(row_entries(columns, task, graph), 1.0)
     for layer in _layers(columns, volume, task, graph):
-        weights = layer.width_in * layer.width_out
+        mapped_width = layer.width_out * (task.heads if ops.edge_widths and layer.last else 1)
+        weights = layer.width_in * mapped_width
         square = layer.width_out**2 * ops.maps_output
         parameters += weights * (ops.maps_destinations + ops.maps_sources) + square + layer.width_out
         passes = 2 if layer.first else 3
@@ -116,9 +128,13 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
         if not (layer.first and aggregates_while_gathering(task, graph)):
             spmm = spmm + (1 if layer.first else 2) * ops.edge_passes * layer.edges * message
         rows = layer.destinations * (aggregated + 3 * layer.width_out)
-        rows = rows + ops.maps_sources * 2 * layer.sources * layer.width_out
+        rows = rows + ops.maps_sources * 2 * layer.sources * mapped_width
         rows = rows + ops.edge_values * task.heads * layer.edges
-        activations = activations + size * rows
+        activations = activations + 4.0 * ops.edge_widths * layer.edges * mapped_width
+        added = between_layers(task, layer.width_in, layer.width_out, layer.destinations, layer.first, layer.last)
+        parameters += added.parameters
+        flops, spmm = flops + added.flops, spmm + size * added.read_values
+        activations = activations + size * (rows + added.kept_values)
     return ModelCost(flops, spmm, activations, _input_bytes(columns, volume, task, graph), parameters, narrow)
 
 
@@ -154,4 +170,5 @@ def _layers(columns: Columns, volume: BatchVolume, task: Task, graph: GraphChara
         hop = depth - 1 - layer
         edges = np.sum(volume.edges[: hop + 1], axis=0)
         edges = np.where(reads_table(columns), 0.0, edges) if layer == 0 else edges
-        yield _Layer(widths[layer], widths[layer + 1], volume.nodes[hop + 1], volume.nodes[hop], edges, layer == 0)
+        sources, destinations = volume.nodes[hop + 1], volume.nodes[hop]
+        yield _Layer(widths[layer], widths[layer + 1], sources, destinations, edges, layer == 0, hop == 0)

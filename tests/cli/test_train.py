@@ -163,3 +163,9 @@ def test_a_model_takes_the_place_of_the_tunes(tuned, tmp_path, capsys):
     assert "did you mean 'sage'?; one of your own is package.module:function" in capsys.readouterr().err
     assert run("--dataset", SPEC, "--model", "nowhere_at_all:make") == 2
     assert "there is none called nowhere_at_all; run this from the folder that holds it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("layers", "fanouts"), [(2, [5, 5]), (3, [15, 10, 5])])
+def test_layers_leave_the_tunes_fanouts_where_they_are_as_many(tuned, tmp_path, layers, fanouts):
+    assert run("--config", tuned, "--layers", layers, "--epochs", 1, "--out", tmp_path / "run") == 0
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["task"]["fanouts"] == fanouts

@@ -271,7 +271,9 @@ def test_bfloat16_takes_half_the_memory_of_activations_and_multiplies_at_its_own
             assert shares[0] < 1, name
             assert shares[1] == 1
         else:
-            assert shares == (0.5, 0.5)
+            of_pairs = model in ("gatv2", "transformer")  # whose rows of edges stay float32
+            assert 0.5 < shares[0] < 1 if of_pairs else shares[0] == 0.5
+            assert shares[1] == 0.5
         known, unknown = (
             train_terms(cost, dataclasses.replace(laptop, profile=profile))[:, 0]
             for profile in (faster, laptop.profile)

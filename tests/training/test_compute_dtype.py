@@ -17,7 +17,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.features.rows import kernels as row_kernels
 from a3gnn.features.rows.aggregate import AGGREGATORS, input_width
 from a3gnn.task import Task
-from a3gnn.training.layers import aggregation, gat, kernels, layer, product
+from a3gnn.training.layers import aggregation, edge_attention, gat, kernels, layer, product
 from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.gat import GATLayer
@@ -51,7 +51,7 @@ def away_from_zero(model: nn.Module) -> nn.Module:
 
 
 @pytest.mark.parametrize("widths", [(40, 96, 7), (96, 24, 2)], ids=["widens", "narrows"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, "gatv2", "transformer"])
 def test_numbers_are_those_of_float64_within_bfloat16(model, widths, make_block, monkeypatch):
     inputs, hidden, classes = widths
     task = Task(model=model, hidden_channels=hidden, fanouts=(9, 9, 9), dropout=0.0, heads=4)
@@ -62,7 +62,7 @@ def test_numbers_are_those_of_float64_within_bfloat16(model, widths, make_block,
     x = torch.randn(500, inputs, generator=torch.Generator().manual_seed(1)).bfloat16()
     wide = [dataclasses.replace(b, in_degrees=b.in_degrees.double()) for b in blocks]
     with monkeypatch.context() as patch:  # compiled kernels take no float64
-        for module in (layer, gat, aggregation):
+        for module in (layer, gat, edge_attention, aggregation):
             patch.setattr(module, "relu_dropout", lambda rows, dropout: rows.relu())
         exact, exact_by = step(double, x.double(), wide, dtype=torch.float64)
     by_single = step(single, x.float(), blocks)

@@ -80,6 +80,21 @@ def test_pieces_equal_the_whole(config, model, small_folder_graph, task, tmp_pat
     assert_same(again, further)
 
 
+def test_pieces_equal_the_whole_while_the_rate_falls(small_folder_graph, task, tmp_path):
+    """Beyond its end too: the rate is of the mini-batch's number, not of how far a curve is going to be trained."""
+    falling, last = dataclasses.replace(task, lr_schedule="cosine", lr_epochs=1), 27  # it ends after 10 mini-batches
+    whole, _ = trained(small_folder_graph, falling, CONFIG, last, tmp_path, whole=True)
+    state, curve = tmp_path / "state.pt", None
+    for batches in (7, 12, last):
+        piece, _ = trained(small_folder_graph, falling, CONFIG, batches, tmp_path, curve, state=state)
+        curve = piece.curve
+    assert_same(piece, whole)
+    assert whole.curve.batches == (3, 6, 9, 18, 27)
+    assert whole.curve.val_accuracy[3] == whole.curve.val_accuracy[4]
+    constant, _ = trained(small_folder_graph, task, CONFIG, last, tmp_path, whole=True)
+    assert constant.curve.val_accuracy[3:] != whole.curve.val_accuracy[3:]
+
+
 def test_another_mode_extends_a_curve_of_the_same_key(small_folder_graph, task, tmp_path):
     whole, _ = trained(small_folder_graph, task, CONFIG, LAST, tmp_path)
     state = tmp_path / "state.pt"

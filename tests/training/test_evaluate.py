@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
-from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
+from torch import Tensor
 
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.features import DenseFeatures
@@ -17,27 +16,7 @@ from a3gnn.training.evaluate import Evaluator, validated
 from a3gnn.training.inference import Inference
 from a3gnn.training.model import Model, build_model
 from a3gnn.training.scratch import Scratch
-
-PYG = {"sage": GraphSAGE, "gcn": GCN, "gin": GIN, "gat": GAT}
-
-
-def pyg_logits(task: Task, model: Model, graph: Graph) -> Tensor:
-    extra = {"gat": {"heads": task.heads}, "gin": {"norm": "batch_norm"}}.get(task.model, {})
-    theirs = PYG[task.model](graph.num_features, task.hidden_channels, task.num_layers, graph.num_classes, **extra)
-    theirs.norms = nn.ModuleList(nn.Identity() for _ in range(task.num_layers))
-    theirs.load_state_dict(model.state_dict())
-    targets = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
-    edge_index = torch.from_numpy(np.stack([graph.indices.astype(np.int64), targets]))
-    features = graph.features
-    if isinstance(features, DenseFeatures):
-        x = torch.from_numpy(features.array.astype(np.float32))
-    else:
-        parts = (torch.from_numpy(np.array(a)) for a in (features.indptr, features.indices.astype(np.int64)))
-        values = torch.from_numpy(features.data.astype(np.float32))
-        x = torch.sparse_csr_tensor(*parts, values, features.shape, check_invariants=True)
-        x = x.to_dense()
-    with torch.no_grad():
-        return theirs.eval()(x, edge_index)
+from tests.training.pyg import pyg_logits
 
 
 def our_logits(model: Model, graph: Graph, ids: np.ndarray, folder, **options) -> Tensor:
@@ -49,7 +28,7 @@ def our_logits(model: Model, graph: Graph, ids: np.ndarray, folder, **options) -
 
 @pytest.mark.parametrize("in_place", [True, False], ids=["in_place", "gathered"])
 @pytest.mark.parametrize("chunk_bytes", [4_000, 50_000])
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat"])
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat", "gatv2", "transformer"])
 def test_equals_pyg_on_the_full_graph(model, chunk_bytes, in_place, tiny_graph, tmp_path):
     task = Task(model=model, hidden_channels=24, fanouts=(5, 5, 5), heads=2)
     ours = build_model(task, tiny_graph.num_features, tiny_graph.num_classes)
@@ -59,7 +38,7 @@ def test_equals_pyg_on_the_full_graph(model, chunk_bytes, in_place, tiny_graph, 
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat"])
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat", "gatv2", "transformer"])
 def test_sparse_features_equal_pyg(model, sparse_graph, tmp_path):
     task = Task(model=model, hidden_channels=16, fanouts=(5, 5), heads=2)
     ours = build_model(task, sparse_graph.num_features, sparse_graph.num_classes)
@@ -110,7 +89,7 @@ def test_validation_takes_as_many_nodes_as_the_seed_chooses(tiny_graph, tmp_path
 
 
 @pytest.mark.parametrize("aggregated", [False, True], ids=["features", "table"])
-@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat"])
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat", "gatv2", "transformer"])
 def test_an_evaluation_can_be_ended_before_any_chunk_and_done_again(model, aggregated, tiny_graph, tmp_path):
     """Also before those in which it finds out which nodes a layer needs, their degrees, and the table."""
     task = Task(model=model, hidden_channels=16, heads=2)

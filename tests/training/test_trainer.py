@@ -16,7 +16,7 @@ from a3gnn.training.batch_blocks import blocks_of
 from a3gnn.training.model import build_model
 from a3gnn.training.trainer import Trainer
 
-MODELS = ["sage", "gcn", "gin", "gat"]
+MODELS = ["sage", "gcn", "gin", "gat", "gatv2", "transformer"]
 DEVICES = [
     "cpu",
     pytest.param(

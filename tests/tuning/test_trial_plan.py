@@ -8,11 +8,13 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.trial.request import CurvePlan, TrialRequest
+from a3gnn.task import Task
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.trial_plan import timing_plan, trial_plan, whole_plan
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
 
 NEXT = Proposal("best", TWO_PARTS)
+FALLING = Task(lr_schedule="cosine", lr_epochs=7)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,8 @@ NEXT = Proposal("best", TWO_PARTS)
         ({"budget": 8.0}, CurvePlan(2.0, until_plateau=True)),
         ({"budget": 5}, CurvePlan(60.0, until_plateau=True)),
         ({"accuracy_epochs": 3}, CurvePlan(60.0, most_epochs=3)),
+        ({"task": FALLING}, CurvePlan(60.0, most_epochs=7)),
+        ({"task": FALLING, "accuracy_epochs": 3}, CurvePlan(60.0, most_epochs=3)),
         ({"target_accuracy": 88.0}, CurvePlan(60.0, until_plateau=True, target=0.88)),
     ],
 )

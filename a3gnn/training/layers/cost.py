@@ -37,6 +37,18 @@ class Work:
         streamed = 4 * self.num_src * in_channels * (passes + self.needs_input)
         return product + streamed + 4 * self.num_edges * out_channels * (1 + self.trains)
 
+    def normalise(self, channels: int) -> float:
+        """Returns the cost of normalising every source: two reads and a write, and five passes of gradients."""
+        return 4 * self.num_src * channels * (8 if self.trains else 3)
+
+    def add_own(self, in_channels: int, out_channels: int) -> float:
+        """Returns the cost of adding to each destination its own input row, which a map brings to another width."""
+        added = 4 * self.num_dst * out_channels * (5 if self.trains else 3)
+        if in_channels == out_channels:
+            return added
+        own = Work(self.num_dst, self.num_dst, 0, trains=self.trains, needs_input=self.needs_input)
+        return added + own.map_first(in_channels, out_channels)
+
     def aggregate_first(self, in_channels: int, out_channels: int, heads: int = 1) -> float:
         """Returns the cost of aggregating the input's rows, once for each of `heads`, and mapping the outcome."""
         # Attention's weights have gradients, which need the aggregate's own, whether or not the input needs any.

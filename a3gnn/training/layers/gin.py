@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 from torch_geometric.nn.models import MLP
@@ -9,25 +11,26 @@ from torch_geometric.nn.models import MLP
 from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.layer import Layer, linear
+from a3gnn.training.layers.make_norm import PYG_NORMS
 from a3gnn.training.layers.norm import norm_relu
 
 
 class GINLayer(Layer):
     """`MLP(sum of in-neighbours + (1 + eps) self)`, eps fixed at 0.
 
-    The MLP normalises its hidden layer by batch, as PyG's `MLP` does by default: sums over tens of neighbours grow
-    from layer to layer, and without it training on such graphs never leaves chance. A single row has no variance: a
-    mini-batch of one seed is normalised with the running statistics and leaves them as they are, as PyG's `BatchNorm`
-    does with `allow_single_element`.
+    The MLP normalises its hidden layer, by batch if nothing else is asked for, as PyG's `MLP` does by default: sums
+    over tens of neighbours grow from layer to layer, and without it training on such graphs never leaves chance. A
+    single row has no variance: a mini-batch of one seed is normalised with the running statistics and leaves them as
+    they are, as PyG's `BatchNorm` does with `allow_single_element`.
     """
 
     aggregator = "sum"
     eps: Tensor
 
-    def __init__(self, in_channels: int, out_channels: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, *, norm: Literal["batch", "layer"] = "batch") -> None:
         super().__init__(in_channels, out_channels)
-        single = {"allow_single_element": True}
-        self.nn = MLP([in_channels, out_channels, out_channels], norm="batch_norm", norm_kwargs=single)
+        kind, options = PYG_NORMS[norm]
+        self.nn = MLP([in_channels, out_channels, out_channels], norm=kind, norm_kwargs=options)
         self.register_buffer("eps", torch.zeros(1))
 
     @property

@@ -1,4 +1,4 @@
-"""Batch normalisation (Ioffe and Szegedy, 2015, algorithm 1) and the ReLU after it, in one pass each way."""
+"""Normalisation and the ReLU after it; of batches (Ioffe and Szegedy, 2015, algorithm 1) in one pass each way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch_geometric.nn.norm import BatchNorm
@@ -24,16 +24,28 @@ from a3gnn.training.layers.norm_kernels import (
 )
 
 
-def norm_relu(x: Tensor, norm: BatchNorm) -> Tensor:
+def norm_relu(x: Tensor, norm: nn.Module) -> Tensor:
     """Returns ReLU of `x` after `norm`, of its dtype and shape (n_rows, width); `norm` keeps its running statistics.
 
     Args:
         x: float32, or bfloat16, which PyG's own module takes; contiguous, shape (n_rows, width).
-        norm: PyG's, affine, with running statistics and a momentum.
+        norm: As `make_norm` makes them.
     """
-    module = norm.module
-    if not module.training or len(x) < 2 or x.is_cuda or x.dtype is not torch.float32:
-        return functional.relu_(norm(x))
+    return _fused(x, norm) if _is_fused(x, norm) else functional.relu_(norm(x))
+
+
+def normalised(x: Tensor, norm: nn.Module) -> Tensor:
+    """Returns rows whose ReLU is that of `x` after `norm`, and which may be overwritten: otherwise as `norm_relu`."""
+    return _fused(x, norm) if _is_fused(x, norm) else norm(x)  # type: ignore[no-any-return]
+
+
+def _is_fused(x: Tensor, norm: nn.Module) -> bool:
+    """Returns whether the kernels take it: a batch of two rows or more in training, float32 on the CPU."""
+    return isinstance(norm, BatchNorm) and norm.training and len(x) > 1 and not x.is_cuda and x.dtype is torch.float32
+
+
+def _fused(x: Tensor, norm: nn.Module) -> Tensor:
+    module: Any = norm.module
     out, mean, variance = _NormRelu.apply(x, module.weight, module.bias, module.eps)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         module.num_batches_tracked.add_(1)

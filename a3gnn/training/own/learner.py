@@ -45,7 +45,8 @@ class Own:
         on_chunk: Called before each mini-batch that is evaluated; what it raises ends the evaluation there.
 
     Raises:
-        ModelError: It can't be built, is not what the task says that it is, or has its own loss beside class weights.
+        ModelError: It can't be built, is not what the task says that it is, or has its own loss beside class weights
+            or its own schedule beside the task's.
         ConfigError: The input layer is to read a table, and the model does not declare a mean; or it is too large.
     """
 
@@ -71,6 +72,11 @@ class Own:
         self._sources = Sources.of(self._factory.module)
         self._known = _checked(task, self._own, self._sources)
         self._own = self._own.with_loss(loss_of(graph, task, device), task.class_weights, graph.target)
+        if task.lr_schedule != "constant" and getattr(self._own.module, "schedule", None) is not None:
+            raise ModelError(
+                f"{task.model}: lr_schedule must be constant where the model has its own schedule, got "
+                f"{task.lr_schedule}; leave one of the two out"
+            )
         self.model = self._own.module.to(device)
         self.aggregator: Aggregator | None = None
         self.rows: DenseFeatures | SparseFeatures | None = None

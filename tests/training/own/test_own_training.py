@@ -97,6 +97,20 @@ def test_its_own_optimizer_loss_and_schedule_are_used(own_task, small_folder_gra
             assert plain._learner.loss(batch) != smoothed
 
 
+def test_the_tasks_schedule_is_applied_where_the_model_has_none(own_task, small_folder_graph, tmp_path) -> None:
+    falling = {"lr_schedule": "linear", "lr_epochs": 2}
+    task = own_task(small_folder_graph, **falling)
+    with Trainer(small_folder_graph, CONFIG, task, scratch=tmp_path) as trainer:
+        rates = []
+        for _ in trainer.steps(0):
+            rates += [group["lr"] for group in trainer.optimizer.param_groups]
+        count = trainer.batches_per_epoch
+    assert rates == pytest.approx([task.learning_rate * (1 - batch / (2 * count)) for batch in range(count)])
+    task = own_task(small_folder_graph, "Own", **falling)
+    with pytest.raises(ModelError, match="lr_schedule must be constant where the model has its own schedule"):
+        Trainer(small_folder_graph, CONFIG, task, scratch=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -1,0 +1,104 @@
+"""Softmax over the edges of each destination, and sums weighted by it, head by head, in torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch_geometric.utils import softmax
+
+from a3gnn.features.rows.csr import csr
+from a3gnn.training.layers.block import LayerBlock, csr_matmul
+from a3gnn.training.layers.cost import Work
+from a3gnn.training.layers.dropout import Dropout
+
+#: Of LeakyReLU: Veličković et al., 2018, section 2.1.
+NEGATIVE_SLOPE = 0.2
+#: What torch takes for an edge's score, softmax and product in each head, forward and backward, in `Work`'s units.
+#: Guess.
+EDGE_COST = 3000
+# What of that the forward pass takes. Guess, from what evaluations of two graphs take on two cores.
+_FORWARD_SHARE = 0.1
+
+
+def edges_cost(work: Work, heads: int) -> float:
+    """Returns what the softmax and the weighted sum over the edges cost, in the units of `Work`."""
+    return EDGE_COST * work.num_edges * heads * (1 if work.trains else _FORWARD_SHARE)
+
+
+def with_self_loops(block: LayerBlock) -> tuple[Tensor, Tensor]:
+    """Returns the block's `indptr` and `indices` with exactly one self loop per destination, which comes first."""
+    indptr, indices, rows = block.indptr, block.indices, block.rows
+    if bool(block.self_loops.any()):
+        rows, indices = rows[~block.self_loops], indices[~block.self_loops]
+        counts = torch.bincount(rows, minlength=block.num_dst)
+        indptr = functional.pad(counts.cumsum(0), (1, 0)).to(indptr.dtype)
+    wider = indptr + torch.arange(block.num_dst + 1, device=indptr.device, dtype=indptr.dtype)
+    looped = indices.new_empty(indices.numel() + block.num_dst)
+    looped.scatter_(0, wider[:-1].long(), block.dst_ids.to(indices.dtype))
+    looped.scatter_(0, torch.arange(indices.numel(), device=indices.device) + rows + 1, indices)
+    return wider, looped
+
+
+def attention_sum(indptr: Tensor, indices: Tensor, score: Tensor, by_head: Tensor, dropout: Dropout) -> Tensor:
+    """Returns each destination's sums by the softmax of its edges' scores, float32, shape (num_dst, heads, width).
+
+    One product with a block matrix whose row h * num_dst + i is destination i under head h: messages per edge and
+    head are never stored.
+
+    Args:
+        indptr: Of the edges, int32 or int64, shape (num_dst + 1,).
+        indices: Their sources, likewise, shape (num_edges,).
+        score: float32, shape (num_edges, heads).
+        by_head: What is summed, float32, contiguous, shape (num_src, heads or more, width): the last `heads` rows.
+        dropout: Of what the softmax gives.
+    """
+    attention = softmax(score, ptr=indptr.long())
+    if dropout.threshold:
+        attention = attention * dropout.factors(attention)
+    num_src, rows, width = by_head.shape
+    num_dst, heads = indptr.numel() - 1, score.shape[1]
+    starts, columns = by_head_matrix(indptr, indices, heads, num_src, rows)
+    flat = by_head.reshape(num_src * rows, width)
+    out: Tensor = _EdgeWeightedSum.apply(starts, columns, attention.t().flatten(), flat)  # type: ignore[no-untyped-call]
+    return out.view(heads, num_dst, width).transpose(0, 1)
+
+
+def by_head_matrix(indptr: Tensor, indices: Tensor, heads: int, num_src: int, rows: int) -> tuple[Tensor, Tensor]:
+    """Returns the block matrix's `indptr` and `indices`: int32 as the block's, or int64 where that is too narrow.
+
+    A source has `rows` columns, of which the last `heads` are those of the heads.
+    """
+    num_edges = indices.numel()
+    if max(rows * num_src, heads * num_edges) > torch.iinfo(indices.dtype).max:
+        indptr, indices = indptr.long(), indices.long()
+    head = torch.arange(heads, device=indices.device, dtype=indices.dtype).unsqueeze(1)
+    columns = (indices * rows + (rows - heads) + head).flatten()
+    starts = functional.pad((indptr[:-1] + head * num_edges).flatten(), (0, 1), value=heads * num_edges)
+    return starts, columns
+
+
+class _EdgeWeightedSum(torch.autograd.Function):
+    """A CSR product that differentiates by its stored values, whatever their order in a row.
+
+    Torch's own gradient by the values that a CSR tensor was made of assumes sorted and distinct columns; its gradient
+    by the CSR tensor itself does not.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, indptr: Tensor, indices: Tensor, values: Tensor, x: Tensor) -> Tensor:
+        matrix = csr(indptr, indices, values.detach(), (indptr.numel() - 1, x.shape[0]))
+        if not any(ctx.needs_input_grad):
+            return csr_matmul(matrix, x)
+        with torch.enable_grad():
+            ctx.inputs = matrix.requires_grad_(), x.detach().requires_grad_()
+            ctx.out = csr_matmul(*ctx.inputs)
+        return ctx.out.detach()  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor, Tensor]:
+        by_matrix, by_x = torch.autograd.grad(ctx.out, ctx.inputs, grad)
+        ctx.out = ctx.inputs = None
+        return None, None, by_matrix.values(), by_x

@@ -1,0 +1,21 @@
+"""`Transformer`: PyG's `TransformerConv` in PyG's `BasicGNN`, for which PyG has no name of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch_geometric.nn import TransformerConv
+from torch_geometric.nn.models.basic_gnn import BasicGNN
+
+
+class Transformer(BasicGNN):
+    """As PyG's `GAT`, with `TransformerConv` for `GATConv`: heads are averaged in the last layer."""
+
+    supports_edge_weight = False
+    supports_edge_attr = True
+
+    def init_conv(self, in_channels: int, out_channels: int, *, heads: int, **options: Any) -> TransformerConv:
+        """Returns a layer of so many output columns."""
+        concat = len(self.convs) < self.num_layers - 1
+        width = out_channels // heads if concat else out_channels
+        return TransformerConv(in_channels, width, heads=heads, concat=concat, dropout=self.dropout.p, **options)
