@@ -135,7 +135,7 @@ def tune(
     task = repeating_as_before(task, folder) if resume else task
     request = dataclasses.replace(request, spec=spec_of(dataset, graph), task=task)
     if resume and (finished := finished_result(folder, request)) is not None:
-        say_finished(finished, request.priority, notify)
+        say_finished(finished, notify)
         return finished
     opened = open_study(
         request,
