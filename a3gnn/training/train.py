@@ -31,13 +31,14 @@ from a3gnn.training.run import ended_at, run
 from a3gnn.training.run_folder import RunFolder, default_folder
 from a3gnn.training.target import Target
 from a3gnn.training.trainer import Trainer
+from a3gnn.training.tuned import TunedConfig
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
 
 def train(
-    config: TrainConfig | Mapping[str, Any] | str | Path,
+    config: TrainConfig | TunedConfig | Mapping[str, Any] | str | Path,
     dataset: GraphLike | None = None,
     *,
     model: str | Callable[[int, int], Any] | None = None,
@@ -61,8 +62,8 @@ def train(
     `resume` goes on bit-identically.
 
     Args:
-        config: A configuration, a dict of its fields, or the path of a tuned.json (or of its folder), whose task,
-            dataset and host memory limit hold where none is given here.
+        config: A configuration, a dict of its fields, or a tuned one, itself or by the path of its tuned.json (or of
+            its folder), whose task, dataset and host memory limit hold where none is given here.
         dataset: A graph, a PyG `Data`, or what `--dataset` takes.
         model: What to train in place of the task's model: sage, gcn, gat, gin, or a model of your own: a function
             (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function

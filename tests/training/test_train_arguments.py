@@ -31,7 +31,11 @@ CONFIG = TrainConfig(batch_size=128)
         ("task", {"model": "gcn"}, "task must be a Task, got .*; Task.from_dict makes one of a dict"),
         ("task", "gcn", "task must be a Task, got 'gcn'"),
         ("notify", None, "notify must take a line of text, got None"),
-        ("config", 42, "config must be a TrainConfig, a dict of its fields, or the path of a tuned.json, got 42"),
+        (
+            "config",
+            42,
+            "config must be a TrainConfig, a dict of its fields, a TunedConfig, or the path of a tuned.json, got 42",
+        ),
         ("config", None, "config must be a TrainConfig, .*, got None"),
         ("config", {"batch_sise": 3}, "did you mean 'batch_size'"),
     ],
