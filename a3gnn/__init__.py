@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from a3gnn.graphs.graph import Graph
     from a3gnn.runtime.loader import Loader
     from a3gnn.task import Task
+    from a3gnn.training.predict import predict
     from a3gnn.training.train import train
     from a3gnn.training.tuned import TunedConfig
     from a3gnn.tuning.recommend import recommend
     from a3gnn.tuning.tune import tune
 
-__all__ = ["Graph", "Loader", "Task", "TrainConfig", "TunedConfig", "recommend", "train", "tune"]
+__all__ = ["Graph", "Loader", "Task", "TrainConfig", "TunedConfig", "predict", "recommend", "train", "tune"]
 
 _MODULE_OF = {
     "Graph": "a3gnn.graphs.graph",
@@ -28,6 +29,7 @@ _MODULE_OF = {
     "Task": "a3gnn.task",
     "TrainConfig": "a3gnn.config",
     "TunedConfig": "a3gnn.training.tuned",
+    "predict": "a3gnn.training.predict",
     "recommend": "a3gnn.tuning.recommend",
     "train": "a3gnn.training.train",
     "tune": "a3gnn.tuning.tune",

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a3gnn.cli.options import FANOUTS, LOSS, LOSS_HELP, METRIC, METRICS_HELP, MODEL, SIZE, WEIGHTS, WEIGHTS_HELP
+from a3gnn.cli.options import (
+    FANOUTS,
+    LOSS,
+    LOSS_HELP,
+    METRIC,
+    METRICS_HELP,
+    MODEL,
+    SIZE,
+    WEIGHTS,
+    WEIGHTS_HELP,
+    import_from_here,
+)
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.metric import AUTO
@@ -101,6 +112,8 @@ def train(
         raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")
     tuned = None if path is None else TunedConfig.read(path)
     task = Task() if tuned is None else tuned.setting.task
+    if task.is_own:
+        import_from_here()
     asked = {"seed": seed, "fanouts": fanouts, "class_weights": class_weights, "loss": loss}
     changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     result = run(
