@@ -61,6 +61,39 @@ def from_unlabelled(data: Data, name: str) -> GraphArrays:
         raise GraphError(f"{name}: {error}") from None
 
 
+def to_data(graph: GraphArrays) -> Data:
+    """Returns a `Data` that `from_data` makes the same graph of; its tensors are copies, which may be written to.
+
+    x has the stored type, dense or sparse CSR; edge_index is int64, by target; masks are bool. y is int64 (classes, or
+    rows of 0 and 1) or float32 (values).
+    """
+    import torch
+    from torch_geometric.data import Data
+
+    targets = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    labels = graph.labels if graph.target == "values" else graph.labels.astype(np.int64)
+    data = Data(
+        x=_feature_tensor(graph.features),
+        edge_index=torch.from_numpy(np.stack([graph.indices.astype(np.int64), targets])),
+        y=torch.from_numpy(np.array(labels)),
+        num_nodes=graph.num_nodes,
+    )
+    for mask, ids in zip(MASKS, (graph.train_ids, graph.val_ids, graph.test_ids), strict=True):
+        data[mask] = torch.zeros(graph.num_nodes, dtype=torch.bool)
+        data[mask][torch.from_numpy(ids.astype(np.int64))] = True
+    return data
+
+
+def _feature_tensor(features: DenseFeatures | SparseFeatures) -> Tensor:
+    import torch
+
+    if isinstance(features, DenseFeatures):
+        return torch.from_numpy(np.array(features.array))
+    parts = (torch.from_numpy(array.astype(np.int64)) for array in (features.indptr, features.indices))
+    values = torch.from_numpy(np.array(features.data))
+    return torch.sparse_csr_tensor(*parts, values, features.shape, check_invariants=True)
+
+
 def left_out(data: Data) -> tuple[str, ...]:
     """Returns a note on the attributes of edges in `data`, which mini-batches don't have, if there are any."""
     names = edge_attributes(data)

@@ -41,9 +41,8 @@ def trained(small_folder_graph: Graph, tmp_path_factory: pytest.TempPathFactory)
 
 def data_of(graph: Graph) -> Data:
     """The graph's x and edge_index, and nothing else."""
-    targets = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
-    edge_index = torch.from_numpy(np.stack([graph.indices.astype(np.int64), targets]))
-    return Data(x=torch.from_numpy(np.array(graph.features.array)), edge_index=edge_index)
+    data = graph.to_pyg()
+    return Data(x=data.x, edge_index=data.edge_index)
 
 
 @pytest.mark.parametrize("model", ["sage", "gcn", "gat", "gin"])
