@@ -16,6 +16,7 @@ from a3gnn.errors import GraphError, ModelError
 from a3gnn.graphs.as_graph import as_graph, is_data
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Target
+from a3gnn.notify import listener
 from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.input_nodes import InputNodes
 from a3gnn.training.compile_ahead import compile_ahead
@@ -45,7 +46,7 @@ def predict(
     nodes: Any = None,
     host_memory_limit: str | int | None = None,
     device: str | None = None,
-    notify: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] | None = None,
 ) -> Tensor:
     """Returns what a trained model says of nodes of a graph, float32, on the CPU, a row per node.
 
@@ -62,7 +63,7 @@ def predict(
         nodes: Node ids in any order, or a bool mask over the nodes; None is all nodes.
         host_memory_limit: Of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for no limit.
         device: cpu or cuda; cuda by default where there is one.
-        notify: Takes lines for people.
+        notify: Takes lines for people; by default a notebook prints them.
 
     Raises:
         UsageError: An argument is not what it must be.
@@ -71,6 +72,7 @@ def predict(
         ModelError: A model of your own can't be imported or built, or its weights are of another one.
         MemoryLimitError: The memory limit was passed.
     """
+    notify = listener(notify)
     limit = size_or_none("host_memory_limit", host_memory_limit)
     saved = SavedModel.read(model)
     place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))

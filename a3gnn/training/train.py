@@ -15,6 +15,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.metric import checked_metric
+from a3gnn.notify import listener
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import compile_ahead
@@ -52,7 +53,7 @@ def train(
     until_target: bool = False,
     metric: str | None = None,
     progress: bool = False,
-    notify: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] | None = None,
 ) -> TrainResult:
     """Trains with `config` and returns what it reached.
 
@@ -84,7 +85,7 @@ def train(
             what suits the labels (docs/metrics.md); None for the task's, and auto where neither a task nor a tuned.json
             is given.
         progress: Whether to draw a progress bar on stderr.
-        notify: Called with lines for people: warnings, and each epoch's figures.
+        notify: Takes lines for people: warnings, and each epoch's figures; by default a notebook prints them.
 
     Raises:
         UsageError: An argument is out of range.
@@ -95,8 +96,8 @@ def train(
         MemoryLimitError: The memory limit was passed; the message says how to go on.
         KeyboardInterrupt: By Ctrl-C, likewise.
     """
-    begin = perf_counter()
-    _check(epochs, patience, out, resume, progress, task, notify)
+    begin, notify = perf_counter(), listener(notify)
+    _check(epochs, patience, out, resume, progress, task)
     metric = checked_metric(metric)
     limit = size_or_none("host_memory_limit", host_memory_limit)
     if isinstance(config, Mapping):
@@ -213,9 +214,7 @@ def _result(
     )
 
 
-def _check(
-    epochs: int, patience: int | None, out: object, resume: bool, progress: bool, task: object, notify: object
-) -> None:
+def _check(epochs: int, patience: int | None, out: object, resume: bool, progress: bool, task: object) -> None:
     whole_number("epochs", epochs, 1)
     if patience is not None:
         whole_number("patience", patience, 1, "None never stops early")
@@ -225,5 +224,3 @@ def _check(
         raise UsageError("--resume needs the --out folder of the run that is to go on")
     if task is not None and not isinstance(task, Task):
         raise UsageError(f"task must be a Task, got {task!r}; Task.from_dict makes one of a dict")
-    if not callable(notify):
-        raise UsageError(f"notify must take a line of text, got {notify!r}; leave it out to hear nothing")
