@@ -1,6 +1,6 @@
 """Auto-tuning for graph neural networks on machines that are too small for them.
 
-Six names do what the command line does; each is imported when it is first used.
+These names do what the command line does; each is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -14,16 +14,22 @@ if TYPE_CHECKING:
     from a3gnn.config import TrainConfig
     from a3gnn.graphs.graph import Graph
     from a3gnn.runtime.loader import Loader
+    from a3gnn.task import Task
+    from a3gnn.training.predict import predict
     from a3gnn.training.train import train
+    from a3gnn.training.tuned import TunedConfig
     from a3gnn.tuning.recommend import recommend
     from a3gnn.tuning.tune import tune
 
-__all__ = ["Graph", "Loader", "TrainConfig", "recommend", "train", "tune"]
+__all__ = ["Graph", "Loader", "Task", "TrainConfig", "TunedConfig", "predict", "recommend", "train", "tune"]
 
 _MODULE_OF = {
     "Graph": "a3gnn.graphs.graph",
     "Loader": "a3gnn.runtime.loader",
+    "Task": "a3gnn.task",
     "TrainConfig": "a3gnn.config",
+    "TunedConfig": "a3gnn.training.tuned",
+    "predict": "a3gnn.training.predict",
     "recommend": "a3gnn.tuning.recommend",
     "train": "a3gnn.training.train",
     "tune": "a3gnn.tuning.tune",

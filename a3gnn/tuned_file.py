@@ -21,7 +21,8 @@ def read_tuned(path: Any) -> tuple[Path, dict[str, Any]]:
     """
     if not isinstance(path, str | os.PathLike):
         raise UsageError(
-            f"config must be a TrainConfig, a dict of its fields, or the path of a tuned.json, got {path!r}"
+            "config must be a TrainConfig, a dict of its fields, a TunedConfig, or the path of a tuned.json, got "
+            f"{path!r}"
         )
     file = Path(path) / "tuned.json" if Path(path).is_dir() else Path(path)
     try:

@@ -31,6 +31,7 @@ VOCABULARY = {
     "limits",
     "measurement",
     "metric",
+    "notify",
     "objectives",
     "own_model",
     "pareto",

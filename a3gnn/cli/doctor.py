@@ -31,6 +31,7 @@ _PACKAGES = (
     ("stable_baselines3", "stable-baselines3", "the engine ppo", "a3gnn"),
     ("optuna", "optuna", "the engines nsga2 and tpe", "a3gnn"),
     ("matplotlib", "matplotlib", "front.png and the notebook", "a3gnn[plot]"),
+    ("pandas", "pandas", "fronts as DataFrames", "a3gnn[dataframe]"),
     ("ogb", "ogb", "ogb: data sets", "a3gnn[ogb]"),
 )
 

@@ -28,6 +28,6 @@ def front(folder: Path, everything: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
         return
-    from a3gnn.report.text import front_table, print_table
+    from a3gnn.report.table import front_table, print_table
 
     print_table(front_table(found, everything))

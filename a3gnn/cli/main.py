@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tune": ("a3gnn.cli.tune", "Find the best training configuration for a graph on this machine."),
     "recommend": ("a3gnn.cli.recommend", "Predict the best configuration in seconds, without a trial."),
     "train": ("a3gnn.cli.train", "Train with the configuration that tune or recommend chose."),
+    "predict": ("a3gnn.cli.predict", "Predict classes, labels or values of nodes with a trained model."),
     "front": ("a3gnn.cli.front", "Show the Pareto front that tune found."),
     "graph": ("a3gnn.cli.graph", "Convert a graph, verify it, or describe it."),
     "profile": ("a3gnn.cli.profile", "Measure many configurations and store them."),

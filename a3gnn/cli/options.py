@@ -87,13 +87,18 @@ class Model(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Returns the name; where it is a factory's, modules in the working folder can be imported from now on."""
         if names_factory(value):
-            if os.getcwd() not in sys.path:
-                sys.path.insert(0, os.getcwd())
+            import_from_here()
             return str(value)
         if value not in MODELS:
             error = unknown_name("a model", value, MODELS)
             self.fail(f"{error}; one of your own is package.module:function", param, ctx)
         return str(value)
+
+
+def import_from_here() -> None:
+    """Lets modules in the working folder be imported from now on, as those that hold a model of the user's."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
 
 
 METRIC = click.Choice((AUTO, *METRIC_NAMES))

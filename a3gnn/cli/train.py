@@ -32,6 +32,7 @@ from a3gnn.cli.options import (
     WEIGHTS,
     WEIGHTS_HELP,
     asked_fanouts,
+    import_from_here,
 )
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
@@ -133,6 +134,8 @@ def train(
         raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")
     tuned = None if path is None else TunedConfig.read(path)
     task = Task() if tuned is None else tuned.setting.task
+    if task.is_own:
+        import_from_here()
     if fanouts is None and layers == task.num_layers:
         layers = None  # the tune's own fanouts, then
     asked = {"seed": seed, "fanouts": asked_fanouts(layers, fanouts), "class_weights": class_weights, "loss": loss}

@@ -41,7 +41,7 @@ def tune(as_json: bool, **options: Any) -> None:
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
         return
-    from a3gnn.report.text import front_table, print_table
+    from a3gnn.report.table import front_table, print_table
 
     click.echo(err=True)
     print_table(front_table(result.front))

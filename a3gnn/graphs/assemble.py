@@ -61,6 +61,29 @@ def assemble(
     )
 
 
+def assemble_unlabelled(
+    name: str, edge_index: NDArray[Any], features: DenseFeatures | SparseFeatures, notes: tuple[str, ...]
+) -> GraphArrays:
+    """Returns a graph that can be predicted on and not be trained on: no labels, no split; otherwise as `assemble`."""
+    validate.check_features(features)
+    validate.check_edges(edge_index, features.shape[0])
+    indptr, indices, notes_on_edges = in_neighbours(edge_index, features.shape[0])
+    rows, notes_on_features = _canonical(features)
+    none = np.empty(0, dtype=np.int32)
+    return GraphArrays(
+        name=name,
+        indptr=indptr,
+        indices=indices,
+        features=rows,
+        labels=np.full(features.shape[0], -1, dtype=np.int64),
+        train_ids=none,
+        val_ids=none,
+        test_ids=none,
+        num_classes=0,
+        notes=(*notes, *notes_on_edges, *notes_on_features),
+    )
+
+
 def check(
     name: str,
     edge_index: NDArray[Any],

@@ -17,7 +17,7 @@ from a3gnn.graphs.describe import describe
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
 from a3gnn.graphs.labels import describe_outputs
 from a3gnn.graphs.load import as_named, load_arrays
-from a3gnn.graphs.pyg import from_data, left_out
+from a3gnn.graphs.pyg import from_data, from_unlabelled, left_out, to_data
 from a3gnn.graphs.soundness import check_sound
 from a3gnn.storage.cache import cache_root, graph_folder, remember
 
@@ -67,6 +67,24 @@ class Graph(GraphArrays):
         for note in left_out(data):
             warnings.warn(f"{name}: {note}", stacklevel=2)
         return graph
+
+    @classmethod
+    def from_unlabelled(cls, data: Data, name: str = "pyg") -> Self:
+        """Returns the graph in a PyG `Data` of which only x and edge_index are read, to predict on.
+
+        Raises:
+            GraphError: It is not valid.
+        """
+        return cls._of_checked(from_unlabelled(data, name))
+
+    def to_pyg(self) -> Data:
+        """Returns the graph as a PyG `Data`, whose tensors are copies in RAM, which may be written to.
+
+        It has x of the stored type (float32 or float16; dense or sparse CSR), edge_index (int64, by target), y, and
+        train_mask, val_mask and test_mask (bool). y is int64 of classes and of rows of 0 and 1, -1 for unlabelled; of
+        values float32, NaN for unlabelled. `from_pyg` makes the same graph of it.
+        """
+        return to_data(self)
 
     def save(self, path: str | Path) -> Self:
         """Writes plain .npy files and meta.json to the folder `path`, and returns the graph opened from it.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.assemble import MASKS, assemble
+from a3gnn.graphs.assemble import MASKS, assemble, assemble_unlabelled
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import is_labelled
 from a3gnn.seeding import generator
@@ -47,6 +47,53 @@ def from_data(data: Data, name: str, source: str | None = None, nan_is_unlabelle
     return assemble(name, edge_index.numpy(), features, labels, masks, notes, source)
 
 
+def from_unlabelled(data: Data, name: str) -> GraphArrays:
+    """Returns the graph in x and edge_index of `data`, whose nodes have no labels and are in no split.
+
+    Raises:
+        GraphError: It lacks one of the two, or is not valid.
+    """
+    try:
+        x, edge_index = (_tensor_of(data, attribute, "x and edge_index") for attribute in ("x", "edge_index"))
+        features, notes = _features(x)
+        return assemble_unlabelled(name, edge_index.numpy(), features, (*notes, *left_out(data)))
+    except GraphError as error:
+        raise GraphError(f"{name}: {error}") from None
+
+
+def to_data(graph: GraphArrays) -> Data:
+    """Returns a `Data` that `from_data` makes the same graph of; its tensors are copies, which may be written to.
+
+    x has the stored type, dense or sparse CSR; edge_index is int64, by target; masks are bool. y is int64 (classes, or
+    rows of 0 and 1) or float32 (values).
+    """
+    import torch
+    from torch_geometric.data import Data
+
+    targets = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    labels = graph.labels if graph.target == "values" else graph.labels.astype(np.int64)
+    data = Data(
+        x=_feature_tensor(graph.features),
+        edge_index=torch.from_numpy(np.stack([graph.indices.astype(np.int64), targets])),
+        y=torch.from_numpy(np.array(labels)),
+        num_nodes=graph.num_nodes,
+    )
+    for mask, ids in zip(MASKS, (graph.train_ids, graph.val_ids, graph.test_ids), strict=True):
+        data[mask] = torch.zeros(graph.num_nodes, dtype=torch.bool)
+        data[mask][torch.from_numpy(ids.astype(np.int64))] = True
+    return data
+
+
+def _feature_tensor(features: DenseFeatures | SparseFeatures) -> Tensor:
+    import torch
+
+    if isinstance(features, DenseFeatures):
+        return torch.from_numpy(np.array(features.array))
+    parts = (torch.from_numpy(array.astype(np.int64)) for array in (features.indptr, features.indices))
+    values = torch.from_numpy(np.array(features.data))
+    return torch.sparse_csr_tensor(*parts, values, features.shape, check_invariants=True)
+
+
 def left_out(data: Data) -> tuple[str, ...]:
     """Returns a note on the attributes of edges in `data`, which mini-batches don't have, if there are any."""
     names = edge_attributes(data)
@@ -62,15 +109,15 @@ def edge_attributes(data: Data) -> list[str]:
     return sorted(name for name in asked.keys() if name != "edge_index" and asked.is_edge_attr(name))  # noqa: SIM118
 
 
-def _tensor_of(data: Data, attribute: str) -> Tensor:
-    """Returns an attribute's tensor on the host."""
+def _tensor_of(data: Data, attribute: str, needed: str = "x, edge_index and y") -> Tensor:
+    """Returns an attribute's tensor on the host; the attributes that are `needed` stand in the error."""
     import torch
 
     value = getattr(data, attribute, None)
     if value is None:
         converted = attribute == "edge_index" and getattr(data, "adj_t", None) is not None
         hint = "; it has adj_t: leave out the transform ToSparseTensor" if converted else ""
-        raise GraphError(f"a PyG Data must have x, edge_index and y, this one lacks {attribute}{hint}")
+        raise GraphError(f"a PyG Data must have {needed}, this one lacks {attribute}{hint}")
     if not isinstance(value, torch.Tensor):
         kind = type(value).__name__
         raise GraphError(f"{attribute} must be a tensor, got {kind}; torch.as_tensor makes one of an array")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from itertools import cycle
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from a3gnn._imports import optional
 from a3gnn.breach import Breach
-from a3gnn.report.front import Front, FrontRow
+from a3gnn.report.front import Front
+from a3gnn.report.front_row import FrontRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,9 +32,10 @@ def front_figure(front: Front, title: str = "") -> Figure:
     """
     optional("matplotlib", "plot", "A figure of the front")
     from matplotlib import colormaps
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 5), layout="constrained")
+    from a3gnn.report.shown_figure import ShownFigure
+
+    figure = ShownFigure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
     placed = [row for row in front.rows if not math.isnan(_speed(front, row))]
     within = [row for row in placed if row.feasible]
@@ -58,11 +59,6 @@ def front_figure(front: Front, title: str = "") -> Figure:
     axes.set_title(title)
     figure.legend(loc="outside lower center", ncols=3, fontsize="small", markerscale=0.6)
     return figure
-
-
-def save_front_figure(front: Front, path: Path, title: str = "") -> None:
-    """Writes the figure of `front` to `path` (its ending decides the format)."""
-    front_figure(front, title).savefig(path, dpi=130)
 
 
 def _scale(axes: Axes, front: Front) -> None:

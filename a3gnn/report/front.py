@@ -6,102 +6,31 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from a3gnn._fields import from_fields
+from a3gnn._imports import optional
 from a3gnn.breach import Breach
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.figures import Figures
-from a3gnn.measurement import METRICS, Metrics
 from a3gnn.metric import ACCURACY, Metric
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.pareto import non_dominated
+from a3gnn.report.front_row import FrontRow, MeasuredConfig
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 #: Why a faster configuration is not chosen that keeps the limits.
 _OUTWEIGHED = "its memory or {label} outweighs its speed"
 #: The priorities whose best configurations are named.
 PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
-
-
-class MeasuredConfig(NamedTuple):
-    """A configuration with its figures, what was predicted of it before, by metric and bound, and why it lost.
-
-    `in_play_off` is whether its speed was measured in the play-off.
-    """
-
-    config: TrainConfig
-    figures: Figures
-    predicted: dict[str, dict[str, float]] | None
-    note: str = ""
-    in_play_off: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class FrontRow:
-    """One measured configuration.
-
-    Attributes:
-        config: What ran.
-        measured: What it reached.
-        predicted: What was predicted before it ran, by metric: its mean, low and high; None where nothing was.
-        feasible: Whether it keeps the limits as measured.
-        on_front: Whether no other feasible measured configuration dominates it.
-        labels: What it is: `default`, `chosen`, or the best of a priority.
-        broken: The limits that it breaks, each with by how much.
-        note: Why it was not chosen, where that is not by the limits; "" where nothing is to be said.
-        in_play_off: Whether its speed was measured in the play-off, beside that of the choice, not before.
-    """
-
-    config: TrainConfig
-    measured: Figures
-    predicted: dict[str, dict[str, float]] | None
-    feasible: bool
-    on_front: bool
-    labels: tuple[str, ...]
-    broken: tuple[Breach, ...] = ()
-    note: str = ""
-    in_play_off: bool = False
-
-    def describe_broken(self) -> str:
-        """Returns the broken limits in a few words, "" where none is; files of older versions say no more than that."""
-        return ", ".join(breach.short() for breach in self.broken) or ("" if self.feasible else "over a limit")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the row as JSON types."""
-        return {
-            "labels": list(self.labels),
-            "on_front": self.on_front,
-            "feasible": self.feasible,
-            "broken": [breach.to_dict() for breach in self.broken],
-            "config": self.config.to_dict(),
-            "measured": dataclasses.asdict(self.measured),
-            "predicted": self.predicted,
-            "note": self.note,
-            "in_play_off": self.in_play_off,
-        }
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the row of `to_dict`, or of an older version, which held `Metrics`."""
-        measured = fields["measured"]
-        old = "throughput_low" not in measured
-        return cls(
-            config=TrainConfig.from_dict(fields["config"]),
-            measured=Figures.of(Metrics.from_dict(measured), None, None) if old else from_fields(Figures, measured),
-            predicted=fields["predicted"],
-            feasible=fields["feasible"],
-            on_front=fields["on_front"],
-            labels=tuple(fields["labels"]),
-            broken=tuple(map(Breach.from_dict, fields.get("broken", ()))),
-            note=fields.get("note", ""),
-            in_play_off=fields.get("in_play_off", False),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,19 +97,43 @@ class Front:
             metric=limits.metric,
         )
 
+    def records(self) -> list[dict[str, Any]]:
+        """Returns a dict per row: every knob and figure by name, sizes in bytes; what is not known is None."""
+        return [row.record() for row in self.rows]
+
     def csv(self) -> str:
-        """Returns the rows as CSV, one column per knob and per figure, sizes in bytes; what is not reached is empty."""
+        """Returns `records` as CSV; what is not known is empty."""
         out = io.StringIO()
-        knobs = [name for name in TrainConfig().to_dict() if name != "schema_version"]
-        writer = csv.writer(out, lineterminator="\n")
-        figures = [*METRICS, *_RANGES]
-        writer.writerow([*knobs, *figures, *(f"predicted_{name}" for name in METRICS), *_FLAGS])
-        for row in self.rows:
-            predicted = [(row.predicted or {}).get(name, {}).get("mean", "") for name in METRICS]
-            measured = [getattr(row.measured, name) for name in figures]
-            flags = [row.on_front, row.feasible, " ".join(row.labels), row.describe_broken(), row.note, row.in_play_off]
-            writer.writerow([*(getattr(row.config, name) for name in knobs), *measured, *predicted, *flags])
+        writer = csv.DictWriter(out, FrontRow.columns(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.records())
         return out.getvalue()
+
+    def to_dataframe(self) -> DataFrame:
+        """Returns `records` as a pandas DataFrame, a row per measured configuration.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        pandas = optional("pandas", "dataframe", "A front as a DataFrame")
+        frame: DataFrame = pandas.DataFrame(self.records(), columns=FrontRow.columns())
+        return frame
+
+    def plot(self, title: str = "") -> Figure:
+        """Returns the front as a figure: speed against memory, coloured by validation quality (`front_figure`).
+
+        Raises:
+            MissingDependencyError: matplotlib is not installed.
+        """
+        from a3gnn.report.figure import front_figure
+
+        return front_figure(self, title)
+
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows: the table that `a3gnn front` prints."""
+        from a3gnn.report.table import front_html
+
+        return front_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the front as one JSON object."""
@@ -216,10 +169,6 @@ class Front:
             raise ConfigError(
                 f"{path} must be a front that this version of a3gnn wrote: {error}; tune again"
             ) from error
-
-
-_RANGES = ("throughput_low", "throughput_high", "complete")
-_FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off")
 
 
 def _picks(feasible: Sequence[Figures], objectives: Objectives) -> dict[int, list[str]]:

@@ -27,7 +27,7 @@ class InputNodes:
     input_ids: NDArray[np.int64]
 
     @classmethod
-    def of(cls, nodes: Any, num_nodes: int, input_id: Any = None) -> Self:
+    def of(cls, nodes: Any, num_nodes: int, input_id: Any = None, name: str = "input_nodes") -> Self:
         """Returns the seeds; as in PyG, `input_id` counts them, and a mask's are known by their node ids.
 
         Args:
@@ -35,6 +35,7 @@ class InputNodes:
                 nodes. Ids may be repeated.
             num_nodes: Of the graph.
             input_id: What to call them instead, integers, one for each.
+            name: What errors call `nodes`.
 
         Raises:
             UsageError: They are something else, out of range, or none.
@@ -42,7 +43,7 @@ class InputNodes:
         if nodes is None:
             ids, counted = np.arange(num_nodes, dtype=np.int32), False
         else:
-            ids, counted = _ids_of(nodes, num_nodes)
+            ids, counted = _ids_of(name, nodes, num_nodes)
         names = np.arange(len(ids)) if counted else ids.astype(np.int64)
         return cls(ids, names if input_id is None else _checked(input_id, len(ids)))
 
@@ -78,21 +79,21 @@ def _array(name: str, values: Any, rule: str) -> NDArray[Any]:
         raise UsageError(f"{name} {rule}, got {reprlib.repr(values)}") from error
 
 
-def _ids_of(nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], bool]:
+def _ids_of(name: str, nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], bool]:
     """Returns the seeds, and whether they were given as ids and not as a mask."""
     rule = f"must be node ids or a bool mask of shape ({num_nodes},)"
-    given = _array("input_nodes", nodes, rule)
+    given = _array(name, nodes, rule)
     masked = given.dtype == np.bool_
     if masked and given.shape != (num_nodes,):
-        raise UsageError(f"input_nodes {rule}, got a mask of shape {given.shape}")
+        raise UsageError(f"{name} {rule}, got a mask of shape {given.shape}")
     ids = np.flatnonzero(given) if masked else given
     if ids.ndim != 1 or not len(ids) or not np.issubdtype(ids.dtype, np.integer):
-        raise UsageError(f"input_nodes {rule}, of one node at least, got {given.dtype} of shape {ids.shape}")
+        raise UsageError(f"{name} {rule}, of one node at least, got {given.dtype} of shape {ids.shape}")
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= num_nodes:
-        raise UsageError(f"input_nodes must be ids in [0, {num_nodes}), got {len(ids)} from {low} to {high}")
+        raise UsageError(f"{name} must be ids in [0, {num_nodes}), got {len(ids)} from {low} to {high}")
     if len(ids) == num_nodes > 2 and high <= 1 and not masked:
-        raise UsageError(f"input_nodes {rule}, got {num_nodes} numbers of 0 and 1; of such a mask, give mask.bool()")
+        raise UsageError(f"{name} {rule}, got {num_nodes} numbers of 0 and 1; of such a mask, give mask.bool()")
     return ids.astype(np.int32), not masked
 
 

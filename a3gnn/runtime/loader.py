@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from a3gnn.checks import flag, whole_number
-from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.epoch_iterator import EpochIterator
 from a3gnn.runtime.input_nodes import InputNodes
-from a3gnn.runtime.loader_config import fanouts_of, left_to_the_loop, loader_config
+from a3gnn.runtime.loader_config import ConfigLike, fanouts_of, left_to_the_loop, loader_config
 from a3gnn.runtime.loader_rules import Asked, check_together, sampling_of
 from a3gnn.runtime.neighbor_arguments import check_arguments
 from a3gnn.runtime.pipeline import Pipeline
@@ -86,7 +84,7 @@ class Loader(SeedLoader):
         adjs: Whether each `Data` also has `adjs`: every layer's adjacency, input layer first, sparse CSR with int64
             indices, shape (num_dst, num_src). PyG's convolutions take `conv((x, x[: adj.size(0)]), adj)`, and are
             faster by it.
-        config: The other knobs: a configuration, a dict of its fields, or the path of a tuned.json (or of its folder).
+        config: The other knobs: as a configuration, a dict, a tuned.json (or its folder), or what a tune returned.
         others: Of NeighborLoader and `DataLoader`; those that ask for what is not supported are refused.
 
     Raises:
@@ -126,7 +124,7 @@ class Loader(SeedLoader):
         seed: int = 0,
         device: str = "cpu",
         adjs: bool = False,
-        config: TrainConfig | Mapping[str, Any] | str | Path | None = None,
+        config: ConfigLike | None = None,
         **others: Any,
     ) -> None:
         others |= {"input_time": input_time, "temporal_strategy": temporal_strategy, "time_attr": time_attr}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from a3gnn.checks import whole_number
 from a3gnn.config import TrainConfig
@@ -19,9 +19,19 @@ _OF_THE_TRAINER = {
 }
 
 
-def loader_config(
-    config: TrainConfig | Mapping[str, Any] | str | Path | None, batch_size: int | None, num_workers: int | None
-) -> TrainConfig:
+class HoldsConfig(Protocol):
+    """What a configuration was found for: a `TunedConfig`, or what `tune` or `recommend` returned."""
+
+    @property
+    def config(self) -> TrainConfig:
+        """The configuration."""
+
+
+#: What people give as a configuration; a dict is of its fields, a path of a tuned.json or of its folder.
+ConfigLike: TypeAlias = TrainConfig | HoldsConfig | Mapping[str, Any] | str | Path
+
+
+def loader_config(config: ConfigLike | None, batch_size: int | None, num_workers: int | None) -> TrainConfig:
     """Returns the configuration, with `batch_size` and `num_workers` as given; None leaves what it says.
 
     Raises:
@@ -67,7 +77,10 @@ def fanouts_of(num_neighbors: Any) -> tuple[int, ...]:
     return tuple(map(int, num_neighbors))
 
 
-def _config(config: TrainConfig | Mapping[str, Any] | str | Path | None) -> TrainConfig:
+def _config(config: ConfigLike | None) -> TrainConfig:
     if config is None or isinstance(config, TrainConfig):
         return config or TrainConfig()
-    return TrainConfig.from_dict(config) if isinstance(config, Mapping) else tuned_config(config)
+    if isinstance(config, Mapping):
+        return TrainConfig.from_dict(config)
+    held = None if isinstance(config, type) else getattr(config, "config", None)
+    return held if isinstance(held, TrainConfig) else tuned_config(config)

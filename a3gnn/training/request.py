@@ -53,7 +53,7 @@ class TrainRequest:
     @classmethod
     def of(
         cls,
-        config: TrainConfig | str | Path,
+        config: TrainConfig | TunedConfig | str | Path,
         dataset: GraphLike | None,
         task: Task | None,
         model: str | None,
@@ -72,7 +72,9 @@ class TrainRequest:
             ConfigError: The tuned.json is missing, broken or foreign.
             GraphError: The graph can't be read or used.
         """
-        tuned = None if isinstance(config, TrainConfig) else TunedConfig.read(config)
+        tuned = config if isinstance(config, TunedConfig) else None
+        if tuned is None and not isinstance(config, TrainConfig):
+            tuned = TunedConfig.read(config)
         source = dataset if dataset is not None else tuned.spec if tuned else None
         if source is None:
             raise UsageError("train needs a dataset: give one, or a tuned.json, which names its own")

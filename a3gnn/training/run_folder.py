@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from a3gnn.training.checkpoint import restore_checkpoint, save, save_checkpoint
 from a3gnn.training.metrics_log import MetricsLog
 from a3gnn.training.progress import EpochResult, Progress
 from a3gnn.training.save_timer import SaveTimer
+from a3gnn.training.saved_model import SavedModel
 from a3gnn.training.trainer import Trainer
 
 
@@ -91,15 +91,12 @@ class RunFolder:
             best: Whether these are the best epoch's; if not, they are those that the trainer has now.
         """
         self.save()
-        model = self.path / "model.pt"
-        if not best:
-            save(model, self._trainer.model.state_dict())
-            return
-        epoch = self._best_epoch()
-        assert epoch is not None
-        with replacing(model) as draft:
-            shutil.copyfile(self._best_path(epoch), draft)
-        self._trainer.model.load_state_dict(torch.load(model, map_location="cpu", weights_only=True))
+        trainer = self._trainer
+        if best:
+            epoch = self._best_epoch()
+            assert epoch is not None
+            trainer.model.load_state_dict(torch.load(self._best_path(epoch), map_location="cpu", weights_only=True))
+        SavedModel.of(trainer.model, trainer.task, trainer.graph).write(self.path / "model.pt")
 
     def finish(self, result: dict[str, Any]) -> None:
         """Writes `result` as result.json."""

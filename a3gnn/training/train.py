@@ -15,6 +15,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.metric import checked_metric
+from a3gnn.notify import listener
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import compile_ahead
@@ -31,13 +32,14 @@ from a3gnn.training.run import ended_at, run
 from a3gnn.training.run_folder import RunFolder, default_folder
 from a3gnn.training.target import Target
 from a3gnn.training.trainer import Trainer
+from a3gnn.training.tuned import TunedConfig
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
 
 def train(
-    config: TrainConfig | Mapping[str, Any] | str | Path,
+    config: TrainConfig | TunedConfig | Mapping[str, Any] | str | Path,
     dataset: GraphLike | None = None,
     *,
     model: str | Callable[[int, int], Any] | None = None,
@@ -51,7 +53,7 @@ def train(
     until_target: bool = False,
     metric: str | None = None,
     progress: bool = False,
-    notify: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] | None = None,
 ) -> TrainResult:
     """Trains with `config` and returns what it reached.
 
@@ -61,8 +63,8 @@ def train(
     `resume` goes on bit-identically.
 
     Args:
-        config: A configuration, a dict of its fields, or the path of a tuned.json (or of its folder), whose task,
-            dataset and host memory limit hold where none is given here.
+        config: A configuration, a dict of its fields, or a tuned one, itself or by the path of its tuned.json (or of
+            its folder), whose task, dataset and host memory limit hold where none is given here.
         dataset: A graph, a PyG `Data`, or what `--dataset` takes.
         model: What to train in place of the task's model: the name of a built-in one (docs/models.md), or one of your
             own: a function (in_channels, out_channels) that returns a torch.nn.Module, or its name as
@@ -83,7 +85,7 @@ def train(
             what suits the labels (docs/metrics.md); None for the task's, and auto where neither a task nor a tuned.json
             is given.
         progress: Whether to draw a progress bar on stderr.
-        notify: Called with lines for people: warnings, and each epoch's figures.
+        notify: Takes lines for people: warnings, and each epoch's figures; by default a notebook prints them.
 
     Raises:
         UsageError: An argument is out of range.
@@ -94,8 +96,8 @@ def train(
         MemoryLimitError: The memory limit was passed; the message says how to go on.
         KeyboardInterrupt: By Ctrl-C, likewise.
     """
-    begin = perf_counter()
-    _check(epochs, patience, out, resume, progress, task, notify)
+    begin, notify = perf_counter(), listener(notify)
+    _check(epochs, patience, out, resume, progress, task)
     metric = checked_metric(metric)
     limit = size_or_none("host_memory_limit", host_memory_limit)
     if isinstance(config, Mapping):
@@ -216,9 +218,7 @@ def _result(
     )
 
 
-def _check(
-    epochs: int, patience: int | None, out: object, resume: bool, progress: bool, task: object, notify: object
-) -> None:
+def _check(epochs: int, patience: int | None, out: object, resume: bool, progress: bool, task: object) -> None:
     whole_number("epochs", epochs, 1)
     if patience is not None:
         whole_number("patience", patience, 1, "None never stops early")
@@ -228,5 +228,3 @@ def _check(
         raise UsageError("--resume needs the --out folder of the run that is to go on")
     if task is not None and not isinstance(task, Task):
         raise UsageError(f"task must be a Task, got {task!r}; Task.from_dict makes one of a dict")
-    if not callable(notify):
-        raise UsageError(f"notify must take a line of text, got {notify!r}; leave it out to hear nothing")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from a3gnn.figures import Figures
 from a3gnn.metric import Metric
-from a3gnn.objectives import Objectives
+from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config, describe_figures
 from a3gnn.spread import Spread
 from a3gnn.training.tuned import TunedConfig
@@ -19,11 +18,18 @@ from a3gnn.units import count
 _MANY_DISTURBED = 1 / 4
 
 
-def choice_lines(tuned: TunedConfig, figures: Figures, objectives: Objectives) -> Iterator[str]:
-    """Yields what the tune of `tuned` chose, what that reached, and how it compares with the default."""
+def choice_lines(tuned: TunedConfig, front: Front) -> Iterator[str]:
+    """Yields what the tune of `tuned` chose, what that reached, and how it compares with the default.
+
+    Args:
+        tuned: What it chose.
+        front: What it measured.
+    """
     yield f"chosen   {describe_config(tuned.config)}"
-    metric, target = objectives.metric, tuned.target_accuracy
-    yield f"    -> {describe_figures(figures, objectives.memory, objectives.speed, metric, target)}"
+    metric, target = front.metric, tuned.target_accuracy
+    for row in front.rows:
+        if "chosen" in row.labels:
+            yield f"    -> {describe_figures(row.measured, front.memory, front.speed, metric, target)}"
     if tuned.measured is not None and tuned.measured.test_accuracy is not None:
         found = metric.show(tuned.measured.test_accuracy)
         yield f"    test {metric.label} {found}, evaluated once{_default_test(tuned, metric)}"

@@ -60,7 +60,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     result = TuneResult(runner.folder, tuned, measured_front(history, choice), search, budget.trials, budget.elapsed_s)
     write_result(result, runner.notify)
     runner.finished_budget = request.budget
-    for line in choice_lines(tuned, choice.judged.figures, objectives):
+    for line in choice_lines(tuned, result.front):
         runner.notify(line)
     if searches:
         runner.notify(_describe(search))

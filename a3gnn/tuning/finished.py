@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from a3gnn.objectives import Objectives, Priority
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice_lines import choice_lines
@@ -42,18 +41,14 @@ def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
     return TuneResult(folder, TunedConfig.read(folder), Front.read(folder), nothing_new, counted, state.elapsed_s)
 
 
-def say_finished(result: TuneResult, priority: Priority, notify: Callable[[str], None]) -> None:
-    """Says what the finished tune of `result` chose by `priority`, and how it would go on."""
+def say_finished(result: TuneResult, notify: Callable[[str], None]) -> None:
+    """Says what the finished tune of `result` chose, and how it would go on."""
     notify(
         f"the tune in {result.folder} is finished: {count(result.trials, 'trial')} after the default, "
         f"{format_duration(result.seconds)}; a larger --budget goes on with it"
     )
-    chosen = next((row for row in result.front.rows if "chosen" in row.labels), None)
-    if chosen is not None:
-        tuned = result.tuned
-        objectives = Objectives(tuned.limits, priority, tuned.setting.hardware.has_device)
-        for line in choice_lines(tuned, chosen.measured, objectives):
-            notify(line)
+    for line in choice_lines(result.tuned, result.front):
+        notify(line)
 
 
 def unfinished_front(folder: Path) -> Front | None:

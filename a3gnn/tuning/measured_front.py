@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from a3gnn.pareto import hypervolume
-from a3gnn.report.front import Front, MeasuredConfig
+from a3gnn.report.front import Front
+from a3gnn.report.front_row import MeasuredConfig
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.history import History
 

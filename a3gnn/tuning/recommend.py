@@ -13,6 +13,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import kept_hardware, probe_hardware, within_peaks
 from a3gnn.measurement import Measurement
 from a3gnn.metric import AUTO, checked_metric
+from a3gnn.notify import listener
 from a3gnn.objectives import Priority
 from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.profiling.store.existing import existing_store
@@ -54,7 +55,7 @@ def recommend(
     store: str | Path | None = None,
     out: str | Path | None = None,
     hardware: Hardware | None = None,
-    notify: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] | None = None,
 ) -> Recommendation:
     """Returns the configuration that is predicted to be the best of those that probably keep the limits; no trial runs.
 
@@ -79,7 +80,7 @@ def recommend(
             in the folder of a tune; runs/profiles.db, if it is there, by default. It is only read.
         out: A new folder for a tuned.json, which `train` takes; nothing is written by default.
         hardware: The machine that is predicted for; this one, as it was last probed, by default.
-        notify: Takes each line of progress.
+        notify: Takes each line of progress; by default a notebook prints them.
 
     Raises:
         InfeasibleError: Nothing is predicted to keep the limits; the message says which limits would do.
@@ -87,7 +88,7 @@ def recommend(
         StoreError: There is no store at `store`, or it can't be read.
         GraphError: The graph can't be used.
     """
-    metric = checked_metric(metric)
+    metric, notify = checked_metric(metric), listener(notify)
     request = make_request(
         priority=priority,
         memory_limit=memory_limit,

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from a3gnn.config import TrainConfig
 from a3gnn.errors import MissingDependencyError
-from a3gnn.report.figure import save_front_figure
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.choice_lines import choice_lines
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 #: What of tuned.json the result repeats.
 _TUNED = (
@@ -65,6 +71,11 @@ class TuneResult:
     trials: int
     seconds: float
 
+    @property
+    def config(self) -> TrainConfig:
+        """The chosen configuration."""
+        return self.tuned.config
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the result as one JSON object."""
         tuned = self.tuned.to_dict()
@@ -78,6 +89,27 @@ class TuneResult:
             "folder": str(self.folder),
         }
 
+    def to_dataframe(self) -> DataFrame:
+        """Returns everything that was measured as a pandas DataFrame, a row per configuration (`Front.to_dataframe`).
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        return self.front.to_dataframe()
+
+    def plot(self) -> Figure:
+        """Returns front.png as a figure (`Front.plot`).
+
+        Raises:
+            MissingDependencyError: matplotlib is not installed.
+        """
+        return self.front.plot(f"{self.tuned.setting.graph.name}, {self.tuned.setting.task.model}")
+
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows: the lines that a tune ends with, and its front."""
+        lines = "\n".join(map(escape, choice_lines(self.tuned, self.front)))
+        return f"<pre>{lines}</pre>\n{self.front._repr_html_()}\n<p>{escape(str(self.folder))}/tuned.json</p>"
+
 
 def write_result(result: TuneResult, notify: Callable[[str], None]) -> None:
     """Writes the files of `result` into its folder; `tuned.json` last, so that it is there only if all are."""
@@ -85,8 +117,7 @@ def write_result(result: TuneResult, notify: Callable[[str], None]) -> None:
     (folder / "front.json").write_text(json.dumps(result.front.to_dict(), indent=1), encoding="utf-8")
     (folder / "front.csv").write_text(result.front.csv(), encoding="utf-8")
     try:
-        graph = result.tuned.setting.graph
-        save_front_figure(result.front, folder / "front.png", f"{graph.name}, {result.tuned.setting.task.model}")
+        result.plot().savefig(folder / "front.png", dpi=130)
     except MissingDependencyError as error:
         notify(f"no front.png: {error}")
     result.tuned.write(folder / "tuned.json")

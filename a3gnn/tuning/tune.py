@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.hardware import Hardware
 from a3gnn.metric import AUTO, MetricName, checked_metric
+from a3gnn.notify import listener
 from a3gnn.objectives import Priority
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.feasibility import why_infeasible
@@ -60,7 +61,7 @@ def tune(
     resume: bool = False,
     executor: TrialExecutor | None = None,
     hardware: Hardware | None = None,
-    notify: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] | None = None,
 ) -> TuneResult:
     """Returns the best configuration that keeps the limits on this machine, as measured.
 
@@ -101,7 +102,7 @@ def tune(
             `a3gnn.profiling.executor.TrialExecutor` will do, such as `a3gnn.profiling.replay.Replay` over stored
             measurements. It stays open.
         hardware: The machine on which `executor` runs trials; this one, probed, by default.
-        notify: Takes each line of progress.
+        notify: Takes each line of progress; by default a notebook prints them.
 
     Raises:
         InfeasibleError: Nothing keeps the limits; the message says the smallest memory limit that would.
@@ -110,7 +111,7 @@ def tune(
         GraphError: The graph can't be used.
         KeyboardInterrupt: By Ctrl-C; the message says how to go on.
     """
-    started = time.monotonic()
+    started, notify = time.monotonic(), listener(notify)
     metric = checked_metric(metric)
     request = make_request(
         priority=priority,
@@ -136,7 +137,7 @@ def tune(
     task = repeating_as_before(task, folder) if resume else task
     request = dataclasses.replace(request, spec=spec_of(dataset, graph), task=task)
     if resume and (finished := finished_result(folder, request)) is not None:
-        say_finished(finished, request.priority, notify)
+        say_finished(finished, notify)
         return finished
     opened = open_study(
         request,

@@ -12,8 +12,10 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.measurement import METRICS, Metrics
 from a3gnn.metric import ACCURACY
-from a3gnn.report.front import Front, MeasuredConfig
-from a3gnn.report.text import describe_config, describe_figures, front_table
+from a3gnn.report.front import Front
+from a3gnn.report.front_row import MeasuredConfig
+from a3gnn.report.table import front_table
+from a3gnn.report.text import describe_config, describe_figures
 from tests.report.rows import MiB, figures, objectives
 
 
@@ -225,7 +227,7 @@ def test_a_front_that_held_metrics_is_read(front: Front, make_metrics: Callable[
 
 def test_the_figure_shows_every_row_and_the_limit(front: Front, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from a3gnn.report.figure import front_figure, save_front_figure
+    from a3gnn.report.figure import front_figure
 
     axes = front_figure(front).axes[0]
     drawn = sum(len(c.get_offsets()) for c in axes.collections if c.get_label() not in ("chosen", "default"))
@@ -234,5 +236,5 @@ def test_the_figure_shows_every_row_and_the_limit(front: Front, tmp_path: Path) 
     legend = set(axes.get_legend_handles_labels()[1])
     assert {"memory limit", "chosen", "default"} <= legend
     assert "breaks a limit: host memory by up to 200 MiB (1)" in legend
-    save_front_figure(front, tmp_path / "front.png", "a graph")
+    front.plot("a graph").savefig(tmp_path / "front.png")
     assert (tmp_path / "front.png").stat().st_size > 10_000

@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from a3gnn.config import TrainConfig
-from a3gnn.report.front import Front, MeasuredConfig
-from a3gnn.report.text import front_table
+from a3gnn.report.front import Front
+from a3gnn.report.front_row import MeasuredConfig
+from a3gnn.report.table import front_table
 from tests.report.rows import MiB, figures, objectives
 
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -40,11 +41,18 @@ def test_no_shuffle_is_torchs_default(tiny_graph: Graph) -> None:
     assert next(iter(loader)).input_id.tolist() == list(range(300))
 
 
-@pytest.mark.parametrize("form", ["config", "dict", "file", "folder", "text"])
+class Tuned(NamedTuple):
+    """What holds a configuration, as a `TunedConfig` and what `tune` returns do."""
+
+    config: TrainConfig
+
+
+@pytest.mark.parametrize("form", ["config", "dict", "file", "folder", "text", "holder"])
 def test_the_config_may_be_a_dict_or_a_tuned_json(form: str, tiny_graph: Graph, tmp_path: Path) -> None:
     path = tmp_path / "tuned.json"
     path.write_text(json.dumps({"schema_version": SCHEMA_VERSION, "config": CONFIG.to_dict()}))
     forms = {"config": CONFIG, "dict": CONFIG.to_dict(), "file": path, "folder": tmp_path, "text": str(path)}
+    forms["holder"] = Tuned(CONFIG)
     loader = Loader(tiny_graph, [4], config=forms[form])
     assert loader._pipeline._config == CONFIG
     assert Loader(tiny_graph, [4], batch_size=100, config=forms[form])._pipeline._config.batch_size == 100
@@ -64,7 +72,7 @@ def test_what_only_the_trainer_applies_is_named(tiny_graph: Graph) -> None:
     [
         ({"batch_sise": 3}, "a field of TrainConfig must be one of .* did you mean 'batch_size'"),
         ({"batch_size": -3}, "batch_size must be an integer >= 1, got -3"),
-        (42, "config must be a TrainConfig, a dict of its fields, or the path of a tuned.json, got 42"),
+        (42, "config must be a TrainConfig, a dict of its fields, a TunedConfig, or the path of a tuned.json, got 42"),
         (TrainConfig, "config must be a TrainConfig, .*, got <class"),
         ("nowhere.json", "can't read nowhere.json: No such file"),
     ],

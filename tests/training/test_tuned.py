@@ -7,6 +7,8 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.measurement import Failure, FailureKind
+from a3gnn.runtime.loader import Loader
+from a3gnn.training.train import train
 from a3gnn.training.tuned import TunedConfig
 
 
@@ -63,3 +65,12 @@ def test_a_field_that_breaks_its_law_is_named_with_the_file(write_tuned):
     path.write_text(json.dumps(fields))
     with pytest.raises(ConfigError, match=r"tuned\.json: batch_size must be an integer >= 1, got -5"):
         TunedConfig.read(path)
+
+
+def test_the_object_serves_where_its_file_does(write_tuned, tmp_path):
+    path = write_tuned()
+    tuned = TunedConfig.read(path)
+    by_file, by_object = (train(given, epochs=1, out=tmp_path / str(i)) for i, given in enumerate((path, tuned)))
+    assert by_file.val_accuracy == by_object.val_accuracy
+    assert (by_file.config, by_file.task) == (by_object.config, by_object.task) == (tuned.config, tuned.setting.task)
+    assert Loader(tuned.spec, [10, 5], config=tuned).batch_size == tuned.config.batch_size

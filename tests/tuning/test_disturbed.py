@@ -10,6 +10,7 @@ import pytest
 
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice_lines import choice_lines
 from a3gnn.tuning.comparison import Pair
@@ -128,8 +129,8 @@ def test_a_file_from_before_says_nothing_of_it(measured, formulas) -> None:
     assert told(tune)
     tuned = TunedConfig.read(tune.runner.folder)
     old = {name: value for name, value in tuned.against_default.items() if name not in ("disturbed", "left_out")}
-    figures, objectives = tune.history.measured()[1].figures, tune.history.objectives
-    lines = list(choice_lines(dataclasses.replace(tuned, against_default=old), figures, objectives))
+    front = Front.read(tune.runner.folder)
+    lines = list(choice_lines(dataclasses.replace(tuned, against_default=old), front))
     assert any("x its throughput" in line for line in lines)
     assert not any("other work" in line for line in lines)
 

@@ -72,27 +72,58 @@ class OwnEvaluator:
     def _test_plan(self) -> EvaluationPlan:
         return EvaluationPlan.of(self._graph, self._task, np.sort(self._test), self._budget)
 
-    @torch.no_grad()
     def outputs(self, plan: EvaluationPlan) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
         """Yields the nodes of `plan` by mini-batch, and their outputs, float32, shape (n, out_channels)."""
-        graph, classes, takes = self._graph, self._graph.num_classes, self._model.takes
-        seed = derive(self._task.seed, "evaluation")
-        if plan.kind == "whole":
-            self._on_chunk()
-            inputs = of_graph(graph, takes, self._task.num_layers, self._device)
-            with seeded(seed, self._device):
-                found = self._model.outputs(*inputs, graph.num_nodes, classes)
-            for ids in plan.batches:
-                yield ids, found[torch.from_numpy(ids.astype(np.int64)).to(self._device)]
-            return
-        sampler = NeighbourSampler(graph.indptr, graph.indices, plan.fanouts, seed=seed)
-        for number, ids in enumerate(plan.batches):
-            self._on_chunk()
-            subgraph = sampler.sample(ids, 0, number)
-            inputs = of_subgraph(graph, subgraph, takes, self._device)
-            with seeded(derive(seed, number), self._device):
-                found = self._model.outputs(*inputs, len(ids), classes)
-            yield ids, found
+        return planned_outputs(
+            plan,
+            self._model,
+            self._graph,
+            self._task,
+            num_outputs=self._graph.num_classes,
+            device=self._device,
+            on_chunk=self._on_chunk,
+        )
 
     def _quality(self, plan: EvaluationPlan) -> float:
         return quality(self._model.module, self.outputs(plan), self._graph, metric_of(self._task, self._graph))
+
+
+@torch.no_grad()
+def planned_outputs(
+    plan: EvaluationPlan,
+    model: UserModel,
+    graph: Graph,
+    task: Task,
+    *,
+    num_outputs: int,
+    device: torch.device,
+    on_chunk: Callable[[], None],
+) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
+    """Yields the nodes of `plan` in order, by mini-batch, and their outputs, float32, shape (n, num_outputs).
+
+    Args:
+        plan: How.
+        model: On the device, in evaluation mode.
+        graph: The whole graph.
+        task: Of a model that is described.
+        num_outputs: Columns of what the model puts out.
+        device: Where it is.
+        on_chunk: Called before each mini-batch; what it raises ends this there.
+    """
+    seed = derive(task.seed, "evaluation")
+    if plan.kind == "whole":
+        on_chunk()
+        inputs = of_graph(graph, model.takes, task.num_layers, device)
+        with seeded(seed, device):
+            found = model.outputs(*inputs, graph.num_nodes, num_outputs)
+        for ids in plan.batches:
+            yield ids, found[torch.from_numpy(ids.astype(np.int64)).to(device)]
+        return
+    sampler = NeighbourSampler(graph.indptr, graph.indices, plan.fanouts, seed=seed)
+    for number, ids in enumerate(plan.batches):
+        on_chunk()
+        subgraph = sampler.sample(ids, 0, number)
+        inputs = of_subgraph(graph, subgraph, model.takes, device)
+        with seeded(derive(seed, number), device):
+            found = model.outputs(*inputs, len(ids), num_outputs)
+        yield ids, found

@@ -1,0 +1,29 @@
+"""`listener`: who is told what a call of Python's does meanwhile."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+
+from a3gnn.errors import UsageError
+
+
+def listener(notify: Callable[[str], None] | None) -> Callable[[str], None]:
+    """Returns `notify`; for None what prints each line where IPython runs, as in a notebook, and nobody elsewhere.
+
+    Raises:
+        UsageError: It can't be called.
+    """
+    if notify is not None:
+        if not callable(notify):
+            raise UsageError(f"notify must take a line of text, got {notify!r}; lambda line: None hears nothing")
+        return notify
+    ipython = sys.modules.get("IPython")
+    if ipython is None or ipython.get_ipython() is None:
+        return _nobody
+    return partial(print, flush=True)
+
+
+def _nobody(line: str) -> None:
+    """Takes a line."""

@@ -1,0 +1,126 @@
+"""The front as a table: its cells computed once, and drawn for a terminal and for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import NamedTuple
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from a3gnn.figures import Figures
+from a3gnn.report.front import Front
+from a3gnn.report.text import describe_config, show_quality, show_seconds, show_throughput
+from a3gnn.units import format_size
+
+#: Under a table of which some rows were timed in the play-off and others were not.
+_TIMED_BEFORE = "* timed once, before the play-off: the machine may have been faster or slower then"
+#: Of a table's cells in HTML, by whether they hold a figure.
+_PALE = ' style="opacity:0.5"'
+_ALIGN = {True: "text-align:right;white-space:nowrap", False: "text-align:left;white-space:nowrap"}
+
+
+class FrontCells(NamedTuple):
+    """What a table of a front shows.
+
+    Attributes:
+        title: Above it.
+        headings: One per column: what a row is, its figures, its configuration, and why it was not chosen.
+        rows: One text per column.
+        feasible: Of each row, whether it keeps the limits.
+        footnote: Below it; None where there is nothing to say.
+    """
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    feasible: tuple[bool, ...]
+    footnote: str | None
+
+    @property
+    def figures(self) -> range:
+        """The columns that hold figures."""
+        return range(1, len(self.headings) - 2)
+
+
+def front_cells(front: Front, everything: bool = False) -> FrontCells:
+    """Returns the front's rows with the default, the chosen row, and rows that say why they were not chosen.
+
+    With `everything`, all measured rows. Where some of the shown rows were timed in the play-off and others were not, a
+    footnote says so.
+    """
+    shown = [row for row in front.rows if everything or row.on_front or row.labels or row.note]
+    mixed = len({row.in_play_off for row in shown}) > 1
+    columns = _columns(front)
+    rows = []
+    for row in shown:
+        labels = ", ".join(row.labels) + (" *" if mixed and not row.in_play_off else "")
+        why = ", ".join(filter(None, [row.describe_broken(), row.note]))
+        rows.append((labels.strip(), *(show(row.measured) for _, show in columns), describe_config(row.config), why))
+    return FrontCells(
+        title=_title(front),
+        headings=("", *(heading for heading, _ in columns), "configuration", "why not"),
+        rows=tuple(rows),
+        feasible=tuple(row.feasible for row in shown),
+        footnote=_TIMED_BEFORE if mixed else None,
+    )
+
+
+def front_table(front: Front, everything: bool = False) -> Table:
+    """Returns the table of `front_cells` for a terminal; rows that break a limit are dim."""
+    cells = front_cells(front, everything)
+    table = Table(title=cells.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.caption, table.caption_justify = cells.footnote, "left"
+    for i, heading in enumerate(cells.headings):
+        table.add_column(heading, justify="right" if i in cells.figures else "left", no_wrap=True)
+    for row, feasible in zip(cells.rows, cells.feasible, strict=True):
+        table.add_row(*row, style=None if feasible else "dim")
+    return table
+
+
+def print_table(table: Table) -> None:
+    """Prints `table` on stdout at its full width, however narrow the terminal: rows are never cut."""
+    console = Console()
+    console.width = max(console.width, console.measure(table, options=console.options.update(width=1000)).maximum)
+    with console.capture() as captured:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().rstrip().splitlines()))
+
+
+def front_html(front: Front, everything: bool = False) -> str:
+    """Returns the table of `front_cells` as HTML; rows that break a limit are pale."""
+    cells = front_cells(front, everything)
+    head = _html_row("th", cells, cells.headings)
+    rows = [_html_row("td", cells, row, feasible) for row, feasible in zip(cells.rows, cells.feasible, strict=True)]
+    note = "" if cells.footnote is None else f"<p><small>{escape(cells.footnote)}</small></p>"
+    body = "\n".join(rows)
+    return (
+        f"<p><b>{escape(cells.title)}</b></p>\n"
+        f"<table>\n<thead>\n{head}\n</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n{note}"
+    )
+
+
+def _html_row(tag: str, cells: FrontCells, row: tuple[str, ...], feasible: bool = True) -> str:
+    said = (f'<{tag} style="{_ALIGN[i in cells.figures]}">{escape(text)}</{tag}>' for i, text in enumerate(row))
+    return f"<tr{'' if feasible else _PALE}>{''.join(said)}</tr>"
+
+
+def _columns(front: Front) -> list[tuple[str, Callable[[Figures], str]]]:
+    """Returns the headings of the figures, the front's speed first, and how each is shown."""
+    columns: list[tuple[str, Callable[[Figures], str]]] = [
+        ("epochs/s", show_throughput),
+        ("memory", lambda figures: format_size(getattr(figures, front.memory))),
+        (f"validation {front.metric.label}", lambda figures: show_quality(figures, front.metric)),
+    ]
+    if front.times_accuracy:
+        columns.insert(0 if front.by_seconds else 1, (front.seconds_heading, show_seconds))
+    return columns
+
+
+def _title(front: Front) -> str:
+    count = sum(row.on_front for row in front.rows)
+    limit = f", limit {format_size(front.limit_bytes)}" if front.limit_bytes else ""
+    kind = "device memory" if front.memory == "peak_device_bytes" else "host memory"
+    return f"Pareto front: {count} of {len(front.rows)} measured configurations ({kind}{limit})"

@@ -1,0 +1,146 @@
+"""`predict`: what a trained model says of the nodes of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from a3gnn.checks import size_or_none
+from a3gnn.errors import GraphError, ModelError
+from a3gnn.graphs.as_graph import as_graph, is_data
+from a3gnn.graphs.graph import Graph
+from a3gnn.metric import Target
+from a3gnn.notify import listener
+from a3gnn.runtime.devices import checked_device
+from a3gnn.runtime.input_nodes import InputNodes
+from a3gnn.training.compile_ahead import compile_ahead
+from a3gnn.training.inference import Inference
+from a3gnn.training.kernel_set import KernelSet
+from a3gnn.training.memory import MemoryGuard
+from a3gnn.training.model import build_model
+from a3gnn.training.own.evaluation_bytes import evaluation_bytes
+from a3gnn.training.own.evaluation_plan import EvaluationPlan
+from a3gnn.training.own.evaluator import planned_outputs
+from a3gnn.training.own.factory import Factory
+from a3gnn.training.own.sources import Sources
+from a3gnn.training.own.user_model import UserModel
+from a3gnn.training.saved_model import SavedModel
+from a3gnn.training.scratch import Scratch
+
+if TYPE_CHECKING:
+    from a3gnn.graphs.as_graph import GraphLike
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def predict(
+    model: str | Path,
+    dataset: GraphLike,
+    *,
+    nodes: Any = None,
+    host_memory_limit: str | int | None = None,
+    device: str | None = None,
+    notify: Callable[[str], None] | None = None,
+) -> Tensor:
+    """Returns what a trained model says of nodes of a graph, float32, on the CPU, a row per node.
+
+    Of classes, the probability of each, shape (n, num_classes), rows of sum 1; of several labels per node, the
+    probability of each, shape (n, num_labels); of values, the value, shape (n,).
+
+    All in-neighbours count: built-in models are computed layer by layer, those of your own as `docs/own_models.md` says
+    of their evaluation, and a line says so where that is a fixed sample of in-neighbours.
+
+    Args:
+        model: The model.pt that `train` left, or its folder.
+        dataset: A graph, a PyG `Data`, of which only x and edge_index are read, or what `Graph.load` takes. It may be
+            another one than the model was trained on, with as many features.
+        nodes: Node ids in any order, or a bool mask over the nodes; None is all nodes.
+        host_memory_limit: Of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for no limit.
+        device: cpu or cuda; cuda by default where there is one.
+        notify: Takes lines for people; by default a notebook prints them.
+
+    Raises:
+        UsageError: An argument is not what it must be.
+        ConfigError: The model.pt is missing, broken, or does not say what model it is.
+        GraphError: The graph can't be read, or has another number of features than the model.
+        ModelError: A model of your own can't be imported or built, or its weights are of another one.
+        MemoryLimitError: The memory limit was passed.
+    """
+    notify = listener(notify)
+    limit = size_or_none("host_memory_limit", host_memory_limit)
+    saved = SavedModel.read(model)
+    place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
+    compile_ahead(KernelSet(), notify)
+    graph = Graph.from_unlabelled(dataset) if is_data(dataset) else as_graph(dataset)
+    for note in graph.notes if is_data(dataset) else ():
+        notify(note)
+    if graph.num_features != saved.num_features:
+        raise GraphError(
+            f"{graph.name} must have the {saved.num_features} features that the model was trained on, got "
+            f"{graph.num_features}; give the same columns"
+        )
+    asked = InputNodes.of(nodes, graph.num_nodes, name="nodes").nodes
+    ids, places = np.unique(asked, return_inverse=True)
+    with MemoryGuard(limit) as guard:
+        found = torch.empty(len(ids), saved.num_outputs)
+        done = 0
+        for some, outputs in _outputs(saved, graph, ids, place, evaluation_bytes(limit), guard.check, notify):
+            found[done : done + len(some)] = outputs.cpu()
+            done += len(some)
+    found = _probabilities(found, saved.target)
+    return found if np.array_equal(ids, asked) else found[torch.from_numpy(places)]
+
+
+def _outputs(
+    saved: SavedModel,
+    graph: Graph,
+    ids: NDArray[np.int32],
+    device: torch.device,
+    own_bytes: int,
+    on_chunk: Callable[[], None],
+    notify: Callable[[str], None],
+) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
+    """Returns the nodes in order, some at a time, and what the model puts out of each, shape (n, num_outputs)."""
+    task, sizes = saved.task, (saved.num_features, saved.num_outputs)
+    if task.own is None:
+        built = build_model(task, *sizes, sparse=graph.features.is_sparse)
+        inference = Inference(graph, ids, task.num_layers, scratch=Scratch(), device=device, on_chunk=on_chunk)
+        return inference.logits(_with_weights(built, saved, device))
+    factory = Factory.of(task.model)
+    model = UserModel.of(factory.name, factory.build(*sizes, task.seed))
+    if Sources.of(factory.module).hash != task.own.sources:
+        notify(f"warning: {task.model} or what it imports has changed since it was trained; it may say something else")
+    _with_weights(model.module, saved, device)
+    plan = EvaluationPlan.of(graph, task, ids, own_bytes)
+    if plan.kind == "sampled":
+        notify(f"predictions are computed from {plan.text}")
+    return planned_outputs(plan, model, graph, task, num_outputs=sizes[1], device=device, on_chunk=on_chunk)
+
+
+def _with_weights(model: M, saved: SavedModel, device: torch.device) -> M:
+    """Returns `model` with the saved weights, on the device, in evaluation mode.
+
+    Raises:
+        ModelError: They are not its own.
+    """
+    try:
+        model.load_state_dict(saved.weights)
+    except RuntimeError as error:
+        raise ModelError(f"{saved.task.model} must take the weights in its model.pt, but {error}") from error
+    return model.to(device).eval()
+
+
+def _probabilities(outputs: Tensor, target: Target) -> Tensor:
+    match target:
+        case "classes":
+            return torch.softmax(outputs, dim=1)
+        case "labels":
+            return torch.sigmoid(outputs)
+        case "values":
+            return outputs[:, 0]

@@ -1,0 +1,98 @@
+"""`SavedModel`: the content of model.pt: weights, and what says of which model they are.
+
+The file is a state dict that `torch.load` and `load_state_dict` of PyG's modules take as any other: what a3gnn adds
+stands in `_metadata`, where torch keeps what belongs to a state dict and is no weight.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, get_args
+
+import torch
+from torch import Tensor
+
+from a3gnn.domains import OneOf
+from a3gnn.errors import A3GNNError, ConfigError, UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.metric import Target
+from a3gnn.task import Task
+from a3gnn.training.checkpoint import save
+
+#: Where in `_metadata`; other names there are modules'.
+_PLACE = "a3gnn"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SavedModel:
+    """A trained model.
+
+    Attributes:
+        task: What was trained; a model of the user's is described in it.
+        target: What its outputs are of: classes, labels or values.
+        num_features: Columns of the features that it takes.
+        num_outputs: Columns of what it puts out per node.
+        weights: Its state dict.
+    """
+
+    task: Task
+    target: Target
+    num_features: int
+    num_outputs: int
+    weights: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, model: torch.nn.Module, task: Task, graph: Graph) -> Self:
+        """Returns `model` of a task that was trained on `graph`; the weights are its own, not copies."""
+        return cls(task, graph.target, graph.num_features, graph.num_classes, model.state_dict())
+
+    def write(self, path: Path) -> None:
+        """Writes model.pt to `path`, whole or not at all.
+
+        Raises:
+            A3GNNError: It can't be written.
+        """
+        known = {
+            "task": self.task.to_dict(),
+            "target": self.target,
+            "num_features": self.num_features,
+            "num_outputs": self.num_outputs,
+        }
+        state = OrderedDict(self.weights)
+        state._metadata = {**getattr(self.weights, "_metadata", {}), _PLACE: known}  # type: ignore[attr-defined]
+        save(path, state)
+
+    @classmethod
+    def read(cls, path: Any) -> Self:
+        """Returns the content of the model.pt at `path`, or in the folder `path`.
+
+        Raises:
+            UsageError: `path` is no path.
+            ConfigError: It is missing, broken, or does not say what model it is.
+        """
+        if not isinstance(path, str | Path):
+            raise UsageError(f"model must be the path of a model.pt, or of the folder of a training, got {path!r}")
+        file = Path(path) / "model.pt" if Path(path).is_dir() else Path(path)
+        try:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+        except FileNotFoundError:
+            raise ConfigError(f"there is no {file}; a3gnn train --out DIR leaves one in DIR") from None
+        except Exception as error:  # whatever reading a foreign file raises
+            raise ConfigError(
+                f"{file} must be a model.pt that a3gnn train wrote, but can't be read: {error}"
+            ) from error
+        known = getattr(state, "_metadata", {}).get(_PLACE)
+        if known is None:
+            raise ConfigError(
+                f"{file} must say what model it holds, and says nothing, as files of other programs and of older "
+                "versions; of an older run, a3gnn train with its --config, --out and --resume writes it anew"
+            )
+        try:
+            OneOf(get_args(Target)).check("target", known["target"])
+            sizes = int(known["num_features"]), int(known["num_outputs"])
+            return cls(Task.from_dict(known["task"]), known["target"], *sizes, state)
+        except (KeyError, TypeError, ValueError, AttributeError, A3GNNError) as error:
+            raise ConfigError(f"{file} must be a model.pt of this version: {error}; train again") from error

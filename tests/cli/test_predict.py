@@ -1,0 +1,70 @@
+"""`a3gnn predict`: the file that it writes, what it says of it, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a3gnn import predict
+from a3gnn.cli.main import main
+from a3gnn.errors import ExitCode
+
+SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
+MINE = """
+import torch
+from torch_geometric.nn import SAGEConv
+
+
+class Mine(torch.nn.Module):
+    def __init__(self, in_channels, out_channels):
+        super().__init__()
+        self.conv = SAGEConv(in_channels, out_channels)
+
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index)
+"""
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(list(map(str, arguments)))
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder that holds mine.py, from which Python does not import of itself."""
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder not in ("", str(tmp_path))])
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+@pytest.mark.parametrize("model", ["sage", "mine:Mine"])
+def test_it_writes_what_python_returns(model: str, here: Path, capsys) -> None:
+    assert run("train", "--model", model, "--fanouts", "5", "--dataset", SPEC, "--epochs", 1, "--out", "run") == 0
+    sys.modules.pop("mine", None)
+    sys.path[:] = [folder for folder in sys.path if folder != str(here)]
+    capsys.readouterr()
+    assert run("predict", "run", "--dataset", SPEC, "--out", "found.npy") == 0
+    assert capsys.readouterr().out == "found.npy: the probability of each class, float32, 300 x 4\n"
+    found = np.load("found.npy")
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, predict("run/model.pt", SPEC).numpy())
+    assert run("predict", "run/model.pt", "--dataset", SPEC, "--out", "again.npy", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"file": "again.npy", "target": "classes", "shape": [300, 4]}
+
+
+def test_a_file_that_is_there_and_other_endings_are_refused(here: Path, capsys) -> None:
+    (here / "found.npy").write_text("mine")
+    for out in ("found.npy", "found.csv"):
+        assert run("predict", "run", "--dataset", SPEC, "--out", out) == ExitCode.USAGE
+        assert f"--out must be a new file called FILE.npy, got {out}" in capsys.readouterr().err
+    assert run("predict", "run", "--dataset", SPEC, "--out", "new.npy") == ExitCode.USAGE
+    assert "there is no run; a3gnn train --out DIR leaves one in DIR" in capsys.readouterr().err
+    assert (here / "found.npy").read_text() == "mine"

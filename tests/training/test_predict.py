@@ -1,0 +1,165 @@
+"""What a saved model says of nodes is what its training was judged by, on the same graph and on others."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn.models import GraphSAGE
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import ConfigError, GraphError, MemoryLimitError, ModelError, UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
+from a3gnn.training.predict import predict
+from a3gnn.training.result import TrainResult
+from a3gnn.training.train import train
+
+_CONFIG = TrainConfig(batch_size=128)
+_TASK = Task(hidden_channels=16, fanouts=(5, 5), learning_rate=0.01)
+
+
+@pytest.fixture(scope="module")
+def trained(small_folder_graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., TrainResult]:
+    """Trains for three epochs, once per task and graph."""
+    kept: dict[tuple[str, str], TrainResult] = {}
+
+    def get(task: Task = _TASK, graph: Graph = small_folder_graph) -> TrainResult:
+        key = task.key(), graph.fingerprint
+        if key not in kept:
+            out = tmp_path_factory.mktemp("runs") / "run"
+            kept[key] = train(_CONFIG, graph, task=task, metric="auto", epochs=3, out=out)
+        return kept[key]
+
+    return get
+
+
+def data_of(graph: Graph) -> Data:
+    """The graph's x and edge_index, and nothing else."""
+    data = graph.to_pyg()
+    return Data(x=data.x, edge_index=data.edge_index)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gat", "gin"])
+def test_the_most_probable_classes_have_the_quality_that_training_found(model, trained, small_folder_graph) -> None:
+    result, graph = trained(dataclasses.replace(_TASK, model=model)), small_folder_graph
+    found = predict(result.folder, graph)
+    assert found.shape == (graph.num_nodes, graph.num_classes)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.sum(dim=1), torch.ones(graph.num_nodes))
+    right = found.argmax(dim=1).numpy() == graph.labels
+    assert right[graph.test_ids].mean() == pytest.approx(result.test_accuracy)
+    assert right[graph.val_ids].mean() == pytest.approx(result.val_accuracy)
+
+
+def test_it_is_what_pyg_computes_with_the_same_file(trained, small_folder_graph) -> None:
+    file, data = trained().folder / "model.pt", data_of(small_folder_graph)
+    theirs = GraphSAGE(data.num_features, 16, 2, small_folder_graph.num_classes)
+    theirs.load_state_dict(torch.load(file, weights_only=True))
+    with torch.no_grad():
+        expected = theirs.eval()(data.x, data.edge_index).softmax(dim=1)
+    torch.testing.assert_close(predict(file, data), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_nodes_are_answered_for_in_the_order_that_they_are_given_in(trained, small_folder_graph) -> None:
+    folder = trained().folder
+    everything = predict(folder, small_folder_graph)
+    ids = [7, 3, 7, 1999]
+    torch.testing.assert_close(predict(folder, small_folder_graph, nodes=ids), everything[ids])
+    mask = torch.zeros(small_folder_graph.num_nodes, dtype=torch.bool)
+    mask[5::11] = True
+    torch.testing.assert_close(predict(str(folder), small_folder_graph, nodes=mask), everything[mask])
+
+
+def test_of_a_data_x_and_edge_index_are_read_alone(trained, small_folder_graph) -> None:
+    data, folder = data_of(small_folder_graph), trained().folder
+    expected = predict(folder, small_folder_graph)
+    torch.testing.assert_close(predict(folder, data), expected)
+    data.y, data.train_mask = torch.full((data.num_nodes,), -1), torch.zeros(data.num_nodes, dtype=torch.bool)
+    torch.testing.assert_close(predict(folder, data), expected)
+    lines: list[str] = []
+    predict(folder, Data(x=data.x.double(), edge_index=data.edge_index), notify=lines.append)
+    assert lines == ["features were float64; they are stored as float32"]
+    with pytest.raises(GraphError, match="must have x and edge_index, this one lacks edge_index"):
+        predict(folder, Data(x=data.x))
+
+
+def test_labels_get_a_probability_each_and_values_are_values(trained, labels_graph, values_graph) -> None:
+    found = predict(trained(graph=labels_graph).folder, labels_graph)
+    assert found.shape == (300, 4)
+    assert ((found > 0) & (found < 1)).all()
+    assert (found.sum(dim=1) > 1.01).any()
+    known = labels_graph.labels[:, 0] >= 0
+    assert found[known][labels_graph.labels[known] == 1].mean() > found[known][labels_graph.labels[known] == 0].mean()
+    result = trained(graph=values_graph)
+    found = predict(result.folder, values_graph)
+    assert found.shape == (300,)
+    kept = values_graph.test_ids[~np.isnan(values_graph.labels[values_graph.test_ids])]
+    error = np.abs(found.numpy()[kept] - values_graph.labels[kept]).mean()
+    assert error == pytest.approx(result.metric.number(result.test_accuracy), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["Edges", "Layers"])
+def test_a_model_of_the_users_says_what_it_was_judged_by(name, trained, package, small_folder_graph) -> None:
+    task = Task(model=package.factory(name), fanouts=(10, 5), learning_rate=0.01)
+    result, graph = trained(task), small_folder_graph
+    found = predict(result.folder, graph)
+    right = found.argmax(dim=1).numpy() == graph.labels
+    assert right[graph.test_ids].mean() == pytest.approx(result.test_accuracy)
+    ids = graph.test_ids[::-3].copy()
+    torch.testing.assert_close(predict(result.folder, data_of(graph), nodes=ids), found[torch.from_numpy(ids).long()])
+
+
+def test_what_differs_from_training_is_said(trained, package, small_folder_graph, monkeypatch) -> None:
+    task = Task(model=package.factory("Edges"), fanouts=(10, 5), learning_rate=0.01)
+    result, lines = trained(task), []
+    monkeypatch.setattr("a3gnn.training.predict.evaluation_bytes", lambda limit: 100_000)
+    predict(result.folder, small_folder_graph, notify=lines.append)
+    assert [line.split(" in-neighbours")[0] for line in lines] == [
+        "predictions are computed from a fixed sample of 10, 5"
+    ]
+    package.write("widths", "HIDDEN = 32  # as before\n")
+    predict(result.folder, small_folder_graph, notify=lines.append)
+    assert "has changed since it was trained" in lines[1]
+
+
+def test_an_older_file_is_written_anew_by_resuming(trained, small_folder_graph) -> None:
+    folder = trained(dataclasses.replace(_TASK, seed=3)).folder
+    state = torch.load(folder / "model.pt", weights_only=True)
+    del state._metadata["a3gnn"]
+    torch.save(state, folder / "model.pt")
+    with pytest.raises(ConfigError, match=r"must say what model it holds.*--resume writes it anew"):
+        predict(folder, small_folder_graph)
+    task = dataclasses.replace(_TASK, seed=3)
+    result = train(_CONFIG, small_folder_graph, task=task, metric="auto", epochs=3, out=folder, resume=True)
+    right = predict(folder, small_folder_graph).argmax(dim=1).numpy() == small_folder_graph.labels
+    assert right[small_folder_graph.test_ids].mean() == pytest.approx(result.test_accuracy)
+
+
+def test_other_arguments_are_refused(trained, small_folder_graph, tiny_graph, tmp_path: Path) -> None:
+    folder, graph = trained().folder, small_folder_graph
+    with pytest.raises(
+        UsageError, match=r"model must be the path of a model.pt, or of the folder of a training, got 3"
+    ):
+        predict(3, graph)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"there is no .*model.pt; a3gnn train --out DIR leaves one in DIR"):
+        predict(tmp_path, graph)
+    (tmp_path / "model.pt").write_text("weights")
+    with pytest.raises(ConfigError, match=r"must be a model.pt that a3gnn train wrote, but can't be read"):
+        predict(tmp_path, graph)
+    with pytest.raises(GraphError, match="must have the 32 features that the model was trained on, got 16"):
+        predict(folder, tiny_graph)
+    with pytest.raises(UsageError, match=r"^nodes must be ids in \[0, 2000\), got 1 from 2000 to 2000"):
+        predict(folder, graph, nodes=[2000])
+    with pytest.raises(MemoryLimitError, match=r"must keep to 1.00 MiB"):
+        predict(folder, graph, host_memory_limit="1MiB")
+    state = torch.load(folder / "model.pt", weights_only=True)
+    del state["convs.1.lin_l.bias"]
+    torch.save(state, tmp_path / "model.pt")
+    with pytest.raises(ModelError, match=r"(?s)sage must take the weights in its model.pt.*convs.1.lin_l.bias"):
+        predict(tmp_path, graph)

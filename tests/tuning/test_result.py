@@ -1,0 +1,27 @@
+"""What a tune returns, as a notebook shows it and a script goes on with it."""
+
+from collections.abc import Callable
+from html import unescape
+
+import pytest
+
+from a3gnn.tuning.choice_lines import choice_lines
+from a3gnn.tuning.result import TuneResult
+
+
+def test_a_notebook_shows_the_choice_and_the_front(quick_tune: Callable[..., TuneResult]) -> None:
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    lines: list[str] = []
+    result = quick_tune(notify=lines.append)
+    said = list(choice_lines(result.tuned, result.front))
+    assert said[0].startswith("chosen")
+    assert any("against the default" in line or "no different" in line for line in said)
+    assert set(said) < set(lines)
+    shown = result._repr_html_()
+    assert all(line in unescape(shown) for line in said)
+    assert result.front._repr_html_() in shown
+    assert f"{result.folder}/tuned.json" in shown
+    assert result.config == result.tuned.config
+    axes = result.plot().axes[0]
+    assert axes.get_title() == f"{result.tuned.setting.graph.name}, sage"
+    assert (result.folder / "front.png").stat().st_size > 10_000

@@ -1,0 +1,38 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from a3gnn.errors import UsageError
+from a3gnn.notify import listener
+
+_IN_A_SHELL = """
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+shell.run_cell("from a3gnn.notify import listener; listener(None)('trial 1 (best)')")
+shell.run_cell("lines = []; listener(lines.append)('not printed')")
+"""
+
+
+def test_whoever_asks_is_told() -> None:
+    lines: list[str] = []
+    listener(lines.append)("a line")
+    assert lines == ["a line"]
+    with pytest.raises(UsageError, match="notify must take a line of text, got 3; lambda line: None hears nothing"):
+        listener(3)  # type: ignore[arg-type]
+
+
+def test_a_script_hears_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    listener(None)("a line")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_ipython_prints_each_line(tmp_path: Path) -> None:
+    pytest.importorskip("IPython", reason="the extra notebook is not installed")
+    environment = os.environ | {"IPYTHONDIR": str(tmp_path)}
+    command = [sys.executable, "-W", "ignore", "-c", _IN_A_SHELL]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert run.stdout == "trial 1 (best)\n"
