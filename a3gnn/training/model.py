@@ -55,7 +55,7 @@ class Model(nn.Module):
 
     @property
     def aggregator(self) -> Aggregator | None:
-        """What the input layer makes of features before anything that is learnt; None if it can't (GAT)."""
+        """What the input layer makes of features before anything that is learnt; None if it can't (attention)."""
         return self.layers[0].aggregator
 
     def forward(

@@ -8,7 +8,7 @@ from torch_geometric.nn import TransformerConv
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 
-class Transformer(BasicGNN):
+class Transformer(BasicGNN):  # type: ignore[misc]  # PyG's classes have no types
     """As PyG's `GAT`, with `TransformerConv` for `GATConv`: heads are averaged in the last layer."""
 
     supports_edge_weight = False

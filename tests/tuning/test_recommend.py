@@ -211,8 +211,10 @@ def test_what_a_store_holds_is_known(
 def test_what_is_unlike_all_that_was_measured_is_said(quick: Recommend, part: list[Measurement]) -> None:
     plain = quick().unknown
     wide = Graph.load("synthetic:nodes=300,degree=4,classes=3,features=20000,density=0.01")
-    found = quick(wide, task=Task(model="gcn", hidden_channels=16, fanouts=(3, 3))).unknown
-    assert not any("model gcn" in line for line in plain)
+    task = Task(model="gcn", hidden_channels=16, fanouts=(3, 3), norm="layer", residual=True)
+    found = quick(wide, task=task).unknown
+    assert not any("model gcn" in line or "residual" in line for line in plain)
+    assert any("Nothing was measured with norm layer and residual connections on: what" in line for line in found)
     assert any("Nothing was measured of the model gcn, only of sage" in line for line in found)
     assert any("it has 20,000 features, they have" in line for line in found)
     assert any("Nothing was measured on this machine" in line for line in found)

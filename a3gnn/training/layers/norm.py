@@ -36,7 +36,7 @@ def norm_relu(x: Tensor, norm: nn.Module) -> Tensor:
 
 def normalised(x: Tensor, norm: nn.Module) -> Tensor:
     """Returns rows whose ReLU is that of `x` after `norm`, and which may be overwritten: otherwise as `norm_relu`."""
-    return _fused(x, norm) if _is_fused(x, norm) else norm(x)  # type: ignore[no-any-return]
+    return _fused(x, norm) if _is_fused(x, norm) else norm(x)
 
 
 def _is_fused(x: Tensor, norm: nn.Module) -> bool:
