@@ -22,6 +22,7 @@ from a3gnn.metric import ACCURACY, Metric
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.pareto import non_dominated
 from a3gnn.report.front_row import FrontRow, MeasuredConfig
+from a3gnn.units import count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +34,7 @@ _OUTWEIGHED = "its memory or {label} outweighs its speed"
 PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Front:
     """Every measured configuration of a tune, best of each priority named.
 
@@ -52,6 +53,11 @@ class Front:
     speed: str = "throughput_epochs_per_s"
     target: float | None = None
     metric: Metric = ACCURACY
+
+    def __repr__(self) -> str:
+        """Returns what it is in a line: its rows are shown by `to_dataframe`, `plot`, or a notebook."""
+        on_front = sum(row.on_front for row in self.rows)
+        return f"Front({count(len(self.rows), 'configuration')}, {on_front} of them on the front)"
 
     @property
     def by_seconds(self) -> bool:

@@ -108,3 +108,7 @@ def test_the_figure_can_be_drawn(front: Front) -> None:
     axes = figure.axes[0]
     assert axes.get_title() == "a title"
     assert axes.get_ylabel() == "throughput (epochs/s)"
+
+
+def test_its_name_in_a_shell_is_short(front: Front) -> None:
+    assert repr(front) == "Front(3 configurations, 1 of them on the front)"
