@@ -19,6 +19,7 @@ from numbers import Real
 from typing import Any, Literal, Self, get_args
 
 from a3gnn.errors import UsageError, unknown_name
+from a3gnn.option_names import option
 
 MetricName = Literal["accuracy", "macro_f1", "micro_f1", "roc_auc", "average_precision", "mae"]
 METRIC_NAMES: tuple[MetricName, ...] = get_args(MetricName)
@@ -150,7 +151,7 @@ def checked_metric(value: Any) -> str | None:
         UsageError: It is none of them.
     """
     if value is not None and not isinstance(value, str):
-        raise UsageError(f"--metric must be a name such as macro_f1, or auto, got {value!r}")
+        raise UsageError(f"{option('metric')} must be a name such as macro_f1, or auto, got {value!r}")
     if value is not None and value not in (AUTO, *METRIC_NAMES):
-        raise unknown_name("--metric", value, (AUTO, *METRIC_NAMES))
+        raise unknown_name(option("metric"), value, (AUTO, *METRIC_NAMES))
     return value

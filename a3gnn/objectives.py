@@ -13,6 +13,7 @@ from a3gnn.errors import UsageError, nearest
 from a3gnn.figures import Figures
 from a3gnn.limits import Limits
 from a3gnn.metric import Metric
+from a3gnn.option_names import option
 from a3gnn.prediction import Prediction
 
 #: Weights of throughput, memory and accuracy. Guesses.
@@ -92,7 +93,7 @@ class Priority:
             weights = []
         if len(weights) != 3 or min(weights) < 0 or not 0 < sum(weights) < float("inf"):
             raise UsageError(
-                f"--priority must be one of {', '.join(_PRESETS)}, or three weights T,M,A that are >= 0 "
+                f"{option('priority')} must be one of {', '.join(_PRESETS)}, or three weights T,M,A that are >= 0 "
                 f"and not all 0 such as 2,1,1; got {text!r}{nearest(text, _PRESETS)}"
             )
         throughput, memory, accuracy = (weight / sum(weights) for weight in weights)

@@ -33,6 +33,7 @@ VOCABULARY = {
     "metric",
     "notify",
     "objectives",
+    "option_names",
     "own_model",
     "pareto",
     "prediction",

@@ -32,6 +32,7 @@ _PACKAGES = (
     ("optuna", "optuna", "the engines nsga2 and tpe", "a3gnn"),
     ("matplotlib", "matplotlib", "front.png and the notebook", "a3gnn[plot]"),
     ("pandas", "pandas", "fronts as DataFrames", "a3gnn[dataframe]"),
+    ("lightning", "lightning", "Lightning's Trainer", "a3gnn[lightning]"),
     ("ogb", "ogb", "ogb: data sets", "a3gnn[ogb]"),
 )
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from a3gnn.errors import A3GNNError, ExitCode, unknown_name
+from a3gnn.option_names import as_flags
 from a3gnn.threads import wait_policy
 from a3gnn.version import __version__
 
@@ -64,7 +65,8 @@ def main(arguments: list[str] | None = None) -> None:
     wait_policy.adopt()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        code: Any = app.main(args=arguments, prog_name="a3gnn", standalone_mode=False)
+        with as_flags():
+            code: Any = app.main(args=arguments, prog_name="a3gnn", standalone_mode=False)
     except click.Abort as abort:  # click's name for KeyboardInterrupt, which it keeps as the cause
         cause = str(abort.__cause__ or "")
         click.echo(f"interrupted{': ' if cause else ''}{cause}", err=True)

@@ -89,9 +89,9 @@ def _feature_tensor(features: DenseFeatures | SparseFeatures) -> Tensor:
 
     if isinstance(features, DenseFeatures):
         return torch.from_numpy(np.array(features.array))
-    parts = (torch.from_numpy(array.astype(np.int64)) for array in (features.indptr, features.indices))
+    indptr, indices = (torch.from_numpy(array.astype(np.int64)) for array in (features.indptr, features.indices))
     values = torch.from_numpy(np.array(features.data))
-    return torch.sparse_csr_tensor(*parts, values, features.shape, check_invariants=True)
+    return torch.sparse_csr_tensor(indptr, indices, values, features.shape, check_invariants=True)
 
 
 def left_out(data: Data) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from a3gnn.errors import UsageError
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.epoch_iterator import EpochIterator
 from a3gnn.runtime.input_nodes import InputNodes
-from a3gnn.runtime.loader_config import ConfigLike, fanouts_of, left_to_the_loop, loader_config
+from a3gnn.runtime.loader_config import ConfigLike, fanouts_of, loader_config
 from a3gnn.runtime.loader_rules import Asked, check_together, sampling_of
 from a3gnn.runtime.neighbor_arguments import check_arguments
 from a3gnn.runtime.pipeline import Pipeline
@@ -45,7 +45,7 @@ class Loader(SeedLoader):
 
     What is given as an argument holds over `config`; `config` says the rest, such as cache and tier. Only its fanouts,
     where it has some (`seed_fanout`, `deep_fanout`), hold over `num_neighbors`, as they do over a task's. A warning
-    names what only a3gnn's trainer applies: `compute_dtype` and `learning_rate_scale`, where they are not the default.
+    names what only a3gnn's trainer applies: `compute_dtype`, `input_aggregation` and `learning_rate_scale`.
 
     Example:
         >>> loader = Loader(data, num_neighbors=[25, 10], input_nodes=data.train_mask, batch_size=1024, shuffle=True)
@@ -144,9 +144,9 @@ class Loader(SeedLoader):
             sampler=sampler,
             batch_sampler=batch_sampler,
         )
-        config = loader_config(config, batch_size, num_workers)
-        for left in left_to_the_loop(config):
-            warnings.warn(left, stacklevel=2)
+        config, left = loader_config(config, batch_size, num_workers)
+        for remedy in left:
+            warnings.warn(remedy, stacklevel=2)
         check_together(asked, config, batch_size)
         fanouts = config.fanouts(Task(fanouts=fanouts_of(num_neighbors)))
         source = source_of(data, weight_attr, custom_cls)

@@ -12,9 +12,10 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.tuned_file import tuned_config
 
-#: Knobs that no mini-batch shows, and what does in a loop of one's own what the trainer does.
+#: Knobs that mini-batches of a loop of one's own don't show, and what is or does there what the trainer does.
 _OF_THE_TRAINER = {
     "compute_dtype": "call the model under torch.autocast",
+    "input_aggregation": "sampled in-neighbours of the input layer's are in the mini-batches, as of the others'",
     "learning_rate_scale": "multiply the optimiser's learning rate by it, after a warm-up where it is above 1",
 }
 
@@ -31,26 +32,31 @@ class HoldsConfig(Protocol):
 ConfigLike: TypeAlias = TrainConfig | HoldsConfig | Mapping[str, Any] | str | Path
 
 
-def loader_config(config: ConfigLike | None, batch_size: int | None, num_workers: int | None) -> TrainConfig:
-    """Returns the configuration, with `batch_size` and `num_workers` as given; None leaves what it says.
+def loader_config(
+    config: ConfigLike | None, batch_size: int | None, num_workers: int | None
+) -> tuple[TrainConfig, list[str]]:
+    """Returns the configuration of a loader, and what to do of what mini-batches can't show of it.
+
+    It has `batch_size` and `num_workers` as given; None leaves what it says. In-neighbours are sampled for every layer.
 
     Raises:
         UsageError: A number is out of range.
         ConfigError: The configuration is not valid, or its file is not.
     """
     config = _config(config)
+    left = list(_left_to_the_loop(config))
+    config = config.replace(input_aggregation="sampled")
     if batch_size is not None:
         config = config.replace(batch_size=whole_number("batch_size", batch_size, 1, "1,024 is the default"))
     if num_workers is None:
-        return config
+        return config, left
     if whole_number("num_workers", num_workers, 0, "0 loads when asked") == 0:
-        return config.replace(parallel_mode="sequential")
+        return config.replace(parallel_mode="sequential"), left
     mode = "mode1" if config.parallel_mode == "sequential" else config.parallel_mode
-    return config.replace(parallel_mode=mode, num_workers=int(num_workers))
+    return config.replace(parallel_mode=mode, num_workers=int(num_workers)), left
 
 
-def left_to_the_loop(config: TrainConfig) -> Iterator[str]:
-    """Yields what to do of what `config` says and mini-batches can't."""
+def _left_to_the_loop(config: TrainConfig) -> Iterator[str]:
     default = TrainConfig()
     for name, remedy in _OF_THE_TRAINER.items():
         value = getattr(config, name)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import unknown_name
+from a3gnn.option_names import option
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
 
@@ -57,7 +58,7 @@ def make_searcher(engine: str, problem: Problem, seed: int, **options: Any) -> S
         UsageError: There is no such engine; the message names the nearest.
     """
     if engine not in ENGINES:
-        raise unknown_name("--engine", engine, ENGINES)
+        raise unknown_name(option("engine"), engine, ENGINES)
     module, name = ENGINES[engine].split(":")
     searcher: Searcher = getattr(importlib.import_module(module), name)(problem, seed, **options)
     return searcher

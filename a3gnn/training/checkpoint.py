@@ -10,6 +10,7 @@ import torch
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.graphs.graph import Graph
+from a3gnn.option_names import option
 from a3gnn.storage.atomic import replacing
 from a3gnn.task import Task
 from a3gnn.training.progress import Progress
@@ -62,11 +63,12 @@ def restore_checkpoint(path: Path, trainer: Trainer, known: dict[str, Any]) -> P
         before, progress = state["identity"], Progress.from_dict(state["progress"])
     except Exception as error:
         raise ConfigError(
-            f"{path} must be a checkpoint, but can't be read: {error}; train without --resume in another --out"
+            f"{path} must be a checkpoint, but can't be read: {error}; train without {option('resume')} in another "
+            f"{option('out')}"
         ) from error
     if changed := _changes(before, known):
         raise ConfigError(
-            f"{path} is of another run: {'; '.join(changed)}; use the same config and data, or another --out"
+            f"{path} is of another run: {'; '.join(changed)}; use the same config and data, or another {option('out')}"
         )
     trainer.model.load_state_dict(state["model"])
     trainer.optimizer.load_state_dict(state["optimizer"])

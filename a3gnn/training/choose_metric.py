@@ -14,6 +14,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labelled
 from a3gnn.graphs.majority import majority_share
 from a3gnn.metric import AUTO, METRIC_LABELS, MetricName
+from a3gnn.option_names import option
 from a3gnn.task import Task
 from a3gnn.training.evaluate import metric_of, tested, validated
 from a3gnn.training.loss import check_loss
@@ -66,7 +67,7 @@ def suiting(graph: GraphArrays) -> tuple[MetricName, str]:
     name: MetricName = "roc_auc" if ranked else "macro_f1"
     return name, (
         f"metric: {METRIC_LABELS[name]}, for {share:.0%} {what}, and above {MOST_IN_ONE_CLASS:.0%} "
-        f"{METRIC_LABELS[usual]} tells little; --metric {usual} takes that all the same"
+        f"{METRIC_LABELS[usual]} tells little; {option('metric', usual)} takes that all the same"
     )
 
 

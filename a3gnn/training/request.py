@@ -72,9 +72,9 @@ class TrainRequest:
             ConfigError: The tuned.json is missing, broken or foreign.
             GraphError: The graph can't be read or used.
         """
-        tuned = config if isinstance(config, TunedConfig) else None
-        if tuned is None and not isinstance(config, TrainConfig):
-            tuned = TunedConfig.read(config)
+        tuned = None
+        if not isinstance(config, TrainConfig):
+            tuned = config if isinstance(config, TunedConfig) else TunedConfig.read(config)
         source = dataset if dataset is not None else tuned.spec if tuned else None
         if source is None:
             raise UsageError("train needs a dataset: give one, or a tuned.json, which names its own")

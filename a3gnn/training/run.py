@@ -7,6 +7,7 @@ from pathlib import Path
 
 from a3gnn.errors import MemoryLimitError
 from a3gnn.metric import Metric
+from a3gnn.option_names import call, options
 from a3gnn.training.fit import fit
 from a3gnn.training.interrupt import Interrupt
 from a3gnn.training.progress import EpochResult, Progress
@@ -93,7 +94,7 @@ def ended_at(target: Target | None, done: Progress) -> bool:
 def _how_to_go_on(error: BaseException, done: Progress, folder: Path) -> str:
     reason = f"{error}. The run" if str(error) else "the run"
     where = f"after {len(done.epochs)} epochs and {done.under_way.batches} mini-batches"
-    return f"{reason} is saved {where}; the same command with --out {folder} --resume goes on from there"
+    return f"{reason} is saved {where}; the same {call()} with {options(out=folder, resume=True)} goes on from there"
 
 
 def _line(result: EpochResult, metric: Metric) -> str:

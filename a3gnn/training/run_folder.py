@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from a3gnn.errors import A3GNNError, UsageError
+from a3gnn.option_names import option
 from a3gnn.storage.atomic import replacing
 from a3gnn.training.checkpoint import restore_checkpoint, save, save_checkpoint
 from a3gnn.training.metrics_log import MetricsLog
@@ -40,13 +41,20 @@ class RunFolder:
         self._saved_best: int | None = None
         self._timer = SaveTimer()
         if resume and not self._checkpoint.is_file():
-            raise UsageError(f"--resume needs a run in {path}, which has no checkpoint.pt; leave it out to start one")
+            raise UsageError(
+                f"{option('resume')} needs a run in {path}, which has no checkpoint.pt; leave it out to start one"
+            )
         if not resume and path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise UsageError(f"--out {path} must be a new or empty folder; add --resume to go on with the run in it")
+            raise UsageError(
+                f"{option('out', path)} must be a new or empty folder; add {option('resume', True)} to go on with the "
+                "run in it"
+            )
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise A3GNNError(f"can't make the folder {path}: {error.strerror}; choose another --out") from error
+            raise A3GNNError(
+                f"can't make the folder {path}: {error.strerror}; choose another {option('out')}"
+            ) from error
 
     def begin(self, trainer: Trainer, known: dict[str, Any]) -> Progress:
         """Returns the progress to go on from, `trainer` being at its state; a fresh run saves its first checkpoint.

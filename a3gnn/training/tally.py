@@ -13,6 +13,7 @@ from torch import Tensor
 from a3gnn.errors import GraphError
 from a3gnn.graphs.labels import target_of
 from a3gnn.metric import Metric, Target
+from a3gnn.option_names import option
 from a3gnn.training.ranking import average_precision, roc_auc
 
 #: The metrics that tell positive nodes from negative ones.
@@ -60,12 +61,12 @@ def check_defined(metric: str, labels: NDArray[Any], where: str) -> None:
     if target == "classes" and len(found := np.unique(labels)) < 2:
         raise GraphError(
             f"{metric} must have {where} nodes of two classes or more, got {len(labels)} of class {found[0]} alone; "
-            "change the split, or choose --metric macro_f1"
+            f"change the split, or choose {option('metric', 'macro_f1')}"
         )
     if target == "labels" and not _both(labels == 1).any():
         raise GraphError(
             f"{metric} must have a label that some {where} nodes have and others don't, got none among {len(labels)} "
-            "nodes; change the split, or choose --metric micro_f1"
+            f"nodes; change the split, or choose {option('metric', 'micro_f1')}"
         )
 
 

@@ -16,6 +16,7 @@ from a3gnn.errors import UsageError
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.metric import checked_metric
 from a3gnn.notify import listener
+from a3gnn.option_names import option
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import compile_ahead
@@ -112,9 +113,11 @@ def train(
         notify(f"the learning rate falls to 0 over {falls} epochs, and at most {epochs} are trained: {outcome}")
     accuracy = request.target
     if target_accuracy is not None:
-        accuracy = metric_of(request.task, request.graph).quality_of("target_accuracy", target_accuracy)
+        accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)
     if flag("until_target", until_target) and accuracy is None:
-        raise UsageError("--until-target needs a target: give --target-accuracy, or a tuned.json that has one")
+        raise UsageError(
+            f"{option('until_target')} needs a target: give {option('target_accuracy')}, or a tuned.json that has one"
+        )
     if limit is None and request.tuned is not None:
         limit = request.tuned.limits.host_bytes
     graph = request.graph
@@ -169,8 +172,8 @@ def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) ->
     reached = done.reached(accuracy)
     if ends and reached is not None and reached.batches < trained:
         raise UsageError(
-            f"--until-target must not be passed yet, got a run that reached {trainer.metric.show(accuracy)} after "
-            f"{reached.batches} mini-batches and went on to {trained}; leave --until-target out, or start another run"
+            f"{option('until_target')} must not be passed yet, got a run that reached {trainer.metric.show(accuracy)} "
+            f"after {reached.batches} mini-batches and went on to {trained}; leave it out, or start another run"
         )
     begin = perf_counter()
     first = first_point(trainer)
@@ -225,6 +228,6 @@ def _check(epochs: int, patience: int | None, out: object, resume: bool, progres
     path_or_none("out", out)
     flag("progress", progress)
     if flag("resume", resume) and out is None:
-        raise UsageError("--resume needs the --out folder of the run that is to go on")
+        raise UsageError(f"{option('resume')} needs the {option('out')} folder of the run that is to go on")
     if task is not None and not isinstance(task, Task):
         raise UsageError(f"task must be a Task, got {task!r}; Task.from_dict makes one of a dict")

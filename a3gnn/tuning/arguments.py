@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.objectives import Priority
+from a3gnn.option_names import option
 from a3gnn.profiling.store.database import database_url
 from a3gnn.task import Task
 from a3gnn.tuning.folder import check_folder
@@ -37,21 +38,21 @@ def make_request(
         spec="",
         task=Task() if task is None else task,
         priority=priority if isinstance(priority, Priority) else Priority.parse(priority),
-        memory_limit=_parsed("--memory-limit", memory_limit, _limit),
-        host_memory_limit=_parsed("--host-memory-limit", host_memory_limit, parse_size),
-        budget=_parsed("--budget", budget, parse_budget),
+        memory_limit=_parsed("memory_limit", memory_limit, _limit),
+        host_memory_limit=_parsed("host_memory_limit", host_memory_limit, parse_size),
+        budget=_parsed("budget", budget, parse_budget),
         fixed=tuple(_entries("fix", fix, "{'batch_size': 512}").items()),
         ranges=tuple(map(_range, _entries("ranges", ranges, "{'batch_size': (64, 512)}").items())),
         **options,
     )
 
 
-def _parsed(option: str, value: Any, parse: Callable[[str], T]) -> Any:
+def _parsed(name: str, value: Any, parse: Callable[[str], T]) -> Any:
     """Returns what `value` means if it is text, else itself."""
     try:
         return parse(value) if isinstance(value, str) else value
     except UsageError as error:
-        raise UsageError(f"{option}: {error}") from error
+        raise UsageError(f"{option(name)}: {error}") from error
 
 
 def _limit(text: str) -> int | str:
@@ -79,9 +80,9 @@ def check_places(out: str | Path | None, store: str | Path | None, resume: bool)
     if out is not None:
         check_folder(Path(out), resume)
     elif resume:
-        raise UsageError("--resume needs the --out folder of the tune that is to go on")
+        raise UsageError(f"{option('resume')} needs the {option('out')} folder of the tune that is to go on")
     if store is not None:
         try:
             database_url(str(store))
         except StoreError as error:
-            raise UsageError(f"--store: {error}") from error
+            raise UsageError(f"{option('store')}: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from a3gnn.metric import Metric
+from a3gnn.option_names import option
 from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config, describe_figures
 from a3gnn.spread import Spread
@@ -42,7 +43,7 @@ def choice_lines(tuned: TunedConfig, front: Front) -> Iterator[str]:
     if tuned.still_rising:
         yield (
             f"    the default's validation {metric.label} was still rising after the {tuned.default_budget_s:.3g} s "
-            "that each was given; a larger --budget compares them later"
+            f"that each was given; a larger {option('budget')} compares them later"
         )
     if tuned.left_out:
         yield f"    left out, for the budget is too small: {'; '.join(tuned.left_out)}"
@@ -67,7 +68,8 @@ def _against(against: Comparison, metric: Metric, target: float | None) -> Itera
     elif against.disturbed > _MANY_DISTURBED:
         yield (
             f"    other work took part of the machine in {against.disturbed:.0%} of these timings: the ratios may "
-            "differ on a quiet machine; when it is quiet, --resume with a larger --budget measures them again"
+            f"differ on a quiet machine; when it is quiet, {option('resume', True)} with a larger {option('budget')} "
+            "measures them again"
         )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError, ModelError
 from a3gnn.measurement import Failure, FailureKind
+from a3gnn.option_names import option
 from a3gnn.search.result import SearchResult
 from a3gnn.tuning.expectations import expected_required_s, expected_trial_s, fit_surrogate, smallest_memory
 from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
@@ -87,7 +88,7 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
         runner.notify(
             f"{metric.show(reference.target)} takes no learning: to say the same of every node has a validation "
             f"{metric.label} of {metric.show(unlearnt)}. Seconds to that target and the limit tell little here; "
-            "a better --target-accuracy tells more"
+            f"a better {option('target_accuracy')} tells more"
         )
     return history
 
@@ -122,8 +123,8 @@ def _describe_limit(history: History) -> str:
         outcomes = [trial.measurement.outcome for trial in history.trials if trial.reason == "default"]
         failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
         raise InfeasibleError(
-            "--memory-limit default is what the default configuration takes, but none of its trials succeeded "
-            f"(the last one: {failures[-1].describe()}); give --memory-limit a size"
+            f"{option('memory_limit', 'default')} is what the default configuration takes, but none of its trials "
+            f"succeeded (the last one: {failures[-1].describe()}); give {option('memory_limit')} a size"
         )
     return (
         f"the memory limit is what the default took at most, and {DEFAULT_TOLERANCE:.0%} for what its repetitions "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from a3gnn.option_names import option
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice_lines import choice_lines
@@ -45,7 +46,7 @@ def say_finished(result: TuneResult, notify: Callable[[str], None]) -> None:
     """Says what the finished tune of `result` chose, and how it would go on."""
     notify(
         f"the tune in {result.folder} is finished: {count(result.trials, 'trial')} after the default, "
-        f"{format_duration(result.seconds)}; a larger --budget goes on with it"
+        f"{format_duration(result.seconds)}; a larger {option('budget')} goes on with it"
     )
     for line in choice_lines(result.tuned, result.front):
         notify(line)

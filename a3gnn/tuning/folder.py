@@ -12,6 +12,7 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION
+from a3gnn.option_names import option
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.tuning.journal import Journal
@@ -28,7 +29,10 @@ def check_folder(folder: Path, resume: bool) -> None:
     if resume:
         read_request(folder)
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"--out {folder} must be a new or empty folder; add --resume to go on with the tune in it")
+        raise UsageError(
+            f"{option('out', folder)} must be a new or empty folder; add {option('resume', True)} to go on with the "
+            "tune in it"
+        )
 
 
 def check_request(folder: Path, request: TuneRequest) -> None:
@@ -37,7 +41,9 @@ def check_request(folder: Path, request: TuneRequest) -> None:
     changed = sorted(name for name in {*asked, *before} - _MAY_CHANGE if asked.get(name) != before.get(name))
     if changed:
         values = "; ".join(f"{name} was {before.get(name)!r} and is {asked.get(name)!r}" for name in changed)
-        raise UsageError(f"--resume goes on with the options of the first run: {values}; choose another --out")
+        raise UsageError(
+            f"{option('resume')} goes on with the options of the first run: {values}; choose another {option('out')}"
+        )
 
 
 def _flat(options: Mapping[str, Any], within: str = "") -> dict[str, Any]:
@@ -61,8 +67,8 @@ def check_same(trials: Sequence[Trial], setting: Setting) -> None:
             changes.append(f"measurements were of version {measurement.version} and are of {MEASUREMENT_VERSION}")
         if changes:
             raise UsageError(
-                f"--resume goes on with the graph and the machine of the first run: {'; '.join(changes)}; "
-                "start again in another --out"
+                f"{option('resume')} goes on with the graph and the machine of the first run: {'; '.join(changes)}; "
+                f"start again in another {option('out')}"
             )
 
 
@@ -79,7 +85,7 @@ def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another --out") from error
+        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another {option('out')}") from error
     (folder / _REQUEST).write_text(json.dumps(request.to_dict(), indent=1), encoding="utf-8")
     return Journal.start(folder)
 
@@ -93,7 +99,9 @@ def read_request(folder: Path) -> TuneRequest:
     try:
         return TuneRequest.from_dict(json.loads((folder / _REQUEST).read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
-        raise UsageError(f"{folder} must be a folder that a tune was started in: {error}; give its --out") from error
+        raise UsageError(
+            f"{folder} must be a folder that a tune was started in: {error}; give that as {option('out')}"
+        ) from error
 
 
 def repeating_as_before(task: Task, folder: Path) -> Task:

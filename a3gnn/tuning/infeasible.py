@@ -9,6 +9,7 @@ from typing import NamedTuple
 from a3gnn.breach import Breach
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure
+from a3gnn.option_names import option
 from a3gnn.report.text import describe_breaches, describe_config
 from a3gnn.tuning.history import History
 from a3gnn.tuning.trial import Trial
@@ -65,7 +66,7 @@ def _only_breaches(broken: Sequence[_Broken], limit: str) -> list[Breach]:
 
 def _remedy(history: History, broken: Sequence[_Broken], closest: Sequence[Breach], smallest: float | None) -> str:
     """Returns what to allow: options that change one limit, if one is enough, or else several limits."""
-    remedies = [] if smallest is None else [f"the smallest limit that would: --memory-limit {_size(smallest)}"]
+    remedies = [] if smallest is None else [f"the smallest limit that would: {option('memory_limit', _size(smallest))}"]
     accuracies = (breach for breach in _only_breaches(broken, "least_accuracy") if breach.found > _NO_ACCURACY)
     remedies += [_drop(history, breach) for breach in _least(list(accuracies))]
     if remedies:
@@ -88,11 +89,11 @@ def _drop(history: History, breach: Breach) -> str:
     """
     request = history.study.request
     if breach.found <= _NO_ACCURACY:
-        return "longer training than the default's seconds allow: a larger --budget, as a duration"
+        return f"longer training than the default's seconds allow: a larger {option('budget')}, as a duration"
     if request.target_accuracy is not None:
-        return f"--target-accuracy {breach.metric.as_option(breach.found)}"
+        return option("target_accuracy", float(breach.metric.as_option(breach.found)))
     points = request.max_accuracy_drop + breach.excess * 100
-    return f"--max-accuracy-drop {math.ceil(points * 100) / 100:g}"
+    return option("max_accuracy_drop", math.ceil(points * 100) / 100)
 
 
 def _size(size: float) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from a3gnn.errors import A3GNNError, ConfigError
+from a3gnn.option_names import option
 from a3gnn.tuning.trial import Trial
 
 
@@ -49,7 +50,7 @@ class Journal:
         except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
             raise ConfigError(
                 f"{self._path} must be the journal of a tune by this version of a3gnn: {error}; "
-                "choose another --out, or run without --resume in an empty one"
+                f"choose another {option('out')}, or run without {option('resume')} in an empty one"
             ) from error
         if whole != text:
             self._path.write_text(whole, encoding="utf-8")

@@ -9,6 +9,7 @@ from scipy.special import ndtri
 
 from a3gnn.breach import MEMORY_NAMES
 from a3gnn.errors import InfeasibleError
+from a3gnn.option_names import option
 from a3gnn.prediction import Prediction
 from a3gnn.report.text import describe_config
 from a3gnn.search.evaluation_cache import EvaluationCache
@@ -52,7 +53,8 @@ def _too_large(outlook: Outlook) -> InfeasibleError:
             f"limit of {format_size(getattr(limits, name))} with a probability of {probability[0]:.2f}"
         )
         needed = mean * math.exp(deviations * prediction.one_sided(metric, "high")[0])
-        remedies.append(f"--{'' if metric == memory else 'host-'}memory-limit {math.ceil(needed / 2**20)}MiB")
+        argument = "memory_limit" if metric == memory else "host_memory_limit"
+        remedies.append(option(argument, f"{math.ceil(needed / 2**20)}MiB"))
     return InfeasibleError(
         f"nothing is predicted to keep the memory limit with a probability of {LEAST_PROBABILITY} or more. The least "
         f"memory is predicted for {describe_config(smallest)}: {', '.join(parts)}. It would do with "
@@ -78,7 +80,9 @@ def _too_inaccurate(
     others = " that keeps the memory limit" if len(outlook.keeping(prediction)) > 1 else ""
     deviation = 100 * float(prediction.one_sided("val_accuracy", "low")[0])
     needed = math.ceil(10 * (lost + deviation * float(ndtri(LIKELY / in_memory)))) / 10
-    remedy = f"--max-accuracy-drop {needed:g} would allow it" if needed > allowed else "a larger drop may allow it"
+    remedy = (
+        f"{option('max_accuracy_drop', needed)} would allow it" if needed > allowed else "a larger drop may allow it"
+    )
     return InfeasibleError(
         f"nothing{others} is predicted to lose at most {allowed:g} points of validation {label} against the default "
         f"with a probability of {LIKELY} or more. The closest, {describe_config(outlook.space.decode(row))}, is "

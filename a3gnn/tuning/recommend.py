@@ -15,6 +15,7 @@ from a3gnn.measurement import Measurement
 from a3gnn.metric import AUTO, checked_metric
 from a3gnn.notify import listener
 from a3gnn.objectives import Priority
+from a3gnn.option_names import option
 from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.profiling.store.existing import existing_store
 from a3gnn.profiling.store.shipped import shipped_measurements
@@ -103,13 +104,13 @@ def recommend(
     )
     if request.task.is_own:
         raise UsageError(
-            f"--model must be a built-in one, got {request.task.model}: nothing was measured of your own from which it "
-            "could be predicted; a3gnn tune takes it"
+            f"{option('model')} must be a built-in one, got {request.task.model}: nothing was measured of "
+            "your own from which it could be predicted; a3gnn tune takes it"
         )
     if request.memory_limit == DEFAULT_PEAK:
         raise UsageError(
-            "--memory-limit must be a size, got 'default', which is what the default configuration takes as measured, "
-            "and nothing is measured here; a3gnn tune takes it"
+            f"{option('memory_limit')} must be a size, got 'default', which is what the default configuration takes as "
+            "measured, and nothing is measured here; a3gnn tune takes it"
         )
     check_places(out, store, resume=False)
     stored = _stored(store)
@@ -164,6 +165,6 @@ def _written(found: Recommendation, folder: Path) -> Recommendation:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another --out") from error
+        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another {option('out')}") from error
     found.tuned().write(folder / "tuned.json")
     return dataclasses.replace(found, folder=folder)

@@ -15,6 +15,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.limits import Limits
 from a3gnn.metric import ACCURACY, ERRORS, METRIC_LABELS
 from a3gnn.objectives import Priority
+from a3gnn.option_names import option
 from a3gnn.search.searcher import ENGINES
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
@@ -72,17 +73,17 @@ class TuneRequest:
             if not isinstance(getattr(self, name), kind):
                 raise UsageError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
         if not isinstance(self.engine, str) or self.engine not in ENGINES:
-            raise unknown_name("--engine", self.engine, ENGINES)
+            raise unknown_name(option("engine"), self.engine, ENGINES)
         checked: dict[str, Any] = {
-            "host_memory_limit": size_or_none("--host-memory-limit", self.host_memory_limit),
-            "max_accuracy_drop": real_number("--max-accuracy-drop", self.max_accuracy_drop, "points"),
-            "budget": positive_number("--budget", self.budget, "a duration such as 10min or a number of trials"),
-            "seed": whole_number("--seed", self.seed, 0),
+            "host_memory_limit": size_or_none(option("host_memory_limit"), self.host_memory_limit),
+            "max_accuracy_drop": real_number(option("max_accuracy_drop"), self.max_accuracy_drop, "points"),
+            "budget": positive_number(option("budget"), self.budget, "a duration such as 10min or a number of trials"),
+            "seed": whole_number(option("seed"), self.seed, 0),
         }
         if self.memory_limit != DEFAULT_PEAK:
-            checked["memory_limit"] = size_or_none("--memory-limit", self.memory_limit)
+            checked["memory_limit"] = size_or_none(option("memory_limit"), self.memory_limit)
         if self.accuracy_epochs is not None:
-            checked["accuracy_epochs"] = whole_number("--accuracy-epochs", self.accuracy_epochs, 1)
+            checked["accuracy_epochs"] = whole_number(option("accuracy_epochs"), self.accuracy_epochs, 1)
         if self.target_accuracy is not None:
             self._check_target()
         knobs = SearchSpace(KNOBS)
@@ -148,9 +149,9 @@ class TuneRequest:
     def _check_target(self) -> None:
         """Checks the target as far as that can be without a graph, which knows the unit of an error."""
         if self.task.metric in ERRORS:
-            positive_number("--target-accuracy", self.target_accuracy, f"a {METRIC_LABELS[self.task.metric]}")
+            positive_number(option("target_accuracy"), self.target_accuracy, f"a {METRIC_LABELS[self.task.metric]}")
         else:
-            ACCURACY.quality_of("--target-accuracy", self.target_accuracy)
+            ACCURACY.quality_of(option("target_accuracy"), self.target_accuracy)
 
     def _shape(self, space: SearchSpace) -> SearchSpace:
         """Returns `space` with the fixed knobs and the ranges applied."""

@@ -8,6 +8,7 @@ from typing import Self
 
 from a3gnn.measurement import Measurement
 from a3gnn.objectives import Objectives
+from a3gnn.option_names import option
 from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
@@ -62,7 +63,7 @@ class Study:
     def target(self) -> float | None:
         """The validation quality that is asked for, or None."""
         asked = self.request.target_accuracy
-        return None if asked is None else self.setting.metric.quality_of("--target-accuracy", asked)
+        return None if asked is None else self.setting.metric.quality_of(option("target_accuracy"), asked)
 
     @property
     def reference_curve(self) -> CurvePlan:

@@ -13,6 +13,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.metric import AUTO, MetricName, checked_metric
 from a3gnn.notify import listener
 from a3gnn.objectives import Priority
+from a3gnn.option_names import call, options
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.task import Task
@@ -155,7 +156,7 @@ def tune(
             return _run(history, runner)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(
-                f"what was measured is kept; the same command with --out {folder} --resume goes on"
+                f"what was measured is kept; the same {call()} with {options(out=folder, resume=True)} goes on"
             ) from interrupt
 
 

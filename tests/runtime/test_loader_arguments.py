@@ -59,11 +59,16 @@ def test_the_config_may_be_a_dict_or_a_tuned_json(form: str, tiny_graph: Graph, 
 
 
 def test_what_only_the_trainer_applies_is_named(tiny_graph: Graph) -> None:
-    config = TrainConfig(compute_dtype="bfloat16", learning_rate_scale=2.0, seed_fanout=3)
+    config = TrainConfig(compute_dtype="bfloat16", learning_rate_scale=2.0, seed_fanout=3, input_aggregation="full")
     with pytest.warns(UserWarning, match="applied by a3gnn's trainer alone") as found:
-        Loader(tiny_graph, [4], config=config)
-    assert [str(one.message).split(" is applied")[0] for one in found] == ["compute_dtype", "learning_rate_scale"]
-    assert "config has 2.0: multiply the optimiser's learning rate by it" in str(found[1].message)
+        loader = Loader(tiny_graph, [9, 4], config=config)
+    knobs = ["compute_dtype", "input_aggregation", "learning_rate_scale"]
+    assert [str(one.message).split(" is applied")[0] for one in found] == knobs
+    assert "config has full: sampled in-neighbours of the input layer's are in the mini-batches" in str(
+        found[1].message
+    )
+    assert len(next(iter(loader)).num_sampled_nodes) == 3
+    assert "config has 2.0: multiply the optimiser's learning rate by it" in str(found[2].message)
     assert found[0].filename == __file__
 
 

@@ -104,5 +104,5 @@ def test_training_is_judged_by_the_metric_and_says_so(unbalanced_graph: Graph, t
     plain = train(config, unbalanced_graph, task=task, epochs=3, out=tmp_path / "b")
     assert plain.task == task
     assert plain.val_accuracy != auto.val_accuracy
-    with pytest.raises(UsageError, match=r"--metric must be one of .*did you mean 'macro_f1'"):
+    with pytest.raises(UsageError, match=r"^metric must be one of .*did you mean 'macro_f1'"):
         train(config, unbalanced_graph, metric="macro-f1")

@@ -148,7 +148,7 @@ def test_a_target_is_in_per_cent(value, small_folder_graph, tmp_path):
 
 
 def test_ending_at_a_target_needs_one(small_folder_graph, tmp_path):
-    with pytest.raises(UsageError, match="--until-target needs a target"):
+    with pytest.raises(UsageError, match="until_target needs a target"):
         train(CONFIG, small_folder_graph, until_target=True, out=tmp_path / "run")
     with pytest.raises(UsageError, match="until_target must be True or False"):
         train(CONFIG, small_folder_graph, target_accuracy=50, until_target="yes", out=tmp_path / "run")

@@ -101,7 +101,7 @@ def test_ctrl_c_keeps_every_mini_batch(after, whole_run, small_folder_graph, tas
         return step(self, batch)
 
     monkeypatch.setattr(Trainer, "_train", count_and_interrupt)
-    with pytest.raises(KeyboardInterrupt, match=r"is saved after .* --resume goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match=r"is saved after .* resume=True goes on from there"):
         train(CONFIG, small_folder_graph, task=task, epochs=4, out=out)
     assert len(trained) == after
     train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
@@ -126,7 +126,7 @@ def test_ctrl_c_in_an_evaluation_stops_it_at_the_next_chunk(model, small_folder_
 
     with monkeypatch.context() as patch:
         patch.setattr(Neighbourhoods, "chunks", interrupt_the_last)
-        with pytest.raises(KeyboardInterrupt, match=r"is saved after 1 epochs and .* --resume goes on from there"):
+        with pytest.raises(KeyboardInterrupt, match=r"is saved after 1 epochs and .* resume=True goes on from there"):
             train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "cut")
     assert len(taken) == last
     assert len(lines(tmp_path / "cut")) == 1
@@ -169,7 +169,7 @@ def test_a_finished_run_resumes_to_the_same_result(whole_run, small_folder_graph
 
 
 def test_another_runs_folder_is_refused(whole_run, small_folder_graph, tiny_graph, task, tmp_path):
-    with pytest.raises(UsageError, match="must be a new or empty folder; add --resume"):
+    with pytest.raises(UsageError, match="must be a new or empty folder; add resume=True"):
         train(CONFIG, small_folder_graph, task=task, out=whole_run)
     with pytest.raises(UsageError, match=r"has no checkpoint\.pt"):
         train(CONFIG, small_folder_graph, task=task, out=tmp_path / "nothing", resume=True)
@@ -180,7 +180,7 @@ def test_another_runs_folder_is_refused(whole_run, small_folder_graph, tiny_grap
         train(config, small_folder_graph, task=task, out=whole_run, resume=True)
     with pytest.raises(ConfigError, match="of another run: graph was"):
         train(CONFIG, tiny_graph, task=task, out=whole_run, resume=True)
-    with pytest.raises(UsageError, match="needs the --out folder"):
+    with pytest.raises(UsageError, match="resume needs the out folder"):
         train(CONFIG, small_folder_graph, resume=True)
 
 

@@ -53,7 +53,7 @@ def test_where_every_second_trial_breaks_the_limit_the_smallest_that_would_lies_
     fix = SMALL_SPACE | {"feature_tier": "ram", "parallel_mode": "sequential", "num_partitions": 1}
     with pytest.raises(InfeasibleError) as caught:
         quick_tune(executor=executor, fix=fix, memory_limit=limit, budget=2, notify=lines.append)
-    assert "the smallest limit that would: --memory-limit 384MiB" in str(caught.value)
+    assert "the smallest limit that would: memory_limit='384MiB'" in str(caught.value)
     assert "has host memory 33.5 MiB over the limit of 350 MiB" in str(caught.value)
     assert caught.value.smallest_limit_bytes > limit
     assert any("rejected: host memory" in line for line in lines)
@@ -117,7 +117,7 @@ def test_nothing_fits_names_the_closest_and_what_it_would_take(quick_tune) -> No
     assert caught.value.smallest_limit_bytes > 255 * MiB
     assert "host memory" in text
     assert "over the limit of 255 MiB" in text
-    assert "the smallest limit that would: --memory-limit" in text
+    assert "the smallest limit that would: memory_limit=" in text
 
 
 def test_a_space_that_is_measured_whole_has_no_smallest_trial_left(quick_tune, formulas) -> None:
@@ -130,7 +130,7 @@ def test_a_space_that_is_measured_whole_has_no_smallest_trial_left(quick_tune, f
 
 def test_what_ran_out_of_memory_everywhere_is_tried_once_without_the_limit(quick_tune) -> None:
     lines: list[str] = []
-    with pytest.raises(InfeasibleError, match="the smallest limit that would: --memory-limit 280MiB") as caught:
+    with pytest.raises(InfeasibleError, match="the smallest limit that would: memory_limit='280MiB'") as caught:
         quick_tune(memory_limit=255 * MiB, fix=TIERS, notify=lines.append)
     assert sum(line.startswith("smallest") for line in lines) == 1
     with pytest.raises(InfeasibleError) as resumed:

@@ -129,7 +129,7 @@ def test_where_nothing_was_measured_of_the_default_the_limit_must_be_a_size(quic
             return Failure(FailureKind.INVALID, "by formula")
         return metrics
 
-    with pytest.raises(InfeasibleError, match=r"the last one: invalid: by formula\); give --memory-limit a size"):
+    with pytest.raises(InfeasibleError, match=r"the last one: invalid: by formula\); give memory_limit a size"):
         quick_tune(executor=formulas(fails_alike), memory_limit="default")
 
 

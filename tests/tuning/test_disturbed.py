@@ -112,7 +112,7 @@ def test_what_other_work_took_part_in_is_said(measured, formulas, disturbed: int
     assert len(lines) == len(words)
     for line, part in zip(lines, words, strict=True):
         assert part in line
-        assert "--resume with a larger --budget measures them again" in line
+        assert "resume=True with a larger budget measures them again" in line
     tuned = TunedConfig.read(tune.runner.folder)
     assert tuned.against_default["disturbed"] == disturbed / (2 * ALTERNATIONS)
 

@@ -252,7 +252,7 @@ def test_a_tune_that_goes_on_keeps_drifts_and_measures_it_first(
         return found
 
     machine = Machine(after=1 + ROUND_TRIALS)
-    with pytest.raises(KeyboardInterrupt, match="--resume goes on"):
+    with pytest.raises(KeyboardInterrupt, match="resume=True goes on"):
         quick_tune(**PARTS, executor=formulas(interrupted))
     first = Journal(tmp_path / "run").read()
     assert [one.drift for one in first] == pytest.approx([1.0] * (1 + ROUND_TRIALS) + [0.5])

@@ -162,7 +162,7 @@ def test_the_physics_knows_what_a_users_model_costs(name, package, tiny_folder_g
 
 def test_nothing_is_recommended_of_which_nothing_is_known(package, tiny_folder_graph, hardware) -> None:
     task = Task(model=package.factory("Edges"))
-    with pytest.raises(UsageError, match=r"--model must be a built-in one, got .*Edges: nothing was measured of your"):
+    with pytest.raises(UsageError, match=r"^model must be a built-in one, got .*Edges: nothing was measured of your"):
         recommend(tiny_folder_graph, task=task, hardware=hardware)
 
 

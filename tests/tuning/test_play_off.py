@@ -209,7 +209,7 @@ def test_a_target_that_was_asked_for_is_to_be_reached_in_the_mean(measured, form
 
 
 @pytest.mark.parametrize(
-    ("options", "remedy"), [({"target_accuracy": 95.0}, "--target-accuracy 88"), ({}, "--max-accuracy-drop 2.01")]
+    ("options", "remedy"), [({"target_accuracy": 95.0}, "target_accuracy=88"), ({}, "max_accuracy_drop=2.01")]
 )
 def test_a_target_that_nothing_reaches_names_the_one_that_would_be(measured, options: dict, remedy: str) -> None:
     tune = measured(TWO_PARTS, fixed=(("num_partitions", 2),), **({"max_accuracy_drop": 1.0} | options))
@@ -224,7 +224,7 @@ def test_where_no_curve_has_a_point_no_target_is_named_that_would_be_reached(mea
         return metrics if request.config == DEFAULT else dataclasses.replace(metrics, curve=NO_CURVE)
 
     tune = measured(TWO_PARTS, executor=formulas(no_point), fixed=(("num_partitions", 2),), **options)
-    with pytest.raises(InfeasibleError, match=r"It takes longer training .*: a larger --budget, as a duration$"):
+    with pytest.raises(InfeasibleError, match=r"It takes longer training .*: a larger budget, as a duration$"):
         play_off(tune.history, tune.runner)
 
 

@@ -144,7 +144,7 @@ def test_a_limit_out_of_reach_names_one_that_is_not(quick: Recommend, hardware: 
     assert caught.value.exit_code == ExitCode.INFEASIBLE
     said = str(caught.value)
     assert "with a probability of 0." in said
-    needed = parse_size(said.partition("--memory-limit ")[2].partition(";")[0])
+    needed = parse_size(said.partition(" memory_limit='")[2].partition("'")[0])
     assert needed > limit
     assert quick(memory_limit=needed, max_accuracy_drop=100.0).best.keeps["host_bytes"] >= LEAST_PROBABILITY
 
@@ -158,7 +158,7 @@ def test_an_accuracy_out_of_reach_names_a_drop_that_is_not(quick: Recommend) -> 
     eight = {"num_partitions": 8, "batch_size": 64}
     with pytest.raises(InfeasibleError, match="is predicted to lose at most 0 points") as caught:
         quick(fix=eight, max_accuracy_drop=0.0)
-    needed = float(str(caught.value).partition("--max-accuracy-drop ")[2].split()[0])
+    needed = float(str(caught.value).partition("max_accuracy_drop=")[2].split()[0])
     assert quick(fix=eight, max_accuracy_drop=needed).config.num_partitions == 8
 
 
@@ -166,8 +166,8 @@ def test_an_accuracy_out_of_reach_names_a_drop_that_is_not(quick: Recommend) -> 
     ("options", "words"),
     [
         ({"memory_limit": "default"}, "nothing is measured here; a3gnn tune takes it"),
-        ({"memory_limit": "lots"}, "--memory-limit"),
-        ({"priority": "speed"}, "--priority must be one of"),
+        ({"memory_limit": "lots"}, "^memory_limit: "),
+        ({"priority": "speed"}, "^priority must be one of"),
         ({"fix": {"batch_size": 2.5}}, "batch_size must be a whole number"),
         ({"out": 3}, "out must be a path"),
     ],

@@ -86,7 +86,7 @@ def test_laws(make_request, changes: dict, words: str) -> None:
 
 def test_a_folder_with_something_in_it_is_not_taken(make_request, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match="new or empty folder; add --resume"):
+    with pytest.raises(UsageError, match="new or empty folder; add resume=True"):
         open_folder(tmp_path, make_request(), resume=False)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

@@ -53,7 +53,7 @@ def test_the_files_hold_what_was_returned(result: TuneResult) -> None:
 
 def test_a_finished_tune_is_not_overwritten(result: TuneResult) -> None:
     before = (result.folder / "probes.jsonl").read_text()
-    with pytest.raises(UsageError, match="add --resume"):
+    with pytest.raises(UsageError, match="add resume=True"):
         tune(SPEC, memory_limit="1GiB", budget=BUDGET_S, out=result.folder, max_accuracy_drop=100.0, **OPTIONS)
     assert (result.folder / "probes.jsonl").read_text() == before
 

@@ -46,5 +46,5 @@ def test_the_fastest_to_the_target_is_chosen_and_its_seconds_are_kept(quick_tune
 
 
 def test_a_target_that_nothing_reaches_is_what_is_to_be_lowered(quick_tune) -> None:
-    with pytest.raises(InfeasibleError, match=r"--target-accuracy 90$"):
+    with pytest.raises(InfeasibleError, match=r"target_accuracy=90$"):
         quick_tune(**PARTS, priority="time", target_accuracy=99)

@@ -90,6 +90,6 @@ def test_a_broken_limit_says_which_and_by_how_much() -> None:
 
 @pytest.mark.parametrize("text", ["troughput", 3, None])
 def test_a_priority_that_is_no_text_or_nearly_one(text: object) -> None:
-    with pytest.raises(UsageError, match="--priority must be one of") as caught:
+    with pytest.raises(UsageError, match="priority must be one of") as caught:
         Priority.parse(text)
     assert ("did you mean 'throughput'" in str(caught.value)) == (text == "troughput")

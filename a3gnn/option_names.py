@@ -1,0 +1,47 @@
+"""How messages name an option: as the argument that Python's functions have, or as the command line's flag.
+
+The same code raises for both. What it calls `option("memory_limit", "4GiB")` is memory_limit='4GiB' to those who call
+`tune`, and --memory-limit 4GiB to those who run a3gnn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+#: Whether the command line is what people use: one at a time is, in a process.
+_flags = False
+
+
+@contextmanager
+def as_flags() -> Iterator[None]:
+    """Has options named as the command line has them meanwhile, in every thread."""
+    global _flags
+    before, _flags = _flags, True
+    try:
+        yield
+    finally:
+        _flags = before
+
+
+def option(name: str, value: object = None) -> str:
+    """Returns how people give the argument `name`, with a value if there is one."""
+    if isinstance(value, float):
+        value = f"{value:g}"
+    elif isinstance(value, str | Path) and not _flags:
+        value = repr(str(value))
+    if not _flags:
+        return name if value is None else f"{name}={value}"
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is None or value is True else f"{flag} {value}"
+
+
+def options(**given: object) -> str:
+    """Returns how people give several arguments together, such as out='runs/a', resume=True."""
+    return (" " if _flags else ", ").join(option(name, value) for name, value in given.items())
+
+
+def call() -> str:
+    """Returns what people repeat to go on: a call, or a command."""
+    return "command" if _flags else "call"

@@ -1,0 +1,98 @@
+"""`TunedDataModule`: a tuned configuration's mini-batches for Lightning's Trainer; needs the extra `lightning`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from a3gnn._imports import optional
+from a3gnn.errors import UsageError
+from a3gnn.graphs.as_graph import as_graph, is_data
+from a3gnn.runtime.loader import Loader
+from a3gnn.training.tuned import TunedConfig
+
+if TYPE_CHECKING:
+    from a3gnn.graphs.as_graph import GraphLike
+
+_pytorch = optional("lightning.pytorch", "lightning", "A DataModule")
+
+
+class TunedDataModule(_pytorch.LightningDataModule):  # type: ignore[misc, name-defined]
+    """Gives Lightning's Trainer the mini-batches that a tuned configuration trains with, each a PyG `Data`.
+
+    The first `batch.batch_size` nodes are the seeds. Training takes the configuration and the task's seed. Validation,
+    test and prediction take as many seeds per mini-batch and no other knob: they sample uniformly, `eval_neighbors`
+    in-neighbours per node. A warning names the knobs that only a3gnn's trainer applies.
+
+    Example:
+        >>> module = TunedDataModule("runs/mine/tuned.json", data)
+        >>> lightning.Trainer(max_epochs=20).fit(model, module)
+
+    Args:
+        config: A tuned configuration, or the path of its tuned.json (or of the folder).
+        data: A graph, a PyG `Data` with train_mask, val_mask and test_mask, or what `Graph.load` takes; by default the
+            graph that was tuned for.
+        num_neighbors: In-neighbours sampled per node, the seeds' hop first; by default the task's. Fanouts of the
+            configuration hold over it, in training.
+        eval_neighbors: The same of validation, test and prediction; by default the task's. -1 takes all.
+        others: Of `Loader`, for all loaders: such as adjs, num_workers, device.
+
+    Raises:
+        MissingDependencyError: Lightning is not installed; raised where this module is imported.
+        UsageError: An argument is not what it must be, or a mask is missing.
+        ConfigError: The tuned.json is missing, broken or foreign.
+        GraphError: The graph can't be read.
+    """
+
+    def __init__(
+        self,
+        config: TunedConfig | str | Path,
+        data: GraphLike | None = None,
+        *,
+        num_neighbors: Sequence[int] | None = None,
+        eval_neighbors: Sequence[int] | None = None,
+        **others: Any,
+    ) -> None:
+        super().__init__()
+        self.tuned = config if isinstance(config, TunedConfig) else TunedConfig.read(config)
+        given = self.tuned.spec if data is None else data
+        self.data: Any = given if is_data(given) else as_graph(given)
+        task = self.tuned.setting.task
+        self._train: dict[str, Any] = {
+            "num_neighbors": list(num_neighbors or task.fanouts),
+            "config": self.tuned,
+            "seed": task.seed,
+        }
+        batch_size = self.tuned.config.batch_size
+        self._evaluate: dict[str, Any] = {
+            "num_neighbors": list(eval_neighbors or task.fanouts),
+            "batch_size": batch_size,
+        }
+        self._others = others
+
+    def train_dataloader(self) -> Loader:
+        """Returns the loader of the train nodes, shuffled anew for every epoch."""
+        return Loader(self.data, input_nodes=self._seeds("train"), shuffle=True, **self._train, **self._others)
+
+    def val_dataloader(self) -> Loader:
+        """Returns the loader of the validation nodes, in order."""
+        return Loader(self.data, input_nodes=self._seeds("val"), **self._evaluate, **self._others)
+
+    def test_dataloader(self) -> Loader:
+        """Returns the loader of the test nodes, in order."""
+        return Loader(self.data, input_nodes=self._seeds("test"), **self._evaluate, **self._others)
+
+    def predict_dataloader(self) -> Loader:
+        """Returns the loader of all nodes, in order."""
+        return Loader(self.data, **self._evaluate, **self._others)
+
+    def _seeds(self, split: str) -> Any:
+        """Returns the nodes of a split: ids of a graph, the mask of a `Data`."""
+        if not is_data(self.data):
+            return getattr(self.data, f"{split}_ids")
+        mask = getattr(self.data, f"{split}_mask", None)
+        if mask is None:
+            has = ", ".join(self.data.keys())
+            raise UsageError(f"data must have {split}_mask, this one has {has}; set data.{split}_mask, a bool per node")
+        return mask
