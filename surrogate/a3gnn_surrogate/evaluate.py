@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.errors import UsageError, unknown_name
 from a3gnn.measurement import METRICS, Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn.seeding import generator
@@ -71,28 +71,64 @@ def evaluate(measurements: Sequence[Measurement], coverage: float = 0.9, seed: i
     return ModelCard(len(rows), failures, tuple(sorted(names.values())), coverage, tuple(notes), tuple(scores))
 
 
-def _scores(contender: str, split: str, rows: list[Measurement], surrogate: Surrogate) -> Iterator[Score]:
+class HeldOut(NamedTuple):
+    """Rows that were held out, and what was predicted of them; empty where a split holds out none.
+
+    Attributes:
+        rows: The measurements.
+        settings: Their `setting_key`, shape (n,).
+        truth: Their `METRICS`, float64, shape (n, n_metrics); NaN where a row doesn't say.
+        prediction: Of them, by a surrogate that had not seen them.
+    """
+
+    rows: tuple[Measurement, ...]
+    settings: NDArray[np.str_]
+    truth: Array
+    prediction: Prediction
+
+
+def held_out(measurements: Sequence[Measurement], split: str, surrogate: Surrogate) -> HeldOut:
+    """Returns the rows that `split` holds out, each as predicted by `surrogate` fitted without its fold.
+
+    The accuracy and the seconds of the default configuration are taken as known.
+
+    Args:
+        measurements: Those without metrics are left out, and copies.
+        split: One of `SPLITS`.
+        surrogate: Its parameters decide how it is fitted; it is fitted anew for each fold.
+
+    Raises:
+        UsageError: There is no such split.
+    """
+    if split not in SPLITS:
+        raise unknown_name("the split", split, SPLITS)
+    rows = [row for row in distinct(measurements) if row.metrics is not None]
     references = latest_reference_accuracies(rows)
     curves = {key: KnownCurves.of(group) for key, group in by_setting(rows).items()}
-    measured, predicted, settings = [], [], []
+    held_rows, settings = list[Measurement](), list[str]()
+    truth, bounds = [np.empty((0, len(METRICS)))], [np.empty((3, 0, len(METRICS)))]
     for held in _folds(rows, split, surrogate.seed):
         surrogate.fit([rows[i] for i in np.flatnonzero(~held)])
         for key, group in by_setting(rows[i] for i in np.flatnonzero(held)).items():
             setting, configs = group[0].setting, [row.config for row in group]
             accuracy = references.get(task_graph_key(setting.task, setting.graph))
             known = KnownDefault(val_accuracy=accuracy, seconds=curves[key].default_seconds())
-            predicted.append(surrogate.predict(configs, setting, known))
-            measured.append(_measured(group, curves[key]))
+            found = surrogate.predict(configs, setting, known)
+            bounds.append(np.stack([found.mean, found.low, found.high]))
+            truth.append(_measured(group, curves[key]))
+            held_rows += group
             settings += [key] * len(group)
-    if not predicted:
-        return
-    joined = Prediction(*(np.concatenate([getattr(p, name) for p in predicted]) for name in ("mean", "low", "high")))
-    truth = np.concatenate(measured)
+    prediction = Prediction(*np.concatenate(bounds, axis=1))
+    return HeldOut(tuple(held_rows), np.array(settings, dtype=np.str_), np.concatenate(truth), prediction)
+
+
+def _scores(contender: str, split: str, rows: list[Measurement], surrogate: Surrogate) -> Iterator[Score]:
+    found = held_out(rows, split, surrogate)
     for j, metric in enumerate(METRICS):
-        has = truth[:, j] > 0
+        has = found.truth[:, j] > 0
         if has.any():
-            rest = Prediction(*(getattr(joined, name)[has, j] for name in ("mean", "low", "high")))
-            yield _score(contender, split, metric, truth[has, j], rest, np.array(settings)[has])
+            rest = Prediction(*(getattr(found.prediction, name)[has, j] for name in ("mean", "low", "high")))
+            yield _score(contender, split, metric, found.truth[has, j], rest, found.settings[has])
 
 
 def _folds(rows: list[Measurement], split: str, seed: int) -> list[NDArray[np.bool_]]:

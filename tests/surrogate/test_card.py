@@ -11,7 +11,8 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS
 from a3gnn_surrogate.card import ModelCard
-from a3gnn_surrogate.evaluate import CONTENDERS, SPLITS, _folds, evaluate
+from a3gnn_surrogate.evaluate import CONTENDERS, SPLITS, _folds, evaluate, held_out
+from a3gnn_surrogate.surrogate import Surrogate
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,23 @@ def test_ten_rows_of_each_graph_are_left_out_of_what_is_held(corpus):
     for name in ("dense", "road"):
         own = np.array([row.setting.graph.name == name for row in rows])
         assert held[own].tolist().count(1) == own.sum() - sum(default & own) - 9
+
+
+def test_what_is_held_out_is_predicted_without_its_graph(corpus):
+    rows = [row for row in corpus if row.setting.graph.name in ("dense", "road")]
+    found = held_out(rows, "unseen graph", Surrogate(learner="none"))
+    assert sorted(row.id for row in found.rows) == sorted(row.id for row in rows)
+    assert found.truth.shape == found.prediction.mean.shape == (len(rows), len(METRICS))
+    road = [i for i, row in enumerate(found.rows) if row.setting.graph.name == "road"]
+    dense = Surrogate(learner="none").fit([row for row in rows if row.setting.graph.name == "dense"])
+    own = [found.rows[i] for i in road]
+    expected = dense.predict([row.config for row in own], own[0].setting).column("peak_host_bytes")
+    np.testing.assert_allclose(found.prediction.take(np.array(road)).column("peak_host_bytes"), expected)
+
+
+def test_an_unknown_split_is_refused(corpus):
+    with pytest.raises(UsageError, match="the split must be one of"):
+        held_out(corpus, "unseen machine", Surrogate())
 
 
 def test_the_card_survives_json_and_reads_as_markdown(card):
