@@ -24,13 +24,7 @@ def card(store: str | None, seed: int, as_json: bool) -> None:
     Held out are rows at random, whole graphs, and whole graphs except their default configuration or ten rows. Each
     model is fitted anew for every fold: a few minutes.
     """
-    from a3gnn.profiling.store.existing import existing_store
-    from a3gnn.profiling.store.shipped import shipped_measurements
-    from a3gnn_surrogate.evaluate import evaluate
+    from a3gnn.tuning.surrogate_card import surrogate_card
 
-    rows, opened = shipped_measurements(), existing_store(store)
-    if opened is not None:
-        with opened as own:
-            rows += own.rows()
-    found = evaluate(rows, seed=seed)
+    found = surrogate_card(store, seed)
     click.echo(found.to_json() if as_json else found.to_markdown(), nl=as_json)

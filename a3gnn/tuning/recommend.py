@@ -11,13 +11,12 @@ from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import kept_hardware, probe_hardware, within_peaks
-from a3gnn.measurement import Measurement
 from a3gnn.metric import AUTO, checked_metric
 from a3gnn.notify import listener
 from a3gnn.objectives import Priority
 from a3gnn.option_names import option
 from a3gnn.profiling.feasibility import why_infeasible
-from a3gnn.profiling.store.existing import existing_store
+from a3gnn.profiling.store.existing import existing_rows
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.setting import Setting
 from a3gnn.task import Task
@@ -113,7 +112,7 @@ def recommend(
             "measured, and nothing is measured here; a3gnn tune takes it"
         )
     check_places(out, store, resume=False)
-    stored = _stored(store)
+    stored = existing_rows(store)
     compile_ahead(KernelSet(), notify)
     machine = within_peaks(_this_machine(notify), stored, notify) if hardware is None else hardware
     graph = as_graph(dataset)
@@ -137,14 +136,6 @@ def _this_machine(notify: Callable[[str], None]) -> Hardware:
         return kept
     notify("probing what this machine can do, which takes some seconds; it is kept for the next time")
     return probe_hardware(notify=notify)
-
-
-def _stored(store: str | Path | None) -> list[Measurement]:
-    opened = existing_store(store)
-    if opened is None:
-        return []
-    with opened as profiles:
-        return profiles.rows()
 
 
 def _recommendation(study: Study, notify: Callable[[str], None]) -> Recommendation:

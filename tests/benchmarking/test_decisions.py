@@ -53,7 +53,7 @@ def by_truth(sign: float):
 
 
 def test_to_know_the_truth_is_close_at_once_and_breaks_nothing(grid: Grid) -> None:
-    drawn = worlds(grid, 12)
+    drawn = worlds(grid, 12, trials=4.0)  # with many, all is tried in any order
     knowing, worst, own = (goals(rule, grid, drawn) for rule in (by_truth(1.0), by_truth(-1.0), baseline))
     assert (knowing.came_close == 1).all()
     assert (knowing.close_s <= 1.01 + 1e-9).all()

@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from a3gnn.cli.main import app
 from a3gnn.measurement import MEASUREMENT_VERSION
-from a3gnn.profiling.store import shipped
+from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
+from a3gnn.tuning import surrogate_card
 from a3gnn_surrogate.card import ModelCard
 
 
@@ -19,10 +20,10 @@ from a3gnn_surrogate.card import ModelCard
 def few(monkeypatch):
     """Six rows each of two graphs in place of all shipped ones, so that fitting takes seconds; and one of a third."""
     groups = {}
-    for row in shipped.shipped_measurements():
+    for row in shipped_measurements():
         groups.setdefault(row.setting.graph.name, []).append(row)
     first, second, third = list(groups.values())[:3]
-    monkeypatch.setattr(shipped, "shipped_measurements", lambda: [*first[:6], *second[:6]])
+    monkeypatch.setattr(surrogate_card, "shipped_measurements", lambda: [*first[:6], *second[:6]])
     return dataclasses.replace(third[0], version=MEASUREMENT_VERSION)
 
 

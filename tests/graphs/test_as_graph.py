@@ -72,7 +72,9 @@ def test_anything_else_is_refused_with_what_is_taken(other: Any, got: str) -> No
 
 @pytest.mark.parametrize("other", [42, [1], HeteroData()])
 @pytest.mark.parametrize(
-    "taker", [tune, lambda other: train(TrainConfig(), other), lambda other: Loader(other, [2])], ids=str
+    "taker",
+    [tune, lambda other: train(TrainConfig(), other), lambda other: Loader(other, [2])],
+    ids=["tune", "train", "Loader"],
 )
 def test_every_entrance_refuses_it_alike(other: Any, taker: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)

@@ -15,12 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from a3gnn.config import COMPUTE_DTYPES, DYNAMIC_POLICIES, STATIC_POLICIES, TrainConfig
-from a3gnn.errors import ConfigError, GraphError, UsageError
+from a3gnn.errors import ConfigError, GraphError
 from a3gnn.features.rows.aggregate import AGGREGATORS
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.verify import verify
-from a3gnn.runtime.loader import Loader
 from a3gnn.task import Task
 from a3gnn.training.aggregate_table import aggregate_table
 from a3gnn.training.batch_blocks import blocks_of
@@ -249,11 +248,6 @@ def test_a_sparse_table_of_over_four_times_the_features_is_refused(sparse_graph,
     with pytest.raises(ConfigError, match=r"at most 4 times the bytes of the features \(.*; use sampled"):
         Trainer(graph, FULL, Task(hidden_channels=8), scratch=tmp_path)
     assert not list((graph.folder / "derived").glob("table-*"))
-
-
-def test_a_loop_of_ones_own_takes_no_table(small_graph) -> None:
-    with pytest.raises(UsageError, match=r"input_aggregation must be full with the table .*got full; .*takes sampled"):
-        Loader(small_graph, [3, 3], config=FULL)
 
 
 def test_a_damaged_sparse_table_is_refused(graphs, tmp_path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from a3gnn.errors import StoreError
+from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.default_place import DEFAULT_STORE
 from a3gnn.profiling.store.store import ProfileStore
 
@@ -26,3 +27,16 @@ def existing_store(place: str | Path | None = None) -> ProfileStore | None:
             "the folder of a tune"
         )
     return ProfileStore.open(place)
+
+
+def existing_rows(place: str | Path | None = None) -> list[Measurement]:
+    """Returns the measurements of the present version in the store at `place`, as `existing_store` takes it.
+
+    Raises:
+        StoreError: There is none at `place`, or it can't be read.
+    """
+    opened = existing_store(place)
+    if opened is None:
+        return []
+    with opened as store:
+        return store.rows()
