@@ -7,7 +7,7 @@ The same code raises for both. What it calls `option("memory_limit", "4GiB")` is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 #: Whether the command line is what people use: one at a time is, in a process.
@@ -15,14 +15,19 @@ _flags = False
 
 
 @contextmanager
-def as_flags() -> Iterator[None]:
+def as_flags(flags: bool = True) -> Iterator[None]:
     """Has options named as the command line has them meanwhile, in every thread."""
     global _flags
-    before, _flags = _flags, True
+    before, _flags = _flags, flags
     try:
         yield
     finally:
         _flags = before
+
+
+def as_arguments() -> AbstractContextManager[None]:
+    """Has options named as Python, and the service's requests, have them meanwhile, in every thread."""
+    return as_flags(False)
 
 
 def option(name: str, value: object = None) -> str:

@@ -10,6 +10,9 @@ from a3gnn.measurement import Metrics
 from a3gnn.tuning.comparison import Comparison
 from a3gnn.tuning.trial import Trial
 
+#: What a choice leaves out that was made when the tune was stopped.
+STOPPED = "the play-off, for the tune was stopped: what is promised of the choice was measured once"
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -35,7 +38,7 @@ class Choice:
         against: The choice against the default; None where the default is the choice, or was not measured.
         figures: By the key of a configuration, the figures of all that were measured in the play-off.
         notes: By the key of a configuration, why another finalist was not chosen.
-        left_out: What the budget was too small for, in words.
+        left_out: What the budget was too small for, in words; or `STOPPED`.
     """
 
     trial: Trial

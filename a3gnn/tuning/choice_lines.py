@@ -10,6 +10,7 @@ from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config, describe_figures
 from a3gnn.spread import Spread
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.choice import STOPPED
 from a3gnn.tuning.comparison import Comparison
 from a3gnn.units import count
 
@@ -46,7 +47,8 @@ def choice_lines(tuned: TunedConfig, front: Front) -> Iterator[str]:
             f"that each was given; a larger {option('budget')} compares them later"
         )
     if tuned.left_out:
-        yield f"    left out, for the budget is too small: {'; '.join(tuned.left_out)}"
+        why = "" if STOPPED in tuned.left_out else ", for the budget is too small"
+        yield f"    left out{why}: {'; '.join(tuned.left_out)}"
 
 
 def _default_test(tuned: TunedConfig, metric: Metric) -> str:

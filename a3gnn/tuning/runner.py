@@ -19,6 +19,7 @@ from a3gnn.tuning.lines import describe_trial
 from a3gnn.tuning.memory_limits import within_limits
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.state import TuneState
+from a3gnn.tuning.stop import StopAsked, stop_is_asked
 from a3gnn.tuning.trial import Predicted, Trial, predicted_row
 from a3gnn.tuning.trial_plan import seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn_surrogate.surrogate import Surrogate
@@ -154,6 +155,8 @@ class Runner:
         self.keep_time()
         self.notify(describe_trial(trial, longer, self.budget))
         self.report_unmade_parts(longer, len(history.space.unmade_parts))
+        if stop_is_asked(self.folder):
+            raise StopAsked
         return longer
 
 

@@ -16,6 +16,7 @@ from a3gnn.objectives import Priority
 from a3gnn.option_names import call, options
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.feasibility import why_infeasible
+from a3gnn.search.result import SearchResult
 from a3gnn.task import Task
 from a3gnn.training.choose_metric import with_metric
 from a3gnn.training.compile_ahead import compile_ahead
@@ -24,6 +25,7 @@ from a3gnn.training.own.examine import examined
 from a3gnn.training.own.factory import model_name
 from a3gnn.training.run_folder import default_folder
 from a3gnn.tuning.arguments import check_places, make_request
+from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.expectations import fit_surrogate
 from a3gnn.tuning.explore import Explored, explore, measure_references, measure_smallest, warn_of_short_budget
 from a3gnn.tuning.finish import finish
@@ -35,6 +37,8 @@ from a3gnn.tuning.play_off import play_off
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.session import open_study
+from a3gnn.tuning.stop import StopAsked, forget_stop, stopped_by_file
+from a3gnn.tuning.stopped import finish_stopped
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
@@ -68,7 +72,8 @@ def tune(
 
     Measures the default configuration, then searches the predicted Pareto front and measures what matters in rounds
     (A3GNN, section III-C). What is best is chosen in a play-off, measured again beside the default. Configurations are
-    compared after equal seconds of training, on validation. The result's files are in `out`.
+    compared after equal seconds of training, on validation. The result's files are in `out`. A file named `stop` that
+    someone makes there ends the tune at once, with the best that it has measured so far.
 
     Args:
         dataset: A graph, a PyG `Data`, or what `Graph.load` takes.
@@ -158,6 +163,8 @@ def tune(
             raise KeyboardInterrupt(
                 f"what was measured is kept; the same {call()} with {options(out=folder, resume=True)} goes on"
             ) from interrupt
+        finally:
+            forget_stop(folder)
 
 
 def _asked(task: Task | None, model: str | Callable[[int, int], Any] | None, metric: str | None) -> Task | None:
@@ -170,7 +177,17 @@ def _asked(task: Task | None, model: str | Callable[[int, int], Any] | None, met
 
 
 def _run(history: History, runner: Runner) -> TuneResult:
-    """References, then rounds of proposals and trials, then the front and the choice."""
+    """Measures and chooses, and writes the result; asked to stop, it chooses from what there is by then."""
+    try:
+        with stopped_by_file(runner.folder):
+            measured, choice, searches = _measured(history, runner)
+    except StopAsked:
+        return finish_stopped(history, runner)
+    return finish(measured, choice, searches, runner)
+
+
+def _measured(history: History, runner: Runner) -> tuple[History, Choice, tuple[SearchResult, ...]]:
+    """References, then rounds of proposals and trials, then the play-off; returns what came of each."""
     surrogate = fit_surrogate(history) if history.trials else kept_surrogate(history, runner.notify)
     if reason := why_infeasible(history.objectives.limits, history.study.setting.hardware):
         runner.notify(reason)
@@ -182,5 +199,4 @@ def _run(history: History, runner: Runner) -> TuneResult:
             surrogate = fit_surrogate(references)
         explored = explore(references, surrogate, runner)
     measured = measure_smallest(explored.history, explored.surrogate, runner)
-    choice = play_off(measured, runner)
-    return finish(measured, choice, explored.searches, runner)
+    return measured, play_off(measured, runner), explored.searches

@@ -1,0 +1,51 @@
+"""What routers answer with, and what every route says of its errors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import Request, Response
+
+from a3gnn.service.orders import MOST
+from a3gnn.service.problems import MEDIA_TYPE
+from a3gnn.service.service import Service
+
+#: What a path's number may be, for FastAPI.
+NUMBER: dict[str, Any] = {"ge": 1, "le": MOST}
+_PROBLEM = {
+    "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+#: What a route may answer when something is wrong, for the description of the API.
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The request can't be read.", **_PROBLEM},
+    401: {"description": "The token is missing.", **_PROBLEM},
+    404: {"description": "There is no such thing.", **_PROBLEM},
+    409: {"description": "It can't be done now.", **_PROBLEM},
+    413: {"description": "The request is too large.", **_PROBLEM},
+    422: {"description": "Something of the request is not what it must be.", **_PROBLEM},
+    429: {"description": "Too many wait already.", **_PROBLEM},
+    503: {"description": "The database does not answer.", **_PROBLEM},
+}
+#: The schema of a problem (RFC 9457).
+PROBLEM_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "The rule, the value and the remedy."},
+    },
+}
+
+
+def service_of(request: Request) -> Service:
+    """Returns what answers `request`."""
+    found: Service = request.app.state.service
+    return found
+
+
+def json_answer(found: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Returns `found` as JSON."""
+    return Response(json.dumps(found), status, headers, media_type="application/json")

@@ -1,0 +1,89 @@
+"""`Home`: the folder in which a server keeps studies, graphs and trainings; several servers may share one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from a3gnn.errors import A3GNNError
+from a3gnn.service.event_log import EventLog
+from a3gnn.service.job import Job
+from a3gnn.storage.lock import try_lock
+
+_MARK = "home-id"
+
+
+class JobFolder:
+    """What is kept of one job.
+
+    Attributes:
+        path: Its folder.
+        run: In it, what `tune` or `train` itself writes.
+        events: In it, what has happened.
+        log: In it, what its process wrote to stderr.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.run, self.log = path, path / "run", path / "process.log"
+        self.events = EventLog(path / "events.jsonl")
+
+    def lock(self) -> int | None:
+        """Returns the open file whose lock says that the job runs, or None where another server holds it.
+
+        The kernel gives the lock back when that server's process ends, however it ends.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        file = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if try_lock(file):
+            return file
+        os.close(file)
+        return None
+
+
+class Home:
+    """The folder.
+
+    Args:
+        folder: Where it is; it is made where there is none.
+
+    Attributes:
+        id: Its mark, which jobs in it carry.
+
+    Raises:
+        A3GNNError: It can't be made or written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        try:
+            for name in ("studies", "trainings", "graphs", "uploads"):
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+            self.id = self._marked()
+        except OSError as error:
+            raise A3GNNError(f"can't use the folder {folder}: {error.strerror}; choose another --folder") from error
+
+    def of(self, job: Job) -> JobFolder:
+        """Returns the folder of `job`, which there may not be yet."""
+        return JobFolder(self.folder / {"study": "studies", "training": "trainings"}[job.kind] / str(job.id))
+
+    @property
+    def uploads(self) -> Path:
+        """Where uploads go until they are looked at."""
+        return self.folder / "uploads"
+
+    @property
+    def graphs(self) -> Path:
+        """Where graphs that were uploaded are kept, converted."""
+        return self.folder / "graphs"
+
+    def _marked(self) -> str:
+        mark = self.folder / _MARK
+        draft = self.folder / f".{_MARK}.{secrets.token_hex(4)}"
+        if not mark.exists():
+            draft.write_text(secrets.token_hex(8), encoding="ascii")
+            with suppress(FileExistsError):  # another server was first
+                os.link(draft, mark)
+            draft.unlink()
+        return mark.read_text(encoding="ascii").strip()

@@ -1,0 +1,107 @@
+"""The process of one job: `python -m a3gnn.service.job_process`, started by `a3gnn.service.running_job`.
+
+It reads one JSON object from stdin:
+
+    {"parent": PID, "kind": "study" or "training", "folder": PATH, "arguments": {...}}
+
+calls `tune` or `train` with the arguments, tells of it in the events.jsonl of the folder, and writes how it ended to
+stdout: {"status": "finished" or "stopped"} or {"status": "failed", "error": PROBLEM}. It ends when its parent does, and
+with it the trial that runs: whoever starts it again with the same order goes on after the last trial that ended.
+SIGTERM ends it as Ctrl-C ends a tune.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from a3gnn.process.lifetime import die_with_parent
+from a3gnn.process.machine_turn import machine_turn
+from a3gnn.service.home import JobFolder
+from a3gnn.service.problems import Problem
+from a3gnn.task import Task
+from a3gnn.threads import wait_policy
+
+
+def main() -> None:
+    """Runs the job that stdin orders."""
+    die_with_parent()
+    wait_policy.adopt()
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one from the keyboard is for the server, which ends this process
+    order = json.loads(sys.stdin.readline())
+    if os.getppid() != order["parent"]:
+        return  # it ended before this process could ask to end with it
+    answer = os.dup(1)
+    os.dup2(2, 1)  # what a library prints is no answer
+    os.write(answer, json.dumps(_outcome(order)).encode())
+
+
+def _outcome(order: Mapping[str, Any]) -> dict[str, Any]:
+    folder = JobFolder(Path(order["folder"]))
+    try:
+        stopped = {"study": _tune, "training": _train}[order["kind"]](folder, dict(order["arguments"]))
+    except KeyboardInterrupt:
+        return {"status": "stopped"}
+    except Exception as error:
+        problem = Problem.of(error)
+        if problem.kind == "internal":
+            traceback.print_exc()
+        return {"status": "failed", "error": problem.to_dict()}
+    return {"status": "stopped" if stopped else "finished"}
+
+
+def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
+    """Tunes, and returns whether that was stopped before its budget was."""
+    from a3gnn.tuning.choice import STOPPED
+    from a3gnn.tuning.tune import tune
+
+    resume = (folder.run / "request.json").exists()
+    task = Task.from_dict(arguments.pop("task"))
+    result = tune(task=task, out=folder.run, resume=resume, notify=_listener(folder), **arguments)
+    return STOPPED in result.tuned.left_out
+
+
+def _train(folder: JobFolder, arguments: dict[str, Any]) -> bool:
+    from a3gnn.training.train import train
+
+    notify = _listener(folder)
+    with machine_turn(notify):
+        train(out=folder.run, resume=(folder.run / "checkpoint.pt").exists(), notify=notify, **arguments)
+    return False
+
+
+def _listener(folder: JobFolder) -> Callable[[str], None]:
+    """Returns what writes each line into the log, and after a trial that one has ended."""
+    journal, seen = folder.run / "probes.jsonl", _trials(folder.run / "probes.jsonl")
+
+    def listen(line: str) -> None:
+        nonlocal seen
+        folder.events.append("line", text=line)
+        trials = _trials(journal)
+        for number in range(seen, trials):
+            folder.events.append("trial", trial=number)
+        seen = trials
+
+    return listen
+
+
+def _trials(journal: Path) -> int:
+    try:
+        return journal.read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0
+
+
+def _interrupt(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt(f"by signal {signum}")
+
+
+if __name__ == "__main__":
+    main()

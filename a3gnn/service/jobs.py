@@ -1,0 +1,186 @@
+"""`Jobs`: the queue, a table that any number of servers read and write."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from a3gnn.profiling.store.database import writing
+from a3gnn.service.job import Job, Kind
+from a3gnn.service.problems import conflict, not_found, too_many
+from a3gnn.service.tables import JOBS
+
+
+class Jobs:
+    """Reads and writes jobs; each call is a transaction of its own.
+
+    Args:
+        engine: The service's database.
+        home: The home folder of this server, by its mark: jobs of others are not begun here.
+        max_queued: So many may wait.
+    """
+
+    def __init__(self, engine: sa.Engine, home: str, max_queued: int) -> None:
+        self._engine, self._home, self._max_queued = engine, home, max_queued
+
+    def add(
+        self,
+        kind: Kind,
+        name: str,
+        graph: int,
+        arguments: Mapping[str, Any],
+        home: str | None,
+        study: int | None = None,
+    ) -> Job:
+        """Returns a new job at the end of the queue.
+
+        Raises:
+            Problem: Too many wait already.
+        """
+        values = {
+            "kind": kind,
+            "name": name,
+            "graph": graph,
+            "study": study,
+            "arguments": json.dumps(arguments),
+            "status": "queued",
+            "stop_asked": False,
+            "home": home,
+            "created": time.time(),
+            "summary": "{}",
+        }
+        with writing(self._engine).begin() as connection:
+            waiting = connection.execute(
+                sa.select(sa.func.count()).select_from(JOBS).where(JOBS.c.status == "queued")
+            ).scalar_one()
+            if waiting >= self._max_queued:
+                raise too_many(f"at most {self._max_queued} jobs may wait, and {waiting} do")
+            number = connection.execute(sa.insert(JOBS).values(values)).inserted_primary_key[0]
+        return self.get(number)
+
+    def get(self, number: int, kind: Kind | None = None) -> Job:
+        """Returns the job with this number, of the kind if one is given.
+
+        Raises:
+            Problem: There is none.
+        """
+        condition = JOBS.c.id == number if kind is None else sa.and_(JOBS.c.id == number, JOBS.c.kind == kind)
+        with self._engine.connect() as connection:
+            row = connection.execute(sa.select(JOBS).where(condition)).mappings().first()
+        if row is None:
+            raise not_found(kind or "job", number)
+        return Job.of_row(row)
+
+    def list(
+        self,
+        kind: Kind,
+        *,
+        statuses: Sequence[str] = (),
+        graph: int | None = None,
+        study: int | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[Job]:
+        """Returns the newest jobs that match, newest first.
+
+        Args:
+            kind: Which.
+            statuses: Any of these; all where there is none.
+            graph: Those of this graph.
+            study: Those of this study.
+            before: Those with a smaller number: the next page.
+            limit: At most so many.
+        """
+        conditions = [JOBS.c.kind == kind]
+        if statuses:
+            conditions.append(JOBS.c.status.in_(statuses))
+        conditions += [
+            JOBS.c[name] == value for name, value in (("graph", graph), ("study", study)) if value is not None
+        ]
+        if before is not None:
+            conditions.append(JOBS.c.id < before)
+        query = sa.select(JOBS).where(*conditions).order_by(JOBS.c.id.desc()).limit(limit)
+        with self._engine.connect() as connection:
+            return [Job.of_row(row) for row in connection.execute(query).mappings()]
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Returns how many jobs there are, by kind and status."""
+        query = sa.select(JOBS.c.kind, JOBS.c.status, sa.func.count()).group_by(JOBS.c.kind, JOBS.c.status)
+        with self._engine.connect() as connection:
+            return {(kind, status): found for kind, status, found in connection.execute(query)}
+
+    def waiting(self) -> list[Job]:
+        """Returns the jobs that this server may begin, oldest first, and those that run with files in its home."""
+        mine = sa.or_(JOBS.c.home.is_(None), JOBS.c.home == self._home)
+        runs = sa.and_(JOBS.c.status == "running", JOBS.c.home == self._home)
+        condition = sa.or_(sa.and_(JOBS.c.status == "queued", mine), runs)
+        with self._engine.connect() as connection:
+            rows = connection.execute(sa.select(JOBS).where(condition).order_by(JOBS.c.id).limit(1000)).mappings()
+            return [Job.of_row(row) for row in rows]
+
+    def claim(self, job: Job) -> bool:
+        """Returns whether `job` runs here now: no other server was quicker."""
+        values = {"status": "running", "home": self._home, "started": time.time(), "ended": None, "error": None}
+        same = (JOBS.c.id == job.id, JOBS.c.status == job.status, JOBS.c.started.is_not_distinct_from(job.started))
+        with writing(self._engine).begin() as connection:
+            return connection.execute(sa.update(JOBS).where(*same).values(values)).rowcount == 1
+
+    def stops_asked(self, numbers: Sequence[int]) -> set[int]:
+        """Returns which of these jobs are asked to stop; one that was deleted is, too."""
+        query = sa.select(JOBS.c.id).where(JOBS.c.id.in_(numbers), sa.not_(JOBS.c.stop_asked))
+        with self._engine.connect() as connection:
+            return set(numbers) - set(connection.execute(query).scalars())
+
+    def update(self, number: int, **values: Any) -> None:
+        """Writes columns of a job; error and summary are given as JSON types."""
+        for name in ("error", "summary", "arguments"):
+            if values.get(name) is not None:
+                values[name] = json.dumps(values[name])
+        with writing(self._engine).begin() as connection:
+            connection.execute(sa.update(JOBS).where(JOBS.c.id == number).values(values))
+
+    def ask_to_stop(self, number: int, kind: Kind) -> Job:
+        """Returns the job, which is stopped if it was waiting, and asked to stop if it runs.
+
+        Raises:
+            Problem: There is none, or it has ended.
+        """
+        waits, runs = (sa.and_(JOBS.c.id == number, JOBS.c.status == status) for status in ("queued", "running"))
+        with writing(self._engine).begin() as connection:
+            ended = {"status": "stopped", "ended": time.time()}
+            done = connection.execute(sa.update(JOBS).where(waits).values(ended)).rowcount
+            done += connection.execute(sa.update(JOBS).where(runs).values(stop_asked=True)).rowcount
+        job = self.get(number, kind)
+        if not done:
+            raise conflict(f"only a {kind} that waits or runs can be stopped, and {number} is {job.status}")
+        return job
+
+    def requeue(self, job: Job, arguments: Mapping[str, Any] | None = None) -> Job:
+        """Returns `job`, which had ended, at its place in the queue again.
+
+        Raises:
+            Problem: It waits or runs.
+        """
+        values = {"status": "queued", "stop_asked": False, "ended": None, "error": None}
+        if arguments is not None:
+            values["arguments"] = json.dumps(arguments)
+        same = sa.and_(JOBS.c.id == job.id, JOBS.c.status.in_(("finished", "stopped", "failed")))
+        with writing(self._engine).begin() as connection:
+            if not connection.execute(sa.update(JOBS).where(same).values(values)).rowcount:
+                raise conflict(f"{job.kind} {job.id} waits or runs already; stop it first")
+        return self.get(job.id)
+
+    def delete(self, job: Job) -> None:
+        """Removes the row of `job`, which must neither wait nor run.
+
+        Raises:
+            Problem: It does.
+        """
+        same = sa.and_(JOBS.c.id == job.id, JOBS.c.status.in_(("finished", "stopped", "failed")))
+        with writing(self._engine).begin() as connection:
+            if not connection.execute(sa.delete(JOBS).where(same)).rowcount:
+                raise conflict(f"{job.kind} {job.id} waits or runs; stop it, then delete it")

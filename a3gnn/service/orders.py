@@ -1,0 +1,158 @@
+"""What requests hold: checked by pydantic for types and sizes, and by a3gnn's own types for what they mean."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from a3gnn.errors import UsageError
+from a3gnn.metric import AUTO, checked_metric
+from a3gnn.own_model import names_factory
+from a3gnn.service.settings import ServiceSettings
+from a3gnn.task import MODELS, Task, usual_fanouts
+from a3gnn.tuning.arguments import make_request
+
+#: The largest number of a job or a graph: an integer of both databases.
+MOST = 2**31 - 1
+#: Text of one line, without control characters.
+Word = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Number = Annotated[int, Field(ge=1, le=MOST)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Seed = Annotated[int, Field(ge=0, le=MOST)]
+Bytes = Annotated[int, Field(ge=1, le=2**62)]
+#: A knob's value.
+Value = bool | Annotated[int, Field(ge=-(2**62), le=2**62)] | Annotated[float, Field(ge=-1e15, le=1e15)] | Word | None
+
+
+class _Order(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class GraphOrder(_Order):
+    """A graph that the server can open."""
+
+    dataset: Annotated[
+        Word,
+        Field(
+            min_length=1,
+            description="A path below the data root (an .npz file or a converted folder), or synthetic:KEY=VALUE,...",
+            examples=["graph.npz", "synthetic:nodes=20000"],
+        ),
+    ]
+    name: Word = ""
+
+
+class Question(_Order):
+    """What a recommendation is about, and a study."""
+
+    graph: Annotated[Number | None, Field(description="The number of a registered graph.")] = None
+    dataset: Annotated[
+        Word | None, Field(description="In its place: what POST /graphs takes, registered as it is.")
+    ] = None
+    priority: Annotated[Word, Field(description="time, throughput, memory, accuracy, balanced, or T,M,A")] = (
+        "throughput"
+    )
+    memory_limit: Annotated[Bytes | Word | None, Field(description="Of the GPU, or else the host: such as 4GiB.")] = (
+        None
+    )
+    host_memory_limit: Annotated[Bytes | Word | None, Field(description="Of the host, beside a GPU.")] = None
+    max_accuracy_drop: Annotated[float, Field(ge=0, le=100, description="Points below the default.")] = 1.0
+    fix: Annotated[dict[Word, Value], Field(max_length=64, description="Knobs held at a value.")] = {}
+    ranges: Annotated[
+        dict[Word, Annotated[list[Value], Field(min_length=2, max_length=2)]],
+        Field(max_length=64, description="Knobs restricted to [low, high]."),
+    ] = {}
+    seed: Seed = 0
+    model: Word = "sage"
+    layers: Annotated[int | None, Field(ge=1, le=32)] = None
+    fanouts: Annotated[list[Annotated[int, Field(ge=-1, le=1_000_000)]] | None, Field(min_length=1, max_length=32)] = (
+        None
+    )
+    hidden: Annotated[int, Field(ge=1, le=65_536)] = 256
+    norm: Word = "none"
+    residual: bool = False
+    lr_schedule: Word = "constant"
+    lr_epochs: Count | None = None
+    loss: Word = "mse"
+    class_weights: Word = "none"
+    metric: Word = AUTO
+
+    def task(self, settings: ServiceSettings) -> Task:
+        """Returns what is trained.
+
+        Raises:
+            UsageError: It is not what it must be, or a model that the server was not started to run.
+        """
+        if names_factory(self.model) and self.model not in settings.allowed_models:
+            raise UsageError(
+                f"model must be one of {', '.join(MODELS)} here, got {self.model!r}: importing a model of one's own is "
+                "running it, which a3gnn serve --allow-model allows by name"
+            )
+        if self.layers is not None and self.fanouts is not None and len(self.fanouts) != self.layers:
+            raise UsageError(
+                f"fanouts must have a number for each of layers, got {len(self.fanouts)} and {self.layers}; leave one "
+                "of them out"
+            )
+        fanouts = tuple(self.fanouts or ()) or (Task().fanouts if self.layers is None else usual_fanouts(self.layers))
+        return Task(
+            model=self.model,
+            fanouts=fanouts,
+            hidden_channels=self.hidden,
+            norm=self.norm,  # type: ignore[arg-type]  # checked there
+            residual=self.residual,
+            lr_schedule=self.lr_schedule,  # type: ignore[arg-type]
+            lr_epochs=self.lr_epochs,
+            seed=self.seed,
+            class_weights=self.class_weights,  # type: ignore[arg-type]
+            loss=self.loss,  # type: ignore[arg-type]
+        )
+
+    def arguments(self, settings: ServiceSettings) -> dict[str, Any]:
+        """Returns what `recommend` is called with beside the graph, as JSON types.
+
+        Raises:
+            UsageError: Something of it is not what it must be.
+        """
+        return self._checked(settings, budget=1, engine="local")
+
+    def _checked(self, settings: ServiceSettings, **more: Any) -> dict[str, Any]:
+        own = ("priority", "memory_limit", "host_memory_limit", "max_accuracy_drop", "fix", "ranges", "seed")
+        asked = {name: getattr(self, name) for name in own} | more
+        task = self.task(settings)
+        make_request(task=task, **asked)
+        return {**asked, "task": task.to_dict(), "metric": checked_metric(self.metric)}
+
+
+class StudyOrder(Question):
+    """A study that is to be made: what `a3gnn tune` takes."""
+
+    name: Word = ""
+    budget: Annotated[Count | Word, Field(description="A duration such as 10min, or a number of trials.")] = "5min"
+    engine: Word = "local"
+    accuracy_epochs: Count | None = None
+    target_accuracy: Annotated[float | None, Field(ge=-1e15, le=1e15)] = None
+
+    def arguments(self, settings: ServiceSettings) -> dict[str, Any]:
+        """Returns what `tune` is called with beside the graph and its places, as JSON types.
+
+        Raises:
+            UsageError: Something of it is not what it must be.
+        """
+        own = ("budget", "engine", "accuracy_epochs", "target_accuracy")
+        return self._checked(settings, **{name: getattr(self, name) for name in own})
+
+
+class ResumeOrder(_Order):
+    """How a study goes on."""
+
+    budget: Annotated[Count | Word | None, Field(description="A larger one; what is left of the old one else.")] = None
+
+
+class TrainOrder(_Order):
+    """A training with the choice of a study."""
+
+    name: Word = ""
+    epochs: Count = 50
+    patience: Count = 10
+    until_target: bool = False

@@ -1,0 +1,89 @@
+"""What people are told of what went wrong: problem+json (RFC 9457), with the rule, the value and the remedy."""
+
+from __future__ import annotations
+
+import http
+from typing import Any
+
+from a3gnn.errors import (
+    A3GNNError,
+    DeviceError,
+    GraphError,
+    InfeasibleError,
+    MemoryLimitError,
+    MissingDependencyError,
+    StoreError,
+    UsageError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+
+#: What an error of a3gnn's is called in a problem's type, and its HTTP status; the first that it is an instance of.
+_KINDS: tuple[tuple[type[Exception], str, int], ...] = (
+    (GraphError, "graph", 422),
+    (UsageError, "usage", 422),
+    (InfeasibleError, "infeasible", 409),
+    (MemoryLimitError, "memory-limit", 409),
+    (MissingDependencyError, "missing-package", 501),
+    (DeviceError, "device", 409),
+    (StoreError, "store", 503),
+    (A3GNNError, "failed", 500),
+)
+
+
+class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
+    """An answer that says what went wrong.
+
+    Attributes:
+        status: Of HTTP.
+        kind: What it is, in a word; in JSON its type is `urn:a3gnn:` and this.
+        detail: The rule, the value and the remedy.
+        more: Further members of the JSON object.
+    """
+
+    def __init__(self, status: int, kind: str, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.detail, self.more = status, kind, detail, more
+
+    @classmethod
+    def of(cls, error: Exception) -> Problem:
+        """Returns the problem that `error` is to people; of what a3gnn did not raise on purpose nothing is told."""
+        for kind, name, status in _KINDS:
+            if isinstance(error, kind):
+                smallest = getattr(error, "smallest_limit_bytes", None)
+                more = {} if smallest is None else {"smallest_limit_bytes": smallest}
+                return cls(status, name, str(error), **more)
+        return cls(500, "internal", "the server failed at this request; its log says where")
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Problem:
+        """Returns the problem of `to_dict`."""
+        more = {name: value for name, value in fields.items() if name not in ("type", "title", "status", "detail")}
+        return cls(fields["status"], str(fields["type"]).rpartition(":")[2], fields["detail"], **more)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns it as JSON types."""
+        title = http.HTTPStatus(self.status).phrase
+        return {
+            "type": f"urn:a3gnn:{self.kind}",
+            "title": title,
+            "status": self.status,
+            "detail": self.detail,
+            **self.more,
+        }
+
+
+def not_found(what: str, number: object) -> Problem:
+    """Returns what is said of something that is not there."""
+    plural = {"study": "studies"}.get(what, f"{what}s")
+    return Problem(404, "not-found", f"there is no {what} {number}; GET /{plural} lists those that there are")
+
+
+def conflict(detail: str) -> Problem:
+    """Returns what is said of something that can't be done now."""
+    return Problem(409, "conflict", detail)
+
+
+def too_many(detail: str) -> Problem:
+    """Returns what is said where a bound on how many is reached."""
+    return Problem(429, "too-many", f"{detail}; wait until one has ended, or stop one")

@@ -1,0 +1,42 @@
+"""The process that predicts: `python -m a3gnn.service.recommend_process`, started by `a3gnn.service.recommender`.
+
+For each line on stdin, the arguments of `recommend` as a JSON object, it writes a line to stdout: what `a3gnn recommend
+--json` prints, or {"error": PROBLEM}. It ends when its stdin is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+from a3gnn.service.problems import Problem
+from a3gnn.threads import wait_policy
+
+
+def main() -> None:
+    """Answers until stdin is closed."""
+    wait_policy.adopt()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        print(json.dumps(_answer(json.loads(line))), file=answers, flush=True)
+
+
+def _answer(arguments: dict[str, Any]) -> dict[str, Any]:
+    from a3gnn.task import Task
+    from a3gnn.tuning.recommend import recommend
+
+    try:
+        return recommend(task=Task.from_dict(arguments.pop("task")), **arguments).to_dict()
+    except Exception as error:
+        problem = Problem.of(error)
+        if problem.kind == "internal":
+            traceback.print_exc()
+        return {"error": problem.to_dict()}
+
+
+if __name__ == "__main__":
+    main()

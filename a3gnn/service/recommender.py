@@ -1,0 +1,86 @@
+"""`Recommender`: what predictions prefer, from a process that keeps what predicting needs in memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from a3gnn.process.interpreter import as_program
+from a3gnn.service.problems import Problem
+
+#: Answers that are kept: what stands on the same measurements has the same answer. Guess.
+_KEPT = 256
+
+
+class Recommender:
+    """Asks one process, which starts with the first question (some seconds) and stays.
+
+    Args:
+        store: Where studies keep measurements, on which predictions stand too.
+    """
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self._mutex = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answers: OrderedDict[tuple[int, str], dict[str, Any]] = OrderedDict()
+
+    def ask(self, dataset: str, arguments: dict[str, Any], rows: int) -> dict[str, Any]:
+        """Returns what `a3gnn recommend --json` prints.
+
+        Args:
+            dataset: What loads the graph.
+            arguments: What else `recommend` is called with, as JSON types.
+            rows: How many measurements the store has: with more, the answer is another one.
+
+        Raises:
+            Problem: Nothing can be recommended, and why.
+        """
+        order = {"dataset": dataset, "store": self._store, **arguments}
+        key = rows, json.dumps(order, sort_keys=True)
+        with self._mutex:
+            answer = self._answers.get(key) or self._answered(order)
+            if answer.get("error", {}).get("status") != 500:
+                self._answers[key] = answer
+                self._answers.move_to_end(key)
+                while len(self._answers) > _KEPT:
+                    self._answers.popitem(last=False)
+        if "error" in answer:
+            raise Problem.from_dict(answer["error"])
+        return answer
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def _answered(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Returns the process' answer; one that died is replaced the next time."""
+        process = self._process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(order).encode() + b"\n")
+            process.stdin.flush()
+            answer: dict[str, Any] = json.loads(process.stdout.readline())
+        except (OSError, ValueError):
+            self.close()
+            raise Problem(
+                500, "failed", "the process that predicts has died; ask again, which starts another"
+            ) from None
+        return answer
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        program = as_program("a3gnn.service.recommend_process")
+        return subprocess.Popen(
+            program.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=program.environment,
+            start_new_session=True,
+        )

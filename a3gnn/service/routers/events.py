@@ -1,0 +1,52 @@
+"""What happens to a study or a training, as server-sent events."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Header, Response
+from fastapi import Path as InPath
+from fastapi.responses import StreamingResponse
+
+from a3gnn.service.answers import NUMBER, PROBLEMS, service_of
+from a3gnn.service.job import Kind
+from a3gnn.service.problems import Problem
+from a3gnn.service.service import Service
+
+router = APIRouter(responses=PROBLEMS)
+Asked = Annotated[Service, Depends(service_of)]
+Number = Annotated[int, InPath(**NUMBER)]
+LastId = Annotated[str, Header(alias="Last-Event-ID", description="The id of the last event that was read.")]
+
+#: So many may read at once.
+_MOST_READERS = 1000
+_STREAM = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+    204: {"description": "No more come."},
+}
+
+
+@router.get("/studies/{study}/events", tags=["studies"], summary="Follow a study", responses=_STREAM)
+async def follow_study(service: Asked, study: Number, last_event_id: LastId = "0") -> Response:
+    """Sends every event of a study, from the first or from `Last-Event-ID` on, until it ends: line, trial, status."""
+    return await _follow(service, "study", study, last_event_id)
+
+
+@router.get("/trainings/{training}/events", tags=["trainings"], summary="Follow a training", responses=_STREAM)
+async def follow_training(service: Asked, training: Number, last_event_id: LastId = "0") -> Response:
+    """Sends every event of a training, as of a study."""
+    return await _follow(service, "training", training, last_event_id)
+
+
+async def _follow(service: Service, kind: Kind, number: int, last: str) -> Response:
+    if not (last.isascii() and last.isdecimal() and len(last) < 19):
+        raise Problem(422, "usage", f"Last-Event-ID must be the id of an event that was read, got {last[:50]!r}")
+    job, folder = await to_thread.run_sync(service.job, kind, number)
+    place, log = int(last), folder.events
+    if place and place >= log.size and not job.active:
+        return Response(status_code=204)
+    if service.streams.readers >= _MOST_READERS:
+        raise Problem(429, "too-many", f"at most {_MOST_READERS} may follow events at once; close some")
+    events = service.streams.follow(log, place, lambda: service.jobs.get(number, kind).active)
+    return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

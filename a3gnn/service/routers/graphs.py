@@ -1,0 +1,96 @@
+"""Graphs: registered by path or description, or uploaded; looked at on arrival."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated
+
+from anyio import open_file, to_thread
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Path as InPath
+
+from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
+from a3gnn.service.orders import MOST, GraphOrder, Word
+from a3gnn.service.problems import Problem
+from a3gnn.service.service import Service
+from a3gnn.units import format_size
+
+router = APIRouter(prefix="/graphs", tags=["graphs"], responses=PROBLEMS)
+Asked = Annotated[Service, Depends(service_of)]
+Number = Annotated[int, InPath(**NUMBER)]
+
+
+@router.get("", summary="List graphs, newest first")
+def list_graphs(
+    service: Asked,
+    before: Annotated[int | None, Query(ge=1, le=MOST)] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> Response:
+    """Lists graphs; `before` is the number that the last page ended with."""
+    return json_answer({"graphs": [graph.to_dict() for graph in service.graphs.list(before, limit)]})
+
+
+@router.post("", status_code=201, summary="Register a graph below the data root, or a synthetic one")
+def add_graph(service: Asked, order: GraphOrder) -> Response:
+    """Registers a graph, which is validated and converted once; one that is known already is answered as it is."""
+    graph = service.graphs.register(order.dataset, order.name)
+    return json_answer(graph.to_dict(), 201, {"Location": f"/graphs/{graph.id}"})
+
+
+@router.post(
+    "/upload",
+    status_code=201,
+    summary="Upload an .npz file",
+    openapi_extra={
+        "requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
+    },
+)
+async def upload_graph(
+    service: Asked, request: Request, name: Annotated[Word, Query(description="What people call it.")] = "upload"
+) -> Response:
+    """Takes an .npz file as the request's body, streamed to disk, validates it, and converts it once."""
+    place = service.graphs.place_for_upload(name)
+    try:
+        await write_bounded(place, request.stream(), service.settings.max_upload_bytes)
+        graph = await to_thread.run_sync(service.graphs.adopt, place, name)
+    finally:
+        shutil.rmtree(place.parent, ignore_errors=True)
+    return json_answer(graph.to_dict(), 201, {"Location": f"/graphs/{graph.id}"})
+
+
+@router.get("/{graph}", summary="Describe a graph")
+def get_graph(service: Asked, graph: Number) -> Response:
+    """Describes a graph."""
+    return json_answer(service.graphs.get(graph).to_dict())
+
+
+@router.delete("/{graph}", status_code=204, summary="Forget a graph")
+def delete_graph(service: Asked, graph: Number) -> Response:
+    """Forgets a graph that no study is about; what was uploaded of it is removed."""
+    service.graphs.delete(graph)
+    return Response(status_code=204)
+
+
+async def write_bounded(path: Path, pieces: AsyncIterator[bytes], most: int) -> None:
+    """Writes a request's body to the file at `path`.
+
+    Raises:
+        Problem: It has more than `most` bytes, or the disk has no room for it.
+    """
+    got = 0
+    try:
+        async with await open_file(path, "wb") as file:
+            async for piece in pieces:
+                got += len(piece)
+                if got > most:
+                    raise Problem(
+                        413,
+                        "too-large",
+                        f"an upload may have {most:,} bytes ({format_size(most)}), and this has more; a3gnn serve "
+                        "--max-upload sets that",
+                    )
+                await file.write(piece)
+    except OSError as error:
+        raise Problem(507, "no-room", f"the upload can't be kept: {error.strerror}") from error

@@ -1,0 +1,53 @@
+"""Measurements that predictions stand on, and the machines that they were made on."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Request, Response
+
+from a3gnn.errors import StoreError
+from a3gnn.service.answers import PROBLEMS, json_answer, service_of
+from a3gnn.service.problems import Problem
+from a3gnn.service.routers.graphs import write_bounded
+from a3gnn.service.service import Service
+
+router = APIRouter(tags=["measurements"], responses=PROBLEMS)
+Asked = Annotated[Service, Depends(service_of)]
+
+#: Bytes of measurements that may be sent at once. Guess: a row takes some 5 KB.
+_MOST_BYTES = 64 << 20
+
+
+@router.get("/profiles", summary="Say what was measured")
+def list_profiles(service: Asked) -> Response:
+    """Counts measurements by graph, model and machine."""
+    return json_answer({"profiles": service.profiles.held(), "rows": service.profiles.count()})
+
+
+@router.post(
+    "/profiles",
+    summary="Add measurements of other machines",
+    openapi_extra={
+        "requestBody": {"required": True, "content": {"application/x-ndjson": {"schema": {"type": "string"}}}}
+    },
+)
+async def add_profiles(service: Asked, request: Request) -> Response:
+    """Takes the lines of a file that `a3gnn profiles export` wrote: all rows are added, or none."""
+    place = service.graphs.place_for_upload("profiles").with_suffix(".jsonl")
+    try:
+        await write_bounded(place, request.stream(), _MOST_BYTES)
+        added, rows = await to_thread.run_sync(service.profiles.add, place)
+    except StoreError as error:
+        raise Problem(422, "rows", str(error).replace(f" {place}", "")) from error
+    finally:
+        shutil.rmtree(place.parent, ignore_errors=True)
+    return json_answer({"added": added, "rows": rows})
+
+
+@router.get("/machines", summary="List the machines that were measured on")
+def list_machines(service: Asked) -> Response:
+    """Lists machines with what their probes measured."""
+    return json_answer({"machines": service.profiles.machines()})

@@ -1,0 +1,169 @@
+"""Studies: started, watched, stopped and taken away."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Path as InPath
+
+from a3gnn.service import study_files
+from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
+from a3gnn.service.graph_shelf import KnownGraph
+from a3gnn.service.orders import MOST, Question, ResumeOrder, StudyOrder, TrainOrder
+from a3gnn.service.problems import Problem
+from a3gnn.service.service import Service
+from a3gnn.task import Task
+from a3gnn.tuning.arguments import make_request
+
+router = APIRouter(tags=["studies"], responses=PROBLEMS)
+Asked = Annotated[Service, Depends(service_of)]
+Number = Annotated[int, InPath(**NUMBER)]
+Page = Annotated[int, Query(ge=1, le=200)]
+Before = Annotated[int | None, Query(ge=1, le=MOST, description="The number that the last page ended with.")]
+StatusName = Literal["queued", "running", "finished", "stopped", "failed"]
+
+
+@router.get("/studies", summary="List studies, newest first")
+def list_studies(
+    service: Asked,
+    status: Annotated[list[StatusName] | None, Query(description="Any of these.")] = None,
+    graph: Annotated[int | None, Query(ge=1, le=MOST)] = None,
+    before: Before = None,
+    limit: Page = 50,
+) -> Response:
+    """Lists studies."""
+    found = service.jobs.list("study", statuses=status or (), graph=graph, before=before, limit=limit)
+    return json_answer({"studies": [job.to_dict() for job in found]})
+
+
+@router.post("/studies", status_code=201, summary="Start a study")
+def add_study(service: Asked, order: StudyOrder) -> Response:
+    """Puts a study into the queue: what `a3gnn tune` does, with the same options."""
+    arguments = order.arguments(service.settings)
+    graph = _graph(service, order)
+    job = service.begin("study", order.name or graph.name, graph, arguments)
+    return json_answer(job.to_dict(), 201, {"Location": f"/studies/{job.id}"})
+
+
+@router.get("/studies/{study}", summary="Show a study")
+def get_study(service: Asked, study: Number) -> Response:
+    """Shows what was asked for, and how far it is."""
+    return json_answer(service.jobs.get(study, "study").to_dict())
+
+
+@router.delete("/studies/{study}", status_code=204, summary="Delete a study")
+def delete_study(service: Asked, study: Number) -> Response:
+    """Removes a study that has ended, with its files; measurements stay in the profile store."""
+    service.delete("study", study)
+    return Response(status_code=204)
+
+
+@router.post("/studies/{study}/stop", summary="Finish a study with the best so far")
+def stop_study(service: Asked, study: Number) -> Response:
+    """Has a study end now: it chooses the best that it has measured. Answers once it has, within two seconds or 202."""
+    job = service.stop("study", study)
+    return json_answer(job.to_dict(), 202 if job.active else 200)
+
+
+@router.post("/studies/{study}/resume", summary="Go on with a study")
+def resume_study(service: Asked, study: Number, order: ResumeOrder | None = None) -> Response:
+    """Goes on with a study that was stopped or failed, or with one that has finished under a larger budget."""
+    job = service.jobs.get(study, "study")
+    arguments = dict(job.arguments)
+    if order is not None and order.budget is not None:
+        arguments["budget"] = order.budget
+        make_request(
+            **{name: value for name, value in arguments.items() if name not in ("task", "metric")}, task=Task()
+        )
+    return json_answer(service.resume(job, arguments).to_dict(), 202)
+
+
+@router.get("/studies/{study}/trials", summary="List the trials of a study")
+def list_trials(
+    service: Asked,
+    study: Number,
+    after: Annotated[int, Query(ge=-1, le=MOST, description="Trials with larger numbers.")] = -1,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    outcome: Annotated[Literal["measured", "failed"] | None, Query()] = None,
+    reason: Annotated[str | None, Query(max_length=50)] = None,
+    sort: Annotated[Literal["number", "throughput", "memory", "seconds"], Query()] = "number",
+) -> Response:
+    """Lists trials as the journal has them; sorted by a figure, the best come first and those without it last."""
+    found = [one for one in study_files.trials(service.job("study", study)[1]) if one["number"] > after]
+    if outcome is not None:
+        found = [one for one in found if ("failure" in one["measurement"]) == (outcome == "failed")]
+    if reason is not None:
+        found = [one for one in found if one["reason"] == reason]
+    if sort != "number":
+        found.sort(key=lambda one: _figure(one, sort))
+    return json_answer({"trials": found[:limit], "total": len(found)})
+
+
+@router.get("/studies/{study}/front", summary="Show the front of a study")
+def get_front(service: Asked, study: Number) -> Response:
+    """Shows every measured configuration, and which of them are on the Pareto front: of a running study, so far."""
+    return Response(study_files.front_json(service.job("study", study)[1]), media_type="application/json")
+
+
+@router.get("/studies/{study}/tuned.json", summary="Take away the choice")
+def get_tuned(service: Asked, study: Number) -> Response:
+    """Gives what `a3gnn train --config` takes."""
+    return _file(service, study, "tuned.json", "application/json")
+
+
+@router.get("/studies/{study}/tuned.csv", summary="Take away the front as CSV")
+def get_csv(service: Asked, study: Number) -> Response:
+    """Gives the front, a row per measured configuration."""
+    return _file(service, study, "front.csv", "text/csv; charset=utf-8")
+
+
+@router.post("/studies/{study}/train", status_code=201, summary="Train with the choice", tags=["trainings"])
+def add_training(service: Asked, study: Number, order: TrainOrder | None = None) -> Response:
+    """Puts a training with the study's choice into the queue."""
+    job, folder = service.job("study", study)
+    study_files.chosen_file(folder, "tuned.json")
+    order = order or TrainOrder()
+    arguments = {"epochs": order.epochs, "patience": order.patience, "until_target": order.until_target}
+    graph = service.graphs.get(job.graph)
+    training = service.begin("training", order.name or job.name, graph, arguments, job.id)
+    return json_answer(training.to_dict(), 201, {"Location": f"/trainings/{training.id}"})
+
+
+@router.post("/recommend", summary="Recommend by predictions alone")
+def recommend(service: Asked, question: Question) -> Response:
+    """Says what predictions prefer, without a trial: the first takes seconds, what was asked before milliseconds."""
+    arguments = question.arguments(service.settings)
+    graph = _graph(service, question)
+    for name in ("budget", "engine"):
+        arguments.pop(name)
+    return json_answer(service.recommender.ask(graph.spec, arguments, service.profiles.count()))
+
+
+def _graph(service: Service, order: Question) -> KnownGraph:
+    if (order.graph is None) == (order.dataset is None):
+        raise Problem(
+            422, "usage", "a request must name either graph, by its number, or dataset; GET /graphs lists graphs"
+        )
+    return service.graphs.register(order.dataset) if order.dataset is not None else service.graphs.get(order.graph or 0)
+
+
+def _file(service: Service, study: int, name: str, media_type: str) -> Response:
+    content = study_files.chosen_file(service.job("study", study)[1], name)
+    shown = f'attachment; filename="study-{study}-{name}"'
+    return Response(content, media_type=media_type, headers={"Content-Disposition": shown})
+
+
+def _figure(trial: dict[str, object], sort: str) -> tuple[bool, float]:
+    measurement = trial["measurement"]
+    assert isinstance(measurement, dict)
+    metrics = measurement.get("metrics") or {}
+    value = {
+        "throughput": lambda: -metrics["throughput_epochs_per_s"],
+        "memory": lambda: metrics["peak_device_bytes"] or metrics["peak_host_bytes"],
+        "seconds": lambda: measurement["seconds"],
+    }[sort]
+    try:
+        return False, float(value())
+    except KeyError:
+        return True, 0.0

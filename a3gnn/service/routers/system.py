@@ -1,0 +1,101 @@
+"""Whether the server lives, what it counts, and the way in for browsers."""
+
+from __future__ import annotations
+
+import hmac
+import resource
+import time
+from html import escape
+from typing import Annotated
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from a3gnn.service.answers import json_answer, service_of
+from a3gnn.service.problems import Problem
+from a3gnn.service.security import COOKIE, MAX_BODY_BYTES
+from a3gnn.service.service import Service
+from a3gnn.version import __version__
+
+router = APIRouter(tags=["server"])
+Asked = Annotated[Service, Depends(service_of)]
+
+_started = time.time()
+#: Seconds for which a browser keeps the token: a month.
+_COOKIE_S = 30 * 86400
+_LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>a3gnn</title>
+<meta name="viewport" content="width=device-width">
+<form method="post" action="/login"><label>Token <input type="password" name="token" autofocus required></label>
+<button>Go on</button></form></html>"""
+
+
+@router.get("/healthz", summary="Say whether the server lives")
+def healthz(service: Asked) -> Response:
+    """Answers 200 where the database does and the queue's thread runs."""
+    service.jobs.counts()
+    if not service.worker.is_alive():
+        raise Problem(503, "queue", "the queue's thread has ended; restart the server, which loses nothing")
+    return json_answer({"status": "ok", "version": __version__})
+
+
+@router.get("/metrics", summary="Count, for Prometheus")
+def metrics(service: Asked, request: Request) -> Response:
+    """Gives counters in Prometheus' text format."""
+    guard = request.app.state.guard
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    jobs = [(f'kind="{kind}",status="{status}"', found) for (kind, status), found in service.jobs.counts().items()]
+    requests = [(f'method="{method}",status="{status}"', n) for (method, status), n in sorted(guard.requests.items())]
+    text = "".join(
+        (
+            _metric("a3gnn_jobs", "gauge", "Studies and trainings.", jobs),
+            _metric("a3gnn_measurements", "gauge", "Rows of the profile store.", [("", service.profiles.count())]),
+            _metric("a3gnn_event_readers", "gauge", "Open event streams.", [("", service.streams.readers)]),
+            _metric("a3gnn_queue_failures_total", "counter", "Looks that failed.", [("", service.worker.failures)]),
+            _metric("a3gnn_http_requests_total", "counter", "Requests answered.", requests),
+            _metric("a3gnn_http_request_seconds_total", "counter", "Seconds they took.", [("", guard.seconds)]),
+            _metric("process_cpu_seconds_total", "counter", "Of the server.", [("", usage.ru_utime + usage.ru_stime)]),
+            _metric("process_max_resident_memory_bytes", "gauge", "Of the server.", [("", usage.ru_maxrss * 1024)]),
+            _metric("process_start_time_seconds", "gauge", "Since 1970.", [("", _started)]),
+        )
+    )
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _metric(name: str, kind: str, help_text: str, values: list[tuple[str, float]]) -> str:
+    lines = [f"{name}{{{labels}}} {value}" if labels else f"{name} {value}" for labels, value in values]
+    return "\n".join([f"# HELP {name} {help_text}", f"# TYPE {name} {kind}", *lines, ""])
+
+
+@router.get("/login", include_in_schema=False)
+def login_page() -> Response:
+    """Asks for the token."""
+    return HTMLResponse(_LOGIN)
+
+
+@router.post("/login", include_in_schema=False)
+async def login(service: Asked, request: Request) -> Response:
+    """Has the browser keep the token, if it is the server's."""
+    body = (await request.body())[:MAX_BODY_BYTES].decode("utf-8", "replace")
+    given = (parse_qs(body, max_num_fields=4).get("token") or [""])[0]
+    token = service.settings.token or ""
+    if not hmac.compare_digest(given.encode(), token.encode()):
+        return HTMLResponse(_LOGIN.replace("</form>", "</form><p role=alert>That is not the token.</p>"), 401)
+    answer = RedirectResponse("/", 303)
+    answer.set_cookie(COOKIE, token, max_age=_COOKIE_S, httponly=True, samesite="strict")
+    return answer
+
+
+@router.get("/docs", include_in_schema=False)
+def docs(request: Request) -> Response:
+    """Describes the API on one page without a script: what /openapi.json says."""
+    parts = [f"<h1>a3gnn {escape(__version__)}</h1><p>Machines read <a href=/openapi.json>openapi.json</a>."]
+    for path, routes in request.app.openapi()["paths"].items():
+        for method, route in routes.items():
+            names = ", ".join(one["name"] for one in route.get("parameters", ()))
+            parts.append(
+                f"<h2><code>{escape(method.upper())} {escape(path)}</code></h2><p><b>{escape(route['summary'])}.</b> "
+                f"{escape(route.get('description', ''))}" + (f"<p>Parameters: {escape(names)}" if names else "")
+            )
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>a3gnn: the API</title>'
+    return HTMLResponse(f'{head}<meta name="viewport" content="width=device-width">{"".join(parts)}</html>')

@@ -1,0 +1,77 @@
+"""Trainings with what studies chose; POST /studies/{study}/train starts one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Path as InPath
+
+from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
+from a3gnn.service.orders import MOST
+from a3gnn.service.problems import conflict
+from a3gnn.service.service import Service
+
+router = APIRouter(prefix="/trainings", tags=["trainings"], responses=PROBLEMS)
+Asked = Annotated[Service, Depends(service_of)]
+Number = Annotated[int, InPath(**NUMBER)]
+
+
+@router.get("", summary="List trainings, newest first")
+def list_trainings(
+    service: Asked,
+    study: Annotated[int | None, Query(ge=1, le=MOST)] = None,
+    before: Annotated[int | None, Query(ge=1, le=MOST)] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> Response:
+    """Lists trainings."""
+    found = service.jobs.list("training", study=study, before=before, limit=limit)
+    return json_answer({"trainings": [job.to_dict() for job in found]})
+
+
+@router.get("/{training}", summary="Show a training")
+def get_training(service: Asked, training: Number) -> Response:
+    """Shows how far a training is."""
+    return json_answer(service.jobs.get(training, "training").to_dict())
+
+
+@router.get("/{training}/result.json", summary="Take away what a training reached")
+def get_result(service: Asked, training: Number) -> Response:
+    """Gives the training's result.json."""
+    return Response(_file(service, training, "result.json"), media_type="application/json")
+
+
+@router.get("/{training}/model.pt", summary="Take away the weights")
+def get_model(service: Asked, training: Number) -> Response:
+    """Gives the training's model.pt, which `a3gnn predict` takes."""
+    shown = f'attachment; filename="training-{training}-model.pt"'
+    content = _file(service, training, "model.pt")
+    return Response(content, media_type="application/octet-stream", headers={"Content-Disposition": shown})
+
+
+@router.post("/{training}/stop", summary="Stop a training")
+def stop_training(service: Asked, training: Number) -> Response:
+    """Has a training end at a checkpoint, from which it can go on."""
+    job = service.stop("training", training)
+    return json_answer(job.to_dict(), 202 if job.active else 200)
+
+
+@router.post("/{training}/resume", status_code=202, summary="Go on with a training")
+def resume_training(service: Asked, training: Number) -> Response:
+    """Goes on with a training from its last checkpoint."""
+    job = service.jobs.get(training, "training")
+    return json_answer(service.resume(job, job.arguments).to_dict(), 202)
+
+
+@router.delete("/{training}", status_code=204, summary="Delete a training")
+def delete_training(service: Asked, training: Number) -> Response:
+    """Removes a training that has ended, with its files."""
+    service.delete("training", training)
+    return Response(status_code=204)
+
+
+def _file(service: Service, training: int, name: str) -> bytes:
+    job, folder = service.job("training", training)
+    if job.status != "finished":
+        raise conflict(f"only a training that has finished has a {name}, and {training} is {job.status}")
+    return (folder.run / name).read_bytes()

@@ -1,0 +1,108 @@
+"""`RunningJob`: the process of a job, followed from its server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from a3gnn.process.interpreter import as_program
+from a3gnn.service.home import JobFolder
+from a3gnn.service.job import Job
+from a3gnn.service.problems import Problem
+from a3gnn.tuning.stop import ask_to_stop
+
+#: Seconds after which a process that was told to end is killed. Guess: a tune's result takes a second or two.
+_GRACE_S = 20.0
+#: Of what a process wrote to stderr, so many characters at the end are told of.
+_DETAIL_CHARACTERS = 2000
+
+
+class Outcome(NamedTuple):
+    """How a job ended: the status, and the problem where it failed."""
+
+    status: str
+    error: dict[str, Any] | None = None
+
+
+class RunningJob:
+    """Starts the process of `job`.
+
+    The process ends with the thread that starts it, which must live as long as the server.
+
+    Args:
+        job: What runs.
+        folder: Its folder.
+        lock: The open file whose lock says that it runs.
+        arguments: What `tune` or `train` is called with.
+    """
+
+    def __init__(self, job: Job, folder: JobFolder, lock: int, arguments: dict[str, Any]) -> None:
+        self.job, self.folder = job, folder
+        self._lock = lock
+        self._told: float | None = None
+        program = as_program("a3gnn.service.job_process")
+        with folder.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                program.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=program.environment,
+                start_new_session=True,
+            )
+        order = {"parent": os.getpid(), "kind": job.kind, "folder": str(folder.path), "arguments": arguments}
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass  # it ended at once, which its outcome says
+
+    def outcome(self) -> Outcome | None:
+        """Returns how it ended, or None while it runs."""
+        status = self._process.poll()
+        if status is None:
+            if self._told is not None and time.monotonic() > self._told + _GRACE_S:
+                self.kill()
+            return None
+        assert self._process.stdout is not None
+        with self._process.stdout as stdout:
+            said = stdout.read()
+        os.close(self._lock)
+        try:
+            return Outcome(**json.loads(said))
+        except (ValueError, TypeError):
+            if self._told is not None:
+                return Outcome("stopped")
+            ended = f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
+            text = self.folder.log.read_text(encoding="utf-8", errors="replace")[-_DETAIL_CHARACTERS:]
+            detail = f"its process ended with {ended}; POST .../resume goes on after its last trial: {text}"
+            return Outcome("failed", Problem(500, "failed", detail).to_dict())
+
+    def stop(self) -> None:
+        """Has it end now: a study that has measured something with the best so far, anything else as it is."""
+        if self._told is None:
+            self._told = time.monotonic()
+            if self.job.kind == "study" and _has_lines(self.folder.run / "probes.jsonl"):
+                ask_to_stop(self.folder.run)
+            else:
+                self._process.terminate()
+
+    def interrupt(self) -> None:
+        """Has it end now, so that it can go on later as if nothing had been."""
+        if self._told is None:
+            self._told = time.monotonic()
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """Ends it at once; what it had on disk is there."""
+        self._process.kill()
+
+
+def _has_lines(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0

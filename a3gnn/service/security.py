@@ -1,0 +1,173 @@
+"""`Guard`: what every request passes before it is looked at: host, origin, token, size."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import urlsplit
+
+from a3gnn.service.problems import MEDIA_TYPE, Problem
+from a3gnn.service.settings import LOOPBACK, ServiceSettings
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+#: Bytes that a request may hold, where it is no upload.
+MAX_BODY_BYTES = 1 << 20
+#: Paths that take uploads, whose size their own reader bounds.
+UPLOADS = ("/graphs/upload", "/profiles")
+#: What a browser keeps the token as.
+COOKIE = "a3gnn_token"
+_SAFE = ("GET", "HEAD", "OPTIONS")
+#: Paths that answer without a token: whether the server lives, and where one is given.
+_OPEN = ("/healthz", "/login")
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class Guard:
+    """Wraps an ASGI application.
+
+    Args:
+        app: The application.
+        settings: Who may ask, and for what.
+
+    Attributes:
+        requests: How many there were, by method and status.
+        seconds: What they took together.
+    """
+
+    def __init__(self, app: App, settings: ServiceSettings) -> None:
+        self._app, self._token = app, settings.token
+        names = {settings.host, *settings.allowed_hosts} - {"0.0.0.0", "::", ""}
+        self._hosts = {name.lower().strip("[]") for name in names | LOOPBACK}
+        self.requests: Counter[tuple[str, int]] = Counter()
+        self.seconds = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request, or hands it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, status = time.perf_counter(), 500
+
+        async def noted(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                have = {name for name, _ in message.get("headers", ())}
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    *(one for one in _HEADERS if one[0] not in have),
+                ]
+            await send(message)
+
+        try:
+            self._check(scope)
+            await self._app(scope, self._bounded(scope, receive), noted)
+        except Problem as problem:
+            await _answer(problem, noted)
+        finally:
+            method = scope["method"] if scope["method"] in (*_SAFE, "POST", "DELETE", "PUT", "PATCH") else "other"
+            self.requests[method, status] += 1
+            self.seconds += time.perf_counter() - begun
+
+    def _check(self, scope: Scope) -> None:
+        headers: dict[str, str] = {}
+        for name, value in scope["headers"]:
+            if name in (b"host", b"authorization", b"origin", b"content-length") and name.decode() in headers:
+                raise Problem(400, "bad-request", f"a request must have one {name.decode()} header, got several")
+            headers[name.decode("latin-1")] = value.decode("latin-1")
+        host = headers.get("host", "")
+        if _name(host) not in self._hosts:
+            raise Problem(
+                421,
+                "host",
+                f"the server must be addressed as one of {', '.join(sorted(self._hosts))}, got {host!r}; a3gnn serve "
+                "--allow-host adds a name",
+            )
+        self._check_origin(scope["method"], headers, host)
+        if self._token is not None and scope["path"] not in _OPEN:
+            self._check_token(headers)
+        length = headers.get("content-length", "0")
+        if scope["path"] not in UPLOADS and length.isdecimal() and int(length) > MAX_BODY_BYTES:
+            raise _too_large()
+
+    def _check_origin(self, method: str, headers: dict[str, str], host: str) -> None:
+        """Refuses what a page of another site has a browser send."""
+        origin = headers.get("origin")
+        foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+        if method not in _SAFE and (foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site")):
+            raise Problem(
+                403,
+                "origin",
+                f"a change must be asked for from a page of this server, or by a program, got the origin {origin!r}; "
+                "open the server's own page",
+            )
+
+    def _check_token(self, headers: dict[str, str]) -> None:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            given = ""
+            try:
+                morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+                given = morsel.value if morsel is not None else ""
+            except CookieError:
+                pass
+        assert self._token is not None, "there is one"
+        if not hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token.encode()):
+            raise Problem(
+                401,
+                "token",
+                "a request must carry the server's token, as in: Authorization: Bearer TOKEN; a browser gets it at "
+                "/login",
+            )
+
+    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
+        """Returns what reads a request as far as it may go."""
+        if scope["path"] in UPLOADS:
+            return receive
+        got = 0
+
+        async def bounded() -> MutableMapping[str, Any]:
+            nonlocal got
+            message = await receive()
+            got += len(message.get("body", b""))
+            if got > MAX_BODY_BYTES:
+                raise _too_large()
+            return message
+
+        return bounded
+
+
+def _name(host: str) -> str:
+    """Returns the name in a Host header, without its port, in small letters."""
+    name, bracket, _ = host.partition("]")
+    return (name[1:] if bracket else host.rpartition(":")[0] or host).lower()
+
+
+def _too_large() -> Problem:
+    return Problem(
+        413, "too-large", f"a request may hold {MAX_BODY_BYTES:,} bytes; graphs are sent to POST /graphs/upload"
+    )
+
+
+async def _answer(problem: Problem, send: Send) -> None:
+    body = json.dumps(problem.to_dict()).encode()
+    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="a3gnn"'))
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

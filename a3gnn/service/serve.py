@@ -1,0 +1,66 @@
+"""`serve`: the server, until it is told to end."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+
+from a3gnn._imports import optional
+from a3gnn.errors import UsageError
+from a3gnn.service.settings import ServiceSettings
+
+#: Seconds that open requests may take to end when the server does. Guess.
+_LEAVE_S = 3
+
+
+def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
+    """Serves until SIGINT or SIGTERM; what ran then goes on when the next server starts.
+
+    Raises:
+        A3GNNError: The folder or the database can't be used.
+        UsageError: The address can't be listened at.
+        MissingDependencyError: FastAPI or uvicorn is not installed.
+    """
+    uvicorn = optional("uvicorn", "serve", "a3gnn serve")
+    optional("fastapi", "serve", "a3gnn serve")
+    from a3gnn.service.app import make_app
+
+    listening = _listen(settings)
+    app = make_app(settings)
+
+    class Server(uvicorn.Server):  # type: ignore[misc, name-defined]
+        """Ends event streams as soon as it is told to end: they would last."""
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """Takes the signal."""
+            app.state.service.streams.close()
+            super().handle_exit(sig, frame)
+
+    config = uvicorn.Config(
+        app.state.guard, log_level="warning", access_log=False, timeout_graceful_shutdown=_LEAVE_S, server_header=False
+    )
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    notify(
+        f"a3gnn serves at http://{shown}:{port} from {settings.folder}; Ctrl-C ends it, and the next "
+        "start goes on with its studies"
+    )
+    with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has ended
+        Server(config).run(sockets=[listening])
+
+
+def _listen(settings: ServiceSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        raise UsageError(
+            f"can't listen at --host {settings.host} --port {settings.port}: {error.strerror}; --port 0 "
+            "takes a free one"
+        ) from error
+    return listening

@@ -1,0 +1,70 @@
+"""`ServiceSettings`: what `a3gnn serve` was started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from a3gnn.errors import UsageError
+
+#: Names of this machine that no other one reaches it by.
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+#: A token of fewer characters can be guessed. Guess: 16 of 64 letters are 96 bits.
+_TOKEN_CHARACTERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """What a server may do, and where it keeps what.
+
+    Attributes:
+        folder: Holds the studies, the graphs and, by default, the database.
+        data_root: Graphs may be registered from below this folder; None for uploads and synthetic ones alone.
+        host: The address to listen at.
+        port: The port; 0 for one that is free.
+        token: What requests must carry; None for no such thing, on loopback alone.
+        allowed_hosts: Names beside `host` by which the server may be addressed.
+        allowed_models: Models of one's own, package.module:function, that may be trained; importing one is running it.
+        database: A path or an SQLAlchemy URL, of studies and measurements; `folder`/service.sqlite by default.
+        max_upload_bytes: An upload may have so many; so may its arrays, unpacked.
+        max_nodes: A graph may have so many nodes.
+        max_edges: A graph may have so many directed edges.
+        max_queued: So many studies and trainings may wait.
+        at_once: So many studies and trainings run at once; their trials take turns.
+
+    Raises:
+        UsageError: An address that others reach has no token, the token is too short, or a bound is not positive.
+    """
+
+    folder: Path
+    data_root: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 8642
+    token: str | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_models: tuple[str, ...] = ()
+    database: str | None = None
+    max_upload_bytes: int = 2 << 30
+    max_nodes: int = 50_000_000
+    max_edges: int = 2_000_000_000
+    max_queued: int = 100
+    at_once: int = 1
+
+    def __post_init__(self) -> None:
+        if self.host not in LOOPBACK and self.token is None:
+            raise UsageError(
+                f"--host {self.host} can be reached by other machines, which needs a --token (or A3GNN_TOKEN) that "
+                "requests must carry; without --host the server answers this machine alone"
+            )
+        if self.token is not None and len(self.token) < _TOKEN_CHARACTERS:
+            raise UsageError(
+                f"--token must have {_TOKEN_CHARACTERS} characters or more, got {len(self.token)}; python -c "
+                "'import secrets; print(secrets.token_urlsafe())' makes one"
+            )
+        if self.data_root is not None and not self.data_root.is_dir():
+            raise UsageError(f"--data-root must be a folder, got {self.data_root}")
+
+    @property
+    def place(self) -> str:
+        """Where studies and measurements are kept: a path or an SQLAlchemy URL."""
+        return self.database or str(self.folder / "service.sqlite")

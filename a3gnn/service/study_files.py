@@ -1,0 +1,133 @@
+"""What the folder of a study says: its trials, its front and its choice, so far; read again only where it changed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from a3gnn.report.front import Front
+from a3gnn.report.text import describe_config
+from a3gnn.service.home import JobFolder
+from a3gnn.service.problems import conflict
+from a3gnn.tuning.finished import unfinished_front
+from a3gnn.tuning.journal import Journal
+
+T = TypeVar("T")
+
+#: Files whose contents are kept in memory. Guess: a front of 100 trials takes some 200 KiB.
+_KEPT = 64
+#: Characters of a last line that are told of.
+_LINE_CHARACTERS = 300
+
+
+class _Kept:
+    """What was made of files lately, as long as they are as they were."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[tuple[str, Path], tuple[tuple[int, int, int], Any]] = OrderedDict()
+        self._mutex = threading.Lock()
+
+    def get(self, name: str, path: Path, make: Callable[[], T]) -> T:
+        """Returns what `make` makes of the file `path`, or has made of it before.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+        stat = path.stat()
+        stamp, key = (stat.st_ino, stat.st_size, stat.st_mtime_ns), (name, path)
+        with self._mutex:
+            before = self._values.get(key)
+            if before is not None and before[0] == stamp:
+                self._values.move_to_end(key)
+                value: T = before[1]
+                return value
+        made = make()
+        with self._mutex:
+            self._values[key] = stamp, made
+            self._values.move_to_end(key)
+            while len(self._values) > _KEPT:
+                self._values.popitem(last=False)
+        return made
+
+
+_kept = _Kept()
+
+
+def trials(folder: JobFolder) -> list[dict[str, Any]]:
+    """Returns the trials so far, in their order, as the journal has them, each with its number."""
+
+    def read() -> list[dict[str, Any]]:
+        text = path.read_bytes().decode("utf-8")
+        lines = text[: text.rfind("\n") + 1].splitlines()
+        return [{"number": number, **json.loads(line)} for number, line in enumerate(lines)]
+
+    path = folder.run / "probes.jsonl"
+    try:
+        return _kept.get("trials", path, read)
+    except FileNotFoundError:
+        return []
+
+
+def front_json(folder: JobFolder) -> bytes:
+    """Returns the front, the one that the study chose from or the one so far, as JSON.
+
+    Raises:
+        Problem: Nothing was measured yet.
+    """
+    finished = folder.run / "front.json"
+    try:
+        so_far = _kept.get("so far", folder.run / "state.json", lambda: unfinished_front(folder.run))
+        if so_far is not None:
+            return _encoded(so_far)
+        return _kept.get("front", finished, lambda: _encoded(Front.read(folder.run)))
+    except FileNotFoundError:
+        raise conflict("there is no front before the first trial has ended") from None
+
+
+def chosen_file(folder: JobFolder, name: str) -> bytes:
+    """Returns the file `name` of a study that has chosen.
+
+    Raises:
+        Problem: It has not.
+    """
+    try:
+        return (folder.run / name).read_bytes()
+    except FileNotFoundError:
+        raise conflict(
+            "the study has not chosen yet; POST .../stop has it choose the best so far, and GET .../front shows that"
+        ) from None
+
+
+def summary(folder: JobFolder) -> dict[str, Any]:
+    """Returns how far a job is: its last line, and of a study its trials and, once it has chosen, the choice."""
+    found: dict[str, Any] = {"line": _last_line(folder)}
+    journal, tuned = folder.run / "probes.jsonl", folder.run / "tuned.json"
+    if journal.is_file():
+        found["trials"] = len(trials(folder))
+    if tuned.is_file():
+        from a3gnn.training.tuned import TunedConfig
+
+        choice = TunedConfig.read(tuned)
+        against = choice.against_default
+        found["chosen"] = describe_config(choice.config)
+        found["against_default"] = None if against is None else dict(against)
+    return found
+
+
+def _encoded(front: Front) -> bytes:
+    return json.dumps(front.to_dict()).encode()
+
+
+def _last_line(folder: JobFolder) -> str:
+    events = folder.events
+    lines = [event.data.get("text", "") for event in events.since(max(events.size - 8192, 0)) if event.kind == "line"]
+    return str(lines[-1])[:_LINE_CHARACTERS] if lines else ""
+
+
+def failed_trials(folder: JobFolder) -> int:
+    """Returns how many trials failed."""
+    return sum(trial.measurement.metrics is None for trial in Journal(folder.run).read()) if folder.run.is_dir() else 0

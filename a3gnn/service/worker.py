@@ -1,0 +1,143 @@
+"""`QueueWorker`: the thread that begins the jobs of the queue, and sees to it that they end."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from a3gnn.errors import A3GNNError
+from a3gnn.service.graph_shelf import GraphShelf
+from a3gnn.service.home import Home
+from a3gnn.service.job import Job
+from a3gnn.service.jobs import Jobs
+from a3gnn.service.problems import Problem
+from a3gnn.service.running_job import Outcome, RunningJob
+from a3gnn.service.study_files import summary
+
+#: Seconds between two looks at the processes that run, and between two looks at the database. Guesses.
+_POLL_S, _LOOK_S = 0.1, 0.5
+#: Seconds that jobs may take to end when the server does. Guess.
+_LEAVE_S = 5.0
+
+
+class QueueWorker(threading.Thread):
+    """Runs at most `at_once` jobs, oldest first; those that were running when their server died go on.
+
+    Args:
+        jobs: The queue.
+        graphs: Knows where a job's graph is.
+        home: Holds the jobs' files.
+        store: Where studies keep measurements.
+        at_once: How many.
+    """
+
+    def __init__(self, jobs: Jobs, graphs: GraphShelf, home: Home, store: str, at_once: int) -> None:
+        super().__init__(name="queue", daemon=True)
+        self._jobs, self._graphs, self._home, self._store, self._at_once = jobs, graphs, home, store, at_once
+        self._running: dict[int, RunningJob] = {}
+        self._wake, self._closing = threading.Event(), threading.Event()
+        self._sizes: dict[int, int] = {}
+        self.failures = 0
+
+    def wake(self) -> None:
+        """Has it look at the queue now."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Interrupts what runs, puts it back into the queue, and ends the thread."""
+        self._closing.set()
+        self._wake.set()
+        self.join()
+
+    def run(self) -> None:
+        """Looks at processes and at the queue until it is closed."""
+        looked = 0.0
+        while not self._closing.is_set():
+            try:
+                self._reap()
+                if self._wake.is_set() or time.monotonic() > looked + _LOOK_S:
+                    self._wake.clear()
+                    looked = time.monotonic()
+                    self._look()
+            except (SQLAlchemyError, A3GNNError, OSError):  # the database is away, the disk is full: try again
+                self.failures += 1
+                self._closing.wait(_LOOK_S)
+            self._wake.wait(_POLL_S if self._running else _LOOK_S)
+        self._leave()
+
+    def _look(self) -> None:
+        """Does what the database asks for: stops, then the next jobs."""
+        if self._running:
+            for number in self._jobs.stops_asked(list(self._running)):
+                self._running[number].stop()
+        self._summarise()
+        if len(self._running) >= self._at_once:
+            return
+        for job in self._jobs.waiting():
+            if len(self._running) < self._at_once and job.id not in self._running:
+                self._begin(job)
+
+    def _begin(self, job: Job) -> None:
+        folder = self._home.of(job)
+        lock = folder.lock()
+        if lock is None:
+            return  # another server runs it
+        if not self._jobs.claim(job):
+            os.close(lock)
+            return
+        folder.events.append("status", status="running")
+        try:
+            arguments = self._arguments(job)
+        except Problem as problem:
+            self._end(job, Outcome("failed", problem.to_dict()))
+            return
+        self._running[job.id] = RunningJob(job, folder, lock, arguments)
+
+    def _arguments(self, job: Job) -> dict[str, Any]:
+        spec = self._graphs.get(job.graph).spec
+        if job.kind == "training":
+            return {**job.arguments, "dataset": spec, "config": str(self._home.of(self._jobs.get(job.study or 0)).run)}
+        return {**job.arguments, "dataset": spec, "store": self._store}
+
+    def _reap(self) -> None:
+        for number, running in list(self._running.items()):
+            outcome = running.outcome()
+            if outcome is not None:
+                del self._running[number]
+                self._end(running.job, outcome)
+                self._wake.set()
+
+    def _end(self, job: Job, outcome: Outcome) -> None:
+        with suppress(OSError):
+            found = summary(self._home.of(job))
+            self._jobs.update(job.id, summary=found)
+        self._sizes.pop(job.id, None)
+        ended = time.time()
+        self._jobs.update(job.id, status=outcome.status, error=outcome.error, ended=ended, stop_asked=False)
+        self._home.of(job).events.append("status", status=outcome.status, error=outcome.error)
+
+    def _summarise(self) -> None:
+        """Writes how far the running jobs are, where anything was said since."""
+        for number, running in self._running.items():
+            size = running.folder.events.size
+            if self._sizes.get(number) != size:
+                self._sizes[number] = size
+                self._jobs.update(number, summary=summary(running.folder))
+
+    def _leave(self) -> None:
+        """Interrupts what runs, and leaves it to the next server."""
+        for running in self._running.values():
+            running.interrupt()
+        end = time.monotonic() + _LEAVE_S
+        for running in self._running.values():
+            while running.outcome() is None and time.monotonic() < end:
+                time.sleep(_POLL_S)
+            running.kill()
+            with suppress(SQLAlchemyError, OSError):
+                self._jobs.update(running.job.id, status="queued")
+                running.folder.events.append("status", status="queued")
