@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from a3gnn.config import TrainConfig
     from a3gnn.graphs.graph import Graph
     from a3gnn.runtime.loader import Loader
+    from a3gnn.service.client import Client
     from a3gnn.task import Task
     from a3gnn.training.predict import predict
     from a3gnn.training.train import train
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from a3gnn.tuning.recommend import recommend
     from a3gnn.tuning.tune import tune
 
-__all__ = ["Graph", "Loader", "Task", "TrainConfig", "TunedConfig", "predict", "recommend", "train", "tune"]
+__all__ = ["Client", "Graph", "Loader", "Task", "TrainConfig", "TunedConfig", "predict", "recommend", "train", "tune"]
 
 _MODULE_OF = {
+    "Client": "a3gnn.service.client",
     "Graph": "a3gnn.graphs.graph",
     "Loader": "a3gnn.runtime.loader",
     "Task": "a3gnn.task",

@@ -25,7 +25,7 @@ def as_flags(flags: bool = True) -> Iterator[None]:
         _flags = before
 
 
-def as_arguments() -> AbstractContextManager[None]:
+def as_keywords() -> AbstractContextManager[None]:
     """Has options named as Python, and the service's requests, have them meanwhile, in every thread."""
     return as_flags(False)
 

@@ -41,7 +41,7 @@ def serve(**options: Any) -> None:
     same --folder goes on with what was running, and runs no finished trial again. By default it answers this machine
     alone; see docs/service.md.
     """
-    from a3gnn.option_names import as_arguments
+    from a3gnn.option_names import as_keywords
     from a3gnn.service.serve import serve as run
     from a3gnn.service.settings import ServiceSettings
 
@@ -62,5 +62,5 @@ def serve(**options: Any) -> None:
     )
     if settings.allowed_models:
         import_from_here()
-    with as_arguments():
+    with as_keywords():
         run(settings, lambda line: click.echo(line, err=True))

@@ -27,17 +27,25 @@ from a3gnn.cli.study_options import as_arguments, study_options
 @click.option("--store", help="Where measurements are kept: a path or a database URL; DIR/profiles.sqlite by default.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder; runs/GRAPH by default.")
 @click.option("--resume", is_flag=True, help="Go on with the tune in --out.")
+@click.option("--server", metavar="URL", help="Have an a3gnn serve tune, on its machine.")
+@click.option("--token", envvar="A3GNN_TOKEN", show_envvar=True, help="What --server wants requests to carry.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def tune(as_json: bool, **options: Any) -> None:
+def tune(as_json: bool, server: str | None, token: str | None, **options: Any) -> None:
     """Find the best training configuration for a graph on this machine.
 
     Measures the default configuration, searches what a surrogate predicts, measures what matters, and writes
-    DIR/tuned.json, front.csv and front.png. The choice keeps the memory limit as measured.
+    DIR/tuned.json, front.csv and front.png. The choice keeps the memory limit as measured. Ctrl-C keeps what was
+    measured for --resume; a file named stop in DIR ends the tune at once with the best so far.
     """
     asked = as_arguments(options)
-    from a3gnn.tuning.tune import tune as run
+    if server is not None:
+        from a3gnn.cli.tune_on_server import tune_on_server
 
-    result = run(notify=_say, **asked)
+        result = tune_on_server(server, token, options, asked, _say)
+    else:
+        from a3gnn.tuning.tune import tune as run
+
+        result = run(notify=_say, **asked)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
         return

@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -153,6 +153,19 @@ class Front:
         }
 
     @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the front of `to_dict`; what older versions did not write has its default.
+
+        Raises:
+            KeyError: A field is missing.
+            A3GNNError: A field is out of range.
+        """
+        rows = tuple(map(FrontRow.from_dict, fields["rows"]))
+        speed = fields.get("speed", "throughput_epochs_per_s")
+        metric = Metric.from_dict(fields.get("metric"))
+        return cls(rows, fields["memory"], fields["limit_bytes"], speed, fields.get("target"), metric)
+
+    @classmethod
     def read(cls, folder: str | Path) -> Self:
         """Returns the front that `a3gnn tune --out FOLDER` wrote.
 
@@ -161,11 +174,7 @@ class Front:
         """
         path = Path(folder) / "front.json"
         try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
-            rows = tuple(map(FrontRow.from_dict, fields["rows"]))
-            speed = fields.get("speed", "throughput_epochs_per_s")
-            metric = Metric.from_dict(fields.get("metric"))
-            return cls(rows, fields["memory"], fields["limit_bytes"], speed, fields.get("target"), metric)
+            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise ConfigError(
                 f"{folder} must be the --out folder of a finished a3gnn tune, but it holds no front.json; "

@@ -47,9 +47,11 @@ class EventLog:
     def append(self, kind: str, **data: Any) -> None:
         """Adds an event of now."""
         line = json.dumps({"kind": kind, "data": {**data, "time": round(time.time(), 3)}}) + "\n"
-        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
-            os.write(file, line.encode())
+            size = os.fstat(file).st_size
+            torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"  # by a crash
+            os.write(file, (b"\n" if torn else b"") + line.encode())
         finally:
             os.close(file)
 
@@ -80,9 +82,3 @@ class EventLog:
                     yield Event(file.tell(), fields["kind"], fields["data"])
                 except (ValueError, KeyError, TypeError):
                     continue
-
-    def ends_for_now(self) -> bool:
-        """Returns whether the last event is one that a job ends with."""
-        size = self.size
-        *_, last = (None, *self.since(max(size - 4096, 0)))
-        return last is not None and last.is_last

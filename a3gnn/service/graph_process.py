@@ -5,8 +5,8 @@ It reads one JSON object from stdin:
     {"parent": PID, "spec": SPEC, "folder": PATH or null, "max_bytes": N, "max_nodes": N, "max_edges": N}
 
 validates the graph, converts it once (into the folder, or else into the cache folder), and writes to stdout what is
-known of it: {"name", "spec", "fingerprint", "about": {...}, "notes": [...]}, or {"error": PROBLEM}. What a file may hold
-is looked up in its arrays' headers before anything is read, and the process may hold no more than a multiple of that.
+known of it: {"name", "spec", "fingerprint", "about": {...}, "notes": [...]}, or {"error": PROBLEM}. What a file holds
+is looked up in its arrays' headers first, and the process may hold no more than a multiple of that.
 """
 
 from __future__ import annotations

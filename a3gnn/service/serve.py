@@ -13,6 +13,8 @@ from a3gnn.service.settings import ServiceSettings
 
 #: Seconds that open requests may take to end when the server does. Guess.
 _LEAVE_S = 3
+#: Connections that may wait to be accepted: uvicorn's own number.
+_BACKLOG = 2048
 
 
 def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
@@ -57,6 +59,7 @@ def _listen(settings: ServiceSettings) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))
+        listening.listen(_BACKLOG)  # who connects before uvicorn accepts waits
     except OSError as error:
         listening.close()
         raise UsageError(

@@ -14,7 +14,6 @@ from a3gnn.report.text import describe_config
 from a3gnn.service.home import JobFolder
 from a3gnn.service.problems import conflict
 from a3gnn.tuning.finished import unfinished_front
-from a3gnn.tuning.journal import Journal
 
 T = TypeVar("T")
 
@@ -126,8 +125,3 @@ def _last_line(folder: JobFolder) -> str:
     events = folder.events
     lines = [event.data.get("text", "") for event in events.since(max(events.size - 8192, 0)) if event.kind == "line"]
     return str(lines[-1])[:_LINE_CHARACTERS] if lines else ""
-
-
-def failed_trials(folder: JobFolder) -> int:
-    """Returns how many trials failed."""
-    return sum(trial.measurement.metrics is None for trial in Journal(folder.run).read()) if folder.run.is_dir() else 0

@@ -1,0 +1,61 @@
+"""`a3gnn tune --server URL`: the same command, measured by a server's machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from a3gnn.errors import UsageError
+
+if TYPE_CHECKING:
+    from a3gnn.tuning.result import TuneResult
+
+#: Options of `a3gnn tune` that are not a study's.
+_OWN = ("dataset", "store", "out", "resume", "task")
+
+
+def tune_on_server(
+    url: str, token: str | None, options: Mapping[str, Any], asked: Mapping[str, Any], notify: Callable[[str], None]
+) -> TuneResult:
+    """Returns what a study on the server found, its files written here as a local tune writes them.
+
+    Args:
+        url: Where the server is.
+        token: What it wants requests to carry, if anything.
+        options: The command's options.
+        asked: The same as `tune` takes them.
+        notify: Takes each line of output.
+
+    Raises:
+        UsageError: An option is not what it must be, or means nothing there.
+    """
+    from a3gnn.service.client import Client
+    from a3gnn.training.run_folder import default_folder
+    from a3gnn.tuning.folder import check_folder
+    from a3gnn.tuning.result import SearchSummary, TuneResult, write_result
+
+    for name in ("store", "resume"):
+        if options[name]:
+            raise UsageError(
+                f"--{name} means nothing with --server, which keeps its own measurements and studies; Client(URL)"
+                ".study(N).resume() goes on with one"
+            )
+    if options["out"] is not None:
+        check_folder(options["out"], resume=False)
+    order = {name: value for name, value in options.items() if name not in _OWN}
+    order |= {name: asked[name] for name in ("fix", "ranges")}
+    if isinstance(order["budget"], float):
+        order["budget"] = f"{order['budget']}s"
+    study = Client(url, token).start(options["dataset"], **order)
+    notify(f"study {study.id} at {url}; Ctrl-C leaves it running there")
+    tuned = study.wait(notify)
+    front, state = study.front(), study.state()
+    out: Path = options["out"] or default_folder(tuned.setting.graph.name)
+    out.mkdir(parents=True, exist_ok=True)
+    search = SearchSummary(order["engine"], 0, None, None, None, None, 0.0)
+    seconds = state["ended"] - state["started"]
+    counted = sum(trial["reason"] not in ("default", "smallest") for trial in study.trials(limit=1000))
+    result = TuneResult(out, tuned, front, search, counted, seconds)
+    write_result(result, notify)
+    return result

@@ -1,0 +1,41 @@
+"""Logs that are read from any place, whole lines only."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from a3gnn.service.event_log import EventLog
+
+
+@given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=8), place=st.integers(0, 2000))
+def test_a_reader_misses_nothing_after_its_place_and_reads_nothing_twice(
+    tmp_path_factory, texts: list[str], place: int
+) -> None:
+    log = EventLog(tmp_path_factory.mktemp("log") / "events.jsonl")
+    for text in texts:
+        log.append("line", text=text)
+    events = list(log.since(0))
+    assert [event.data["text"] for event in events] == texts
+    assert events[-1].id == log.size
+    begins = [0, *(event.id for event in events)]
+    for begin in (place, *begins):
+        assert list(log.since(begin)) == [event for at, event in zip(begins, events, strict=False) if at >= begin]
+
+
+def test_a_line_that_a_crash_cut_short_is_left_out(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    log.append("line", text="whole")
+    with log.path.open("ab") as file:
+        file.write(b'{"kind": "li')
+    assert [event.data["text"] for event in log.since(0)] == ["whole"]
+    log.append("status", status="finished")
+    events = list(log.since(0))
+    assert [event.kind for event in events] == ["line", "status"]
+    assert [event.is_last for event in events] == [False, True]
+
+
+def test_there_may_be_no_log_yet(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    assert list(log.since(0)) == []
+    assert log.size == 0

@@ -1,0 +1,269 @@
+"""What a server answers to requests, none of which runs a trial."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from a3gnn.errors import GraphError, StoreError, UsageError
+from a3gnn.service.client import Client
+from tests.service.servers import GRAPH, ROOT, Server
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def graph(idle: Server) -> int:
+    return idle.ask("POST", "/graphs", {"dataset": GRAPH}, JSON).json["id"]
+
+
+def problem(server: Server, *request: object) -> tuple[int, str]:
+    answer = server.ask(*request)
+    assert answer.headers["content-type"] == "application/problem+json"
+    found = answer.json
+    assert found["status"] == answer.status
+    assert found["type"].startswith("urn:a3gnn:")
+    return answer.status, found["detail"]
+
+
+def test_a_graph_is_registered_once(idle: Server, graph: int) -> None:
+    again = idle.ask("POST", "/graphs", {"dataset": GRAPH}, JSON)
+    assert again.status == 201
+    assert again.json["id"] == graph
+    assert again.headers["location"] == f"/graphs/{graph}"
+    shown = idle.ask("GET", f"/graphs/{graph}").json
+    assert shown["about"]["num_nodes"] == 300
+    assert "spec" not in shown
+    assert graph in [one["id"] for one in idle.ask("GET", "/graphs").json["graphs"]]
+
+
+def test_a_file_below_the_data_root_and_its_upload_are_the_same_graph(idle: Server, npz: Path) -> None:
+    named = idle.ask("POST", "/graphs", {"dataset": "people.npz"}, JSON).json
+    sent = Client(idle.url).add_graph(npz, "sent")
+    assert named["fingerprint"] == sent["fingerprint"]
+    assert (named["origin"], sent["origin"], sent["name"]) == ("path", "upload", "sent")
+    assert not list((idle.folder / "uploads").iterdir())
+    assert len(list((idle.folder / "graphs").iterdir())) == 1
+    assert idle.ask("DELETE", f"/graphs/{sent['id']}").status == 204
+    assert not list((idle.folder / "graphs").iterdir())
+    assert problem(idle, "GET", f"/graphs/{sent['id']}") == (
+        404,
+        f"there is no graph {sent['id']}; GET /graphs lists those that there are",
+    )
+
+
+@pytest.mark.parametrize(
+    ("dataset", "words"),
+    [
+        ("../secret.npz", "there is no '../secret.npz' below the data root"),
+        ("way-out/secret.npz", "there is no 'way-out/secret.npz' below the data root"),
+        ("/etc/passwd", "there is no '/etc/passwd' below the data root"),
+        ("nowhere.npz", "there is no 'nowhere.npz' below the data root"),
+        ("saved.pt", "other files may be pickles"),
+        ("pyg:Cora", "takes no pyg: data sets"),
+        ("ogb:ogbn-arxiv", "takes no ogb: data sets"),
+        ("synthetic:nodes=1001", "may have 1,000 nodes here"),
+        ("synthetic:nodes=900,features=400", "may have 1,048,576 bytes of features here"),
+        ("synthetic:nodse=1", "did you mean 'nodes'"),
+    ],
+)
+def test_what_a_request_may_not_name_is_refused(idle: Server, dataset: str, words: str) -> None:
+    status, detail = problem(idle, "POST", "/graphs", {"dataset": dataset}, JSON)
+    assert status == 422
+    assert words in detail
+
+
+def upload(**arrays: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+EDGES, FEATURES, CLASSES = np.zeros((2, 4), np.int64), np.zeros((3, 2), np.float32), np.zeros(3, np.int64)
+MASKS = {f"{name}_mask": np.array([name == one for one in "abc"]) for name in ("train", "val", "test")}
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "words"),
+    [
+        (b"not a zip", 422, "no readable .npz"),
+        (b"x" * (1 << 20) + b"x", 413, "may have 1,048,576 bytes (1.00 MiB)"),
+        (upload(edge_index=EDGES, x=np.zeros((500_000, 2), np.float32), y=CLASSES), 422, "4,000,344 bytes"),
+        (upload(edge_index=EDGES, x=np.array([{}, []], dtype=object), y=CLASSES), 422, "holds Python objects"),
+        (upload(edge_index=EDGES, x=FEATURES, y=np.zeros(1001, np.int64)), 422, "may have 1,000 nodes here, got 1,001"),
+        (upload(edge_index=EDGES + 7, x=FEATURES, y=CLASSES, **MASKS), 422, "edge_index"),
+        (upload(edge_index=EDGES, x=FEATURES), 422, "it lacks y"),
+    ],
+    ids=["foreign", "long", "bomb", "pickle", "nodes", "invalid", "incomplete"],
+)
+def test_a_bad_upload_is_refused_and_leaves_nothing(idle: Server, content: bytes, status: int, words: str) -> None:
+    before = len(list((idle.folder / "graphs").iterdir()))
+    found, detail = problem(idle, "POST", "/graphs/upload?name=bad", content)
+    assert found == status
+    assert words in detail
+    assert str(idle.folder) not in detail
+    assert not list((idle.folder / "uploads").iterdir())
+    assert len(list((idle.folder / "graphs").iterdir())) == before
+
+
+def test_studies_wait_are_listed_and_can_be_stopped_and_deleted(idle: Server, graph: int) -> None:
+    client = Client(idle.url)
+    studies = [client.start(graph, name=f"study {n}", budget=2, fix={"batch_size": 64}) for n in range(3)]
+    status, detail = problem(idle, "POST", "/studies", {"graph": graph}, JSON)
+    assert (status, "at most 3 jobs may wait, and 3 do" in detail) == (429, True)
+    page = client.studies(limit=2)
+    assert [one["name"] for one in page] == ["study 2", "study 1"]
+    assert [one["name"] for one in client.studies(before=page[-1]["id"])] == ["study 0"]
+    assert client.studies(status=["running", "failed"]) == []
+    state = studies[0].state()
+    assert state["status"] == "queued"
+    assert state["arguments"]["fix"] == {"batch_size": 64}
+    status, detail = problem(idle, "DELETE", f"/studies/{studies[0].id}")
+    assert (status, "stop it, then delete it" in detail) == (409, True)
+    for study in studies:
+        assert study.stop()["status"] == "stopped"
+    status, detail = problem(idle, "POST", f"/studies/{studies[0].id}/stop")
+    assert (status, "is stopped" in detail) == (409, True)
+    assert problem(idle, "GET", f"/studies/{studies[0].id}/front")[0] == 409
+    assert problem(idle, "GET", f"/studies/{studies[0].id}/tuned.json")[0] == 409
+    assert problem(idle, "POST", f"/studies/{studies[0].id}/train", {}, JSON)[0] == 409
+    assert studies[0].trials() == []
+    assert studies[0].resume(budget=3)["arguments"]["budget"] == 3
+    assert problem(idle, "DELETE", f"/graphs/{graph}")[0] == 409
+    studies[0].stop()
+    for study in studies:
+        study.delete()
+    assert client.studies() == []
+    assert not list((idle.folder / "studies").iterdir())
+
+
+def test_events_are_sent_from_where_a_reader_left_off(idle: Server, graph: int) -> None:
+    study = Client(idle.url).start(graph)
+    study.stop()
+    path = f"/studies/{study.id}/events"
+    answer = idle.ask("GET", path)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    places = [int(number) for number in re.findall(rb"id: (\d+)", answer.content)]
+    statuses = [json.loads(data)["status"] for data in re.findall(rb"data: (.*)", answer.content)]
+    assert statuses == ["queued", "stopped"]
+    rest = idle.ask("GET", path, headers={"Last-Event-ID": str(places[0])})
+    assert [int(number) for number in re.findall(rb"id: (\d+)", rest.content)] == places[1:]
+    assert idle.ask("GET", path, headers={"Last-Event-ID": str(places[1])}).status == 204
+    assert problem(idle, "GET", path, None, {"Last-Event-ID": "-3"})[0] == 422
+    study.delete()
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ({"budgt": 3}, "budgt: Extra inputs are not permitted, got 3"),
+        ({"budget": "soon"}, "a duration such as 10min or a positive number"),
+        ({"memory_limit": "lots"}, "memory_limit: a size is a number with a unit"),
+        ({"priority": "speed"}, "throughput, memory, accuracy, balanced"),
+        ({"engine": "nsga3"}, "did you mean 'nsga2'"),
+        ({"fix": {"batch_size": 2.5}}, "batch_size must be a whole number"),
+        ({"fix": {"batchsize": 2}}, "batch_size"),
+        ({"ranges": {"batch_size": [64]}}, "ranges.batch_size"),
+        ({"model": "os:system"}, "a3gnn serve --allow-model"),
+        ({"model": "saje"}, "did you mean 'sage'"),
+        ({"layers": 2, "fanouts": [3]}, "a number for each of layers"),
+        ({"graph": 99}, "there is no graph 99"),
+        ({"graph": None}, "either graph, by its number, or dataset"),
+        ({"name": "two\nlines"}, "name: String should match pattern"),
+        ({"seed": 1e400}, "seed"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_wrong_study_is_refused_by_its_argument(idle: Server, graph: int, order: dict, words: str) -> None:
+    status, detail = problem(idle, "POST", "/studies", {"graph": graph, **order}, JSON)
+    assert status in (404, 422)
+    assert words in detail
+    assert "--max-" not in detail
+    assert idle.ask("GET", "/studies").json["studies"] == []
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"\xff", b"nul", b"[" * 100_000])
+def test_a_body_that_is_no_order_is_refused(idle: Server, body: bytes) -> None:
+    assert problem(idle, "POST", "/studies", body, JSON)[0] in (400, 422)
+
+
+def test_a_body_that_is_too_long_is_refused_whatever_it_says_of_its_length(idle: Server) -> None:
+    assert problem(idle, "POST", "/studies", b"x" * (1 << 21), JSON)[0] == 413
+    chunks = b"x" * (1 << 21)
+    chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(chunks), chunks)
+    answer = idle.ask("POST", "/studies", chunked, {**JSON, "Transfer-Encoding": "chunked"})
+    assert answer.status == 413
+
+
+def test_other_names_and_other_sites_are_refused(idle: Server, graph: int) -> None:
+    assert problem(idle, "GET", "/studies", None, {"Host": "attacker.example"})[0] == 421
+    for headers in (
+        {"Origin": "http://attacker.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "http://localhost:1"},
+    ):
+        assert problem(idle, "POST", "/studies", {"graph": graph}, {**JSON, **headers})[0] == 403
+    own = {**JSON, "Origin": idle.url, "Sec-Fetch-Site": "same-origin"}
+    answer = idle.ask("POST", "/studies", {"graph": graph}, own)
+    assert answer.status == 201
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "access-control-allow-origin" not in answer.headers
+    study = Client(idle.url).study(answer.json["id"])
+    study.stop()
+    study.delete()
+
+
+def test_measurements_of_other_machines_are_added_once(idle: Server, measurement, tmp_path: Path) -> None:
+    from a3gnn.config import TrainConfig
+    from a3gnn.profiling.store.jsonl import write_measurements
+
+    file = tmp_path / "rows.jsonl"
+    write_measurements(file, [measurement(TrainConfig()), measurement(TrainConfig(batch_size=64))], provenance=True)
+    client = Client(idle.url)
+    assert client.add_profiles(file) == {"added": 2, "rows": 2}
+    assert client.add_profiles(file) == {"added": 0, "rows": 2}
+    assert [one["cpu"] for one in client.machines()]
+    file.write_text(file.read_text().replace('"seconds": 4.5', '"seconds": "long"'))
+    with pytest.raises(StoreError, match="nothing was imported"):
+        client.add_profiles(file)
+    assert idle.ask("GET", "/profiles").json["rows"] == 2
+
+
+def test_a_client_raises_what_a_local_call_would(idle: Server, tmp_path: Path) -> None:
+    client = Client(idle.url)
+    with pytest.raises(GraphError, match="below the data root"):
+        client.start("nowhere.npz")
+    with pytest.raises(UsageError, match="did you mean 'nsga2'"):
+        client.start(GRAPH, engine="nsga3")
+    with pytest.raises(UsageError, match="file can be uploaded"):
+        client.add_graph(tmp_path)
+    with pytest.raises(UsageError, match="such as http://127"):
+        Client("localhost:8642")
+
+
+def test_health_counters_and_the_description_are_there(idle: Server) -> None:
+    assert idle.ask("GET", "/healthz").json["status"] == "ok"
+    text = idle.ask("GET", "/metrics").content.decode()
+    assert re.search(r'^a3gnn_http_requests_total\{method="GET",status="200"\} \d+$', text, re.MULTILINE)
+    assert all(
+        re.fullmatch(r'# (HELP|TYPE) \S+ .+|\w+(\{(\w+="[^"]*",?)+\})? [-+.e\d]+', one) for one in text.splitlines()
+    )
+    paths = idle.ask("GET", "/openapi.json").json["paths"]
+    page = idle.ask("GET", "/docs").content.decode()
+    assert all(path in page for path in paths)
+    assert "<script" not in page
+    assert "://" not in page.replace(idle.url, "")
+
+
+def test_a_server_that_others_reach_needs_a_token(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "a3gnn", "serve", "--folder", str(tmp_path), "--host", "0.0.0.0"]
+    for more, words in ((), "needs a --token"), (("--token", "short"), "16 characters or more"):
+        run = subprocess.run([*command, *more], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
+        assert run.returncode == 2
+        assert words in run.stderr

@@ -1,0 +1,153 @@
+"""Studies from their start to a training with what they chose, on a real server with real trials."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from a3gnn.errors import InfeasibleError
+from a3gnn.service.client import Client, RemoteStudy
+from tests.service.servers import GRAPH, QUICK, ROOT, Server, journal, serving
+
+pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("service") / "home") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def finished(server: Server) -> RemoteStudy:
+    study = Client(server.url).start(GRAPH, **QUICK, budget=2, name="the first")
+    study.wait()
+    return study
+
+
+def wait_for(condition, seconds: float = 120.0):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return found
+
+
+def test_a_study_is_the_very_tune(server: Server, finished: RemoteStudy) -> None:
+    state = finished.state()
+    assert (state["status"], state["name"], state["error"]) == ("finished", "the first", None)
+    run = server.folder / "studies" / str(finished.id) / "run"
+    assert server.ask("GET", f"/studies/{finished.id}/tuned.json").content == (run / "tuned.json").read_bytes()
+    assert server.ask("GET", f"/studies/{finished.id}/tuned.csv").content == (run / "front.csv").read_bytes()
+    assert server.ask("GET", f"/studies/{finished.id}/front").json == json.loads((run / "front.json").read_text())
+    lines = journal(server.folder, finished.id)
+    trials = finished.trials()
+    assert [trial.pop("number") for trial in trials] == list(range(len(lines)))
+    assert trials == [json.loads(line) for line in lines]
+    assert state["trials"] == len(lines)
+    fastest = finished.trials(sort="throughput")
+    speeds = [one["measurement"]["metrics"]["throughput_epochs_per_s"] for one in fastest]
+    assert speeds == sorted(speeds, reverse=True)
+    assert [one["reason"] for one in finished.trials(reason="default")] == ["default"]
+    assert finished.trials(outcome="failed") == []
+    chosen = [row for row in finished.front().rows if "chosen" in row.labels]
+    assert [row.config for row in chosen] == [finished.tuned().config]
+    assert server.ask("GET", "/machines").json["machines"][0]["num_cores"] >= 1
+
+
+def test_whoever_follows_late_reads_all_lines(server: Server, finished: RemoteStudy) -> None:
+    lines: list[str] = []
+    finished.wait(lines.append)
+    assert any(line.startswith("default  ") for line in lines)
+    assert any(line.startswith("chosen   ") for line in lines)
+    content = server.ask("GET", f"/studies/{finished.id}/events").content
+    assert content.count(b"event: trial\n") == len(journal(server.folder, finished.id))
+
+
+def test_a_finished_study_goes_on_under_a_larger_budget(server: Server, finished: RemoteStudy) -> None:
+    before = journal(server.folder, finished.id)
+    finished.resume(budget=3)
+    finished.wait()
+    after = journal(server.folder, finished.id)
+    assert after[: len(before)] == before
+    assert len(after) == len(before) + 1
+
+
+def test_a_study_that_is_stopped_chooses_the_best_so_far(server: Server) -> None:
+    study = Client(server.url).start(GRAPH, **QUICK, budget=1000, seed=1)
+    wait_for(lambda: study.state().get("trials", 0) >= 2)
+    assert study.front().rows  # so far
+    assert study.stop()["status"] in ("stopped", "stopping")
+    tuned = study.wait()
+    assert study.state()["status"] == "stopped"
+    assert "the tune was stopped" in tuned.left_out[0]
+    assert len(journal(server.folder, study.id)) < 100
+    before = journal(server.folder, study.id)
+    study.resume(budget=len(before) + 1)
+    assert study.wait().left_out == () or "stopped" not in study.tuned().left_out[0]
+    assert journal(server.folder, study.id)[: len(before)] == before
+
+
+def test_a_study_that_nothing_can_keep_the_limits_of_fails_as_a_tune_does(server: Server) -> None:
+    study = Client(server.url).start(GRAPH, **QUICK, budget=1, memory_limit="1MiB")
+    with pytest.raises(InfeasibleError, match="memory"):
+        study.wait()
+    error = study.state()["error"]
+    assert error["type"] == "urn:a3gnn:infeasible"
+    study.delete()
+
+
+def test_the_choice_is_trained_and_its_weights_are_taken_away(server: Server, finished: RemoteStudy) -> None:
+    training = finished.train(epochs=2)
+    state = wait_for(lambda: (found := Client(server.url).training(training["id"]))["ended"] and found)
+    assert (state["status"], state["study"]) == ("finished", finished.id)
+    result = server.ask("GET", f"/trainings/{training['id']}/result.json").json
+    assert result["config"] == finished.tuned().config.to_dict()
+    assert result["epochs"] <= 2
+    assert server.ask("GET", f"/trainings/{training['id']}/model.pt").content[:2] == b"PK"
+    assert server.ask("DELETE", f"/trainings/{training['id']}").status == 204
+
+
+def test_a_recommendation_is_what_a3gnn_recommend_says(server: Server, finished: RemoteStudy) -> None:
+    asked = {"dataset": GRAPH, "hidden": 16, "fanouts": [4, 4]}
+    headers = {"Content-Type": "application/json"}
+    answer = server.ask("POST", "/recommend", asked, headers)
+    assert answer.status == 200, answer.content
+    assert answer.json == server.ask("POST", "/recommend", asked, headers).json
+    store = server.folder / "service.sqlite"
+    command = [sys.executable, "-m", "a3gnn", "recommend", "--dataset", GRAPH, "--hidden", "16", "--fanouts", "4,4"]
+    run = subprocess.run(
+        [*command, "--store", str(store), "--json"], capture_output=True, text=True, cwd=ROOT, check=True, timeout=300
+    )
+    assert answer.json["config"] == json.loads(run.stdout)["config"]
+    refused = server.ask("POST", "/recommend", {**asked, "memory_limit": "default"}, headers)
+    assert refused.status == 422
+    assert "must be a size" in refused.json["detail"]
+
+
+def test_the_command_line_tunes_on_the_server(server: Server, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "a3gnn", "tune", "--server", server.url, "--dataset", GRAPH, "--out", str(out)]
+    options = ["--hidden", "16", "--fanouts", "4,4", "--accuracy-epochs", "1", "--max-accuracy-drop", "100"]
+    run = subprocess.run(
+        [*command, *options, "--engine", "random", "--budget", "1"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "default  " in run.stderr
+    assert "chosen   " in run.stderr
+    assert "Pareto front" in run.stdout
+    assert f"a3gnn train --config {out}/tuned.json" in run.stdout
+    assert {"tuned.json", "front.csv", "front.json", "front.png"} <= {path.name for path in out.iterdir()}
+    again = subprocess.run([*command, *options], capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
+    assert again.returncode == 2
+    assert "must be a new or empty folder" in again.stderr
