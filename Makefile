@@ -6,11 +6,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 BUDGET ?= 5min
 PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
 BENCHMARKS := engine loader_swap accuracy_parity out_of_core cache_policies cache_reads seed_order partitioners \
-	graph_servers isolation search_engines surrogate_card wait_policy
+	graph_servers isolation search_engines service surrogate_card wait_policy
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune test test-slow lint notebooks bench corpus grids peers clean
+.PHONY: tune test test-slow lint notebooks bench corpus grids peers services clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --priority throughput --memory-limit 1GiB --budget $(BUDGET)
@@ -42,6 +42,10 @@ grids: $(VENV)/.dev  ## measure the grids that decisions are replayed on (two ho
 	$(BIN)/python -m benchmarks.grids
 
 peers: $(PEERS)/dgl/.installed $(PEERS)/pyg/.installed  ## build the environments of PyG and DGL (half an hour)
+
+services:  ## install PostgreSQL and Chromium by apt, for the tests that use them; as root
+	apt-get update -q
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends postgresql chromium
 
 clean:  ## remove the environment and what the tools cached
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

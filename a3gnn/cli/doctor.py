@@ -34,6 +34,8 @@ _PACKAGES = (
     ("pandas", "pandas", "fronts as DataFrames", "a3gnn[dataframe]"),
     ("lightning", "lightning", "Lightning's Trainer", "a3gnn[lightning]"),
     ("ogb", "ogb", "ogb: data sets", "a3gnn[ogb]"),
+    ("fastapi", "fastapi", "a3gnn serve", "a3gnn[serve]"),
+    ("psycopg", "psycopg", "stores in PostgreSQL", "a3gnn[postgres]"),
 )
 
 _CACHES = ("L1d", "L2", "L3")

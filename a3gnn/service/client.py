@@ -198,7 +198,7 @@ class RemoteStudy:
         """Gives `notify` the lines after the event `last`, until no more come; returns the last event's id."""
         lines = self._http.lines(f"{self._path}/events", last)
         fields: dict[str, str] = {}
-        for line in lines or ():
+        for line in lines:
             if line:
                 name, _, value = line.partition(": ")
                 fields[name] = value

@@ -46,6 +46,7 @@ def main() -> None:
         problem = Problem.of(error)
         if problem.kind == "internal":
             traceback.print_exc()
+        problem.detail = problem.detail.replace(order["spec"], Path(order["spec"]).name)  # where it lies is nobody's
         found = {"error": problem.to_dict()}
     os.write(answer, json.dumps(found).encode())
 

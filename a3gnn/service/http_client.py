@@ -6,6 +6,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -56,11 +57,8 @@ class HttpClient:
 
     def content(self, method: str, path: str, body: Any = None, headers: Any = None, **query: Any) -> bytes:
         """Returns the bytes that the server answers; `body` may be text, bytes or an open file, which is streamed."""
-        response = self._open(method, path, body, headers or {}, query)
-        try:
+        with self._opened(method, path, body, headers or {}, query) as response:
             return response.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise self._away(error) from error
 
     def upload(self, path: str, file: Path, **query: Any) -> Any:
         """Returns what the server answers to the content of `file`, as JSON types."""
@@ -68,30 +66,28 @@ class HttpClient:
             headers = {"Content-Type": "application/octet-stream", "Content-Length": str(file.stat().st_size)}
             return json.loads(self.content("POST", path, opened, headers, **query))
 
-    def lines(self, path: str, last: int) -> Iterator[str] | None:
-        """Returns the lines of an event stream from the event after `last` on; None where no more come."""
-        response = self._open("GET", path, None, {"Last-Event-ID": str(last)}, {})
-        return None if response.status == 204 else self._read_lines(response)
-
-    def _read_lines(self, response: http.client.HTTPResponse) -> Iterator[str]:
-        try:
+    def lines(self, path: str, last: int) -> Iterator[str]:
+        """Yields the lines of an event stream from the event after `last` on; none where no more come."""
+        with self._opened("GET", path, None, {"Last-Event-ID": str(last)}, {}) as response:
             while line := response.readline():
                 yield line.decode().rstrip("\n")
-        except (OSError, http.client.HTTPException) as error:
-            raise self._away(error) from error
 
-    def _open(self, method: str, path: str, body: Any, headers: Any, query: Any) -> http.client.HTTPResponse:
+    @contextmanager
+    def _opened(
+        self, method: str, path: str, body: Any, headers: Any, query: Any
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Yields an answer that is no refusal, to be read."""
         asked = urlencode({name: value for name, value in query.items() if value is not None}, doseq=True)
         target = f"{self._parts.path.rstrip('/')}{path}{'?' if asked else ''}{asked}"
-        try:
-            connection = self._connection()
-            connection.request(method, target, body, {**self._headers, **headers})
-            response = connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            raise self._away(error) from error
-        if response.status >= 400:
-            raise self._refusal(response)
-        return response
+        with closing(self._connection()) as connection:
+            try:
+                connection.request(method, target, body, {**self._headers, **headers})
+                with connection.getresponse() as response:
+                    if response.status >= 400:
+                        raise self._refusal(response)
+                    yield response
+            except (OSError, http.client.HTTPException) as error:
+                raise self._away(error) from error
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port

@@ -61,7 +61,16 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status = time.perf_counter(), 500
+        begun, status, body = time.perf_counter(), 500, _Body()
+
+        async def bounded() -> MutableMapping[str, Any]:
+            return body.counted(await receive())
+
+        async def checked(message: MutableMapping[str, Any]) -> None:
+            if not body.too_large:
+                await noted(message)
+            elif message["type"] == "http.response.start":  # whatever was made of what could be read of it
+                await _answer(_too_large(), noted)
 
         async def noted(message: MutableMapping[str, Any]) -> None:
             nonlocal status
@@ -76,7 +85,10 @@ class Guard:
 
         try:
             self._check(scope)
-            await self._app(scope, self._bounded(scope, receive), noted)
+            if scope["path"] in UPLOADS:
+                await self._app(scope, receive, noted)
+            else:
+                await self._app(scope, bounded, checked)
         except Problem as problem:
             await _answer(problem, noted)
         finally:
@@ -135,21 +147,20 @@ class Guard:
                 "/login",
             )
 
-    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
-        """Returns what reads a request as far as it may go."""
-        if scope["path"] in UPLOADS:
-            return receive
-        got = 0
 
-        async def bounded() -> MutableMapping[str, Any]:
-            nonlocal got
-            message = await receive()
-            got += len(message.get("body", b""))
-            if got > MAX_BODY_BYTES:
-                raise _too_large()
-            return message
+class _Body:
+    """Counts a request's body as it is read, which ends where it may have no more."""
 
-        return bounded
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    @property
+    def too_large(self) -> bool:
+        return self._bytes > MAX_BODY_BYTES
+
+    def counted(self, message: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        self._bytes += len(message.get("body", b""))
+        return {"type": "http.request", "body": b"", "more_body": False} if self.too_large else message
 
 
 def _name(host: str) -> str:

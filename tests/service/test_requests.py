@@ -69,7 +69,7 @@ def test_a_file_below_the_data_root_and_its_upload_are_the_same_graph(idle: Serv
         ("ogb:ogbn-arxiv", "takes no ogb: data sets"),
         ("synthetic:nodes=1001", "may have 1,000 nodes here"),
         ("synthetic:nodes=900,features=400", "may have 1,048,576 bytes of features here"),
-        ("synthetic:nodse=1", "did you mean 'nodes'"),
+        ("synthetic:node=1", "did you mean 'nodes'"),
     ],
 )
 def test_what_a_request_may_not_name_is_refused(idle: Server, dataset: str, words: str) -> None:
@@ -93,7 +93,11 @@ MASKS = {f"{name}_mask": np.array([name == one for one in "abc"]) for name in ("
     [
         (b"not a zip", 422, "no readable .npz"),
         (b"x" * (1 << 20) + b"x", 413, "may have 1,048,576 bytes (1.00 MiB)"),
-        (upload(edge_index=EDGES, x=np.zeros((500_000, 2), np.float32), y=CLASSES), 422, "4,000,344 bytes"),
+        (
+            upload(edge_index=EDGES, x=np.zeros((500_000, 2), np.float32), y=CLASSES),
+            422,
+            "may have 1,048,576 bytes here, got 4,000,088",
+        ),
         (upload(edge_index=EDGES, x=np.array([{}, []], dtype=object), y=CLASSES), 422, "holds Python objects"),
         (upload(edge_index=EDGES, x=FEATURES, y=np.zeros(1001, np.int64)), 422, "may have 1,000 nodes here, got 1,001"),
         (upload(edge_index=EDGES + 7, x=FEATURES, y=CLASSES, **MASKS), 422, "edge_index"),
