@@ -70,7 +70,8 @@ ALLOWED = {
     "report": set(),
     "tuning": BELOW
     | {"graphs", "machine", "training", "profiling", "search", "report", "a3gnn_surrogate", "a3gnn_envs"},
-    "cli": BELOW | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime"},
+    "page": {"storage", "training", "report", "tuning", "a3gnn_surrogate"},
+    "cli": BELOW | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "page"},
 }
 
 
