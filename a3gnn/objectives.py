@@ -27,9 +27,9 @@ _PRESETS = {
 #: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights. Guess.
 _POINTS_PER_DOUBLING = 2.0
 #: Below this weight a figure decides nothing, and accuracy is a limit alone. Guess.
-_MIN_WEIGHT = 0.2
+MIN_WEIGHT = 0.2
 #: What a unit of each cost weighs in doublings: the first two are logarithms to base 2, accuracy is a share of 1.
-_DOUBLINGS = np.array([1.0, 1.0, 100 / _POINTS_PER_DOUBLING])
+DOUBLINGS = np.array([1.0, 1.0, 100 / _POINTS_PER_DOUBLING])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Priority:
     @property
     def deciding(self) -> NDArray[np.bool_]:
         """Which of speed, memory, accuracy weigh enough to decide whether one is better, bool, shape (3,)."""
-        return self.weights >= _MIN_WEIGHT
+        return self.weights >= MIN_WEIGHT
 
     @property
     def speed(self) -> str:
@@ -107,7 +107,7 @@ class Priority:
         Args:
             costs: As `Objectives.costs` has them, float64, shape (n_configs, 3).
         """
-        return np.asarray(-(costs * self.weights * _DOUBLINGS).sum(axis=1))
+        return np.asarray(-(costs * self.weights * DOUBLINGS).sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Objectives:
         logs = [prediction.spread(metric) / np.log(2) for metric in (self.speed, self.memory)]
         accuracy = prediction.spread("val_accuracy") * self.priority.accuracy_counts
         costs = np.stack([*logs, accuracy], axis=1)
-        return np.asarray(np.linalg.norm(costs * self.priority.weights * _DOUBLINGS, axis=1))
+        return np.asarray(np.linalg.norm(costs * self.priority.weights * DOUBLINGS, axis=1))
 
     def order(self, prediction: Prediction) -> NDArray[np.int64]:
         """Returns the positions best first, int64, shape (n_configs,): the least violation, then the best score."""

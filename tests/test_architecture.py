@@ -70,8 +70,10 @@ ALLOWED = {
     "report": set(),
     "tuning": BELOW
     | {"graphs", "machine", "training", "profiling", "search", "report", "a3gnn_surrogate", "a3gnn_envs"},
-    "service": BELOW | {"process", "graphs", "training", "profiling", "report", "tuning"},
-    "cli": BELOW | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "service"},
+    "page": {"storage", "training", "report", "tuning", "a3gnn_surrogate"},
+    "service": BELOW | {"process", "graphs", "training", "profiling", "report", "tuning", "page"},
+    "cli": BELOW
+    | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "page", "service"},
 }
 
 

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("a3gnn.cli.train", "Train with the configuration that tune or recommend chose."),
     "predict": ("a3gnn.cli.predict", "Predict classes, labels or values of nodes with a trained model."),
     "front": ("a3gnn.cli.front", "Show the Pareto front that tune found."),
+    "report": ("a3gnn.cli.report", "Write a study as one HTML file."),
     "serve": ("a3gnn.cli.serve", "Serve studies over HTTP: start, watch, stop, resume, take away."),
     "graph": ("a3gnn.cli.graph", "Convert a graph, verify it, or describe it."),
     "profile": ("a3gnn.cli.profile", "Measure many configurations and store them."),

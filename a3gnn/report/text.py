@@ -21,11 +21,12 @@ def describe_config(config: TrainConfig) -> str:
     for knob in sorted(KNOBS, key=lambda knob: (knob.show.place, _continues(knob))):
         value, when = fields[knob.name], knob.show.when
         if value != knob.default if when is None else when.holds(fields):
-            line += ("" if _continues(knob) or not line else " · ") + _phrase(knob, value)
+            line += ("" if _continues(knob) or not line else " · ") + describe_knob(knob, value)
     return line
 
 
-def _phrase(knob: Knob, value: Any) -> str:
+def describe_knob(knob: Knob, value: Any) -> str:
+    """Returns the knob's words for `value`, which continue the phrase before them where they start with a space."""
     match knob.domain:
         case Size():
             value = format_size(value)

@@ -1,0 +1,103 @@
+// Learning curves over seconds, where the time of a step goes, and the regret over the trials.
+
+/** Returns the named trials of the study: default, best, picked and selected, each once. */
+function namedTrials(views, state) {
+  const best = views.status === "finished" ? "chosen" : "best so far";
+  const named = [["default", views.default], [best, views.best], ["picked", state.picked], ["selected", state.selected]];
+  const found = new Map();
+  for (const [name, index] of named) {
+    if (index === null || index === undefined || views.rows[index].failure) continue;
+    found.set(index, [...(found.get(index) ?? []), name]);
+  }
+  return [...found].map(([index, names]) => {
+    const row = views.rows[index];
+    return { index, row, name: `${names.join(", ")} (${row.name})` };
+  });
+}
+
+const LINES = ["line-0", "line-1", "line-2", "line-3"];
+
+/** Draws validation quality over seconds of training: named trials as lines, all others pale. */
+function drawCurves(views, state, onClick) {
+  const { metric } = views.objectives;
+  const named = namedTrials(views, state);
+  const others = views.rows.filter((row) => row.curve && state.shown.has(row.index) && !named.some((one) => one.index === row.index));
+  const joined = (pick) => others.flatMap((row) => [...pick(row), null]);
+  const traces = [{
+    type: "scatter", mode: "lines", name: `other trials (${others.length})`, opacity: 0.7, hoverinfo: "skip", connectgaps: false,
+    x: joined((row) => row.curve.seconds), y: joined((row) => row.curve.shown), line: { color: colour("faint"), width: 1 },
+  }];
+  for (const [i, { row, index, name }] of named.entries()) {
+    if (!row.curve) continue;
+    traces.push({
+      type: "scatter", mode: "lines+markers", name, x: row.curve.seconds, y: row.curve.shown, marker: { size: 4 },
+      customdata: row.curve.seconds.map(() => index), line: { color: colour(LINES[i]), width: 2.5, dash: ["solid", "solid", "dash", "dot"][i] },
+      hovertemplate: "%{x:.3g} s: %{y:.4g}<extra></extra>",
+    });
+  }
+  const shapes = [];
+  const rule = (name, line, place) => {
+    traces.push({ type: "scatter", mode: "lines", x: [null], y: [null], line, name });
+    shapes.push({ type: "line", line, ...place });
+  };
+  if (metric.target !== null) {
+    const line = { color: colour("danger"), dash: "dash", width: 1 };
+    rule(`target ${digits(metric.target, 4)}`, line, { xref: "paper", x0: 0, x1: 1, y0: metric.target, y1: metric.target });
+  }
+  const budget = views.objectives.default_budget_s;
+  if (budget !== null) {
+    rule(`seconds that each is judged within (${digits(budget)})`, { color: colour("pale"), dash: "dot", width: 1 }, { yref: "paper", y0: 0, y1: 1, x0: budget, x1: budget });
+  }
+  const furthest = Math.max(budget ?? 0, ...named.filter((one) => one.row.curve).map((one) => one.row.curve.seconds.at(-1)));
+  draw("curves-figure", traces, {
+    xaxis: { title: { text: "seconds of training, evaluation left out" }, rangemode: "tozero", ...(furthest ? { range: [0, furthest * 1.15] } : {}) },
+    yaxis: { title: { text: `validation ${metric.label} (${metric.unit})` } },
+  }, onClick);
+}
+
+/** Draws the parts of a step of the named trials as stacked bars, and says what helps. */
+function drawSteps(views, state) {
+  const { parts, trials, helps } = views.steps;
+  const byTrial = new Map(trials.map((one) => [one.index, one.seconds]));
+  const named = namedTrials(views, state).filter((one) => byTrial.has(one.index)).reverse();
+  const total = (index) => byTrial.get(index).reduce((sum, seconds) => sum + seconds, 0);
+  const traces = parts.map((part, i) => ({
+    type: "bar", orientation: "h", name: part, y: named.map((one) => one.name.replace(" (", "<br>(")), marker: { color: colour(`part-${i}`) },
+    x: named.map((one) => 1000 * byTrial.get(one.index)[i]),
+    customdata: named.map((one) => byTrial.get(one.index)[i] / total(one.index)),
+    hovertemplate: `${part}: %{x:.3g} ms, %{customdata:.0%}<extra></extra>`,
+  })).filter((trace) => trace.x.some((value) => value > 0));
+  draw("step-figure", traces, {
+    barmode: "stack", xaxis: { title: { text: "milliseconds of work per mini-batch" } }, yaxis: {},
+    legend: { orientation: "h", x: 0, y: -0.35, yanchor: "top", traceorder: "normal" },
+  });
+  const said = (index) => {
+    const seconds = byTrial.get(index);
+    const shares = seconds.map((one, i) => [one / total(index), parts[i]]).filter(([share]) => share >= 0.02);
+    return shares.sort((a, b) => b[0] - a[0]).map(([share, part]) => `${Math.round(100 * share)} % ${part}`).join(", ");
+  };
+  fill(byId("step-words"), ...[...named].reverse().map(({ index, name }) => {
+    const own = helps.find((one) => one.index === index);
+    const knobs = own?.knobs.map((one) => `${one.words} (${digits(one.gain, 2)} x the epochs per second)`).join(", ");
+    const helping = own ? (knobs ? ` What would help it, as the model predicts: ${knobs}.` : " No single knob is predicted to help it much.") : "";
+    return make("li", {}, make("b", {}, `${name}: `), `${said(index)}.${helping}`);
+  }));
+}
+
+/** Draws the regret of the best so far over seconds of trials, or over the trials. */
+function drawRegret(views, state, onClick) {
+  const known = views.regret.filter((one) => one.regret !== null);
+  const overSeconds = state.regretOver === "seconds";
+  const better = known.filter((one, i) => i === 0 || one.best !== known[i - 1].best);
+  const x = (one) => (overSeconds ? one.took_s : one.index);
+  draw("regret-figure", [
+    { type: "scatter", mode: "lines", name: "regret of the best so far", x: known.map(x), y: known.map((one) => one.regret), line: { shape: "hv", color: colour("line-1"), width: 2 }, hoverinfo: "skip" },
+    {
+      type: "scatter", mode: "markers", name: "a new best", x: better.map(x), y: better.map((one) => one.regret), marker: { size: 8, color: colour("line-1") },
+      customdata: better.map((one) => one.index), text: better.map((one) => hoverText(views.rows[one.index], views)), hoverinfo: "text",
+    },
+  ], {
+    xaxis: { title: { text: overSeconds ? "seconds of trials" : "trial" }, rangemode: "tozero" },
+    yaxis: { title: { text: "regret (weighted doublings)" }, rangemode: "tozero" },
+  }, onClick);
+}

@@ -1,0 +1,80 @@
+// Elements, numbers and colours that every view uses.
+
+/** Returns the element of `id`. */
+const byId = (id) => document.getElementById(id);
+
+/**
+ * Returns a new element; attributes whose value is null or false are left out, children may be texts.
+ * What is shown goes through text nodes alone, so that nothing a study holds is ever read as HTML.
+ */
+function make(tag, attributes = {}, ...children) {
+  const svg = ["svg", "g", "path", "line", "text", "rect", "title"].includes(tag) && attributes.svg;
+  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "svg" || value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+/** Replaces what is in `element` by `children`. */
+const fill = (element, ...children) => element.replaceChildren(...children.filter((child) => child !== null));
+
+const MIB = 2 ** 20;
+const mib = (bytes) => bytes / MIB;
+const digits = (number, count = 3) => Number(number.toPrecision(count)).toLocaleString("en");
+
+/** Returns the colour that the style sheet gives a variable, which depends on light and dark. */
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+/** Returns ticks of a logarithmic axis over `values`: as many as tell its numbers, not more than fit. */
+function logTicks(values) {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const steps = high / low > 300 ? [1] : high / low > 30 ? [1, 3] : high / low > 6 ? [1, 2, 3, 5, 7] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)) - 1; power <= Math.ceil(Math.log10(high)); power++) {
+    for (const step of steps) {
+      const tick = step * 10 ** power;
+      if (tick >= low / 1.6 && tick <= high * 1.6) found.push(tick);
+    }
+  }
+  return { tickmode: "array", tickvals: found, ticktext: found.map((tick) => digits(tick)) };
+}
+
+const isNarrow = () => window.innerWidth < 640;
+
+/** Returns the layout that all figures share, with `more` on top of it. */
+function layoutOf(more) {
+  const axis = { gridcolor: colour("grid"), linecolor: colour("grid"), zeroline: false, automargin: true };
+  const { xaxis = {}, yaxis = {}, ...rest } = more;
+  return {
+    font: { color: colour("text"), family: "system-ui, sans-serif", size: isNarrow() ? 11 : 13 },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    margin: { l: 8, r: 8, t: 8, b: 8 },
+    hoverlabel: { align: "left", font: { size: 12 } },
+    legend: { orientation: "h", x: 0, y: -0.2, yanchor: "top", font: { size: isNarrow() ? 11 : 12 } },
+    xaxis: { ...axis, ...xaxis },
+    yaxis: { ...axis, ...yaxis },
+    ...rest,
+  };
+}
+
+/** Draws `traces` into the element of `id`; `onClick` gets the trial of the point that was clicked. */
+function draw(id, traces, layout, onClick = null) {
+  const element = byId(id);
+  window.Plotly.react(element, traces, layoutOf(layout), {
+    responsive: true, displaylogo: false,
+    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+    displayModeBar: isNarrow() ? false : "hover",
+  });
+  element.removeAllListeners("plotly_click");
+  if (onClick) {
+    element.on("plotly_click", (event) => {
+      const trial = event.points.map((point) => point.customdata).find((found) => Number.isInteger(found));
+      if (trial !== undefined) onClick(trial);
+    });
+  }
+}

@@ -1,0 +1,158 @@
+// The measured front: speed against peak memory, colour by validation quality.
+
+const MARKS = ["circle-open", "triangle-down-open", "square-open", "diamond-open", "cross-open"];
+
+/** Returns what the speed axis shows of a row: epochs per second, or seconds to the target; null where it is not reached. */
+function speedOf(row, bySeconds) {
+  return bySeconds ? row.figures.seconds_to_accuracy : row.figures.throughput_epochs_per_s;
+}
+
+/** Returns the bars from each row's speed to the least and the largest of its replicates. */
+function errorBars(rows, bySeconds) {
+  const range = (row) => {
+    const at = speedOf(row, bySeconds);
+    const found = bySeconds ? row.seconds_range : { low: row.figures.throughput_low, high: row.figures.throughput_high };
+    return found ? [Math.max(found.high - at, 0), Math.max(at - found.low, 0)] : [0, 0];
+  };
+  const ranges = rows.map(range);
+  return {
+    type: "data", symmetric: false, array: ranges.map((one) => one[0]), arrayminus: ranges.map((one) => one[1]),
+    color: colour("pale"), thickness: 1, width: 0,
+  };
+}
+
+/** Returns what is said of a row where the pointer is on it. */
+function hoverText(row, views) {
+  const { text } = row;
+  const lines = [
+    `<b>${row.name}</b> ${row.labels.join(", ")}`,
+    row.describe.replaceAll(" · ", "<br>"),
+    `${text.throughput} epochs/s`,
+  ];
+  if (views.objectives.times_accuracy) lines.push(`${views.objectives.seconds_heading}: ${text.seconds}`);
+  lines.push(`${text.memory} · ${views.objectives.metric.label} ${text.quality}`, ...row.broken);
+  return lines.map((line) => line.replaceAll("&", "&amp;").replace(/<(?!\/?b>|br>)/g, "&lt;")).join("<br>");
+}
+
+function pointsOf(rows, views, bySeconds, more) {
+  return {
+    type: "scatter", mode: "markers",
+    x: rows.map((row) => mib(row.figures[views.objectives.memory])), y: rows.map((row) => speedOf(row, bySeconds)),
+    customdata: rows.map((row) => row.index), text: rows.map((row) => hoverText(row, views)), hoverinfo: "text",
+    ...more,
+  };
+}
+
+/** Returns the front's edge in the plane of memory and speed, as steps. */
+function edgeOf(points, bySeconds) {
+  const better = (one, other) => (bySeconds ? one < other : one > other);
+  const edge = [];
+  for (const point of [...points].sort((a, b) => a[0] - b[0])) {
+    if (!edge.length || better(point[1], edge.at(-1)[1])) edge.push(point);
+  }
+  return edge;
+}
+
+function lineOf(edge, name, line) {
+  return {
+    type: "scatter", mode: "lines", x: edge.map((point) => point[0]), y: edge.map((point) => point[1]),
+    line: { shape: "hv", width: 1.5, ...line }, name, hoverinfo: "skip",
+  };
+}
+
+/** Returns the traces of the rows that break limits, one per set of limits. */
+function brokenTraces(rows, views, bySeconds) {
+  const kinds = new Map();
+  for (const row of rows.filter((one) => !one.feasible)) {
+    const kind = row.broken_limits.join(" and ");
+    kinds.set(kind, [...(kinds.get(kind) ?? []), row]);
+  }
+  return [...kinds].map(([kind, own], i) =>
+    pointsOf(own, views, bySeconds, {
+      name: `breaks a limit${kind ? `: ${kind}` : ""} (${own.length})`,
+      marker: { symbol: MARKS[i % MARKS.length], size: 8, color: colour("pale") },
+    }));
+}
+
+/** Draws the front; `state` says which speed, whether predictions are shown, and which trials are picked and selected. */
+function drawFront(views, state, onClick) {
+  const bySeconds = state.speed === "seconds_to_accuracy";
+  const measured = views.rows.filter((row) => !row.failure);
+  const placed = measured.filter((row) => speedOf(row, bySeconds) !== null && state.shown.has(row.index));
+  const within = placed.filter((row) => row.feasible);
+  const { metric, memory, memory_name: memoryName } = views.objectives;
+  const speedTitle = bySeconds ? views.objectives.seconds_heading : "throughput (epochs/s)";
+  const qualities = within.map((row) => (row.figures.val_accuracy === null ? null : row.shown_quality));
+  const narrow = isNarrow();
+  const bar = narrow
+    ? { orientation: "h", y: 1.02, yanchor: "bottom", x: 0.5, thickness: 10, len: 1, title: { side: "top" } }
+    : { thickness: 14, title: { side: "right" } };
+  bar.title.text = `validation ${metric.label} (${metric.unit})`;
+  const traces = [...predictedTrace(views, state, bySeconds), ...brokenTraces(placed, views, bySeconds)];
+  const edge = edgeOf(within.filter((row) => row.on_front).map((row) => [mib(row.figures[memory]), speedOf(row, bySeconds)]), bySeconds);
+  if (edge.length) traces.push(lineOf(edge, "measured front", { color: colour("text") }));
+  traces.push(pointsOf(within, views, bySeconds, {
+    name: `keeps the limits (${within.length}); larger: on the front`,
+    error_y: errorBars(within, bySeconds),
+    marker: {
+      size: within.map((row) => (row.on_front ? 12 : 7)), color: qualities, colorscale: "Viridis", showscale: true,
+      reversescale: !metric.larger_is_better, colorbar: bar, line: { color: colour("text"), width: 0.5 },
+    },
+  }));
+  traces.push(...markTraces(placed, views, state, bySeconds));
+  const missed = measured.filter((row) => speedOf(row, bySeconds) === null).length;
+  if (missed) traces.push({ type: "scatter", x: [null], y: [null], mode: "markers", marker: { color: "rgba(0,0,0,0)" }, name: `target not reached, not drawn (${missed})` });
+  const speeds = placed.map((row) => speedOf(row, bySeconds));
+  const memories = placed.map((row) => mib(row.figures[memory]));
+  const limit = limitOf(views, Math.max(...memories, 0));
+  traces.push(...limit.traces);
+  draw("front-figure", traces, {
+    xaxis: { title: { text: `peak ${memoryName} (MiB)` }, nticks: narrow ? 5 : 10 },
+    yaxis: {
+      title: { text: speedTitle }, type: "log", ...(speeds.length ? logTicks(speeds) : {}),
+      autorange: bySeconds ? "reversed" : true,
+    },
+    shapes: limit.shapes, annotations: limit.annotations,
+    legend: { orientation: "h", x: 0, y: -0.2, yanchor: "top" },
+    margin: { l: 8, r: 8, t: narrow ? 50 : 12, b: 8 },
+  }, onClick);
+  byId("front-words").textContent =
+    `${placed.length} of ${measured.length} measured trials are drawn, ${within.length} keep the limits, ` +
+    `${within.filter((row) => row.on_front).length} are on the front.`;
+}
+
+function predictedTrace(views, state, bySeconds) {
+  if (!state.predicted || !views.predicted_front.length) return [];
+  const { memory } = views.objectives;
+  const metric = bySeconds ? "seconds_to_accuracy" : "throughput_epochs_per_s";
+  const points = views.predicted_front.map((one) => [mib(one[memory].mean), one[metric].mean]);
+  return [lineOf(edgeOf(points, bySeconds), "front as predicted before the trials", { color: colour("accent"), dash: "dot" })];
+}
+
+/** Returns the marks around the default, the choice, what is picked and what is selected. */
+function markTraces(rows, views, state, bySeconds) {
+  const marks = [
+    ["default", (row) => row.labels.includes("default"), { symbol: "diamond-open", size: 15, line: { width: 2 } }],
+    [views.status === "finished" ? "chosen" : "best so far", (row) => row.index === views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
+    ["picked below", (row) => row.index === state.picked, { symbol: "circle-open", size: 24, color: colour("accent"), line: { width: 3 } }],
+    ["selected", (row) => row.index === state.selected, { symbol: "x-thin-open", size: 16, color: colour("accent"), line: { width: 3 } }],
+  ];
+  return marks.flatMap(([name, is, marker]) => {
+    const own = rows.filter(is).slice(0, 1);
+    return own.length ? [pointsOf(own, views, bySeconds, { name, marker: { color: colour("text"), ...marker } })] : [];
+  });
+}
+
+/** Returns the memory limit as a line; one that is far off as an arrow at the edge, so that the points stay apart. */
+function limitOf(views, most) {
+  const bytes = views.objectives.memory_limit;
+  if (bytes === null) return { traces: [], shapes: [], annotations: [] };
+  const line = { color: colour("danger"), dash: "dash", width: 1.5 };
+  const traces = [{ type: "scatter", mode: "lines", x: [null], y: [null], line, name: `limit ${digits(mib(bytes), 4)} MiB` }];
+  if (mib(bytes) <= 1.4 * most) {
+    return { traces, shapes: [{ type: "line", x0: mib(bytes), x1: mib(bytes), yref: "paper", y0: 0, y1: 1, line }], annotations: [] };
+  }
+  const text = `limit ${digits(mib(bytes), 4)} MiB →`;
+  const place = { xref: "paper", yref: "paper", x: 1, y: 0, xanchor: "right", yanchor: "bottom", showarrow: false };
+  return { traces: [], shapes: [], annotations: [{ ...place, text, font: { color: colour("danger") } }] };
+}

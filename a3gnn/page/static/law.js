@@ -1,0 +1,71 @@
+// The law by which a configuration is picked: that of `a3gnn pick`, on the numbers that the views hold.
+
+/** Returns the seconds after which a candidate reaches the validation quality `target`; Infinity where it does not. */
+function secondsTo(candidate, target, own) {
+  if (target === own) return candidate.seconds ?? Infinity;
+  const at = target === null ? -1 : candidate.qualities.findIndex((quality) => quality >= target);
+  return at < 0 ? Infinity : candidate.setup_s + candidate.batches[at] / candidate.batches_per_s;
+}
+
+/** Returns what is minimised: log2 of slowness, log2 of memory, and less quality. */
+function costs(candidate, asked, law) {
+  const speed = asked.priority.time
+    ? Math.log2(secondsTo(candidate, asked.least, law.least))
+    : -Math.log2(candidate.throughput_epochs_per_s);
+  return [speed, Math.log2(candidate[law.memory]), -(candidate.quality ?? 0)];
+}
+
+/** Returns the priority's score of a candidate: weighted doublings of speed, halvings of memory, and quality. */
+function score(candidate, asked, law) {
+  const found = costs(candidate, asked, law);
+  const weights = [asked.priority.throughput, asked.priority.memory, asked.priority.accuracy];
+  const qualityIsLimitAlone = weights[2] < law.min_weight && asked.least !== null;
+  if (qualityIsLimitAlone) found[2] = Math.max(found[2], -asked.least);
+  return -found.reduce((sum, cost, i) => sum + (weights[i] === 0 ? 0 : cost * weights[i] * law.doublings[i]), 0);
+}
+
+/** Returns whether a candidate keeps every limit; the default may have a larger one where it sets the limit itself. */
+function keeps(candidate, asked, law) {
+  const limits = asked.memory === "own" ? candidate.limits : limitsOf(asked.memory, law);
+  if (limits.host_bytes !== null && candidate.peak_host_bytes > limits.host_bytes) return false;
+  if (limits.device_bytes !== null && candidate.peak_device_bytes > limits.device_bytes) return false;
+  if (asked.least === null) return true;
+  if (candidate.quality === null && !law.larger_is_better) return false;
+  return (candidate.quality ?? 0) >= asked.least;
+}
+
+/** Returns the limits that a memory of so many bytes, or null for none, sets. */
+function limitsOf(bytes, law) {
+  if (law.has_device) return { host_bytes: law.host_memory_limit, device_bytes: bytes };
+  const given = [bytes, law.host_memory_limit].filter((one) => one !== null);
+  return { host_bytes: given.length ? Math.min(...given) : null, device_bytes: null };
+}
+
+const samePriority = (one, other) =>
+  ["throughput", "memory", "accuracy", "time"].every((name) => one[name] === other[name]);
+
+/** Returns the study's own choice where it answers what is asked too, or undefined: the best of many is the best of fewer. */
+function standing(kept, asked, law) {
+  if (law.choice === null || !samePriority(asked.priority, law.priority)) return undefined;
+  if (asked.priority.time && asked.least !== law.least) return undefined;
+  const own = { priority: law.priority, least: law.least, memory: "own" };
+  if (kept.some((one) => one.index !== law.choice && !keeps(one, own, law))) return undefined;
+  return kept.find((one) => one.index === law.choice);
+}
+
+/**
+ * Returns what is picked: {candidate, kept}, the candidate undefined where nothing keeps the limits.
+ *
+ * @param law The views' `law`, with its candidates.
+ * @param asked {priority, least, memory}: weights, the least quality or null, and bytes, null, or "own".
+ */
+function pick(law, asked) {
+  const kept = law.candidates.filter((one) => one.may_be_chosen && keeps(one, asked, law));
+  let candidate = standing(kept, asked, law);
+  if (!candidate) {
+    const scores = kept.map((one) => score(one, asked, law));
+    const best = scores.reduce((at, value, i) => (at < 0 || value > scores[at] ? i : at), -1);
+    candidate = kept[best];
+  }
+  return { candidate, kept };
+}

@@ -1,0 +1,119 @@
+// Parallel coordinates over the knobs and the figures; dragging along an axis keeps what crosses it there.
+
+const HEIGHT = 330, TOP = 52, BOTTOM = 26, GAP = 104;
+
+/** Returns the axes: of knobs (those that differ alone, or all), then of figures. */
+function axesOf(views, onlyDiffering) {
+  const { objectives } = views;
+  const knobs = views.knobs.filter((knob) => knob.differs || !onlyDiffering).map((knob) => ({
+    name: knob.name, help: knob.help, ticks: knob.texts.map((text, i) => [i, text]), ends: [0, Math.max(knob.values.length - 1, 1)],
+    of: (row) => knob.values.indexOf(row.config[knob.name]),
+  }));
+  const figures = [
+    ["epochs/s", "throughput_epochs_per_s", (row) => row.figures.throughput_epochs_per_s, true],
+    ...(objectives.times_accuracy ? [[objectives.seconds_heading, "seconds_to_accuracy", (row) => row.figures.seconds_to_accuracy, true]] : []),
+    [`${objectives.memory_name} (MiB)`, objectives.memory, (row) => mib(row.figures[objectives.memory]), false],
+    [objectives.metric.label, "val_accuracy", (row) => row.shown_quality, false],
+  ];
+  return [...knobs, ...figures.map(([name, key, of, isLog]) => figureAxis(views, name, key, of, isLog)).filter((axis) => axis !== null)];
+}
+
+function figureAxis(views, name, key, of, isLog) {
+  const values = views.rows.filter((row) => !row.failure).map(of).filter((value) => value !== null);
+  if (!values.length) return null;
+  const scale = isLog ? Math.log2 : (value) => value;
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const middle = isLog ? Math.sqrt(low * high) : (low + high) / 2;
+  const ticks = (low === high ? [low] : [low, middle, high]).map((value) => [scale(value), digits(value)]);
+  return { name, key, help: name, ticks, ends: low === high ? [scale(low) - 1, scale(low) + 1] : [scale(low), scale(high)], of: (row) => (of(row) === null ? null : scale(of(row))) };
+}
+
+const heightOf = (axis, value) => {
+  const share = (value - axis.ends[0]) / (axis.ends[1] - axis.ends[0]);
+  return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM);
+};
+
+/** Returns whether a row crosses every axis where its brush is; `brushes` maps an axis's name to heights [high, low]. */
+function passes(row, axes, brushes) {
+  return axes.every((axis) => {
+    const brush = brushes.get(axis.name);
+    if (!brush) return true;
+    const value = row.failure ? null : axis.of(row);
+    return value !== null && heightOf(axis, value) >= brush[0] && heightOf(axis, value) <= brush[1];
+  });
+}
+
+/** Draws the axes and a line per measured trial; `onBrush` is called when a brush has changed. */
+function drawParallel(views, state, onBrush, onClick) {
+  const axes = axesOf(views, state.onlyDiffering);
+  const width = Math.max(axes.length, 2) * GAP;
+  const svg = make("svg", { svg: true, viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, "aria-hidden": true, class: "parallel" });
+  const x = (i) => GAP / 2 + i * GAP;
+  const rows = views.rows.filter((row) => !row.failure);
+  const marked = new Set([state.picked, state.selected, views.best, views.default]);
+  const rank = (row) => (!state.shown.has(row.index) ? 0 : !row.feasible ? 1 : marked.has(row.index) ? 3 : 2);
+  for (const row of [...rows].sort((a, b) => rank(a) - rank(b))) {
+    const points = axes.map((axis, i) => [axis.of(row), i]).filter(([value]) => value !== null);
+    const d = points.map(([value, i], n) => `${n ? "L" : "M"}${x(i)},${heightOf(axes[i], value).toFixed(1)}`).join("");
+    const kind = !state.shown.has(row.index) ? "out" : row.index === state.selected || row.index === state.picked ? "picked"
+      : row.index === views.best ? "best" : row.index === views.default ? "default" : row.feasible ? (row.on_front ? "front" : "kept") : "broken";
+    svg.append(make("path", { svg: true, d, class: `line ${kind}`, onclick: () => onClick(row.index) }, make("title", { svg: true }, `${row.name}: ${row.describe}`)));
+  }
+  axes.forEach((axis, i) => svg.append(drawAxis(axis, x(i), state.brushes, onBrush)));
+  fill(byId("parallel-figure"), svg);
+  fill(byId("knob-choices"), ...views.knobs.filter((knob) => knob.differs).map((knob) => choicesOf(knob, state, onBrush)));
+}
+
+function drawAxis(axis, x, brushes, onBrush) {
+  const group = make("g", { svg: true, class: "axis" });
+  const words = axis.name.replaceAll("_", " ").split(" ");
+  const lines = words.length > 2 ? [words.slice(0, 2).join(" "), words.slice(2).join(" ")] : [words.join(" ")];
+  lines.forEach((line, i) => group.append(make("text", { svg: true, x, y: 14 + 14 * i, class: "name" }, line)));
+  group.append(make("line", { svg: true, x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }));
+  for (const [value, text] of axis.ticks) {
+    const y = heightOf(axis, value);
+    group.append(make("text", { svg: true, x: x + 6, y: y + 4, class: "tick" }, text));
+    group.append(make("line", { svg: true, x1: x - 3, x2: x + 3, y1: y, y2: y }));
+  }
+  const brush = brushes.get(axis.name);
+  const box = make("rect", { svg: true, x: x - 9, width: 18, y: brush ? brush[0] : TOP, height: brush ? brush[1] - brush[0] : 0, class: "brush" });
+  const handle = make("rect", { svg: true, x: x - 16, width: 32, y: TOP - 12, height: HEIGHT - TOP - BOTTOM + 24, class: "handle" });
+  handle.append(make("title", { svg: true }, `${axis.help} Drag to keep a range; click to keep all.`));
+  handle.addEventListener("pointerdown", (down) => {
+    const frame = handle.ownerSVGElement.getBoundingClientRect();
+    const at = (event) => (event.clientY - frame.top) * (HEIGHT / frame.height);
+    const from = at(down);
+    handle.setPointerCapture(down.pointerId);
+    const range = (event) => [Math.min(from, at(event)), Math.max(from, at(event))];
+    handle.onpointermove = (event) => {
+      const [high, low] = range(event);
+      box.setAttribute("y", high);
+      box.setAttribute("height", low - high);
+    };
+    handle.onpointerup = (event) => {
+      handle.onpointermove = handle.onpointerup = null;
+      const [high, low] = range(event);
+      if (low - high < 4) brushes.delete(axis.name);
+      else brushes.set(axis.name, [high, low]);
+      onBrush();
+    };
+  });
+  group.append(box, handle);
+  return group;
+}
+
+/** Returns a knob's values as boxes to tick, which do by keyboard what brushes do by pointer. */
+function choicesOf(knob, state, onBrush) {
+  const off = state.hidden.get(knob.name) ?? new Set();
+  const boxes = knob.values.map((value, i) => {
+    const box = make("input", { type: "checkbox", checked: !off.has(i) });
+    box.addEventListener("change", () => {
+      if (box.checked) off.delete(i);
+      else off.add(i);
+      state.hidden.set(knob.name, off);
+      onBrush();
+    });
+    return make("label", { class: "box" }, box, ` ${knob.texts[i]}`);
+  });
+  return make("fieldset", {}, make("legend", { title: knob.help }, knob.name), ...boxes);
+}

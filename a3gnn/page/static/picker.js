@@ -1,0 +1,126 @@
+// The picker: limits and weights, and what of the measured configurations answers them.
+
+/** Sets the picker's inputs to what the study was asked for. */
+function resetPicker(views) {
+  const { law, objectives } = views;
+  const preset = Object.entries(objectives.presets).find(([, one]) => samePriority(one, law.priority));
+  byId("pick-priority").value = preset ? preset[0] : law.priority.time ? "time" : "weights";
+  ["throughput", "memory", "accuracy"].forEach((name) => (byId(`weight-${name}`).value = Math.round(100 * law.priority[name])));
+  const memories = law.candidates.map((one) => mib(one[law.memory]));
+  const range = byId("pick-memory-range");
+  const limit = objectives.memory_limit === null ? null : mib(objectives.memory_limit);
+  range.min = Math.floor(Math.min(...memories, limit ?? Infinity));
+  range.max = Math.ceil(Math.max(...memories, limit !== null && limit < 4 * Math.max(...memories) ? limit : 0)) + 1;
+  byId("pick-memory").value = limit === null ? "" : digits(limit, 6).replaceAll(",", "");
+  range.value = limit ?? range.max;
+  const drop = law.reference_quality === null || law.least === null ? "" : 100 * (law.reference_quality - law.least);
+  byId("pick-drop").value = drop === "" ? "" : Number(drop.toFixed(4));
+  byId("pick-drop-range").value = drop === "" ? 0 : drop;
+  for (const id of ["pick-drop", "pick-drop-range"]) byId(id).disabled = law.reference_quality === null;
+  for (const id of ["pick-memory", "pick-drop"]) byId(id).dataset.own = byId(id).value;
+}
+
+/** Returns what the inputs ask: the priority, the least quality, and the memory in bytes, null for no limit, or "own". */
+function askedOf(views) {
+  const { law, objectives } = views;
+  const name = byId("pick-priority").value;
+  const weights = ["throughput", "memory", "accuracy"].map((one) => Number(byId(`weight-${one}`).value));
+  const sum = weights.reduce((a, b) => a + b, 0);
+  const own = { throughput: weights[0] / sum, memory: weights[1] / sum, accuracy: weights[2] / sum, time: false };
+  const memory = byId("pick-memory");
+  const drop = byId("pick-drop");
+  return {
+    name, weights, sum,
+    priority: name === "weights" ? own : objectives.presets[name],
+    memory: memory.value === memory.dataset.own ? "own" : memory.value === "" ? null : Math.round(Number(memory.value) * MIB),
+    least: drop.value === drop.dataset.own || drop.value === "" ? law.least : law.reference_quality - Number(drop.value) / 100,
+    drop: drop.value === drop.dataset.own || drop.value === "" ? null : Number(drop.value),
+  };
+}
+
+/** Returns `text` as a shell takes it. */
+const quoted = (text) => (/^[\w./:=,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+/** Returns the command that picks the same. */
+function commandOf(views, asked) {
+  const options = [`a3gnn pick ${quoted(views.folder)}`];
+  const priority = asked.name === "weights" ? asked.weights.join(",") : asked.name;
+  if (!samePriority(asked.priority, views.law.priority)) options.push(`--priority ${priority}`);
+  if (asked.memory !== "own") options.push(`--max-memory ${asked.memory === null ? "none" : asked.memory}`);
+  if (asked.drop !== null) options.push(`--max-accuracy-drop ${asked.drop}`);
+  return options.join(" ");
+}
+
+/** Returns the content of the tuned.json of a candidate. */
+function tunedOf(views, candidate, asked) {
+  const { law, tuned } = views;
+  const isChoice = candidate.index === law.choice;
+  const limits = asked.memory === "own" ? candidate.training_limits : limitsOf(asked.memory, law);
+  return {
+    ...tuned, config: views.rows[candidate.index].config, predicted: candidate.predicted, measured: candidate.measured,
+    limits: { ...limits, least_accuracy: asked.least, metric: law.metric },
+    target_accuracy: asked.least,
+    seconds_to_accuracy: asked.least === law.least ? candidate.seconds_range : null,
+    against_default: isChoice && asked.least === law.least ? tuned.against_default : null,
+    left_out: isChoice ? tuned.left_out : [],
+  };
+}
+
+function download(name, content) {
+  const url = URL.createObjectURL(new Blob([JSON.stringify(content, null, 2) + "\n"], { type: "application/json" }));
+  const link = make("a", { href: url, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+/** Picks by the inputs, and says what; `state.picked` is its trial, or null. */
+function drawPick(views, state) {
+  const asked = askedOf(views);
+  byId("weights").hidden = asked.name !== "weights";
+  if (asked.name === "weights" && !asked.sum) {
+    state.picked = null;
+    return sayPick(views, "A weight must be above 0.", null, asked);
+  }
+  const { candidate, kept } = pick(views.law, asked);
+  state.picked = candidate ? candidate.index : null;
+  const all = views.law.candidates.length;
+  if (!candidate) return sayPick(views, `None of the ${all} measured configurations keeps these limits.`, null, asked);
+  const row = views.rows[candidate.index];
+  const own = candidate.index === views.law.choice ? ", the tune's own choice" : "";
+  const seconds = secondsTo(candidate, asked.least, views.law.least);
+  const target = asked.least === null || !views.objectives.times_accuracy ? "" : ` · ${Number.isFinite(seconds) ? `${digits(seconds)} s to the target` : "the target is not reached"}`;
+  const said = `${row.name}${own}: ${digits(candidate.throughput_epochs_per_s)} epochs/s${target} · ${digits(mib(candidate[views.law.memory]))} MiB · validation ${views.objectives.metric.label} ${row.text.quality}`;
+  return sayPick(views, `${said}. ${kept.length} of ${all} keep the limits.`, candidate, asked);
+}
+
+function sayPick(views, words, candidate, asked) {
+  byId("pick-words").textContent = words;
+  byId("pick-config").textContent = candidate ? views.rows[candidate.index].describe : "";
+  byId("pick-command").textContent = commandOf(views, asked);
+  const button = byId("pick-download");
+  button.disabled = !candidate;
+  button.onclick = () => download("tuned.json", tunedOf(views, candidate, asked));
+}
+
+/** Has the picker's inputs call `onChange`; of a number and its slider each follows the other. */
+function listenToPicker(views, onChange) {
+  const changed = () => onChange();
+  for (const name of ["memory", "drop"]) {
+    const [number, range] = [byId(`pick-${name}`), byId(`pick-${name}-range`)];
+    number.addEventListener("input", () => { if (number.value !== "") range.value = number.value; changed(); });
+    range.addEventListener("input", () => { number.value = range.value; changed(); });
+  }
+  byId("pick-no-memory").addEventListener("click", () => { byId("pick-memory").value = ""; changed(); });
+  for (const id of ["pick-priority", "weight-throughput", "weight-memory", "weight-accuracy"]) byId(id).addEventListener("input", changed);
+  byId("pick-reset").addEventListener("click", () => { resetPicker(views()); changed(); });
+  byId("pick-copy").addEventListener("click", async () => {
+    const command = byId("pick-command");
+    try {
+      await navigator.clipboard.writeText(command.textContent);
+      byId("pick-copied").textContent = "copied";
+    } catch { // no clipboard for a file that was opened from a disk: select it instead
+      window.getSelection().selectAllChildren(command);
+      byId("pick-copied").textContent = "selected: copy it with Ctrl-C";
+    }
+  });
+}

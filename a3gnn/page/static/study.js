@@ -1,0 +1,122 @@
+// Starts the page: reads the views, draws all of them, and follows a study that still runs.
+
+let views = JSON.parse(byId("views").textContent);
+const state = {
+  speed: views.objectives?.speed, predicted: false, onlyDiffering: true, regretOver: "trials",
+  selected: null, picked: null, words: "", kind: "all", sort: { column: 0, down: false },
+  brushes: new Map(), hidden: new Map(), axes: [], shown: new Set(),
+};
+
+function select(index) {
+  state.selected = state.selected === index ? null : index;
+  drawAll();
+}
+
+/** Says how the study stands, what was asked, and what the best gains. */
+function drawSummary() {
+  const { summary, time } = views;
+  document.title = `${views.title}: a3gnn study`;
+  byId("title").textContent = views.title;
+  const unfinished = time.left_s === null || time.left_s > 0 ? time.left : "the budget is spent";
+  byId("status").textContent = views.status === "finished"
+    ? `finished after ${time.elapsed}, ${time.trials} trials after the default`
+    : `${views.status}: ${time.elapsed} taken, ${time.trials} trials after the default, ${unfinished}`;
+  const failures = time.failures ? `${time.failures} of the trials failed` : null;
+  const ratio = (name, one, words) => (one ? make("li", {}, make("b", {}, `${digits(one.median)} x`), one.low === undefined ? ` ${words}` : ` (${digits(one.low)} to ${digits(one.high)}) ${words}`) : null);
+  const gain = summary.gain;
+  const gains = !gain ? [] : [
+    ratio("throughput", gain.throughput, "the default's throughput"),
+    ratio("time", gain.time, "as early at the target"),
+    make("li", {}, make("b", {}, `${digits(gain.memory)} x`), " its memory"),
+    gain.accuracy ? make("li", {}, make("b", {}, `${gain.accuracy.median >= 0 ? "+" : ""}${digits(gain.accuracy.median)}`), ` points of validation ${views.objectives.metric.label}`) : null,
+    make("li", { class: "pale" }, gain.in_turns ? "timed in turns with the default, in the play-off" : "of single trials, one after the other; the play-off times them in turns"),
+  ];
+  fill(byId("summary-words"), ...[
+    summary.best ? make("p", {}, make("b", {}, views.status === "finished" ? "Chosen: " : "Best so far: "), `${views.rows[views.best].describe} — ${summary.best}`) : make("p", {}, views.rows.length ? "Nothing measured keeps the limits yet." : "No trial is done yet."),
+    gains.length ? make("ul", { class: "gains" }, ...gains.filter((one) => one !== null)) : null,
+    summary.default ? make("p", {}, make("b", {}, "Default: "), summary.default) : null,
+    failures ? make("p", { class: "pale" }, failures) : null,
+  ].filter((one) => one !== null));
+  fill(byId("asked"), ...views.asked.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));
+  fill(byId("place"), ...[...views.place, ...summary.lines].map((line) => make("li", {}, line)));
+}
+
+/** Draws everything; without a trial there is nothing but the summary. */
+function drawAll() {
+  drawSummary();
+  byId("views-of-trials").hidden = !views.objectives;
+  if (!views.objectives) return;
+  state.axes = axesOf(views, state.onlyDiffering);
+  drawPick(views, state);
+  drawTable(views, state, sortBy, select);
+  state.shown = new Set(filteredRows(views, state).map((row) => row.index));
+  drawFront(views, state, select);
+  drawParallel(views, state, drawAll, select);
+  drawCurves(views, state, select);
+  drawSteps(views, state);
+  drawRegret(views, state, select);
+  drawFailures(views);
+}
+
+function sortBy(column) {
+  state.sort = { column, down: state.sort.column === column ? !state.sort.down : column >= 2 };
+  drawAll();
+  byId("trial-table").querySelectorAll("thead button")[column].focus();
+}
+
+/** Binds an input to a field of the state. */
+function bind(id, field, event = "change") {
+  const input = byId(id);
+  input.addEventListener(event, () => {
+    state[field] = input.type === "checkbox" ? input.checked : input.value;
+    drawAll();
+  });
+}
+
+/** Reads the views again where the server says that they changed, and draws them. */
+function follow(prefix) {
+  let reading = false;
+  let again = false;
+  const read = async () => {
+    again = true;
+    if (reading) return;
+    reading = true;
+    while (again) {
+      again = false;
+      const answer = await fetch(`${prefix}/views`, { headers: { accept: "application/json" } });
+      if (!answer.ok) break;
+      const untouched = byId("pick-memory").value === (byId("pick-memory").dataset.own ?? "");
+      views = await answer.json();
+      state.speed ??= views.objectives?.speed;
+      if (views.objectives && untouched) resetPicker(views);
+      drawAll();
+    }
+    reading = false;
+  };
+  const events = new EventSource(`${prefix}/events`);
+  for (const name of ["message", "status", "trial", "line", "finished"]) events.addEventListener(name, read);
+}
+
+function start() {
+  if (views.objectives) resetPicker(views);
+  if (state.speed) byId("front-speed").value = state.speed;
+  byId("front-speed-label").hidden = !views.objectives?.times_accuracy;
+  listenToPicker(() => views, drawAll);
+  bind("front-speed", "speed");
+  bind("front-predicted", "predicted");
+  bind("knobs-differing", "onlyDiffering");
+  bind("regret-over", "regretOver");
+  bind("trial-words-filter", "words", "input");
+  bind("trial-kind", "kind");
+  byId("clear-brushes").addEventListener("click", () => { state.brushes.clear(); state.hidden.clear(); drawAll(); });
+  byId("clear-selection").addEventListener("click", () => { state.selected = null; drawAll(); });
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  window.matchMedia("(max-width: 639px)").addEventListener("change", drawAll);
+  drawAll();
+  const live = document.body.dataset.live;
+  if (live) follow(live);
+  document.body.dataset.ready = "true";
+}
+
+start();
+window.a3gnn = { pick, views: () => views };

@@ -1,0 +1,123 @@
+"""`study_views`: everything that a person wants to see of a study, as JSON types, computed once from its folder."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from a3gnn.breach import MEMORY_NAMES
+from a3gnn.objectives import Priority
+from a3gnn.page.knobs import knob_views
+from a3gnn.page.law import law_view
+from a3gnn.page.progress import predicted_front, regret_views
+from a3gnn.page.rows import row_views
+from a3gnn.page.step import step_views
+from a3gnn.page.stored_study import Measured, StoredStudy
+from a3gnn.page.summary import asked, summary_view, time_view
+from a3gnn.report.front import PICKS
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.intro import intro
+
+#: Raised when a view's keys change, so that a page does not read what it can't.
+VIEWS_VERSION = 1
+
+
+def study_views(folder: Path) -> dict[str, Any]:
+    """Returns the views of the study in `folder`, running or finished; `docs/report.md` has them.
+
+    Nothing in the folder is changed, and no model of the user's is imported.
+
+    Raises:
+        UsageError: No tune was started there.
+        ConfigError: Its files are not those of this version.
+    """
+    study = StoredStudy.read(folder)
+    request, measured = study.request, study.measured
+    finished = measured is not None and measured.tune.tuned is not None
+    name = Path(request.spec).stem if measured is None else measured.history.study.setting.graph.name
+    return {
+        "version": VIEWS_VERSION,
+        "title": f"{name}, {request.task.model}",
+        "folder": str(folder),
+        "status": "finished" if finished else "unfinished",
+        "request": request.to_dict(),
+        "asked": [list(pair) for pair in asked(request)],
+        "time": time_view(study),
+        "summary": summary_view(measured),
+        **(_NOTHING if measured is None else _of_trials(measured)),
+    }
+
+
+#: The views of trials before there is one.
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps")),
+    **{name: [] for name in ("place", "knobs", "rows", "predicted_front", "regret")},
+}
+
+
+def _of_trials(measured: Measured) -> dict[str, Any]:
+    setting = measured.history.study.setting
+    return {
+        "objectives": _objectives(measured),
+        "law": law_view(measured),
+        "tuned": _tuned(measured),
+        "default": measured.default,
+        "best": measured.best,
+        "steps": step_views(measured),
+        "place": list(intro(setting.hardware, setting.graph)),
+        "knobs": knob_views(measured),
+        "rows": row_views(measured),
+        "predicted_front": predicted_front(measured),
+        "regret": regret_views(measured),
+    }
+
+
+def _objectives(measured: Measured) -> dict[str, Any]:
+    """Returns by what rows are judged, and what that is called."""
+    wanted, front, reference = measured.history.objectives, measured.front, measured.history.reference
+    metric = front.metric
+    return {
+        "memory": front.memory,
+        "memory_name": MEMORY_NAMES["device_bytes" if wanted.has_device else "host_bytes"],
+        "memory_limit": wanted.memory_limit_bytes,
+        "speed": front.speed,
+        "seconds_heading": front.seconds_heading,
+        "times_accuracy": front.times_accuracy,
+        "presets": {name: dataclasses.asdict(Priority.parse(name)) for name in PICKS},
+        "default_budget_s": None if reference is None else reference.budget_s,
+        "metric": {
+            **metric.to_dict(),
+            "label": metric.label,
+            "unit": metric.unit,
+            "larger_is_better": metric.larger_is_better,
+            "target": None if front.target is None else metric.number(front.target),
+        },
+    }
+
+
+def _tuned(measured: Measured) -> dict[str, Any] | None:
+    """Returns what the tuned.json of any configuration of the study has, which the page makes a picked one's of.
+
+    That is the choice's; before there is one, the default's, without what only a finished tune knows.
+    """
+    if measured.tune.tuned is not None:
+        return measured.tune.tuned.to_dict()
+    history, beside = measured.history, measured.history.reference_trial
+    reference = history.reference
+    if beside is None or beside.metrics is None:
+        return None
+    request = history.study.request
+    return TunedConfig(
+        config=beside.measurement.config,
+        setting=history.study.setting,
+        spec=request.spec,
+        limits=history.objectives.limits,
+        predicted=beside.predicted,
+        measured=beside.metrics,
+        default=beside.metrics,
+        seeds={"tune": request.seed, "task": request.task.seed},
+        target_accuracy=history.objectives.limits.least_accuracy,
+        default_budget_s=None if reference is None else reference.budget_s,
+        still_rising=None if reference is None else reference.still_rising,
+    ).to_dict()
