@@ -90,7 +90,11 @@ class Guard:
             else:
                 await self._app(scope, bounded, checked)
         except Problem as problem:
-            await _answer(problem, noted)
+            wants_page = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+            if problem.status == 401 and wants_page and scope["method"] == "GET":
+                await _see(b"/login", noted)
+            else:
+                await _answer(problem, noted)
         finally:
             method = scope["method"] if scope["method"] in (*_SAFE, "POST", "DELETE", "PUT", "PATCH") else "other"
             self.requests[method, status] += 1
@@ -173,6 +177,12 @@ def _too_large() -> Problem:
     return Problem(
         413, "too-large", f"a request may hold {MAX_BODY_BYTES:,} bytes; graphs are sent to POST /graphs/upload"
     )
+
+
+async def _see(path: bytes, send: Send) -> None:
+    headers = [(b"location", path), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _answer(problem: Problem, send: Send) -> None:

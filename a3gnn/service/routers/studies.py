@@ -10,6 +10,7 @@ from fastapi import Path as InPath
 from a3gnn.service import study_files
 from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
 from a3gnn.service.graph_shelf import KnownGraph
+from a3gnn.service.job import Job
 from a3gnn.service.orders import MOST, Question, ResumeOrder, StudyOrder, TrainOrder
 from a3gnn.service.problems import Problem
 from a3gnn.service.service import Service
@@ -40,10 +41,20 @@ def list_studies(
 @router.post("/studies", status_code=201, summary="Start a study")
 def add_study(service: Asked, order: StudyOrder) -> Response:
     """Puts a study into the queue: what `a3gnn tune` does, with the same options."""
+    job = start(service, order)
+    return json_answer(job.to_dict(), 201, {"Location": f"/studies/{job.id}"})
+
+
+def start(service: Service, order: StudyOrder) -> Job:
+    """Returns the study of `order`, in the queue.
+
+    Raises:
+        A3GNNError: Something of it is not what it must be.
+        Problem: Likewise.
+    """
     arguments = order.arguments(service.settings)
     graph = _graph(service, order)
-    job = service.begin("study", order.name or graph.name, graph, arguments)
-    return json_answer(job.to_dict(), 201, {"Location": f"/studies/{job.id}"})
+    return service.begin("study", order.name or graph.name, graph, arguments)
 
 
 @router.get("/studies/{study}", summary="Show a study")

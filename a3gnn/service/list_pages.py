@@ -1,0 +1,147 @@
+"""The pages around a study's own: the list of studies, and the form that starts one; plain HTML, without a script."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from a3gnn.service.graph_shelf import KnownGraph
+from a3gnn.service.job import Job
+from a3gnn.task import MODELS
+from a3gnn.units import format_duration
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+{head}<title>{title}</title>
+<link rel="stylesheet" href="/static/study.css">
+</head>
+<body>
+{navigation}
+<main id="main">
+<h1>{title}</h1>
+{body}
+</main>
+</body>
+</html>
+"""
+#: What stands above every page.
+NAVIGATION = (
+    '<nav aria-label="Server"><a href="/">Studies</a> <a href="/start">Start a study</a> <a href="/docs">API</a></nav>'
+)
+_PRIORITIES = {
+    "time": "time: at the target accuracy soonest",
+    "throughput": "throughput: the most epochs per second",
+    "memory": "memory: the least memory",
+    "accuracy": "accuracy: the best validation accuracy in the default's time",
+    "balanced": "balanced: a third of each",
+}
+#: The text fields of the form: name, label, what it means, and what stands in it at first.
+_FIELDS = (
+    ("memory_limit", "Memory limit", "Such as 4GiB, of the GPU where there is one; or default, for what the default "
+     "configuration takes, as measured. Empty for none.", ""),
+    ("budget", "Budget", "A duration such as 10min, or a number of trials.", "5min"),
+    ("max_accuracy_drop", "Accuracy drop", "Points of validation accuracy below the default that may be lost.", "1"),
+    ("name", "Name", "What people call it; the graph's name by default.", ""),
+)  # fmt: skip
+
+
+def studies_page(studies: Sequence[Job], graphs: Mapping[int, str], next_page: int | None) -> str:
+    """Returns the list of studies.
+
+    Args:
+        studies: Those of this page, newest first.
+        graphs: Names of their graphs by number.
+        next_page: The number before which the next page's are; None where there are no more.
+    """
+    rows = "".join(_row(study, graphs.get(study.graph, "")) for study in studies)
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("Study", "Status", "Graph", "For", "Trials", "So far"))
+    table = f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    body = table if studies else '<p>There is no study yet. <a href="/start">Start one</a>.</p>'
+    if next_page is not None:
+        body += f'<p><a href="/?before={next_page}">Older studies</a></p>'
+    active = any(study.active for study in studies)
+    return _page("Studies", body, '<meta http-equiv="refresh" content="10">\n' if active else "")
+
+
+def start_page(graphs: Sequence[KnownGraph], given: Mapping[str, str], wrong: str = "") -> str:
+    """Returns the form that starts a study.
+
+    Args:
+        graphs: Those that may be chosen.
+        given: What was filled in before.
+        wrong: What was wrong with that; "" at first.
+    """
+    chosen = given.get("graph", "")
+    known = "".join(_option(str(graph.id), graph.name, chosen) for graph in graphs)
+    parts = [
+        f'<p role="alert"><b>{escape(wrong)}</b></p>' if wrong else "",
+        _select("graph", "Graph", "One that the server knows.", f'<option value="">another one</option>{known}'),
+        _input("dataset", "Another graph", "A path below the data root, or synthetic:nodes=20000.",
+               given.get("dataset", "")),
+        _select("priority", "Priority", "What counts among the configurations that keep the limits.",
+                "".join(_option(name, text, given.get("priority", "time")) for name, text in _PRIORITIES.items())),
+        _select("model", "Model", "What is trained.",
+                "".join(_option(name, name, given.get("model", MODELS[0])) for name in MODELS)),
+        *(_input(name, label, text, given.get(name, first)) for name, label, text, first in _FIELDS),
+    ]  # fmt: skip
+    form = f'<form method="post" action="/start">{"".join(parts)}<p><button>Start</button></p></form>'
+    return _page("Start a study", form)
+
+
+def waiting_page(study: Job) -> str:
+    """Returns what is shown of a study whose tune has not begun: that it waits, compiles kernels, or why it failed."""
+    shown = study.to_dict()
+    why = (study.error or {}).get("detail") or shown.get("line", "")
+    body = f'<p role="status">Study {study.id} is {escape(shown["status"])}.</p><p>{escape(str(why))}</p>'
+    return _page(study.name, body, '<meta http-equiv="refresh" content="2">\n' if study.active else "")
+
+
+def _page(title: str, body: str, head: str = "") -> str:
+    return _PAGE.format(title=escape(title), body=body, head=head, navigation=NAVIGATION)
+
+
+def _row(study: Job, graph: str) -> str:
+    shown, arguments = study.to_dict(), study.arguments
+    since = "" if study.started is None else f", {format_duration((study.ended or time.time()) - study.started)}"
+    error = (study.error or {}).get("detail", "")
+    so_far = error or shown.get("chosen") or shown.get("line", "")
+    cells = (
+        f'<a href="/studies/{study.id}/page">{escape(study.name)}</a>',
+        escape(f"{shown['status']}{since if study.status != 'queued' else ''}"),
+        escape(graph),
+        escape(f"{arguments['priority']}, {arguments['budget']}{_unit(arguments['budget'])}"),
+        escape(str(shown.get("trials", ""))),
+        escape(str(so_far)),
+    )
+    first, *rest = cells
+    return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
+
+
+def _unit(budget: object) -> str:
+    return " trials" if isinstance(budget, int) else ""
+
+
+def _option(value: str, text: str, chosen: str) -> str:
+    mark = " selected" if value == chosen else ""
+    return f'<option value="{escape(value)}"{mark}>{escape(text)}</option>'
+
+
+def _select(name: str, label: str, text: str, options: str) -> str:
+    return _field(
+        name, label, text, f'<select id="{name}" name="{name}" aria-describedby="{name}-help">{options}</select>'
+    )
+
+
+def _input(name: str, label: str, text: str, value: str) -> str:
+    shown = f'<input id="{name}" name="{name}" value="{escape(value)}" aria-describedby="{name}-help">'
+    return _field(name, label, text, shown)
+
+
+def _field(name: str, label: str, text: str, control: str) -> str:
+    help_text = f'<span class="pale" id="{name}-help">{escape(text)}</span>'
+    return f'<p class="field"><label for="{name}">{label}</label> {control} {help_text}</p>'

@@ -1,0 +1,117 @@
+"""Pages for browsers: the studies, one study live, and the form that starts one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import parse_qs
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Path as InPath
+from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import ValidationError
+
+from a3gnn.errors import A3GNNError
+from a3gnn.page.html import study_html
+from a3gnn.page.static_files import MEDIA_TYPES, static_file
+from a3gnn.page.views import study_views
+from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
+from a3gnn.service.home import JobFolder
+from a3gnn.service.list_pages import NAVIGATION, start_page, studies_page, waiting_page
+from a3gnn.service.orders import MOST, StudyOrder
+from a3gnn.service.problems import Problem, conflict, not_found
+from a3gnn.service.routers.studies import start
+from a3gnn.service.service import Service
+
+router = APIRouter(tags=["pages"], responses=PROBLEMS)
+Asked = Annotated[Service, Depends(service_of)]
+Number = Annotated[int, InPath(**NUMBER)]
+
+#: What a page may do: run this server's scripts, and ask this server.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_ON_A_PAGE = 50
+#: Seconds for which a browser keeps scripts and styles.
+_KEPT_S = 3600
+
+
+@router.get("/studies/{study}/views", summary="Show what there is to see of a study")
+def get_views(service: Asked, study: Number) -> Response:
+    """Gives everything that the page of a study shows, as JSON (docs/report.md)."""
+    job, folder = service.job("study", study)
+    if not _has_begun(folder):
+        raise conflict(f"there is nothing to see of study {study} before its tune has begun, and it is {job.status}")
+    return json_answer(study_views(folder.run))
+
+
+@router.get("/studies/{study}/page", summary="Show a study in a browser", response_class=HTMLResponse)
+def get_page(service: Asked, study: Number) -> Response:
+    """Gives the page of a study, which keeps itself up to date."""
+    job, folder = service.job("study", study)
+    if not _has_begun(folder):
+        return _html(waiting_page(job))
+    return _html(study_html(study_views(folder.run), live=f"/studies/{study}", before=NAVIGATION))
+
+
+@router.get("/static/{name}", include_in_schema=False)
+def get_static(name: str) -> Response:
+    """Gives a script or a style of the pages."""
+    if name not in MEDIA_TYPES:
+        raise not_found("static file", name)
+    headers = {"Cache-Control": f"max-age={_KEPT_S}"}
+    return Response(static_file(name), media_type=MEDIA_TYPES[name], headers=headers)
+
+
+@router.get("/", include_in_schema=False)
+def list_page(service: Asked, before: Annotated[int | None, Query(ge=1, le=MOST)] = None) -> Response:
+    """Shows the studies."""
+    studies = service.jobs.list("study", before=before, limit=_ON_A_PAGE)
+    graphs = {graph.id: graph.name for graph in service.graphs.list(limit=200)}
+    return _html(studies_page(studies, graphs, studies[-1].id if len(studies) == _ON_A_PAGE else None))
+
+
+@router.get("/start", include_in_schema=False)
+def form_page(service: Asked) -> Response:
+    """Shows the form."""
+    return _html(start_page(service.graphs.list(limit=200), {}))
+
+
+@router.post("/start", include_in_schema=False)
+async def start_by_form(service: Asked, request: Request) -> Response:
+    """Starts the study of a filled form, and shows it; or says what is wrong with it."""
+    body = (await request.body()).decode("utf-8", "replace")
+    given = {name: values[0].strip() for name, values in parse_qs(body, max_num_fields=50).items() if values[0].strip()}
+    try:
+        order = StudyOrder(**_typed(given))
+        job = await to_thread.run_sync(start, service, order)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+    except (A3GNNError, Problem) as error:
+        wrong = str(error)
+    else:
+        return RedirectResponse(f"/studies/{job.id}/page", 303)
+    return _html(start_page(await to_thread.run_sync(service.graphs.list, None, 200), given, wrong), 422)
+
+
+def _typed(given: dict[str, str]) -> dict[str, Any]:
+    """Returns what was filled in as a request would have it."""
+    found: dict[str, Any] = dict(given)
+    for name, kind in (("graph", int), ("max_accuracy_drop", float)):
+        if name in found:
+            try:
+                found[name] = kind(found[name])
+            except ValueError:
+                continue  # which the order then says
+    if given.get("budget", "").isdecimal():
+        found["budget"] = int(given["budget"])
+    return found
+
+
+def _has_begun(folder: JobFolder) -> bool:
+    return (folder.run / "request.json").exists() and (folder.run / "probes.jsonl").exists()
+
+
+def _html(text: str, status: int = 200) -> HTMLResponse:
+    return HTMLResponse(text, status, {"Content-Security-Policy": _POLICY})
