@@ -15,13 +15,13 @@ from starlette.exceptions import HTTPException
 from a3gnn.errors import A3GNNError
 from a3gnn.service.answers import PROBLEM_SCHEMA
 from a3gnn.service.problems import MEDIA_TYPE, Problem
-from a3gnn.service.routers import events, graphs, measurements, pages, studies, system, trainings
+from a3gnn.service.routers import events, graphs, measurements, pages, studies, suggestions, system, trainings
 from a3gnn.service.security import Guard
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.version import __version__
 
-_ROUTERS = (pages, system, graphs, studies, events, trainings, measurements)
+_ROUTERS = (pages, system, graphs, studies, suggestions, events, trainings, measurements)
 #: Faults of a request that are told of. Guess.
 _NAMED = 5
 

@@ -185,6 +185,20 @@ class RemoteStudy:
         found: dict[str, Any] = self._http.json("POST", f"{self._path}/resume", order)
         return found
 
+    def suggest(self, wait_s: float = 10.0) -> dict[str, Any] | None:
+        """Returns the trial of a study with `trainer="client"` that waits for figures: its number, config and plan.
+
+        Args:
+            wait_s: So long one is waited for; None where there is none by then, or the study has ended.
+        """
+        answer = self._http.json("POST", f"{self._path}/suggestions", wait=wait_s)
+        found: dict[str, Any] | None = answer["suggestion"]
+        return found
+
+    def tell(self, number: int, **figures: Any) -> None:
+        """Tells what the trial `number` reached: throughput_epochs_per_s, peak_host_bytes, ... (docs/service.md)."""
+        self._http.json("POST", f"{self._path}/trials/{number}/complete", figures)
+
     def train(self, **options: Any) -> dict[str, Any]:
         """Trains with its choice on the server; returns the training. `epochs` and `patience` may be given."""
         found: dict[str, Any] = self._http.json("POST", f"{self._path}/train", options)

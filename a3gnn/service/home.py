@@ -23,10 +23,12 @@ class JobFolder:
         run: In it, what `tune` or `train` itself writes.
         events: In it, what has happened.
         log: In it, what its process wrote to stderr.
+        asked: In it, which trials someone else is to run, and what they told of them.
     """
 
     def __init__(self, path: Path) -> None:
         self.path, self.run, self.log = path, path / "run", path / "process.log"
+        self.asked = path / "asked"
         self.events = EventLog(path / "events.jsonl")
 
     def lock(self) -> int | None:

@@ -57,6 +57,11 @@ class Job:
         """Whether it waits or runs."""
         return self.status in ACTIVE
 
+    @property
+    def is_told(self) -> bool:
+        """Whether someone else runs its trials, and tells what they reached."""
+        return self.arguments.get("trainer") == "client"
+
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
         """Returns the job of a row of the table."""

@@ -59,11 +59,14 @@ def _outcome(order: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
     """Tunes, and returns whether that was stopped before its budget was."""
+    from a3gnn.service.told_trials import Suggestions, ToldTrials
     from a3gnn.tuning.choice import STOPPED
     from a3gnn.tuning.tune import tune
 
     resume = (folder.run / "request.json").exists()
     task = Task.from_dict(arguments.pop("task"))
+    if arguments.pop("trainer") == "client":  # figures of another trainer are no measurements for other studies
+        arguments |= {"executor": ToldTrials(Suggestions(folder.asked)), "store": None}
     result = tune(task=task, out=folder.run, resume=resume, notify=_listener(folder), **arguments)
     return STOPPED in result.tuned.left_out
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from a3gnn.errors import UsageError
 from a3gnn.metric import AUTO, checked_metric
@@ -130,6 +131,10 @@ class StudyOrder(Question):
     name: Word = ""
     budget: Annotated[Count | Word, Field(description="A duration such as 10min, or a number of trials.")] = "5min"
     engine: Word = "local"
+    trainer: Annotated[
+        Literal["server", "client"],
+        Field(description="client: trials are asked for by POST .../suggestions, and told by .../trials/N/complete."),
+    ] = "server"
     accuracy_epochs: Count | None = None
     target_accuracy: Annotated[float | None, Field(ge=-1e15, le=1e15)] = None
 
@@ -140,7 +145,42 @@ class StudyOrder(Question):
             UsageError: Something of it is not what it must be.
         """
         own = ("budget", "engine", "accuracy_epochs", "target_accuracy")
-        return self._checked(settings, **{name: getattr(self, name) for name in own})
+        checked = self._checked(settings, **{name: getattr(self, name) for name in own})
+        return {**checked, "trainer": self.trainer}
+
+
+class TellOrder(_Order):
+    """What a suggested trial reached, or why it failed."""
+
+    throughput_epochs_per_s: Annotated[
+        list[Annotated[float, Field(gt=0, le=1e12)]],
+        Field(max_length=1000, description="Of each repetition; evaluation left out."),
+    ] = []
+    peak_host_bytes: Annotated[int, Field(ge=0, le=2**62)] = 0
+    peak_device_bytes: Annotated[int, Field(ge=0, le=2**62)] = 0
+    setup_seconds: Annotated[float, Field(ge=0, le=1e9)] = 0.0
+    batches_per_epoch: Annotated[Count | None, Field(description="By default of the batch size alone.")] = None
+    batches: Annotated[
+        list[Annotated[int, Field(ge=1, le=2**40)]],
+        Field(max_length=10_000, description="The learning curve: mini-batches before each evaluation, ascending."),
+    ] = []
+    val_accuracy: Annotated[
+        list[Annotated[float, Field(ge=-1e15, le=1e15)]],
+        Field(max_length=10_000, description="The learning curve: validation quality at each, in [0, 1]."),
+    ] = []
+    test_accuracy: Annotated[float | None, Field(ge=-1e15, le=1e15)] = None
+    failure: Literal["out_of_memory", "timeout", "invalid", "crashed"] | None = None
+    detail: Annotated[str, Field(max_length=4000)] = ""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.failure is None and not (self.throughput_epochs_per_s and self.peak_host_bytes):
+            raise ValueError("a trial that did not fail must have throughput_epochs_per_s and peak_host_bytes")
+        if len(self.batches) != len(self.val_accuracy):
+            raise ValueError("batches and val_accuracy must be as many")
+        if any(later <= earlier for earlier, later in pairwise(self.batches)):
+            raise ValueError("batches must ascend")
+        return self
 
 
 class ResumeOrder(_Order):

@@ -21,6 +21,8 @@ from a3gnn.service.study_files import summary
 
 #: Seconds between two looks at the processes that run, and between two looks at the database. Guesses.
 _POLL_S, _LOOK_S = 0.1, 0.5
+#: Studies whose trials someone else runs that may run at once: each takes the memory of a process. Guess.
+_TOLD_AT_ONCE = 4
 #: Seconds that jobs may take to end when the server does. Guess.
 _LEAVE_S = 5.0
 
@@ -76,11 +78,14 @@ class QueueWorker(threading.Thread):
             for number in self._jobs.stops_asked(list(self._running)):
                 self._running[number].stop()
         self._summarise()
-        if len(self._running) >= self._at_once:
-            return
         for job in self._jobs.waiting():
-            if len(self._running) < self._at_once and job.id not in self._running:
+            if job.id not in self._running and self._has_room(job):
                 self._begin(job)
+
+    def _has_room(self, job: Job) -> bool:
+        """Whether one more job like this may run: those whose trials someone else runs are counted apart."""
+        alike = sum(running.job.is_told == job.is_told for running in self._running.values())
+        return alike < (_TOLD_AT_ONCE if job.is_told and self._at_once else self._at_once)
 
     def _begin(self, job: Job) -> None:
         folder = self._home.of(job)

@@ -84,9 +84,8 @@ def resume_study(service: Asked, study: Number, order: ResumeOrder | None = None
     arguments = dict(job.arguments)
     if order is not None and order.budget is not None:
         arguments["budget"] = order.budget
-        make_request(
-            **{name: value for name, value in arguments.items() if name not in ("task", "metric")}, task=Task()
-        )
+        others = ("task", "metric", "trainer")
+        make_request(**{name: value for name, value in arguments.items() if name not in others}, task=Task())
     return json_answer(service.resume(job, arguments).to_dict(), 202)
 
 

@@ -1,0 +1,56 @@
+"""Ask and tell: studies whose trials someone's own trainer runs."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from anyio import sleep, to_thread
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Path as InPath
+
+from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
+from a3gnn.service.home import JobFolder
+from a3gnn.service.job import Job
+from a3gnn.service.orders import TellOrder
+from a3gnn.service.problems import conflict
+from a3gnn.service.service import Service
+from a3gnn.service.told_trials import Suggestions
+
+router = APIRouter(tags=["ask and tell"], responses=PROBLEMS)
+Asked = Annotated[Service, Depends(service_of)]
+Number = Annotated[int, InPath(**NUMBER)]
+
+#: Seconds between two looks for a suggestion. Guess.
+_POLL_S = 0.2
+
+
+@router.post("/studies/{study}/suggestions", summary="Ask what to try next")
+async def ask(service: Asked, study: Number, wait: Annotated[float, Query(ge=0, le=60)] = 10) -> Response:
+    """Gives the trial that waits for figures, or waits so many seconds for one; null where there is none by then."""
+    end = time.monotonic() + wait
+    while True:
+        job, folder = await to_thread.run_sync(_told_study, service, study)
+        found = Suggestions(folder.asked).open() if job.status == "running" else None
+        if found is not None or not job.active or time.monotonic() >= end:
+            return json_answer({"suggestion": found, "status": job.to_dict()["status"]})
+        await sleep(_POLL_S)
+
+
+@router.post("/studies/{study}/trials/{trial}/complete", summary="Tell what a suggested trial reached")
+def tell(service: Asked, study: Number, trial: Number, order: TellOrder) -> Response:
+    """Takes the figures of a trial, or why it failed; the next suggestion follows."""
+    job, folder = _told_study(service, study)
+    if job.status != "running":
+        raise conflict(f"study {study} is {job.status}, so it takes no figures")
+    Suggestions(folder.asked).tell(trial, order.model_dump(mode="json"))
+    return json_answer({"number": trial})
+
+
+def _told_study(service: Service, study: int) -> tuple[Job, JobFolder]:
+    job, folder = service.job("study", study)
+    if not job.is_told:
+        raise conflict(
+            f'study {study} runs its own trials; one that was started with "trainer": "client" asks for them'
+        )
+    return job, folder

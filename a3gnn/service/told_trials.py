@@ -1,0 +1,139 @@
+"""Ask and tell: trials that someone's own trainer runs, through the protocol of those that a3gnn runs."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from a3gnn.learning_curve import CurveEnd, LearningCurve
+from a3gnn.measurement import Failure, FailureKind, Metrics, StageSeconds
+from a3gnn.profiling.replay import as_asked
+from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.service.problems import Problem, conflict
+from a3gnn.storage.atomic import replacing
+
+#: Seconds between two looks for an answer. Guess.
+_POLL_S = 0.2
+#: The number of the last suggestion.
+_LAST = "last"
+
+
+class Suggestions:
+    """The folder through which a study asks, one trial at a time, and is told.
+
+    Args:
+        folder: It; there may be none yet.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def ask(self, asked: Mapping[str, Any]) -> int:
+        """Returns the number of a new suggestion; one before it that nobody answered is withdrawn."""
+        self.folder.mkdir(exist_ok=True)
+        last = self.folder / _LAST
+        number = int(last.read_text(encoding="ascii")) + 1 if last.exists() else 1
+        for old in self.folder.glob("*.json"):
+            old.unlink()
+        _write(last, str(number))
+        _write(self.folder / f"{number}.json", json.dumps({"number": number, **asked}))
+        return number
+
+    def open(self) -> dict[str, Any] | None:
+        """Returns the suggestion that waits for an answer, or None."""
+        for path in self.folder.glob("[0-9]*.json"):
+            if path.stem.isdecimal() and not self._answer(int(path.stem)).exists():
+                try:
+                    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+                except FileNotFoundError:  # it was withdrawn just now
+                    continue
+                return found
+        return None
+
+    def tell(self, number: int, told: Mapping[str, Any]) -> None:
+        """Answers a suggestion.
+
+        Raises:
+            Problem: It does not wait for an answer, or the answer lacks what it asks for.
+        """
+        asked = self.open()
+        if asked is None or asked["number"] != number:
+            raise conflict(f"trial {number} does not wait for figures; POST .../suggestions says which one does")
+        if told.get("failure") is None and asked["plan"]["curve"] is not None and not told["batches"]:
+            raise Problem(
+                422,
+                "usage",
+                f"trial {number} asks for a learning curve (plan.curve): batches and val_accuracy must have a point at "
+                "least",
+            )
+        _write(self._answer(number), json.dumps(told))
+
+    def answer(self, number: int) -> dict[str, Any]:
+        """Returns what was told of a suggestion, once it was."""
+        while not (answer := self._answer(number)).exists():
+            time.sleep(_POLL_S)
+        found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+        return found
+
+    def _answer(self, number: int) -> Path:
+        return self.folder / f"{number}.told.json"
+
+
+class ToldTrials:
+    """A `TrialExecutor` whose trials someone else runs.
+
+    Args:
+        suggestions: Through which they are asked for.
+    """
+
+    def __init__(self, suggestions: Suggestions) -> None:
+        self._suggestions = suggestions
+
+    def run(self, request: TrialRequest) -> Metrics | Failure:
+        """Returns what was told of the trial, with as much of its curve as the request asks for."""
+        asked = {name: request.to_dict()[name] for name in ("config", "plan")}
+        number = self._suggestions.ask(asked | {"task": request.setting.task.to_dict()})
+        return told_outcome(self._suggestions.answer(number), request)
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+
+def told_outcome(told: Mapping[str, Any], request: TrialRequest) -> Metrics | Failure:
+    """Returns what was `told` of a trial as its outcome. What nobody told is 0: no time of stages, no cache."""
+    if told.get("failure") is not None:
+        return Failure(FailureKind(told["failure"]), told["detail"], told["peak_host_bytes"])
+    per_epoch = told["batches_per_epoch"] or math.ceil(request.setting.graph.num_train / request.config.batch_size)
+    curve = LearningCurve(tuple(told["batches"]), tuple(told["val_accuracy"]), CurveEnd.BUDGET)
+    speeds = told["throughput_epochs_per_s"]
+    metrics = Metrics(
+        throughput_epochs_per_s=sorted(speeds)[len(speeds) // 2],
+        peak_host_bytes=told["peak_host_bytes"],
+        peak_device_bytes=told["peak_device_bytes"],
+        resident_file_bytes=0,
+        test_accuracy=told["test_accuracy"],
+        val_accuracy=None,
+        accuracy_epochs=0,
+        timed_batches=per_epoch,
+        batches_per_epoch=per_epoch,
+        epoch_overhead_s=0.0,
+        stage_seconds=StageSeconds(0.0, 0.0, 0.0, 0.0),
+        cache_hit_rate=0.0,
+        cache_bytes=0,
+        input_nodes_per_batch=0.0,
+        sampled_edges_per_batch=0.0,
+        throughput_replicates=tuple(speeds),
+        setup_seconds=told["setup_seconds"],
+        curve=curve,
+        curve_first=curve.batches[0] if curve.batches else None,
+    )
+    return as_asked(metrics, request)
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
