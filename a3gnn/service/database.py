@@ -9,10 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from a3gnn._imports import optional
 from a3gnn.errors import StoreError
-from a3gnn.profiling.store.database import open_database, store_error, writing
-
-#: Servers that start at once migrate one after the other: the key of PostgreSQL's lock for that. Any number does.
-_LOCK = 0xA3_6_2_2
+from a3gnn.profiling.store.database import one_at_a_time, open_database, store_error, writing
 
 
 def open_service_database(place: str) -> sa.Engine:
@@ -24,8 +21,7 @@ def open_service_database(place: str) -> sa.Engine:
     engine = open_database(place)
     try:
         with writing(engine).begin() as connection:
-            if engine.dialect.name == "postgresql":
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+            one_at_a_time(connection)
             _upgrade(connection)
     except SQLAlchemyError as error:
         engine.dispose()

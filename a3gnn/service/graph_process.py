@@ -2,11 +2,11 @@
 
 It reads one JSON object from stdin:
 
-    {"parent": PID, "spec": SPEC, "folder": PATH or null, "max_bytes": N, "max_nodes": N, "max_edges": N}
+    {"parent": PID, "spec": SPEC, "folder": PATH or null, "max_bytes": N or null, "max_nodes": N, "max_edges": N}
 
 validates the graph, converts it once (into the folder, or else into the cache folder), and writes to stdout what is
 known of it: {"name", "spec", "fingerprint", "about": {...}, "notes": [...]}, or {"error": PROBLEM}. What a file holds
-is looked up in its arrays' headers first, and the process may hold no more than a multiple of that.
+is looked up in its arrays' headers first; of an upload, the process may hold no more than a multiple of max_bytes.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def main() -> None:
     if os.getppid() != order["parent"]:
         return
     os.nice(10)
-    most = _MOST_BYTES + _TIMES * order["max_bytes"]
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    if order["max_bytes"] is not None:
+        most = _MOST_BYTES + _TIMES * order["max_bytes"]
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     answer = os.dup(1)
     os.dup2(2, 1)
     try:

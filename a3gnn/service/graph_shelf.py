@@ -8,6 +8,7 @@ import re
 import secrets
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from a3gnn.service.tables import GRAPHS, JOBS
 
 #: Seconds that looking at a graph may take. Guess.
 _MOST_SECONDS = 3600.0
+#: Graphs that are looked at at once: each takes a core, and memory. Guess.
+_AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class GraphShelf:
 
     def __init__(self, engine: sa.Engine, home: Home, settings: ServiceSettings) -> None:
         self._engine, self._home, self._settings = engine, home, settings
+        self._turns = threading.BoundedSemaphore(_AT_ONCE)
 
     def get(self, number: int) -> KnownGraph:
         """Returns the graph with this number.
@@ -88,7 +92,7 @@ class GraphShelf:
             raise not_found("graph", number)
         return found
 
-    def list(self, before: int | None = None, limit: int = 50) -> list[KnownGraph]:
+    def newest(self, before: int | None = None, limit: int = 50) -> list[KnownGraph]:
         """Returns the newest graphs, newest first; `before` is the number that the last page ended with."""
         condition = sa.true() if before is None else GRAPHS.c.id < before
         query = sa.select(GRAPHS).where(condition).order_by(GRAPHS.c.id.desc()).limit(limit)
@@ -174,27 +178,28 @@ class GraphShelf:
             "spec": spec,
             "folder": None if folder is None else str(folder),
             **{f"max_{what}": getattr(settings, f"max_{what}") for what in ("nodes", "edges")},
-            "max_bytes": settings.max_upload_bytes,
+            "max_bytes": None if folder is None else settings.max_upload_bytes,
         }
-        ended = subprocess.run(
-            program.command,
-            input=json.dumps(order) + "\n",
-            env=program.environment,
-            capture_output=True,
-            text=True,
-            timeout=_MOST_SECONDS,
-            start_new_session=True,
-            check=False,
-        )
         try:
+            with self._turns:
+                ended = subprocess.run(
+                    program.command,
+                    input=json.dumps(order) + "\n",
+                    env=program.environment,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    timeout=_MOST_SECONDS,
+                    start_new_session=True,
+                    check=True,
+                )
             found: dict[str, Any] = json.loads(ended.stdout)
-        except ValueError:
+        except (subprocess.SubprocessError, ValueError) as error:
             raise Problem(
                 422,
                 "graph",
-                f"the graph can't be read: looking at it ended with status {ended.returncode}, as where it takes more "
-                "memory than it may; a smaller graph may be registered",
-            ) from None
+                "the graph can't be read: the process that looks at it ended before it could tell of it, as where it "
+                "takes more memory or time than it may; a smaller graph may be registered",
+            ) from error
         if "error" in found:
             raise Problem.from_dict(found["error"])
         return found

@@ -75,7 +75,7 @@ class Jobs:
             raise not_found(kind or "job", number)
         return Job.of_row(row)
 
-    def list(
+    def newest(
         self,
         kind: Kind,
         *,

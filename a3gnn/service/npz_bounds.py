@@ -16,7 +16,7 @@ from a3gnn.units import format_size
 _MOST_MEMBERS = 64
 
 
-def check_npz(path: Path, max_bytes: int, max_nodes: int, max_edges: int) -> None:
+def check_npz(path: Path, max_bytes: int | None, max_nodes: int, max_edges: int) -> None:
     """Checks the file at `path`.
 
     Raises:
@@ -34,7 +34,8 @@ def check_npz(path: Path, max_bytes: int, max_nodes: int, max_edges: int) -> Non
             f"the file is no readable .npz: {error}; numpy.savez(FILE, edge_index=..., x=..., y=..., ...) writes one"
         ) from error
     total = sum(count * dtype.itemsize for _, dtype, count in shapes.values())
-    check_bound("bytes", total, max_bytes, f", {format_size(total)}")
+    if max_bytes is not None:
+        check_bound("bytes", total, max_bytes, f", {format_size(total)}")
     edges, nodes = (shapes.get(name, ((0,), np.dtype("u1"), 0))[0] for name in ("edge_index", "y"))
     check_bound("edges", edges[-1] if edges else 0, max_edges)
     check_bound("nodes", nodes[0] if nodes else 0, max_nodes)

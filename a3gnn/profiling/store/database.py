@@ -13,6 +13,8 @@ from a3gnn.profiling.store.sqlite_files import PATIENCE_SECONDS, make_whole, pat
 
 #: Version of the tables below; a store of another one is refused.
 STORE_SCHEMA_VERSION = 1
+#: The key of PostgreSQL's lock that is held while tables are made. Any number does that nobody else takes.
+_MAKING_TABLES = 0xA3622
 
 TABLES = sa.MetaData()
 ABOUT = sa.Table(
@@ -89,6 +91,12 @@ def writing(engine: sa.Engine) -> sa.Engine:
     return engine.execution_options(a3gnn_writes=True)
 
 
+def one_at_a_time(connection: sa.Connection) -> None:
+    """Has other processes that make tables wait until the transaction of `connection` ends; SQLite does by itself."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING_TABLES)))
+
+
 def store_error(verb: str, engine: sa.Engine, error: SQLAlchemyError) -> StoreError:
     """Returns what people see of a database's `error`."""
     cause = error.orig if isinstance(error, DBAPIError) else error
@@ -128,6 +136,7 @@ def _make_tables(connection: sa.Connection) -> None:
 
 def _check_schema(engine: sa.Engine) -> None:
     with writing(engine).begin() as connection:
+        one_at_a_time(connection)
         names = set(sa.inspect(connection).get_table_names())
         if not names:
             _make_tables(connection)

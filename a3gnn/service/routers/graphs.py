@@ -29,7 +29,7 @@ def list_graphs(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
     """Lists graphs; `before` is the number that the last page ended with."""
-    return json_answer({"graphs": [graph.to_dict() for graph in service.graphs.list(before, limit)]})
+    return json_answer({"graphs": [graph.to_dict() for graph in service.graphs.newest(before, limit)]})
 
 
 @router.post("", status_code=201, summary="Register a graph below the data root, or a synthetic one")

@@ -67,15 +67,15 @@ def get_static(name: str) -> Response:
 @router.get("/", include_in_schema=False)
 def list_page(service: Asked, before: Annotated[int | None, Query(ge=1, le=MOST)] = None) -> Response:
     """Shows the studies."""
-    studies = service.jobs.list("study", before=before, limit=_ON_A_PAGE)
-    graphs = {graph.id: graph.name for graph in service.graphs.list(limit=200)}
+    studies = service.jobs.newest("study", before=before, limit=_ON_A_PAGE)
+    graphs = {graph.id: graph.name for graph in service.graphs.newest(limit=200)}
     return _html(studies_page(studies, graphs, studies[-1].id if len(studies) == _ON_A_PAGE else None))
 
 
 @router.get("/start", include_in_schema=False)
 def form_page(service: Asked) -> Response:
     """Shows the form."""
-    return _html(start_page(service.graphs.list(limit=200), {}))
+    return _html(start_page(service.graphs.newest(limit=200), {}))
 
 
 @router.post("/start", include_in_schema=False)
@@ -92,7 +92,7 @@ async def start_by_form(service: Asked, request: Request) -> Response:
         wrong = str(error)
     else:
         return RedirectResponse(f"/studies/{job.id}/page", 303)
-    return _html(start_page(await to_thread.run_sync(service.graphs.list, None, 200), given, wrong), 422)
+    return _html(start_page(await to_thread.run_sync(service.graphs.newest, None, 200), given, wrong), 422)
 
 
 def _typed(given: dict[str, str]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def list_studies(
     limit: Page = 50,
 ) -> Response:
     """Lists studies."""
-    found = service.jobs.list("study", statuses=status or (), graph=graph, before=before, limit=limit)
+    found = service.jobs.newest("study", statuses=status or (), graph=graph, before=before, limit=limit)
     return json_answer({"studies": [job.to_dict() for job in found]})
 
 

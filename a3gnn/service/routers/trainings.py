@@ -25,7 +25,7 @@ def list_trainings(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
     """Lists trainings."""
-    found = service.jobs.list("training", study=study, before=before, limit=limit)
+    found = service.jobs.newest("training", study=study, before=before, limit=limit)
     return json_answer({"trainings": [job.to_dict() for job in found]})
 
 
