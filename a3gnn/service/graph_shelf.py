@@ -185,7 +185,7 @@ class GraphShelf:
                 ended = subprocess.run(
                     program.command,
                     input=json.dumps(order) + "\n",
-                    env=program.environment,
+                    env=program.environment | {"OPENBLAS_NUM_THREADS": "1"},  # each takes memory
                     stdout=subprocess.PIPE,
                     text=True,
                     timeout=_MOST_SECONDS,

@@ -18,6 +18,7 @@ from a3gnn.service.client import Client
 from a3gnn.service.database import open_service_database
 from a3gnn.service.jobs import Jobs
 from tests.service.servers import GRAPH, QUICK, serving
+from tests.service.test_studies import wait_for
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 pytest.importorskip("psycopg", reason="the extra [postgres] is not installed")
@@ -94,14 +95,14 @@ def test_two_servers_with_folders_of_their_own_share_the_queue(database: str, tm
     url = ("--database", database)
     with serving(tmp_path / "one", *url) as one, serving(tmp_path / "other", *url) as other:
         clients = [Client(one.url), Client(other.url)]
-        studies = [clients[0].start(GRAPH, **QUICK, budget=1, seed=seed) for seed in range(2)]
+        studies = [clients[0].start(GRAPH, **QUICK, budget=1000, seed=seed) for seed in range(2)]
         here = [(tmp_path / "one" / "studies" / str(study.id) / "run", study.id) for study in studies]
         for client in clients:
             assert {one["id"] for one in client.studies(limit=2)} == {study.id for study in studies}
         for study in studies:
-            while study.state()["status"] not in ("finished", "failed"):
-                pass
-            assert study.state()["status"] == "finished", study.state()
+            wait_for(lambda study=study: study.state().get("trials"))
+            study.stop()  # by whichever server is asked, of whichever runs it
+            wait_for(lambda study=study: study.state()["status"] == "stopped")
         ran_here = [number for path, number in here if path.is_dir()]
         for number in (study.id for study in studies):
             holder, elsewhere = clients if number in ran_here else clients[::-1]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.service.client import Client
-from tests.service.servers import GRAPH, QUICK, Server, journal, serving
+from tests.service.servers import GRAPH, QUICK, SMALL, Server, journal, serving
 from tests.service.test_studies import wait_for
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
@@ -31,8 +31,8 @@ def processes_of(folder: Path) -> list[int]:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_study_goes_on_where_its_server_ended(tmp_path: Path, number: int) -> None:
     with serving(tmp_path / "home") as server:
-        study = Client(server.url).start(GRAPH, **QUICK, budget=4)
-        waiting = Client(server.url).start(study.state()["graph"], **QUICK, budget=1, seed=3)
+        study = Client(server.url).start(GRAPH, **SMALL, budget=4)
+        waiting = Client(server.url).start(study.state()["graph"], **QUICK, budget=1000, seed=3)
         wait_for(lambda: study.state().get("trials", 0) >= 2)
         status = server.end(number)
         assert status == (-signal.SIGKILL if number == signal.SIGKILL else 0)
@@ -51,8 +51,7 @@ def test_a_study_goes_on_where_its_server_ended(tmp_path: Path, number: int) -> 
         assert sum(one["reason"] != "default" for one in measured) == 4
         assert study.state()["status"] == "finished"
         assert tuned.config == study.tuned().config
-        waiting.wait()
-        assert waiting.state()["status"] == "finished"
+        wait_for(lambda: waiting.state()["status"] == "running")
 
 
 def test_a_stop_that_a_crash_overtook_is_obeyed_after_the_restart(tmp_path: Path) -> None:
@@ -82,8 +81,11 @@ def _ask_to_stop(server: Server, study: int) -> None:
 def test_two_servers_share_a_folder_and_run_each_study_once(tmp_path: Path) -> None:
     with serving(tmp_path / "home") as one, serving(tmp_path / "home") as other:
         client = Client(one.url)
-        studies = [client.start(GRAPH, **QUICK, budget=1, seed=seed) for seed in range(3)]
+        studies = [client.start(GRAPH, **QUICK, budget=1000, seed=seed) for seed in range(3)]
         for study in studies:
-            Client(other.url).study(study.id).wait()
+            followed = Client(other.url).study(study.id)
+            wait_for(followed.trials)
+            followed.stop()
+            followed.wait()
             events = one.ask("GET", f"/studies/{study.id}/events").content
             assert events.count(b'"status": "running"') == 1
