@@ -50,7 +50,7 @@ def fill(folder: Path, studies: int, trials: int) -> None:
     mine = [row for row in rows if row.setting == setting]
     made = tuple(Trial("front", {}, mine[n % len(mine)]) for n in range(trials))
     request = TuneRequest("", setting.task, Priority.parse("throughput"), None, None, 1.0, trials, "local")
-    front = measured_front(History(Study.of(request, setting), tuple(dict.fromkeys(made))))
+    front = measured_front(History(Study.of(request, setting), made))
     files = {
         "request.json": json.dumps(request.to_dict()),
         "probes.jsonl": "".join(json.dumps(trial.to_dict()) + "\n" for trial in made),

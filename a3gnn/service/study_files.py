@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from a3gnn.page.views import study_views
 from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config
 from a3gnn.service.home import JobFolder
@@ -54,6 +55,7 @@ class _Kept:
 
 
 _kept = _Kept()
+_one_makes_views = threading.Lock()
 
 
 def trials(folder: JobFolder) -> list[dict[str, Any]]:
@@ -85,6 +87,23 @@ def front_json(folder: JobFolder) -> bytes:
         return _kept.get("front", finished, lambda: _encoded(Front.read(folder.run)))
     except FileNotFoundError:
         raise conflict("there is no front before the first trial has ended") from None
+
+
+def views(folder: JobFolder) -> dict[str, Any]:
+    """Returns what the page of a study shows, made once for all who ask until something happens again.
+
+    Raises:
+        Problem: Its tune has not begun.
+    """
+    if not has_begun(folder):
+        raise conflict("there is nothing to see of a study before its tune has begun; GET .../events follows it")
+    with _one_makes_views:
+        return _kept.get("views", folder.events.path, lambda: study_views(folder.run))
+
+
+def has_begun(folder: JobFolder) -> bool:
+    """Returns whether the study's tune has made its files."""
+    return (folder.run / "request.json").exists() and (folder.run / "probes.jsonl").exists()
 
 
 def chosen_file(folder: JobFolder, name: str) -> bytes:

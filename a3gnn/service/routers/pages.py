@@ -14,12 +14,11 @@ from pydantic import ValidationError
 from a3gnn.errors import A3GNNError
 from a3gnn.page.html import study_html
 from a3gnn.page.static_files import MEDIA_TYPES, static_file
-from a3gnn.page.views import study_views
+from a3gnn.service import study_files
 from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
-from a3gnn.service.home import JobFolder
 from a3gnn.service.list_pages import NAVIGATION, start_page, studies_page, waiting_page
 from a3gnn.service.orders import MOST, StudyOrder
-from a3gnn.service.problems import Problem, conflict, not_found
+from a3gnn.service.problems import Problem, not_found
 from a3gnn.service.routers.studies import start
 from a3gnn.service.service import Service
 
@@ -40,19 +39,16 @@ _KEPT_S = 3600
 @router.get("/studies/{study}/views", summary="Show what there is to see of a study")
 def get_views(service: Asked, study: Number) -> Response:
     """Gives everything that the page of a study shows, as JSON (docs/report.md)."""
-    job, folder = service.job("study", study)
-    if not _has_begun(folder):
-        raise conflict(f"there is nothing to see of study {study} before its tune has begun, and it is {job.status}")
-    return json_answer(study_views(folder.run))
+    return json_answer(study_files.views(service.job("study", study)[1]))
 
 
 @router.get("/studies/{study}/page", summary="Show a study in a browser", response_class=HTMLResponse)
 def get_page(service: Asked, study: Number) -> Response:
     """Gives the page of a study, which keeps itself up to date."""
     job, folder = service.job("study", study)
-    if not _has_begun(folder):
+    if not study_files.has_begun(folder):
         return _html(waiting_page(job))
-    return _html(study_html(study_views(folder.run), live=f"/studies/{study}", before=NAVIGATION))
+    return _html(study_html(study_files.views(folder), live=f"/studies/{study}", before=NAVIGATION))
 
 
 @router.get("/static/{name}", include_in_schema=False)
@@ -107,10 +103,6 @@ def _typed(given: dict[str, str]) -> dict[str, Any]:
     if given.get("budget", "").isdecimal():
         found["budget"] = int(given["budget"])
     return found
-
-
-def _has_begun(folder: JobFolder) -> bool:
-    return (folder.run / "request.json").exists() and (folder.run / "probes.jsonl").exists()
 
 
 def _html(text: str, status: int = 200) -> HTMLResponse:
