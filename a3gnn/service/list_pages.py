@@ -93,16 +93,56 @@ def start_page(graphs: Sequence[KnownGraph], given: Mapping[str, str], wrong: st
     return _page("Start a study", form)
 
 
-def waiting_page(study: Job) -> str:
-    """Returns what is shown of a study whose tune has not begun: that it waits, compiles kernels, or why it failed."""
+def study_bar(study: Job, trainings: Sequence[Job], has_chosen: bool, wrong: str = "") -> str:
+    """Returns what stands above the page of a study: what can be done with it, taken away, and was trained with it.
+
+    Args:
+        study: The study.
+        trainings: Those with its choice.
+        has_chosen: Whether it has one.
+        wrong: What could not be done just now; "" where nothing was asked for.
+    """
+    path = f"/studies/{study.id}"
+    names = {"stop": "Stop with the best so far"} if study.active else {"resume": "Go on", "delete": "Delete"}
+    if has_chosen:
+        names["train"] = "Train with the choice"
+    buttons = "".join(f'<button name="action" value="{name}">{text}</button> ' for name, text in names.items())
+    files = [("tuned.json", "the choice"), ("tuned.csv", "the front")] if has_chosen else []
+    links = "".join(f'<a href="{path}/{name}" download>{name}: {text}</a> ' for name, text in files)
+    made = "".join(f"<li>{_training(one)}</li>" for one in trainings)
+    said = wrong or (study.error or {}).get("detail", "")
+    return (
+        f'{NAVIGATION}<form method="post" action="{path}/page" aria-label="Study">{buttons}{links}</form>'
+        + (f'<p role="alert"><b>{escape(said)}</b></p>' if said else "")
+        + (f"<ul>{made}</ul>" if made else "")
+    )
+
+
+def _training(training: Job) -> str:
+    shown = training.to_dict()
+    path, error = f"/trainings/{training.id}", (training.error or {}).get("detail")
+    said = f"training {training.id} is {shown['status']}: {error or shown.get('line', '')}"
+    links = ""
+    if training.status == "finished":
+        links = "".join(f' <a href="{path}/{name}" download>{name}</a>' for name in ("model.pt", "result.json"))
+    return f"{escape(said)}{links}"
+
+
+def waiting_page(study: Job, bar: str) -> str:
+    """Returns what is shown of a study whose tune has not begun: that it waits, compiles kernels, or failed.
+
+    Args:
+        study: The study.
+        bar: What stands above its page.
+    """
     shown = study.to_dict()
-    why = (study.error or {}).get("detail") or shown.get("line", "")
-    body = f'<p role="status">Study {study.id} is {escape(shown["status"])}.</p><p>{escape(str(why))}</p>'
-    return _page(study.name, body, '<meta http-equiv="refresh" content="2">\n' if study.active else "")
+    line = escape(str(shown.get("line", "")))
+    body = f'<p role="status">Study {study.id} is {escape(shown["status"])}.</p><p>{line}</p>'
+    return _page(study.name, body, '<meta http-equiv="refresh" content="2">\n' if study.active else "", bar)
 
 
-def _page(title: str, body: str, head: str = "") -> str:
-    return _PAGE.format(title=escape(title), body=body, head=head, navigation=NAVIGATION)
+def _page(title: str, body: str, head: str = "", above: str = NAVIGATION) -> str:
+    return _PAGE.format(title=escape(title), body=body, head=head, navigation=above)
 
 
 def _row(study: Job, graph: str) -> str:

@@ -105,6 +105,23 @@ def test_a_study_that_nothing_can_keep_the_limits_of_fails_as_a_tune_does(server
     study.delete()
 
 
+def test_the_page_of_a_study_shows_it_and_acts_on_it(server: Server, finished: RemoteStudy) -> None:
+    path, form = f"/studies/{finished.id}/page", {"Content-Type": "application/x-www-form-urlencoded"}
+    page = server.ask("GET", path).content.decode()
+    assert f'data-live="/studies/{finished.id}"' in page
+    assert f'href="/studies/{finished.id}/tuned.json"' in page
+    views = server.ask("GET", f"/studies/{finished.id}/views").json
+    assert len(views["rows"]) == len(finished.trials())
+    refused = server.ask("POST", path, b"action=stop", form)
+    assert refused.status == 409
+    assert "only a study that waits or runs can be stopped" in refused.content.decode()
+    assert server.ask("POST", path, b"action=explode", form).status == 422
+    assert server.ask("POST", path, b"action=train", form).status == 303
+    training = server.ask("GET", f"/trainings?study={finished.id}").json["trainings"][0]
+    assert f"training {training['id']} is " in server.ask("GET", path).content.decode()
+    server.ask("POST", f"/trainings/{training['id']}/stop")
+
+
 def test_the_choice_is_trained_and_its_weights_are_taken_away(server: Server, finished: RemoteStudy) -> None:
     training = finished.train(epochs=2)
     state = wait_for(lambda: (found := Client(server.url).training(training["id"]))["ended"] and found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
@@ -16,10 +17,10 @@ from a3gnn.page.html import study_html
 from a3gnn.page.static_files import MEDIA_TYPES, static_file
 from a3gnn.service import study_files
 from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
-from a3gnn.service.list_pages import NAVIGATION, start_page, studies_page, waiting_page
+from a3gnn.service.list_pages import start_page, studies_page, study_bar, waiting_page
 from a3gnn.service.orders import MOST, StudyOrder
 from a3gnn.service.problems import Problem, not_found
-from a3gnn.service.routers.studies import start
+from a3gnn.service.routers.studies import add_training, resume_study, start
 from a3gnn.service.service import Service
 
 router = APIRouter(tags=["pages"], responses=PROBLEMS)
@@ -32,6 +33,13 @@ _POLICY = (
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _ON_A_PAGE = 50
+#: What the buttons above a study's page do.
+_ACTIONS: dict[str, Callable[[Service, int], object]] = {
+    "stop": lambda service, study: service.stop("study", study),
+    "resume": lambda service, study: resume_study(service, study),
+    "train": lambda service, study: add_training(service, study),
+    "delete": lambda service, study: service.delete("study", study),
+}
 #: Seconds for which a browser keeps scripts and styles.
 _KEPT_S = 3600
 
@@ -45,10 +53,20 @@ def get_views(service: Asked, study: Number) -> Response:
 @router.get("/studies/{study}/page", summary="Show a study in a browser", response_class=HTMLResponse)
 def get_page(service: Asked, study: Number) -> Response:
     """Gives the page of a study, which keeps itself up to date."""
-    job, folder = service.job("study", study)
-    if not study_files.has_begun(folder):
-        return _html(waiting_page(job))
-    return _html(study_html(study_files.views(folder), live=f"/studies/{study}", before=NAVIGATION))
+    return _html(_study_page(service, study))
+
+
+@router.post("/studies/{study}/page", include_in_schema=False)
+async def act(service: Asked, request: Request, study: Number) -> Response:
+    """Does what a button above the page says, and shows the page again."""
+    form = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=4)
+    asked = (form.get("action") or [""])[0]
+    try:
+        await to_thread.run_sync(_done, service, asked, study)
+    except Problem as problem:
+        wrong = problem.detail
+        return _html(await to_thread.run_sync(_study_page, service, study, wrong), problem.status)
+    return RedirectResponse("/" if asked == "delete" else f"/studies/{study}/page", 303)
 
 
 @router.get("/static/{name}", include_in_schema=False)
@@ -103,6 +121,22 @@ def _typed(given: dict[str, str]) -> dict[str, Any]:
     if given.get("budget", "").isdecimal():
         found["budget"] = int(given["budget"])
     return found
+
+
+def _done(service: Service, asked: str, study: int) -> None:
+    """Does what a button says."""
+    if asked not in _ACTIONS:
+        raise Problem(422, "usage", f"action must be one of {', '.join(_ACTIONS)}, got {asked[:50]!r}")
+    _ACTIONS[asked](service, study)
+
+
+def _study_page(service: Service, study: int, wrong: str = "") -> str:
+    job, folder = service.job("study", study)
+    trainings = service.jobs.newest("training", study=study)
+    bar = study_bar(job, trainings, (folder.run / "tuned.json").exists(), wrong)
+    if not study_files.has_begun(folder):
+        return waiting_page(job, bar)
+    return study_html(study_files.views(folder), live=f"/studies/{study}", before=bar)
 
 
 def _html(text: str, status: int = 200) -> HTMLResponse:
