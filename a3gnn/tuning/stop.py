@@ -58,9 +58,9 @@ def stopped_by_file(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        signal.signal(signal.SIGUSR1, lambda number, frame: None)  # one that comes now is too late
         done.set()
         thread.join()
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # one that was sent as this ended would end the process
         signal.signal(signal.SIGUSR1, before)
 
 
