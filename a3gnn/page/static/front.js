@@ -133,7 +133,7 @@ function predictedTrace(views, state, bySeconds) {
 function markTraces(rows, views, state, bySeconds) {
   const marks = [
     ["default", (row) => row.labels.includes("default"), { symbol: "diamond-open", size: 15, line: { width: 2 } }],
-    [views.status === "finished" ? "chosen" : "best so far", (row) => row.index === views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
+    [isChosen(views) ? "chosen" : "best so far", (row) => row.index === views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
     ["picked below", (row) => row.index === state.picked, { symbol: "circle-open", size: 24, color: colour("accent"), line: { width: 3 } }],
     ["selected", (row) => row.index === state.selected, { symbol: "x-thin-open", size: 16, color: colour("accent"), line: { width: 3 } }],
   ];
