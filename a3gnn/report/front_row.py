@@ -17,6 +17,8 @@ _KNOBS = tuple(name for name in TrainConfig().to_dict() if name != "schema_versi
 _FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off")
 #: Figures that a record holds beside the metrics.
 _RANGES = ("throughput_low", "throughput_high", "complete")
+#: How the note of a row begins that failed, or broke a limit, in the play-off.
+REJECTED = "rejected in the play-off"
 
 
 class MeasuredConfig(NamedTuple):
@@ -57,6 +59,11 @@ class FrontRow:
     broken: tuple[Breach, ...] = ()
     note: str = ""
     in_play_off: bool = False
+
+    @property
+    def rejected(self) -> bool:
+        """Whether it failed, or broke a limit, in the play-off."""
+        return self.note.startswith(REJECTED)
 
     def describe_broken(self) -> str:
         """Returns the broken limits in a few words, "" where none is; files of older versions say no more than that."""

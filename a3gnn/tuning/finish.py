@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Sequence
 
-from a3gnn.learning_curve import Pace
-from a3gnn.limits import Limits
-from a3gnn.measurement import Metrics
 from a3gnn.search.result import SearchResult
-from a3gnn.spread import Spread
 from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.choice_lines import choice_lines
-from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
+from a3gnn.tuning.history import History
 from a3gnn.tuning.measured_front import measured_front
-from a3gnn.tuning.memory_limits import memory_limits
+from a3gnn.tuning.memory_limits import training_limits
 from a3gnn.tuning.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.runner import Runner
+from a3gnn.tuning.target_seconds import seconds_to_target
 from a3gnn.tuning.versions import versions
 from a3gnn.units import format_duration
 
@@ -37,12 +32,12 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     config, budget = choice.trial.measurement.config, runner.budget
     default, reference = history.default, history.reference
     outcome = default.measurement.outcome if default else None
-    seconds = _seconds_to_accuracy(choice.judged.metrics, objectives.limits.least_accuracy)
+    seconds = seconds_to_target(choice.judged.metrics, objectives.limits.least_accuracy)
     tuned = TunedConfig(
         config=config,
         setting=setting,
         spec=request.spec,
-        limits=_limits(history, choice),
+        limits=training_limits(history, config, choice.judged.figures),
         predicted=choice.trial.predicted,
         measured=choice.judged.metrics,
         default=choice.default.metrics if choice.default else outcome,
@@ -65,29 +60,6 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     if searches:
         runner.notify(_describe(search))
     return result
-
-
-def _limits(history: History, choice: Choice) -> Limits:
-    """Returns the limits by which the choice trains: more where it is the default that set them and took more."""
-    limits, judged = history.objectives.limits, choice.judged.figures
-    if memory_limits(history, choice.trial.measurement.config).host_bytes == limits.host_bytes:
-        return limits
-    more = {
-        field: math.ceil(getattr(judged, f"peak_{field}") * (1 + DEFAULT_TOLERANCE))
-        for field in ("host_bytes", "device_bytes")
-        if (getattr(limits, field) or math.inf) < getattr(judged, f"peak_{field}")
-    }
-    return dataclasses.replace(limits, **more)
-
-
-def _seconds_to_accuracy(metrics: Metrics, target: float | None) -> Spread | None:
-    """Returns the seconds after which the curve of `metrics` reaches `target`, at the pace of each timed trial."""
-    reached = None if metrics.curve is None or target is None else metrics.curve.first_reaching(target)
-    if reached is None:
-        return None
-    per_epoch = metrics.batches_per_epoch
-    paces = (Pace(metrics.setup_seconds, epochs * per_epoch) for epochs in metrics.throughput_replicates)
-    return Spread.of(pace.seconds(reached) for pace in paces) or Spread.of([metrics.pace.seconds(reached)])
 
 
 def _describe(search: SearchSummary) -> str:

@@ -60,7 +60,7 @@ def unfinished_front(folder: Path) -> Front | None:
     """
     if not (folder / "probes.jsonl").is_file():
         return None
-    trials = Journal(folder).read()
+    trials = Journal(folder).read(mend=False)
     if not trials or TuneState.read(folder, trials).finished_budget is not None:
         return None
     study = Study.of(read_request(folder), trials[0].measurement.setting)

@@ -37,8 +37,12 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
 
-    def read(self) -> list[Trial]:
-        """Returns the trials; a last line that an interruption cut short is left out, and cut off the file.
+    def read(self, mend: bool = True) -> list[Trial]:
+        """Returns the trials; a last line that an interruption cut short is left out.
+
+        Args:
+            mend: Whether such a line is cut off the file: only by who appends to it, for a tune that runs may be
+                writing it just now.
 
         Raises:
             ConfigError: The file is not a journal of this version.
@@ -52,6 +56,6 @@ class Journal:
                 f"{self._path} must be the journal of a tune by this version of a3gnn: {error}; "
                 f"choose another {option('out')}, or run without {option('resume')} in an empty one"
             ) from error
-        if whole != text:
+        if mend and whole != text:
             self._path.write_text(whole, encoding="utf-8")
         return trials

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures
 from a3gnn.limits import Limits
 from a3gnn.profiling.trial.request import TrialPlan
-from a3gnn.tuning.history import History
+from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.request import DEFAULT_PEAK
 
 
@@ -31,3 +33,19 @@ def within_limits(history: History, plan: TrialPlan, config: TrainConfig) -> Tri
     """Returns `plan` with the limits on the memory of `config`."""
     limits = memory_limits(history, config)
     return dataclasses.replace(plan, host_limit_bytes=limits.host_bytes, device_limit_bytes=limits.device_bytes)
+
+
+def training_limits(history: History, config: TrainConfig, figures: Figures) -> Limits:
+    """Returns the limits by which `config`, which reached `figures`, trains.
+
+    They are larger than all others' where it is the default that set them, and it took more.
+    """
+    limits = history.objectives.limits
+    if memory_limits(history, config).host_bytes == limits.host_bytes:
+        return limits
+    more = {
+        field: math.ceil(getattr(figures, f"peak_{field}") * (1 + DEFAULT_TOLERANCE))
+        for field in ("host_bytes", "device_bytes")
+        if (getattr(limits, field) or math.inf) < getattr(figures, f"peak_{field}")
+    }
+    return dataclasses.replace(limits, **more)

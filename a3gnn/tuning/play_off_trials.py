@@ -11,6 +11,7 @@ from a3gnn.breach import Breach
 from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.measurement import Failure, Metrics
+from a3gnn.report.front_row import REJECTED
 from a3gnn.report.text import describe_breaches
 from a3gnn.tuning.history import History
 from a3gnn.tuning.memory_limits import memory_limits
@@ -96,7 +97,7 @@ class PlayOffTrials:
         text = (why.describe() if isinstance(why, Failure) else describe_breaches(why)) + where
         if config.key() not in self.refused:
             self.say(f"    rejected: {text}")
-        self.notes[config.key()] = f"rejected in the play-off: {text}"
+        self.notes[config.key()] = f"{REJECTED}: {text}"
         self.refused[config.key()] = why
 
     def say(self, line: str) -> None:

@@ -1,0 +1,1 @@
+"""What is made of tunes that are there, without a trial: picked from, compared, exported."""

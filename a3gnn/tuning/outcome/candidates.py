@@ -1,0 +1,73 @@
+"""What a tune measured, each configuration once, judged by another question and at one speed of the machine."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from a3gnn.figures import Figures
+from a3gnn.limits import Limits
+from a3gnn.measurement import Metrics
+from a3gnn.report.front_row import FrontRow
+from a3gnn.tuning.drift import at_reference_pace
+from a3gnn.tuning.history import History
+from a3gnn.tuning.memory_limits import memory_limits
+from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.trial import JudgedTrial, Trial
+
+
+def candidates(tune: KeptTune, asked: History) -> list[JudgedTrial]:
+    """Returns what `tune` measured, of each configuration what is known best, in the order of the first trials.
+
+    What the play-off measured has the figures of the play-off. Of others the last trial counts, put at the speed that
+    the machine had in the play-off, so that all compare.
+
+    Args:
+        tune: The tune.
+        asked: Its trials, judged by what is asked now.
+    """
+    last = {one.trial.measurement.config.key(): one.trial for one in asked.measured()}
+    return [_played_off(tune, asked, trial) or _by_trial(tune, asked, trial) for trial in last.values()]
+
+
+def limits_of(asked: History, candidate: JudgedTrial) -> Limits:
+    """Returns the limits of `candidate`, which may be the default that sets the one on memory."""
+    memory = memory_limits(asked, candidate.trial.measurement.config)
+    limits = asked.objectives.limits
+    return dataclasses.replace(memory, least_accuracy=limits.least_accuracy, metric=limits.metric)
+
+
+def _by_trial(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial:
+    drift = tune.play_off_drift
+    assert trial.metrics is not None, "it was measured"
+    metrics = at_reference_pace(trial.metrics, 1 / drift)
+    reference = None if asked.reference is None else asked.reference.at(drift)
+    return JudgedTrial(trial, metrics, Figures.of(metrics, asked.curve(trial.measurement.config), reference))
+
+
+def _played_off(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial | None:
+    row = tune.played_off.get(trial.measurement.config.key())
+    if row is None:
+        return None
+    metrics = tune.timed_again.get(row.config.key()) or _of_finalist(tune, trial, row)
+    figures = row.measured
+    target = asked.objectives.limits.least_accuracy
+    if target != tune.front.target:  # only the seconds depend on it
+        curve = asked.curve(row.config) if metrics.curve is None else metrics.curve
+        reached = None if curve is None or target is None else curve.first_reaching(target)
+        seconds = None if reached is None else metrics.pace.seconds(reached)
+        figures = dataclasses.replace(figures, seconds_to_accuracy=seconds)
+    return JudgedTrial(trial, metrics, figures)
+
+
+def _of_finalist(tune: KeptTune, trial: Trial, row: FrontRow) -> Metrics:
+    """Returns what a finalist came to that was not chosen: its own trial, with the pace and the peaks of its rounds."""
+    assert trial.metrics is not None, "it was measured"
+    figures, metrics = row.measured, at_reference_pace(trial.metrics, 1 / tune.play_off_drift)
+    return dataclasses.replace(
+        metrics,
+        throughput_epochs_per_s=figures.throughput_epochs_per_s,
+        throughput_replicates=(figures.throughput_low, figures.throughput_high),
+        peak_host_bytes=figures.peak_host_bytes,
+        peak_device_bytes=figures.peak_device_bytes,
+        curve=tune.history.curve(row.config),
+    )
