@@ -52,8 +52,8 @@ def study_views(folder: Path) -> dict[str, Any]:
 
 #: The views of trials before there is one.
 _NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps")),
-    **{name: [] for name in ("place", "knobs", "rows", "predicted_front", "regret")},
+    **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps", "predicted_front")),
+    **{name: [] for name in ("place", "knobs", "rows", "regret")},
 }
 
 

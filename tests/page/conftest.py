@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.tuning.conftest import formulas, quick_tune  # noqa: F401
+
 REAL = Path(__file__).parent / "real_tune"
 #: The browser that Debian's package installs.
 CHROMIUM = Path("/usr/bin/chromium")

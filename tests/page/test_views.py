@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.errors import UsageError
+from a3gnn.measurement import METRICS
 from a3gnn.page.stored_study import StoredStudy
 from a3gnn.page.views import study_views
 from a3gnn.report.front import Front
@@ -143,8 +144,10 @@ def test_knobs_differ_where_trials_have_several_values(views: dict) -> None:
     assert {"seed_fanout", "batch_size"} <= {knob["name"] for knob in views["knobs"] if knob["differs"]}
 
 
-def test_the_predicted_front_is_of_trials_that_no_other_was_predicted_to_dominate(views: dict) -> None:
-    front = views["predicted_front"]
+def test_without_a_kept_front_that_of_the_trials_is_shown(
+    views: dict,
+) -> None:
+    front = views["predicted_front"]["points"]
     assert 1 < len(front) < len(views["rows"])
     points = [
         (-one["throughput_epochs_per_s"]["mean"], one["peak_host_bytes"]["mean"], -one["val_accuracy"]["mean"])
@@ -152,3 +155,13 @@ def test_the_predicted_front_is_of_trials_that_no_other_was_predicted_to_dominat
     ]
     for point in points:
         assert not any(other != point and all(a <= b for a, b in zip(other, point, strict=True)) for other in points)
+
+
+def test_the_front_that_the_last_search_predicted_is_shown(quick_tune) -> None:
+    result = quick_tune()
+    front = study_views(result.folder)["predicted_front"]
+    kept = json.loads((result.folder / "predicted_front.json").read_text(encoding="utf-8"))
+    assert front == {"name": "front that the last search predicted", "points": kept}
+    speeds = [one["throughput_epochs_per_s"]["mean"] for one in kept]
+    assert speeds == sorted(speeds, reverse=True)
+    assert set(kept[0]) == set(METRICS)

@@ -122,11 +122,12 @@ function drawFront(views, state, onClick) {
 }
 
 function predictedTrace(views, state, bySeconds) {
-  if (!state.predicted || !views.predicted_front.length) return [];
+  const { name, points: rows } = views.predicted_front;
+  if (!state.predicted || !rows.length) return [];
   const { memory } = views.objectives;
   const metric = bySeconds ? "seconds_to_accuracy" : "throughput_epochs_per_s";
-  const points = views.predicted_front.map((one) => [mib(one[memory].mean), one[metric].mean]);
-  return [lineOf(edgeOf(points, bySeconds), "front as predicted before the trials", { color: colour("accent"), dash: "dot" })];
+  const points = rows.map((one) => [mib(one[memory].mean), one[metric].mean]);
+  return [lineOf(edgeOf(points, bySeconds), name, { color: colour("accent"), dash: "dot" })];
 }
 
 /** Returns the marks around the default, the choice, what is picked and what is selected. */

@@ -102,9 +102,9 @@ function sayPick(views, words, candidate, asked) {
   button.onclick = () => download("tuned.json", tunedOf(views, candidate, asked));
 }
 
-/** Has the picker's inputs call `onChange`; of a number and its slider each follows the other. */
+/** Has the inputs call `onChange` with whether they ask something of their own; a number and its slider follow each other. */
 function listenToPicker(views, onChange) {
-  const changed = () => onChange();
+  const changed = () => onChange(true);
   for (const name of ["memory", "drop"]) {
     const [number, range] = [byId(`pick-${name}`), byId(`pick-${name}-range`)];
     number.addEventListener("input", () => { if (number.value !== "") range.value = number.value; changed(); });
@@ -112,7 +112,7 @@ function listenToPicker(views, onChange) {
   }
   byId("pick-no-memory").addEventListener("click", () => { byId("pick-memory").value = ""; changed(); });
   for (const id of ["pick-priority", "weight-throughput", "weight-memory", "weight-accuracy"]) byId(id).addEventListener("input", changed);
-  byId("pick-reset").addEventListener("click", () => { resetPicker(views()); changed(); });
+  byId("pick-reset").addEventListener("click", () => { resetPicker(views()); onChange(false); });
   byId("pick-copy").addEventListener("click", async () => {
     const command = byId("pick-command");
     try {

@@ -2,7 +2,7 @@
 
 let views = JSON.parse(byId("views").textContent);
 const state = {
-  speed: views.objectives?.speed, predicted: false, onlyDiffering: true, regretOver: "trials",
+  speed: null, touched: false, frame: 0, predicted: false, onlyDiffering: true, regretOver: "trials",
   selected: null, picked: null, words: "", kind: "all", sort: { column: 0, down: false },
   brushes: new Map(), hidden: new Map(), axes: [], shown: new Set(),
 };
@@ -45,20 +45,36 @@ function drawAll() {
   drawSummary();
   byId("views-of-trials").hidden = !views.objectives;
   if (!views.objectives) return;
+  state.speed ??= views.objectives.speed;
+  byId("front-speed").value = state.speed;
+  byId("front-speed-label").hidden = !views.objectives.times_accuracy;
   state.axes = axesOf(views, state.onlyDiffering);
   drawPick(views, state);
   drawTable(views, state, sortBy, select);
   state.shown = new Set(filteredRows(views, state).map((row) => row.index));
-  drawFront(views, state, select);
-  drawParallel(views, state, drawAll, select);
-  drawCurves(views, state, select);
-  drawSteps(views, state);
+  drawMarked();
   drawRegret(views, state, select);
   drawFailures(views);
   const row = state.selected === null ? null : views.rows[state.selected];
   byId("selected-words").textContent = !row ? "" : row.failure
     ? `Selected: ${row.name}, ${row.describe}: ${row.failure.said}`
     : `Selected: ${row.name}, ${row.describe}: ${row.text.throughput} epochs/s · ${row.text.memory} · ${views.objectives.metric.label} ${row.text.quality}${whyNot(row) ? ` · ${whyNot(row)}` : ""}`;
+}
+
+/** Draws the figures that mark what is picked. */
+function drawMarked() {
+  drawFront(views, state, select);
+  drawParallel(views, state, drawAll, select);
+  drawCurves(views, state, select);
+  drawSteps(views, state);
+}
+
+/** Picks at once, and draws the figures with the next frame: a slider that is dragged changes often. */
+function pickAgain(touched) {
+  state.touched = touched;
+  drawPick(views, state);
+  cancelAnimationFrame(state.frame);
+  state.frame = requestAnimationFrame(drawMarked);
 }
 
 function sortBy(column) {
@@ -88,10 +104,8 @@ function follow(prefix) {
       again = false;
       const answer = await fetch(`${prefix}/views`, { headers: { accept: "application/json" } });
       if (!answer.ok) break;
-      const untouched = byId("pick-memory").value === (byId("pick-memory").dataset.own ?? "");
       views = await answer.json();
-      state.speed ??= views.objectives?.speed;
-      if (views.objectives && untouched) resetPicker(views);
+      if (views.objectives && !state.touched) resetPicker(views);
       drawAll();
     }
     reading = false;
@@ -106,9 +120,7 @@ function follow(prefix) {
 
 function start() {
   if (views.objectives) resetPicker(views);
-  if (state.speed) byId("front-speed").value = state.speed;
-  byId("front-speed-label").hidden = !views.objectives?.times_accuracy;
-  listenToPicker(() => views, drawAll);
+  listenToPicker(() => views, pickAgain);
   bind("front-speed", "speed");
   bind("front-predicted", "predicted");
   bind("knobs-differing", "onlyDiffering");
