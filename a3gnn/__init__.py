@@ -13,6 +13,7 @@ from a3gnn.version import __version__ as __version__
 if TYPE_CHECKING:
     from a3gnn.config import TrainConfig
     from a3gnn.graphs.graph import Graph
+    from a3gnn.page.report import write_report
     from a3gnn.runtime.loader import Loader
     from a3gnn.service.client import Client
     from a3gnn.task import Task
@@ -22,7 +23,19 @@ if TYPE_CHECKING:
     from a3gnn.tuning.recommend import recommend
     from a3gnn.tuning.tune import tune
 
-__all__ = ["Client", "Graph", "Loader", "Task", "TrainConfig", "TunedConfig", "predict", "recommend", "train", "tune"]
+__all__ = [
+    "Client",
+    "Graph",
+    "Loader",
+    "Task",
+    "TrainConfig",
+    "TunedConfig",
+    "predict",
+    "recommend",
+    "train",
+    "tune",
+    "write_report",
+]
 
 _MODULE_OF = {
     "Client": "a3gnn.service.client",
@@ -35,6 +48,7 @@ _MODULE_OF = {
     "recommend": "a3gnn.tuning.recommend",
     "train": "a3gnn.training.train",
     "tune": "a3gnn.tuning.tune",
+    "write_report": "a3gnn.page.report",
 }
 
 

@@ -17,7 +17,7 @@ from a3gnn.option_names import option
 from a3gnn.prediction import Prediction
 
 #: Weights of throughput, memory and accuracy. Guesses.
-_PRESETS = {
+PRESETS = {
     "time": (0.9, 0.05, 0.05),
     "throughput": (0.9, 0.05, 0.05),
     "memory": (0.05, 0.9, 0.05),
@@ -54,6 +54,13 @@ class Priority:
             raise UsageError(f"a priority's weights must be >= 0 and sum to 1, got {weights}")
 
     @property
+    def name(self) -> str:
+        """The preset's name; "" of weights that have none."""
+        weights = (self.throughput, self.memory, self.accuracy)
+        named = (name for name, preset in PRESETS.items() if preset == weights and self.time == (name == "time"))
+        return next(named, "")
+
+    @property
     def weights(self) -> NDArray[np.float64]:
         """The weights of speed, memory, accuracy, float64, shape (3,)."""
         return np.array([self.throughput, self.memory, self.accuracy])
@@ -85,16 +92,16 @@ class Priority:
         Raises:
             UsageError: Neither; the message lists the presets.
         """
-        if isinstance(text, str) and text in _PRESETS:
-            return cls(*_PRESETS[text], time=text == "time")
+        if isinstance(text, str) and text in PRESETS:
+            return cls(*PRESETS[text], time=text == "time")
         try:
             weights = [float(part) for part in text.split(",")]
         except (ValueError, AttributeError):
             weights = []
         if len(weights) != 3 or min(weights) < 0 or not 0 < sum(weights) < float("inf"):
             raise UsageError(
-                f"{option('priority')} must be one of {', '.join(_PRESETS)}, or three weights T,M,A that are >= 0 "
-                f"and not all 0 such as 2,1,1; got {text!r}{nearest(text, _PRESETS)}"
+                f"{option('priority')} must be one of {', '.join(PRESETS)}, or three weights T,M,A that are >= 0 "
+                f"and not all 0 such as 2,1,1; got {text!r}{nearest(text, PRESETS)}"
             )
         throughput, memory, accuracy = (weight / sum(weights) for weight in weights)
         return cls(throughput, memory, accuracy)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from a3gnn.cli.options import DURATION
+from a3gnn.cli.output import fitted
 from a3gnn.errors import A3GNNError
 from a3gnn.units import count, format_size
 
@@ -38,7 +39,7 @@ def info(as_json: bool) -> None:
         return
     click.echo(f"{root}: {format_size(total)} in {_counted(found)}")
     for entry in found:
-        click.echo(f"{_line(entry)}{f'  ({entry.keep})' if entry.keep else ''}")
+        click.echo(_line(entry, f"  ({entry.keep})" if entry.keep else ""))
 
 
 @cache.command(epilog=_EPILOG)
@@ -83,9 +84,10 @@ def _remove(chosen: list[Entry]) -> tuple[list[Entry], list[str]]:
     return removed, failed
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: Entry, keep: str = "") -> str:
     used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.last_used))
-    return f"{entry.kind:<9}  {format_size(entry.num_bytes):>9}  {used}  {entry.name}  {entry.path}"
+    line = f"{entry.kind:<9}  {format_size(entry.num_bytes):>9}  {used}  {entry.name}  {entry.path}{keep}"
+    return "\n".join(fitted(line))
 
 
 def _counted(found: list[Entry]) -> str:

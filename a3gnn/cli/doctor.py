@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from a3gnn.cli.output import QUIET, fitted, progress
 from a3gnn.machine.processor import cache_sizes, cpu_name, instruction_sets
 from a3gnn.storage.host_memory import host_memory_bytes
 from a3gnn.threads.affinity import available_cores
@@ -43,14 +44,15 @@ _CACHES = ("L1d", "L2", "L3")
 
 @click.command()
 @click.option("--probe", is_flag=True, help="Measure again what this machine can do, some seconds, and show it.")
+@QUIET
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def doctor(probe: bool, as_json: bool) -> None:
+def doctor(probe: bool, quiet: bool, as_json: bool) -> None:
     """Say what this machine has, and the line that installs what is missing.
 
     Exits with 1 when a package is missing without which a3gnn can't work; optional ones are only named.
     """
     found = _examine()
-    found["probe"] = _probe() if probe else None
+    found["probe"] = _probe(quiet) if probe else None
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
@@ -83,11 +85,11 @@ def _examine() -> dict[str, Any]:
     }
 
 
-def _probe() -> dict[str, Any]:
+def _probe(quiet: bool) -> dict[str, Any]:
     """Returns what a new probe finds, which is kept in the place of an earlier one."""
     from a3gnn.machine.probe import kept_at, probe_hardware
 
-    hardware = probe_hardware(refresh=True, notify=lambda line: click.echo(line, err=True))
+    hardware = probe_hardware(refresh=True, notify=progress(quiet))
     return {
         "fingerprint": hardware.fingerprint,
         "kept_at": str(kept_at(hardware)),
@@ -118,32 +120,34 @@ def _devices() -> list[dict[str, Any]]:
     return [{"name": device.name, "memory_bytes": device.total_memory} for device in devices]
 
 
+def _echo(text: str) -> None:
+    click.echo("\n".join(fitted(text)))
+
+
 def _print(found: dict[str, Any]) -> None:
-    click.echo(f"a3gnn {found['a3gnn']}, Python {found['python']}, {found['system']}")
-    click.echo(f"{found['cpu']}, {found['cores']} cores, {format_size(found['host_memory_bytes'])} memory")
+    _echo(f"a3gnn {found['a3gnn']}, Python {found['python']}, {found['system']}")
+    _echo(f"{found['cpu']}, {found['cores']} cores, {format_size(found['host_memory_bytes'])} memory")
     caches = (f"{name} {format_size(size)}" for name, size in zip(_CACHES, found["cache_bytes"], strict=False) if size)
-    click.echo(
-        f"caches: {', '.join(caches) or 'unknown'}; instructions: {' '.join(found['instruction_sets']) or 'unknown'}"
-    )
+    _echo(f"caches: {', '.join(caches) or 'unknown'}; instructions: {' '.join(found['instruction_sets']) or 'unknown'}")
     for device in found["devices"]:
-        click.echo(f"{device['name']}, {format_size(device['memory_bytes'])} memory")
+        _echo(f"{device['name']}, {format_size(device['memory_bytes'])} memory")
     if not found["devices"]:
-        click.echo("no CUDA device: sampling and training run on the CPU, and --memory-limit bounds host memory")
+        _echo("no CUDA device: sampling and training run on the CPU, and --memory-limit bounds host memory")
     missing = [p for p in found["packages"] if p["version"] is None]
-    click.echo("\npackages: " + ", ".join(f"{p['name']} {p['version']}" for p in found["packages"] if p["version"]))
+    _echo("\npackages: " + ", ".join(f"{p['name']} {p['version']}" for p in found["packages"] if p["version"]))
     for package in missing:
         kind = "missing" if package["required"] else "not installed (optional)"
-        click.echo(f"{kind}: {package['name']}, for {package['purpose']}: {package['install']}")
+        _echo(f"{kind}: {package['name']}, for {package['purpose']}: {package['install']}")
     if not missing:
-        click.echo("nothing is missing")
+        _echo("nothing is missing")
     if found["probe"] is not None:
         _print_probe(found["probe"])
 
 
 def _print_probe(probe: dict[str, Any]) -> None:
-    click.echo(f"\nthis machine, {probe['fingerprint']}, as just measured; kept at {probe['kept_at']}")
+    _echo(f"\nthis machine, {probe['fingerprint']}, as just measured; kept at {probe['kept_at']}")
     for name, value in probe["limits"].items():
-        click.echo(f"  {name:<27} {_shown(name, value)}")
+        _echo(f"  {name:<27} {_shown(name, value)}")
 
 
 def _shown(name: str, value: float) -> str:

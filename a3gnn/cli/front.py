@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from a3gnn.cli.output import say
+
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
@@ -19,15 +21,15 @@ def front(folder: Path, everything: bool, as_json: bool) -> None:
 
     so_far = unfinished_front(folder)
     if so_far is not None:
-        click.echo(
+        say(
             f"nothing is chosen in {folder} yet: this is the front of what was measured so far; "
-            "the tune's command with --resume goes on",
-            err=True,
+            "the tune's command with --resume goes on"
         )
     found = so_far or Front.read(folder)
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
         return
-    from a3gnn.report.table import front_table, print_table
+    from a3gnn.report.front_lines import front_lines
 
-    print_table(front_table(found, everything))
+    for line in front_lines(found, everything):
+        click.echo(line)

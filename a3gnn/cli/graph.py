@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from a3gnn.characteristics import CACHE_FRACTIONS
+from a3gnn.cli.completion import DATASET
 from a3gnn.cli.options import SIZE
+from a3gnn.cli.output import QUIET, fitted, progress
 from a3gnn.errors import ExitCode
 from a3gnn.units import format_size
 
@@ -27,7 +29,7 @@ def graph() -> None:
 
 
 @graph.command(epilog=_SPEC_HELP)
-@click.argument("spec")
+@click.argument("spec", type=DATASET)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--memory-budget",
@@ -36,22 +38,24 @@ def graph() -> None:
     show_default=True,
     help="Memory for buffered edges; about 50 bytes per node and 0.3 GiB come on top.",
 )
-def convert(spec: str, folder: Path, memory_budget: int) -> None:
+@QUIET
+def convert(spec: str, folder: Path, memory_budget: int, quiet: bool) -> None:
     """Write the graph SPEC to FOLDER as plain .npy files, which open in milliseconds and stay on disk.
 
     FOLDER must be new, empty, or hold this very graph. A synthetic graph or an .npz file may be larger than memory.
     """
     from a3gnn.graphs.conversion.convert import convert as convert_graph
 
-    opened = convert_graph(spec, folder, memory_budget, lambda line: click.echo(line, err=True))
+    say = progress(quiet)
+    opened = convert_graph(spec, folder, memory_budget, say)
     for note in opened.notes:
-        click.echo(f"note: {note}", err=True)
-    click.echo(f"{opened!r} is in {folder}", err=True)
+        say(f"note: {note}")
+    say(f"{opened!r} is in {folder}")
     click.echo(str(folder))
 
 
 @graph.command(epilog=_SPEC_HELP)
-@click.argument("spec")
+@click.argument("spec", type=DATASET)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def info(spec: str, as_json: bool) -> None:
     """Print the characteristics of the graph SPEC that the surrogate uses."""
@@ -64,7 +68,8 @@ def info(spec: str, as_json: bool) -> None:
     rows = _rows(described)
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        click.echo(f"{name:<{width}}  {value}")
+        first, *rest = fitted(value, 80 - width - 2)
+        click.echo("\n".join([f"{name:<{width}}  {first}", *(f"{'':<{width}}  {line.strip()}" for line in rest)]))
 
 
 @graph.command()
@@ -84,7 +89,8 @@ def verify(folder: Path, as_json: bool) -> None:
         width = max(len(finding.name) for finding in found)
         for finding in found:
             size = format_size(finding.num_bytes)
-            click.echo(f"{finding.name:<{width}}  {size:>9}  {finding.problem or 'sound'}")
+            line = f"{finding.name:<{width}}  {size:>9}  {finding.problem or 'sound'}"
+            click.echo("\n".join(fitted(line)))
     if any(finding.problem for finding in found):
         raise SystemExit(ExitCode.FAILED)
 

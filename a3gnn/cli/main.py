@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 from typing import Any
@@ -21,6 +22,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("a3gnn.cli.train", "Train with the configuration that tune or recommend chose."),
     "predict": ("a3gnn.cli.predict", "Predict classes, labels or values of nodes with a trained model."),
     "front": ("a3gnn.cli.front", "Show the Pareto front that tune found."),
+    "pick": ("a3gnn.cli.pick", "Pick by another priority or limits from what tune measured."),
+    "compare": ("a3gnn.cli.compare", "Compare what several tunes were asked for, and found."),
+    "export": ("a3gnn.cli.export", "Write the trials of a tune into an Optuna storage."),
     "report": ("a3gnn.cli.report", "Write a study as one HTML file."),
     "serve": ("a3gnn.cli.serve", "Serve studies over HTTP: start, watch, stop, resume, take away."),
     "graph": ("a3gnn.cli.graph", "Convert a graph, verify it, or describe it."),
@@ -30,6 +34,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cache": ("a3gnn.cli.cache", "Show or empty the folder of copied graphs and probes."),
     "doctor": ("a3gnn.cli.doctor", "Say what this machine has, and what is missing."),
 }
+
+
+#: Set by the shell, to what it asks for, where it completes a command line.
+_COMPLETE = "_A3GNN_COMPLETE"
 
 
 class Commands(click.Group):
@@ -66,6 +74,10 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs `a3gnn` and exits; results go to stdout, everything else to stderr."""
     wait_policy.adopt()
     signal.signal(signal.SIGTERM, _interrupt)
+    if _COMPLETE in os.environ:
+        from a3gnn.cli.completion import install
+
+        install()
     try:
         with as_flags():
             code: Any = app.main(args=arguments, prog_name="a3gnn", standalone_mode=False)

@@ -38,6 +38,16 @@ class Limit(Size):
         return value if value == "default" else super().convert(value, param, ctx)
 
 
+class AnyLimit(Limit):
+    """A size, or the words `default` or `none`, which stay as they are."""
+
+    name = "size, default or none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the bytes of `value`, "default" or "none"."""
+        return value if value == "none" else super().convert(value, param, ctx)
+
+
 class Duration(click.ParamType[float]):
     """A duration such as 90s, 10min or 30d, in seconds."""
 
@@ -118,6 +128,7 @@ MODEL = Model()
 MODELS_HELP = f"{', '.join(MODELS)}, or your own as package.module:function."
 SIZE = Size()
 LIMIT = Limit()
+ANY_LIMIT = AnyLimit()
 DURATION = Duration()
 BUDGET = BudgetType()
 FANOUTS = Fanouts()

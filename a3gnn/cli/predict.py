@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 
 import click
 
+from a3gnn.cli.completion import DATASET
 from a3gnn.cli.options import SIZE, import_from_here
+from a3gnn.cli.output import QUIET, fitted, progress
 from a3gnn.errors import UsageError
 
 _WHAT = {"classes": "the probability of each class", "labels": "the probability of each label", "values": "the value"}
@@ -16,11 +17,14 @@ _WHAT = {"classes": "the probability of each class", "labels": "the probability 
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--dataset", required=True, help="FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt.")
+@click.option(
+    "--dataset", type=DATASET, required=True, help="FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt."
+)
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE.npy", help="A new file.")
 @click.option("--host-memory-limit", type=SIZE, help="Stop beyond this.")
+@QUIET
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def predict(model: Path, dataset: str, out: Path, host_memory_limit: int | None, as_json: bool) -> None:
+def predict(model: Path, dataset: str, out: Path, host_memory_limit: int | None, quiet: bool, as_json: bool) -> None:
     """Write what MODEL, a model.pt or the folder of a training, says of every node of a graph.
 
     FILE.npy gets float32, a row per node: of classes the probability of each, of several labels per node the
@@ -39,11 +43,11 @@ def predict(model: Path, dataset: str, out: Path, host_memory_limit: int | None,
     saved = SavedModel.read(model)
     if saved.task.is_own:
         import_from_here()
-    found = run(model, dataset, host_memory_limit=host_memory_limit, notify=partial(click.echo, err=True)).numpy()
+    found = run(model, dataset, host_memory_limit=host_memory_limit, notify=progress(quiet)).numpy()
     with replacing(out) as draft:
         np.save(draft, found)
     if as_json:
         click.echo(json.dumps({"file": str(out), "target": saved.target, "shape": list(found.shape)}))
     else:
         size = " x ".join(f"{length:,}" for length in found.shape)
-        click.echo(f"{out}: {_WHAT[saved.target]}, float32, {size}")
+        click.echo("\n".join(fitted(f"{out}: {_WHAT[saved.target]}, float32, {size}")))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from a3gnn.cli.options import SIZE
+from a3gnn.cli.output import QUIET
 from a3gnn.cli.task_options import take_task, task_options
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write every row of the store here afterwards: JSON lines, compressed if it ends in .gz.",
 )
+@QUIET
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def profile(
     dataset: str,
@@ -66,6 +68,7 @@ def profile(
     timeout: float,
     seed: int,
     export: Path | None,
+    quiet: bool,
     as_json: bool,
     **trained: Any,
 ) -> None:
@@ -93,7 +96,7 @@ def profile(
     from a3gnn.training.own.examine import examined
     from a3gnn.tuning.model_lines import model_lines
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=quiet)
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from a3gnn.cli.options import SIZE
+from a3gnn.cli.output import QUIET, progress
 from a3gnn.cli.study_options import as_arguments, study_options
 from a3gnn.profiling.store.default_place import DEFAULT_STORE
 
@@ -18,8 +18,9 @@ from a3gnn.profiling.store.default_place import DEFAULT_STORE
 @study_options(SIZE, "such as 4GiB")
 @click.option("--store", help=f"Your measurements: a path or a database URL; {DEFAULT_STORE}, if there, by default.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder for a tuned.json.")
+@QUIET
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def recommend(as_json: bool, **options: Any) -> None:
+def recommend(quiet: bool, as_json: bool, **options: Any) -> None:
     """Recommend a training configuration by predictions alone, in seconds: no trial is run.
 
     Shows what is predicted of it and of the default configuration, each figure with the interval in which nine of ten
@@ -31,11 +32,12 @@ def recommend(as_json: bool, **options: Any) -> None:
     from a3gnn.tuning.recommend import recommend as run
     from a3gnn.tuning.recommendation_lines import recommendation_lines
 
-    found = run(notify=partial(click.echo, err=True), **asked)
+    found = run(notify=progress(quiet), **asked)
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
         return
-    click.echo(err=True)
+    if not quiet:
+        click.echo(err=True)
     for line in recommendation_lines(found):
         click.echo(line)
     if found.folder is not None:

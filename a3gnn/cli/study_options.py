@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from a3gnn.cli.completion import FIX, PRIORITY, RANGE
 from a3gnn.cli.options import SIZE
 from a3gnn.cli.task_options import take_task, task_options
 from a3gnn.config import KNOBS
@@ -27,7 +28,7 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
     limit = f"Of the GPU where there is one, of the host otherwise: {example}."
     priorities = "time, throughput, memory, accuracy, balanced, T,M,A."
     options = (
-        click.option("--priority", default="throughput", show_default=True, help=priorities),
+        click.option("--priority", type=PRIORITY, default="throughput", show_default=True, help=priorities),
         click.option("--memory-limit", type=memory_limit, help=limit),
         click.option("--host-memory-limit", type=SIZE, help="Of the host, beside a GPU."),
         click.option(
@@ -37,9 +38,14 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
             show_default=True,
             help="Points below the default, by the metric.",
         ),
-        click.option("--fix", multiple=True, metavar="KNOB=VALUE", help="Fix a knob; may be repeated."),
+        click.option("--fix", type=FIX, multiple=True, metavar="KNOB=VALUE", help="Fix a knob; may be repeated."),
         click.option(
-            "--range", "ranges", multiple=True, metavar="KNOB=LOW:HIGH", help="Restrict a knob; may be repeated."
+            "--range",
+            "ranges",
+            type=RANGE,
+            multiple=True,
+            metavar="KNOB=LOW:HIGH",
+            help="Restrict a knob; may be repeated.",
         ),
         click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
     )

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from a3gnn.cli.completion import DATASET
 from a3gnn.cli.options import (
     FANOUTS,
     FANOUTS_HELP,
@@ -36,7 +37,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _GRAPHS = "FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt."
 _OPTIONS = (
-    click.option("--dataset", required=True, help=_GRAPHS),
+    click.option("--dataset", type=DATASET, required=True, help=_GRAPHS),
     click.option("--model", type=MODEL, metavar="MODEL", default="sage", show_default=True, help=MODELS_HELP),
     click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} 2 by default."),
     click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} 25,10 by default, with --layers what is usual."),

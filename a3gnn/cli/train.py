@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from a3gnn.cli.completion import DATASET
 from a3gnn.cli.options import (
     FANOUTS,
     FANOUTS_HELP,
@@ -34,6 +35,8 @@ from a3gnn.cli.options import (
     asked_fanouts,
     import_from_here,
 )
+from a3gnn.cli.output import QUIET, fitted
+from a3gnn.cli.output import progress as lines
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.metric import AUTO
@@ -68,7 +71,9 @@ _MUCH_STOLEN = 0.05
 @click.option("--lr-schedule", type=SCHEDULE, help=f"{SCHEDULE_HELP} The tune's by default.")
 @click.option("--lr-epochs", type=LR_EPOCHS, help=f"{LR_EPOCHS_HELP} The tune's by default, or --epochs.")
 @click.option(
-    "--dataset", help="Another graph than the one tuned for: FILE.npz, a folder, synthetic:..., pyg:NAME, ..."
+    "--dataset",
+    type=DATASET,
+    help="Another graph than the one tuned for: FILE.npz, a folder, synthetic:..., pyg:NAME, ...",
 )
 @click.option("--epochs", type=click.IntRange(1), default=50, show_default=True, help="Epochs at most.")
 @click.option(
@@ -96,6 +101,7 @@ _MUCH_STOLEN = 0.05
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder; runs/train-GRAPH by default."
 )
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@QUIET
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def train(
     path: Path | None,
@@ -118,6 +124,7 @@ def train(
     metric: str | None,
     out: Path | None,
     resume: bool,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Train with the configuration that tune chose, or recommend; or a model of your own with the default one.
@@ -158,17 +165,13 @@ def train(
         target_accuracy=target_accuracy,
         until_target=until_target,
         metric=AUTO if metric is None and tuned is None else metric,
-        progress=not as_json,
-        notify=_say,
+        progress=not (as_json or quiet),
+        notify=lines(quiet),
     )
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
-        click.echo(_summary(result, tuned))
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)
+        click.echo("\n".join(fitted(_summary(result, tuned))))
 
 
 def _summary(result: TrainResult, promised: TunedConfig | None) -> str:

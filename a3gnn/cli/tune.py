@@ -8,14 +8,18 @@ from typing import Any
 
 import click
 
+from a3gnn.cli.completion import ENGINE
 from a3gnn.cli.options import BUDGET, LIMIT
+from a3gnn.cli.output import QUIET, progress
 from a3gnn.cli.study_options import as_arguments, study_options
 
 
 @click.command()
 @study_options(LIMIT, "such as 4GiB, or default for what the default takes")
 @click.option("--budget", type=BUDGET, default="5min", show_default=True, help="A duration, or a number of trials.")
-@click.option("--engine", default="local", show_default=True, help="local, ppo, nsga2, tpe, random or exhaustive.")
+@click.option(
+    "--engine", type=ENGINE, default="local", show_default=True, help="local, ppo, nsga2, tpe, random or exhaustive."
+)
 @click.option(
     "--target-accuracy", type=float, help="In percent, by the metric; by default the default's best less the drop."
 )
@@ -29,8 +33,9 @@ from a3gnn.cli.study_options import as_arguments, study_options
 @click.option("--resume", is_flag=True, help="Go on with the tune in --out.")
 @click.option("--server", metavar="URL", help="Have an a3gnn serve tune, on its machine.")
 @click.option("--token", envvar="A3GNN_TOKEN", show_envvar=True, help="What --server wants requests to carry.")
+@QUIET
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def tune(as_json: bool, server: str | None, token: str | None, **options: Any) -> None:
+def tune(quiet: bool, as_json: bool, server: str | None, token: str | None, **options: Any) -> None:
     """Find the best training configuration for a graph on this machine.
 
     Measures the default configuration, searches what a surrogate predicts, measures what matters, and writes
@@ -41,21 +46,19 @@ def tune(as_json: bool, server: str | None, token: str | None, **options: Any) -
     if server is not None:
         from a3gnn.cli.tune_on_server import tune_on_server
 
-        result = tune_on_server(server, token, options, asked, _say)
+        result = tune_on_server(server, token, options, asked, progress(quiet))
     else:
         from a3gnn.tuning.tune import tune as run
 
-        result = run(notify=_say, **asked)
+        result = run(notify=progress(quiet), **asked)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
         return
-    from a3gnn.report.table import front_table, print_table
+    from a3gnn.report.front_lines import front_lines
 
-    click.echo(err=True)
-    print_table(front_table(result.front))
+    if not quiet:
+        click.echo(err=True)
+    for line in front_lines(result.front):
+        click.echo(line)
     click.echo(f"\n{result.folder}/tuned.json, front.csv and front.png are written; train with it:")
     click.echo(f"  a3gnn train --config {result.folder}/tuned.json")
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)

@@ -37,8 +37,9 @@ def study_html(views: Mapping[str, Any], live: str | None = None, before: str = 
     Args:
         views: What it shows.
         live: None for a page with everything in it, which can be mailed. Otherwise the URL of a study on a server, such
-            as /studies/7: the page takes its scripts and style from `static`, and reads `live`/views again whenever an
-            event of `live`/events, of the types message, status, trial, line or finished, says that something changed.
+            as /studies/7: the page takes its scripts and style from `static`, and reads `live`/views again when a
+            server-sent event of the type trial or status comes from `live`/events, until a status is finished, stopped
+            or failed.
         before: HTML that stands above the page, such as a server's navigation.
         static: The URL under which a server serves `a3gnn.page.static_files`.
 

@@ -9,7 +9,6 @@ from a3gnn.objectives import DOUBLINGS, MIN_WEIGHT
 from a3gnn.page.stored_study import Measured
 from a3gnn.tuning.memory_limits import training_limits
 from a3gnn.tuning.outcome.candidates import limits_of
-from a3gnn.tuning.target_seconds import seconds_to_target
 from a3gnn.tuning.trial import JudgedTrial
 
 
@@ -38,9 +37,7 @@ def law_view(measured: Measured) -> dict[str, Any]:
 def _candidate(measured: Measured, index: int, one: JudgedTrial) -> dict[str, Any]:
     history, (trial, metrics, figures) = measured.history, one
     config = trial.measurement.config
-    target = history.objectives.limits.least_accuracy
     curve = history.curve(config) if metrics.curve is None else metrics.curve
-    seconds = seconds_to_target(metrics, target)
     kept = training_limits(history, config, figures)
     return {
         "index": index,
@@ -50,7 +47,6 @@ def _candidate(measured: Measured, index: int, one: JudgedTrial) -> dict[str, An
         "peak_device_bytes": figures.peak_device_bytes,
         "quality": figures.val_accuracy,
         "seconds": figures.seconds_to_accuracy,
-        "seconds_range": None if seconds is None else seconds.to_dict(),
         "setup_s": metrics.pace.setup_s,
         "batches_per_s": metrics.pace.batches_per_s,
         "batches": [] if curve is None else list(curve.batches),

@@ -10,6 +10,8 @@ from a3gnn.measurement import METRICS
 from a3gnn.page.stored_study import Measured
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
+from a3gnn.tuning.predicted_front import read_predicted_front
+from a3gnn.tuning.trial import Predicted
 
 
 def regret_views(measured: Measured) -> list[dict[str, Any]]:
@@ -33,11 +35,19 @@ def regret_views(measured: Measured) -> list[dict[str, Any]]:
     return found
 
 
-def predicted_front(measured: Measured) -> list[dict[str, Any]]:
-    """Returns the front of what was predicted of the trials, each before it ran; a dict per trial on it.
+def predicted_front(measured: Measured) -> dict[str, Any]:
+    """Returns the feasible front that the last search predicted; of an older tune, or before a search, of its trials.
 
-    Those that were predicted to break a limit are left out, by the limits of now.
+    Its `points` have each metric's mean, low and high; its `name` says what it is the front of.
     """
+    found = read_predicted_front(measured.tune.folder)
+    if found is not None:
+        return {"name": "front that the last search predicted", "points": found}
+    return {"name": "front of what was predicted of the trials", "points": _of_trials(measured)}
+
+
+def _of_trials(measured: Measured) -> list[Predicted]:
+    """Returns the front of what was predicted of the trials, each before it ran, without what breaks a limit."""
     history = measured.history
     known = [i for i, trial in enumerate(measured.trials) if set(METRICS) <= set(trial.predicted)]
     if not known:
@@ -49,4 +59,4 @@ def predicted_front(measured: Measured) -> list[dict[str, Any]]:
     prediction, objectives = Prediction(*bounds), history.objectives
     kept = np.flatnonzero(objectives.limits.violation(prediction) == 0)
     kept = kept[non_dominated(objectives.costs(prediction)[kept])] if len(kept) else kept
-    return [{"index": known[i], **measured.trials[known[i]].predicted} for i in kept]
+    return [measured.trials[known[i]].predicted for i in kept]

@@ -49,7 +49,11 @@ def step_views(measured: Measured) -> dict[str, Any]:
     calibration = _calibrated(measured, configs, steps)
     split = _split(measured, configs, calibration)
     trials = [
-        {"index": one.index, "seconds": [*one.stages[:3], *(one.stages[3] * shares).tolist()]}
+        {
+            "index": one.index,
+            "seconds": [*one.stages[:3], *(one.stages[3] * shares).tolist()],
+            "batches_per_epoch": measured.judged[one.index].metrics.batches_per_epoch,
+        }
         for one, shares in zip(steps, split, strict=True)
     ]
     named = dict.fromkeys(index for index in (measured.default, measured.best) if index is not None)

@@ -18,6 +18,7 @@ from a3gnn.page.summary import asked, summary_view, time_view
 from a3gnn.report.front import PICKS
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.intro import intro
+from a3gnn.tuning.versions import versions
 
 #: Raised when a view's keys change, so that a page does not read what it can't.
 VIEWS_VERSION = 1
@@ -51,8 +52,8 @@ def study_views(folder: Path) -> dict[str, Any]:
 
 #: The views of trials before there is one.
 _NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps")),
-    **{name: [] for name in ("place", "knobs", "rows", "predicted_front", "regret")},
+    **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps", "predicted_front")),
+    **{name: [] for name in ("place", "knobs", "rows", "regret")},
 }
 
 
@@ -117,6 +118,7 @@ def _tuned(measured: Measured) -> dict[str, Any] | None:
         measured=beside.metrics,
         default=beside.metrics,
         seeds={"tune": request.seed, "task": request.task.seed},
+        versions=versions(),
         target_accuracy=history.objectives.limits.least_accuracy,
         default_budget_s=None if reference is None else reference.budget_s,
         still_rising=None if reference is None else reference.still_rising,

@@ -1,14 +1,10 @@
-"""The front as a table: its cells computed once, and drawn for a terminal and for a notebook."""
+"""The front as a table: its cells computed once, and drawn for a notebook; `front_lines` for a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
 from typing import NamedTuple
-
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from a3gnn.figures import Figures
 from a3gnn.report.front import Front
@@ -66,27 +62,6 @@ def front_cells(front: Front, everything: bool = False) -> FrontCells:
         feasible=tuple(row.feasible for row in shown),
         footnote=_TIMED_BEFORE if mixed else None,
     )
-
-
-def front_table(front: Front, everything: bool = False) -> Table:
-    """Returns the table of `front_cells` for a terminal; rows that break a limit are dim."""
-    cells = front_cells(front, everything)
-    table = Table(title=cells.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    table.caption, table.caption_justify = cells.footnote, "left"
-    for i, heading in enumerate(cells.headings):
-        table.add_column(heading, justify="right" if i in cells.figures else "left", no_wrap=True)
-    for row, feasible in zip(cells.rows, cells.feasible, strict=True):
-        table.add_row(*row, style=None if feasible else "dim")
-    return table
-
-
-def print_table(table: Table) -> None:
-    """Prints `table` on stdout at its full width, however narrow the terminal: rows are never cut."""
-    console = Console()
-    console.width = max(console.width, console.measure(table, options=console.options.update(width=1000)).maximum)
-    with console.capture() as captured:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().rstrip().splitlines()))
 
 
 def front_html(front: Front, everything: bool = False) -> str:

@@ -10,6 +10,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 from a3gnn.prediction import Prediction
 from a3gnn.search.candidate_pool import CandidatePool
 from a3gnn.search.problem import Problem
+from a3gnn.search.quiet_optuna import quiet_optuna
 from a3gnn.space import SearchSpace
 
 #: Suggestions per new row; after these, random new rows are told to the study instead. Guess.
@@ -36,10 +37,8 @@ class OptunaSearcher:
         self._problem = problem
         self._candidates = CandidatePool(problem, seed)
         self._distributions = distributions(problem.space)
-        verbosity = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.WARNING)  # hides the line that announces the new study
-        self._study = optuna.create_study(directions=["minimize"] * 3, sampler=sampler)
-        optuna.logging.set_verbosity(verbosity)
+        with quiet_optuna():
+            self._study = optuna.create_study(directions=["minimize"] * 3, sampler=sampler)
         self._waiting: dict[int, list[optuna.Trial]] = {}
         self._known: dict[int, tuple[list[float], float]] = {}
 

@@ -38,8 +38,8 @@ def make_request(
         spec="",
         task=Task() if task is None else task,
         priority=priority if isinstance(priority, Priority) else Priority.parse(priority),
-        memory_limit=_parsed("memory_limit", memory_limit, _limit),
-        host_memory_limit=_parsed("host_memory_limit", host_memory_limit, parse_size),
+        memory_limit=parsed_limit("memory_limit", memory_limit),
+        host_memory_limit=parsed_limit("host_memory_limit", host_memory_limit),
         budget=_parsed("budget", budget, parse_budget),
         fixed=tuple(_entries("fix", fix, "{'batch_size': 512}").items()),
         ranges=tuple(map(_range, _entries("ranges", ranges, "{'batch_size': (64, 512)}").items())),
@@ -55,8 +55,13 @@ def _parsed(name: str, value: Any, parse: Callable[[str], T]) -> Any:
         raise UsageError(f"{option(name)}: {error}") from error
 
 
-def _limit(text: str) -> int | str:
-    return text if text == DEFAULT_PEAK else parse_size(text)
+def parsed_limit(name: str, value: Any) -> Any:
+    """Returns what a limit on memory means if it is text, else itself; "default" stays, where that may be.
+
+    Raises:
+        UsageError: It is no size.
+    """
+    return value if name == "memory_limit" and value == DEFAULT_PEAK else _parsed(name, value, parse_size)
 
 
 def _entries(name: str, value: Any, example: str) -> Mapping[str, Any]:

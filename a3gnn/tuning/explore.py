@@ -15,6 +15,7 @@ from a3gnn.tuning.expectations import expected_required_s, expected_trial_s, fit
 from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.measured_front import measured_hypervolume
 from a3gnn.tuning.play_off_plan import PlayOffCost, reserve_s
+from a3gnn.tuning.predicted_front import keep_predicted_front
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.propose import propose
 from a3gnn.tuning.request import DEFAULT_PEAK
@@ -148,6 +149,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner) -> Explored:
             break
         proposals, gain, search = propose(history, surrogate)
         searches.append(search)
+        keep_predicted_front(runner.folder, search)
         if stalls >= _STALLS and gain < math.log2(1 + _MIN_GAIN) and _beats_default(history):
             ended = "the front has stopped growing"
             break

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
-from a3gnn.report.text import describe_config
-from a3gnn.tuning.forecast import Forecast
+from a3gnn.report.columns import configuration, row, wrapped
 from a3gnn.tuning.interval import Interval
 from a3gnn.tuning.recommendation import Recommendation
 from a3gnn.units import format_size
-
-_WIDTH = 80
-#: Columns of a row's label, and of what is said of one configuration.
-_LABEL, _CELL = 24, 28
 
 
 def recommendation_lines(found: Recommendation) -> Iterator[str]:
     """Yields the recommended configuration and the default, what is predicted of both, and what is not known."""
     setting = found.setting
-    yield from _wrapped(f"Predicted for {setting.task.model} on {setting.graph.name}; nothing was measured for it.")
+    yield from wrapped(f"Predicted for {setting.task.model} on {setting.graph.name}; nothing was measured for it.")
     yield ""
-    yield from _configuration("recommended", found.best)
-    yield from _configuration("default", found.default)
+    yield from configuration("recommended", found.best.config)
+    yield from configuration("default", found.default.config)
     if found.config == found.default.config:
-        yield from _wrapped("Nothing is predicted to be better by this priority than the default configuration.")
+        yield from wrapped("Nothing is predicted to be better by this priority than the default configuration.")
     yield ""
-    yield _row("predicted", "recommended", "default")
+    yield row("predicted", "recommended", "default")
     for cells in _figures(found):
-        yield _row(*cells)
+        yield row(*cells)
     yield ""
-    yield from _wrapped("In brackets: where nine of ten measurements are expected to lie.")
-    yield from _wrapped(found.corpus.describe())
+    yield from wrapped("In brackets: where nine of ten measurements are expected to lie.")
+    yield from wrapped(found.corpus.describe())
     if found.unknown:
         yield "What these predictions can't know:"
         for line in found.unknown:
-            yield from _wrapped(line, "  - ", "    ")
-    yield from _wrapped("a3gnn tune measures before it recommends.")
+            yield from wrapped(line, "  - ", "    ")
+    yield from wrapped("a3gnn tune measures before it recommends.")
 
 
 def _figures(found: Recommendation) -> Iterator[tuple[str, ...]]:
@@ -69,21 +63,6 @@ def _within(found: Recommendation, limit: str) -> Iterator[tuple[str, ...]]:
 def _kept(found: Recommendation, limit: str) -> tuple[str, str]:
     best, default = (f"with probability {one.keeps[limit]:.2f}" for one in (found.best, found.default))
     return best, default
-
-
-def _configuration(label: str, forecast: Forecast) -> Iterator[str]:
-    text = describe_config(forecast.config).replace(" · ", " ·\n").replace(" ", "\xa0").replace("\n", " ")
-    for line in _wrapped(text, f"{label:<13}", " " * 13):
-        yield line.replace("\xa0", " ")
-
-
-def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
-
-
-def _row(label: str, best: str, default: str) -> str:
-    above, label = (f"{label}\n", "") if len(label) >= _LABEL else ("", label)
-    return above + f"{label:<{_LABEL - 1}} {best:<{_CELL - 1}} {default}".rstrip()
 
 
 def _interval(interval: Interval, unit: str = "") -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+    from a3gnn.tuning.outcome.picked import Pick
+
 #: What of tuned.json the result repeats.
 _TUNED = (
     *("config", "predicted", "measured", "default"),
@@ -104,6 +106,16 @@ class TuneResult:
             MissingDependencyError: matplotlib is not installed.
         """
         return self.front.plot(f"{self.tuned.setting.graph.name}, {self.tuned.setting.task.model}")
+
+    def pick(self, **asked: Any) -> Pick:
+        """Returns the best of what was measured by another priority or other limits, without a trial (`pick`).
+
+        Args:
+            asked: As `a3gnn.tuning.outcome.pick.pick` takes it: priority, memory_limit, max_accuracy_drop, ...
+        """
+        from a3gnn.tuning.outcome.pick import pick
+
+        return pick(self.folder, **asked)
 
     def _repr_html_(self) -> str:
         """Returns what a notebook shows: the lines that a tune ends with, and its front."""

@@ -2,7 +2,7 @@
 
 /** Returns the named trials of the study: default, best, picked and selected, each once. */
 function namedTrials(views, state) {
-  const best = views.status === "finished" ? "chosen" : "best so far";
+  const best = isChosen(views) ? "chosen" : "best so far";
   const named = [["default", views.default], [best, views.best], ["picked", state.picked], ["selected", state.selected]];
   const found = new Map();
   for (const [name, index] of named) {
@@ -11,7 +11,8 @@ function namedTrials(views, state) {
   }
   return [...found].map(([index, names]) => {
     const row = views.rows[index];
-    return { index, row, name: `${names.join(", ")} (${row.name})` };
+    const own = row.name.startsWith("trial") ? ` (${row.name})` : "";
+    return { index, row, name: `${names.join(", ")}${own}` };
   });
 }
 
@@ -52,13 +53,14 @@ function drawCurves(views, state, onClick) {
   draw("curves-figure", traces, {
     xaxis: { title: { text: "seconds of training, evaluation left out" }, rangemode: "tozero", ...(furthest ? { range: [0, furthest * 1.15] } : {}) },
     yaxis: { title: { text: `validation ${metric.label} (${metric.unit})` } },
+    shapes,
   }, onClick);
 }
 
 /** Draws the parts of a step of the named trials as stacked bars, and says what helps. */
 function drawSteps(views, state) {
   const { parts, trials, helps } = views.steps;
-  const byTrial = new Map(trials.map((one) => [one.index, one.seconds]));
+  const byTrial = new Map(trials.map((one) => [one.index, one.seconds.map((seconds) => seconds * one.batches_per_epoch)]));
   const named = namedTrials(views, state).filter((one) => byTrial.has(one.index)).reverse();
   const total = (index) => byTrial.get(index).reduce((sum, seconds) => sum + seconds, 0);
   const traces = parts.map((part, i) => ({
@@ -68,7 +70,7 @@ function drawSteps(views, state) {
     hovertemplate: `${part}: %{x:.3g} ms, %{customdata:.0%}<extra></extra>`,
   })).filter((trace) => trace.x.some((value) => value > 0));
   draw("step-figure", traces, {
-    barmode: "stack", xaxis: { title: { text: "milliseconds of work per mini-batch" } }, yaxis: {},
+    barmode: "stack", xaxis: { title: { text: "milliseconds of work per epoch" } }, yaxis: {},
     legend: { orientation: "h", x: 0, y: -0.35, yanchor: "top", traceorder: "normal" },
   });
   const said = (index) => {
@@ -78,8 +80,8 @@ function drawSteps(views, state) {
   };
   fill(byId("step-words"), ...[...named].reverse().map(({ index, name }) => {
     const own = helps.find((one) => one.index === index);
-    const knobs = own?.knobs.map((one) => `${one.words} (${digits(one.gain, 2)} x the epochs per second)`).join(", ");
-    const helping = own ? (knobs ? ` What would help it, as the model predicts: ${knobs}.` : " No single knob is predicted to help it much.") : "";
+    const knobs = own?.knobs.map((one) => `${one.words} (${digits(one.gain, 2)} x)`).join(", ");
+    const helping = own ? (knobs ? ` What would help its epochs per second, as the model predicts: ${knobs}.` : " No single knob is predicted to help it much.") : "";
     return make("li", {}, make("b", {}, `${name}: `), `${said(index)}.${helping}`);
   }));
 }

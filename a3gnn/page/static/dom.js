@@ -43,6 +43,9 @@ function logTicks(values) {
   return { tickmode: "array", tickvals: found, ticktext: found.map((tick) => digits(tick)) };
 }
 
+/** Returns whether the study has chosen, by its play-off or because it was stopped. */
+const isChosen = (views) => views.law !== null && views.law.choice !== null;
+
 const isNarrow = () => window.innerWidth < 640;
 
 /** Returns the layout that all figures share, with `more` on top of it. */
@@ -54,6 +57,7 @@ function layoutOf(more) {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     margin: { l: 8, r: 8, t: 8, b: 8 },
+    dragmode: isNarrow() ? false : "zoom", // a finger scrolls the page
     hoverlabel: { align: "left", font: { size: 12 } },
     legend: { orientation: "h", x: 0, y: -0.2, yanchor: "top", font: { size: isNarrow() ? 11 : 12 } },
     xaxis: { ...axis, ...xaxis },

@@ -122,18 +122,19 @@ function drawFront(views, state, onClick) {
 }
 
 function predictedTrace(views, state, bySeconds) {
-  if (!state.predicted || !views.predicted_front.length) return [];
+  const { name, points: rows } = views.predicted_front;
+  if (!state.predicted || !rows.length) return [];
   const { memory } = views.objectives;
   const metric = bySeconds ? "seconds_to_accuracy" : "throughput_epochs_per_s";
-  const points = views.predicted_front.map((one) => [mib(one[memory].mean), one[metric].mean]);
-  return [lineOf(edgeOf(points, bySeconds), "front as predicted before the trials", { color: colour("accent"), dash: "dot" })];
+  const points = rows.map((one) => [mib(one[memory].mean), one[metric].mean]);
+  return [lineOf(edgeOf(points, bySeconds), name, { color: colour("accent"), dash: "dot" })];
 }
 
 /** Returns the marks around the default, the choice, what is picked and what is selected. */
 function markTraces(rows, views, state, bySeconds) {
   const marks = [
     ["default", (row) => row.labels.includes("default"), { symbol: "diamond-open", size: 15, line: { width: 2 } }],
-    [views.status === "finished" ? "chosen" : "best so far", (row) => row.index === views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
+    [isChosen(views) ? "chosen" : "best so far", (row) => row.index === views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
     ["picked below", (row) => row.index === state.picked, { symbol: "circle-open", size: 24, color: colour("accent"), line: { width: 3 } }],
     ["selected", (row) => row.index === state.selected, { symbol: "x-thin-open", size: 16, color: colour("accent"), line: { width: 3 } }],
   ];

@@ -60,7 +60,7 @@ function tunedOf(views, candidate, asked) {
     ...tuned, config: views.rows[candidate.index].config, predicted: candidate.predicted, measured: candidate.measured,
     limits: { ...limits, least_accuracy: asked.least, metric: law.metric },
     target_accuracy: asked.least,
-    seconds_to_accuracy: asked.least === law.least ? candidate.seconds_range : null,
+    seconds_to_accuracy: secondsRange(candidate, asked.least),
     against_default: isChoice && asked.least === law.least ? tuned.against_default : null,
     left_out: isChoice ? tuned.left_out : [],
   };
@@ -102,9 +102,9 @@ function sayPick(views, words, candidate, asked) {
   button.onclick = () => download("tuned.json", tunedOf(views, candidate, asked));
 }
 
-/** Has the picker's inputs call `onChange`; of a number and its slider each follows the other. */
+/** Has the inputs call `onChange` with whether they ask something of their own; a number and its slider follow each other. */
 function listenToPicker(views, onChange) {
-  const changed = () => onChange();
+  const changed = () => onChange(true);
   for (const name of ["memory", "drop"]) {
     const [number, range] = [byId(`pick-${name}`), byId(`pick-${name}-range`)];
     number.addEventListener("input", () => { if (number.value !== "") range.value = number.value; changed(); });
@@ -112,7 +112,7 @@ function listenToPicker(views, onChange) {
   }
   byId("pick-no-memory").addEventListener("click", () => { byId("pick-memory").value = ""; changed(); });
   for (const id of ["pick-priority", "weight-throughput", "weight-memory", "weight-accuracy"]) byId(id).addEventListener("input", changed);
-  byId("pick-reset").addEventListener("click", () => { resetPicker(views()); changed(); });
+  byId("pick-reset").addEventListener("click", () => { resetPicker(views()); onChange(false); });
   byId("pick-copy").addEventListener("click", async () => {
     const command = byId("pick-command");
     try {

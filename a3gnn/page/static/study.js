@@ -2,7 +2,7 @@
 
 let views = JSON.parse(byId("views").textContent);
 const state = {
-  speed: views.objectives?.speed, predicted: false, onlyDiffering: true, regretOver: "trials",
+  speed: null, touched: false, frame: 0, predicted: false, onlyDiffering: true, regretOver: "trials",
   selected: null, picked: null, words: "", kind: "all", sort: { column: 0, down: false },
   brushes: new Map(), hidden: new Map(), axes: [], shown: new Set(),
 };
@@ -17,22 +17,21 @@ function drawSummary() {
   const { summary, time } = views;
   document.title = `${views.title}: a3gnn study`;
   byId("title").textContent = views.title;
-  const unfinished = time.left_s === null || time.left_s > 0 ? time.left : "the budget is spent";
-  byId("status").textContent = views.status === "finished"
-    ? `finished after ${time.elapsed}, ${time.trials} trials after the default`
-    : `${views.status}: ${time.elapsed} taken, ${time.trials} trials after the default, ${unfinished}`;
+  const left = isChosen(views) ? "" : time.left_s === null || time.left_s > 0 ? `, ${time.left}` : ", the budget is spent";
+  byId("status").textContent = `${views.status}: ${time.elapsed} taken, ${time.trials} trials after the default${left}`;
   const failures = time.failures ? `${time.failures} of the trials failed` : null;
-  const ratio = (name, one, words) => (one ? make("li", {}, make("b", {}, `${digits(one.median)} x`), one.low === undefined ? ` ${words}` : ` (${digits(one.low)} to ${digits(one.high)}) ${words}`) : null);
+  const ratio = (one, words) => (one ? make("li", {}, make("b", {}, `${digits(one.median)} x`), one.low === undefined ? ` ${words}` : ` (${digits(one.low)} to ${digits(one.high)}) ${words}`) : null);
+  const signed = (points) => `${points >= 0 ? "+" : ""}${digits(points, 2)}`;
   const gain = summary.gain;
   const gains = !gain ? [] : [
-    ratio("throughput", gain.throughput, "the default's throughput"),
-    ratio("time", gain.time, "as early at the target"),
+    ratio(gain.throughput, "the default's throughput"),
+    ratio(gain.time, "as early at the target"),
     make("li", {}, make("b", {}, `${digits(gain.memory)} x`), " its memory"),
-    gain.accuracy ? make("li", {}, make("b", {}, `${gain.accuracy.median >= 0 ? "+" : ""}${digits(gain.accuracy.median)}`), ` points of validation ${views.objectives.metric.label}`) : null,
+    gain.accuracy ? make("li", {}, make("b", {}, signed(gain.accuracy.median)), ` (${signed(gain.accuracy.low)} to ${signed(gain.accuracy.high)}) points of validation ${views.objectives.metric.label}`) : null,
     make("li", { class: "pale" }, gain.in_turns ? "timed in turns with the default, in the play-off" : "of single trials, one after the other; the play-off times them in turns"),
   ];
   fill(byId("summary-words"), ...[
-    summary.best ? make("p", {}, make("b", {}, views.status === "finished" ? "Chosen: " : "Best so far: "), `${views.rows[views.best].describe} — ${summary.best}`) : make("p", {}, views.rows.length ? "Nothing measured keeps the limits yet." : "No trial is done yet."),
+    summary.best ? make("p", {}, make("b", {}, isChosen(views) ? "Chosen: " : "Best so far: "), `${views.rows[views.best].describe} — ${summary.best}`) : make("p", {}, views.rows.length ? "Nothing measured keeps the limits yet." : "No trial is done yet."),
     gains.length ? make("ul", { class: "gains" }, ...gains.filter((one) => one !== null)) : null,
     summary.default ? make("p", {}, make("b", {}, "Default: "), summary.default) : null,
     failures ? make("p", { class: "pale" }, failures) : null,
@@ -46,16 +45,36 @@ function drawAll() {
   drawSummary();
   byId("views-of-trials").hidden = !views.objectives;
   if (!views.objectives) return;
+  state.speed ??= views.objectives.speed;
+  byId("front-speed").value = state.speed;
+  byId("front-speed-label").hidden = !views.objectives.times_accuracy;
   state.axes = axesOf(views, state.onlyDiffering);
   drawPick(views, state);
   drawTable(views, state, sortBy, select);
   state.shown = new Set(filteredRows(views, state).map((row) => row.index));
+  drawMarked();
+  drawRegret(views, state, select);
+  drawFailures(views);
+  const row = state.selected === null ? null : views.rows[state.selected];
+  byId("selected-words").textContent = !row ? "" : row.failure
+    ? `Selected: ${row.name}, ${row.describe}: ${row.failure.said}`
+    : `Selected: ${row.name}, ${row.describe}: ${row.text.throughput} epochs/s · ${row.text.memory} · ${views.objectives.metric.label} ${row.text.quality}${whyNot(row) ? ` · ${whyNot(row)}` : ""}`;
+}
+
+/** Draws the figures that mark what is picked. */
+function drawMarked() {
   drawFront(views, state, select);
   drawParallel(views, state, drawAll, select);
   drawCurves(views, state, select);
   drawSteps(views, state);
-  drawRegret(views, state, select);
-  drawFailures(views);
+}
+
+/** Picks at once, and draws the figures with the next frame: a slider that is dragged changes often. */
+function pickAgain(touched) {
+  state.touched = touched;
+  drawPick(views, state);
+  cancelAnimationFrame(state.frame);
+  state.frame = requestAnimationFrame(drawMarked);
 }
 
 function sortBy(column) {
@@ -85,23 +104,23 @@ function follow(prefix) {
       again = false;
       const answer = await fetch(`${prefix}/views`, { headers: { accept: "application/json" } });
       if (!answer.ok) break;
-      const untouched = byId("pick-memory").value === (byId("pick-memory").dataset.own ?? "");
       views = await answer.json();
-      state.speed ??= views.objectives?.speed;
-      if (views.objectives && untouched) resetPicker(views);
+      if (views.objectives && !state.touched) resetPicker(views);
       drawAll();
     }
     reading = false;
   };
   const events = new EventSource(`${prefix}/events`);
-  for (const name of ["message", "status", "trial", "line", "finished"]) events.addEventListener(name, read);
+  events.addEventListener("trial", read);
+  events.addEventListener("status", (event) => {
+    read();
+    if (["finished", "stopped", "failed"].includes(JSON.parse(event.data).status)) events.close();
+  });
 }
 
 function start() {
   if (views.objectives) resetPicker(views);
-  if (state.speed) byId("front-speed").value = state.speed;
-  byId("front-speed-label").hidden = !views.objectives?.times_accuracy;
-  listenToPicker(() => views, drawAll);
+  listenToPicker(() => views, pickAgain);
   bind("front-speed", "speed");
   bind("front-predicted", "predicted");
   bind("knobs-differing", "onlyDiffering");

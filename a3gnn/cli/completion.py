@@ -1,0 +1,131 @@
+"""What the shell completes of values: graphs, priorities, engines, knobs; and how bash's words are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class
+
+if TYPE_CHECKING:
+    from click import Context, Parameter
+
+#: At these bash ends a word of its own (COMP_WORDBREAKS), so that what is completed is what follows.
+_BREAKS = ("=", ":")
+
+
+class Text(click.ParamType[str]):
+    """Text of which some values are known, which the shell completes; others pass.
+
+    Args:
+        name: What help calls it.
+        known: Gives the values.
+        files: Whether it may be a path, too.
+    """
+
+    def __init__(self, name: str, known: Callable[[str], Iterable[str]], files: bool = False) -> None:
+        self.name, self._known, self._files = name, known, files
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> str:
+        """Returns `value` as it is; what takes it checks it."""
+        return str(value)
+
+    def shell_complete(self, ctx: Context, param: Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        """Returns the known values that begin with `incomplete`; files, where none does and it may be one."""
+        found = [CompletionItem(value) for value in self._known(incomplete) if value.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="file")] * self._files
+
+
+def datasets(incomplete: str) -> Iterable[str]:
+    """Yields the specs of graphs that begin like `incomplete`: schemes, then their names or parameters."""
+    from a3gnn.graphs.pyg_names import PYG_NAMES
+    from a3gnn.graphs.synthetic.recipe import Recipe
+
+    scheme, colon, rest = incomplete.partition(":")
+    if not colon:
+        return [f"{one}:" for one in ("synthetic", "pyg", "ogb") if incomplete]
+    if scheme == "pyg":
+        return [f"pyg:{name}" for name in PYG_NAMES]
+    given, comma, _ = rest.rpartition(",")
+    return [f"synthetic:{given}{comma}{name}=" for name in Recipe.__dataclass_fields__] if scheme == "synthetic" else []
+
+
+def priorities(incomplete: str) -> Iterable[str]:
+    """Returns the named priorities."""
+    from a3gnn.objectives import PRESETS
+
+    return PRESETS
+
+
+def engines(incomplete: str) -> Iterable[str]:
+    """Returns the search engines."""
+    from a3gnn.search.searcher import ENGINES
+
+    return ENGINES
+
+
+def fixed(incomplete: str) -> Iterable[str]:
+    """Returns the knobs as NAME=, or the values of the one that `incomplete` names."""
+    from a3gnn.config import KNOBS
+    from a3gnn.domains import WholeOrTask
+    from a3gnn.knobs import TASKS
+
+    name, sign, _ = incomplete.partition("=")
+    if not sign:
+        return [f"{knob.name}=" for knob in KNOBS]
+    values = [
+        TASKS if value is None and isinstance(knob.domain, WholeOrTask) else value
+        for knob in KNOBS
+        if knob.name == name
+        for value in knob.values
+    ]
+    return [f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for value in values]
+
+
+def ranges(incomplete: str) -> Iterable[str]:
+    """Returns the knobs that have a range as NAME=."""
+    from a3gnn.config import KNOBS
+
+    return [f"{knob.name}=" for knob in KNOBS if knob.scale != "choice"]
+
+
+DATASET = Text("graph", datasets, files=True)
+PRIORITY = Text("priority", priorities)
+ENGINE = Text("engine", engines)
+FIX = Text("knob=value", fixed)
+RANGE = Text("knob=low:high", ranges)
+
+
+class Bash(BashComplete):
+    """Bash's completion of words that hold `=` or `:`, which bash hands over in parts."""
+
+    name = "bash"
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Returns the whole words before the one that is completed, and that one."""
+        arguments, incomplete = super().get_completion_args()
+        *whole, last = _joined([*arguments, incomplete])
+        self._before = "" if last == incomplete else last[: max(map(last.rfind, _BREAKS)) + 1]
+        return whole, last
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        """Returns what bash puts in the place of the last part: the value without what stands before it."""
+        return f"{item.type},{str(item.value).removeprefix(self._before)}"
+
+
+def _joined(parts: Iterable[str]) -> list[str]:
+    """Returns the words of `parts`, in which `=` and `:` stand alone; an empty part begins a word."""
+    words: list[str] = []
+    for part in parts:
+        continued = bool(words) and (part in _BREAKS or words[-1][-1:] in _BREAKS)
+        if continued and part and not part.startswith("-") and not words[-1].startswith("-"):
+            words[-1] += part
+        else:
+            words.append(part)
+    return words
+
+
+def install() -> None:
+    """Has click complete bash's words by `Bash`."""
+    add_completion_class(Bash)

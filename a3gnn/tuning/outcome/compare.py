@@ -1,0 +1,150 @@
+"""`compare`: several tunes beside each other, and what of them does not compare."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from a3gnn.config import KNOBS
+from a3gnn.errors import UsageError
+from a3gnn.figures import Figures
+from a3gnn.profiling.store.provenance import describe_machine
+from a3gnn.tuning.outcome.told_tune import ToldTune
+
+#: Columns of the CSV that are figures, of the default and of the choice.
+_FIGURES = (
+    *("throughput_epochs_per_s", "throughput_low", "throughput_high", "seconds_to_accuracy"),
+    *("peak_host_bytes", "peak_device_bytes", "val_accuracy", "complete"),
+)
+_RATIOS = ("throughput", "time", "accuracy")
+_BOUNDS = ("median", "low", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Tunes beside each other.
+
+    Attributes:
+        tunes: At least two, in the order in which they were named.
+    """
+
+    tunes: tuple[ToldTune, ...]
+
+    @property
+    def knobs(self) -> dict[str, tuple[Any, ...]]:
+        """The knobs in which the choices differ, each with its value per tune; None where nothing is chosen."""
+        configs = [None if tune.config is None else tune.config.to_dict() for tune in self.tunes]
+        rows = {knob.name: tuple(None if one is None else one[knob.name] for one in configs) for knob in KNOBS}
+        return {
+            name: values
+            for name, values in rows.items()
+            if len({str(value) for value, config in zip(values, configs, strict=True) if config is not None}) > 1
+        }
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What does not compare, a sentence each."""
+        return tuple(self._caveats())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the tunes, the knobs that differ and the caveats as one JSON object."""
+        return {
+            "tunes": [tune.to_dict() for tune in self.tunes],
+            "knobs": {name: list(values) for name, values in self.knobs.items()},
+            "caveats": list(self.caveats),
+        }
+
+    def csv(self) -> str:
+        """Returns a row per tune: what was asked, figures of the default and the choice, ratios, and every knob."""
+        rows = [_record(tune) for tune in self.tunes]
+        out = io.StringIO()
+        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return out.getvalue()
+
+    def _caveats(self) -> Iterator[str]:
+        by: tuple[tuple[Callable[[ToldTune], object], Callable[[ToldTune], str], str], ...] = (
+            (
+                lambda tune: tune.setting.graph.fingerprint,
+                lambda tune: tune.setting.graph.name,
+                "graphs: figures are of different graphs; only ratios to each one's default compare",
+            ),
+            (
+                lambda tune: tune.setting.hardware.fingerprint,
+                lambda tune: describe_machine(tune.setting.hardware),
+                "machines: epochs per second and seconds are those of each; ratios to each one's default compare",
+            ),
+            (lambda tune: tune.trained, lambda tune: tune.trained, "tasks: what is trained differs"),
+            (
+                lambda tune: tune.setting.metric,
+                lambda tune: tune.setting.metric.label,
+                "metrics: accuracies and targets do not compare",
+            ),
+            (
+                lambda tune: tune.version,
+                lambda tune: tune.version,
+                "versions: what a3gnn does, and how it measures, may have changed",
+            ),
+        )
+        for key, name, words in by:
+            if len({key(tune) for tune in self.tunes}) > 1:
+                said = "; ".join(f"{tune.letter} {name(tune)}" for tune in self.tunes)
+                yield f"Other {words} ({said})."
+        yield from self._of_one_metric()
+
+    def _of_one_metric(self) -> Iterator[str]:
+        targets = {tune.front.target for tune in self.tunes if tune.front.target is not None}
+        if len(targets) > 1 and len({tune.setting.metric for tune in self.tunes}) == 1:
+            yield "Other targets: the seconds are to different accuracies."
+        if unfinished := [tune.letter for tune in self.tunes if not tune.finished]:
+            which = f"{', '.join(unfinished)} {'has' if len(unfinished) == 1 else 'have'}"
+            yield f"{which} not finished: shown is the best trial so far, which nothing was measured beside."
+        settings: dict[object, list[ToldTune]] = {}
+        for tune in self.tunes:
+            if tune.default is not None and tune.finished:
+                settings.setdefault(tune.setting.key(), []).append(tune)
+        for alike in settings.values():
+            if _apart([tune.default for tune in alike if tune.default is not None]):
+                yield (
+                    f"The default ran at different speeds in {' and '.join(tune.letter for tune in alike)}, though "
+                    "graph, task and machine are the same: the machine was not equally fast. Ratios to each one's "
+                    "default compare better than epochs per second and seconds."
+                )
+
+
+def compare(folders: Sequence[str | Path]) -> Compared:
+    """Returns the tunes in `folders`, finished or not, beside each other.
+
+    Raises:
+        UsageError: There are fewer than two, or one is no tune's.
+        ConfigError: A tune's files are not those of this version.
+    """
+    if len(folders) < 2:
+        raise UsageError(f"compare needs the folders of two tunes or more, got {len(folders)}")
+    return Compared(tuple(ToldTune.read(folder, place) for place, folder in enumerate(folders)))
+
+
+def _apart(defaults: Sequence[Figures]) -> bool:
+    """Whether the ranges of the throughputs have nothing in common."""
+    return max(one.throughput_low for one in defaults) > min(one.throughput_high for one in defaults)
+
+
+def _record(tune: ToldTune) -> dict[str, Any]:
+    fields = tune.to_dict()
+    record = {name: fields[name] for name in fields if name not in ("config", "default", "choice", "over_default")}
+    for name, figures in (("default", tune.default), ("choice", tune.choice)):
+        record |= {f"{name}_{field}": None if figures is None else getattr(figures, field) for field in _FIGURES}
+    for name in _RATIOS:
+        ratio = None if tune.against is None else getattr(tune.against, name)
+        record |= {
+            f"over_default_{name}_{bound}": None if ratio is None else getattr(ratio, bound) for bound in _BOUNDS
+        }
+    record["over_default_memory"] = None if tune.against is None else tune.against.memory
+    record["differs"] = None if tune.against is None else tune.against.differs
+    config = {} if tune.config is None else tune.config.to_dict()
+    return record | {knob.name: config.get(knob.name) for knob in KNOBS}

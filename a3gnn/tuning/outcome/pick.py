@@ -1,0 +1,187 @@
+"""`pick`: the best of what a tune measured by another priority or other limits, without a trial."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from a3gnn.errors import InfeasibleError
+from a3gnn.measurement import Failure, FailureKind
+from a3gnn.objectives import Priority
+from a3gnn.report.front import Front
+from a3gnn.report.front_row import MeasuredConfig
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.arguments import parsed_limit
+from a3gnn.tuning.history import History
+from a3gnn.tuning.infeasible import nothing_fits
+from a3gnn.tuning.memory_limits import training_limits
+from a3gnn.tuning.outcome.candidates import candidates, limits_of
+from a3gnn.tuning.outcome.doubts import doubts
+from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.outcome.picked import Pick
+from a3gnn.tuning.study import Study
+from a3gnn.tuning.target_seconds import seconds_to_target
+from a3gnn.tuning.trial import JudgedTrial
+from a3gnn.tuning.versions import versions
+
+#: The limit that sets none, where the tune had one.
+NO_LIMIT = "none"
+
+
+def pick(
+    folder: str | Path,
+    *,
+    priority: str | Priority | None = None,
+    memory_limit: str | int | None = None,
+    host_memory_limit: str | int | None = None,
+    max_accuracy_drop: float | None = None,
+    target_accuracy: float | None = None,
+) -> Pick:
+    """Returns the best configuration that a tune measured, by what is asked now; nothing is run or written.
+
+    The law is the tune's own: of what keeps every limit as measured, inside the space that was searched, the best score
+    of the priority. What the play-off measured has its figures of the play-off, others those of their trial, put at the
+    speed that the machine had then. Where the question only narrows the tune's own and its choice is still there, that
+    is the answer, for it was made by measuring the best again. What the play-off rejected is left out.
+
+    Args:
+        folder: The --out of a tune, finished or not.
+        priority: As in `tune`; the tune's by default.
+        memory_limit: As in `tune`, or "none"; the tune's by default.
+        host_memory_limit: As in `tune`, or "none"; the tune's by default.
+        max_accuracy_drop: Points of validation quality that may be lost against the default; the tune's by default.
+        target_accuracy: The least validation quality, by the metric, in percent (of mae, the error); the tune's by
+            default, unless `max_accuracy_drop` is given.
+
+    Raises:
+        InfeasibleError: Nothing measured keeps the limits; the message says what comes closest, and what it takes.
+        UsageError: An argument is not what it must be, or there is no tune in `folder`.
+        ConfigError: The tune's files are not those of this version.
+    """
+    tune = KeptTune.read(folder)
+    limits = {"memory_limit": memory_limit, "host_memory_limit": host_memory_limit}
+    asked = {name: _limit(name, given) for name, given in limits.items() if given is not None}
+    if priority is not None:
+        asked["priority"] = priority if isinstance(priority, Priority) else Priority.parse(priority)
+    if max_accuracy_drop is not None:
+        asked |= {"max_accuracy_drop": max_accuracy_drop, "target_accuracy": None}
+    if target_accuracy is not None:
+        asked["target_accuracy"] = target_accuracy
+    request = dataclasses.replace(tune.history.study.request, **asked)
+    history = History(Study.of(request, tune.setting), tune.history.trials)
+    found = candidates(tune, history)
+    eligible = _eligible(tune, history, found)
+    if not eligible:
+        raise _nothing(tune, history, found)
+    stands = _standing(tune, history, eligible)
+    best = stands or history.by_score(eligible)[0]
+    return _picked(tune, history, found, best, stands is not None)
+
+
+def _limit(name: str, given: str | int) -> Any:
+    return None if given == NO_LIMIT else parsed_limit(name, given)
+
+
+def _key(one: JudgedTrial) -> str:
+    return one.trial.measurement.config.key()
+
+
+def _eligible(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> list[JudgedTrial]:
+    """Returns those of `found` that may be chosen."""
+    return [
+        one
+        for one in found
+        if asked.row(one.trial.measurement.config) is not None
+        and not limits_of(asked, one).broken_by(one.figures)
+        and _key(one) not in tune.rejected
+    ]
+
+
+def _standing(tune: KeptTune, asked: History, eligible: Sequence[JudgedTrial]) -> JudgedTrial | None:
+    """Returns the tune's own choice where it answers what is asked too, or None.
+
+    It does by the same priority, for seconds with the same target, where it keeps the limits and nothing else keeps
+    them that did not keep the tune's: the best of many is the best of fewer.
+    """
+    if tune.tuned is None or asked.study.request.priority != tune.history.study.request.priority:
+        return None
+    now, before = asked.objectives, tune.history.objectives
+    if now.priority.time and now.limits.least_accuracy != before.limits.least_accuracy:
+        return None
+    if any(limits_of(tune.history, one).broken_by(one.figures) for one in eligible if _key(one) != _choice(tune)):
+        return None
+    return next((one for one in eligible if _key(one) == _choice(tune)), None)
+
+
+def _choice(tune: KeptTune) -> str | None:
+    return None if tune.tuned is None else tune.tuned.config.key()
+
+
+def _nothing(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> InfeasibleError:
+    refused: dict[str, Any] = {key: Failure(FailureKind.INVALID, row.note) for key, row in tune.rejected.items()} | {
+        _key(one): limits_of(asked, one).broken_by(one.figures)
+        for one in found
+        if _key(one) in tune.played_off and _key(one) not in tune.rejected
+    }
+    error = nothing_fits(asked, refused)
+    said = [f"{error}.", *doubts(tune, asked, found)]
+    return InfeasibleError(" ".join(said).replace("..", "."), error.smallest_limit_bytes)
+
+
+def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: JudgedTrial, is_choice: bool) -> Pick:
+    config, request = best.trial.measurement.config, asked.study.request
+    rows = [
+        MeasuredConfig(
+            one.trial.measurement.config,
+            one.figures,
+            one.trial.predicted,
+            tune.rejected[_key(one)].note if _key(one) in tune.rejected else "",
+            _key(one) in tune.played_off,
+        )
+        for one in found
+    ]
+    reference = asked.reference_trial
+    default = reference.measurement.config if reference and asked.has_default_reference else None
+    return Pick(
+        tune.folder,
+        request,
+        _tuned(tune, asked, found, best, is_choice),
+        Front.of(rows, asked.objectives, config),
+        default,
+        is_choice,
+        tuple(doubts(tune, asked, found, best, is_choice)),
+    )
+
+
+def _tuned(
+    tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: JudgedTrial, is_choice: bool
+) -> TunedConfig:
+    """Returns what trains the `best` of `found`: what the tune wrote, where that is its choice."""
+    config, target, reference = best.trial.measurement.config, asked.objectives.limits.least_accuracy, asked.reference
+    seconds = seconds_to_target(best.metrics, target)
+    judged = {
+        "limits": training_limits(asked, config, best.figures),
+        "target_accuracy": target,
+        "seconds_to_accuracy": seconds.to_dict() if seconds else None,
+    }
+    if is_choice and tune.tuned is not None:
+        ratios = tune.tuned.against_default if target == tune.front.target else None
+        return dataclasses.replace(tune.tuned, **judged, against_default=ratios)
+    beside = asked.reference_trial.measurement.config if asked.reference_trial else None
+    default = next((one.metrics for one in found if one.trial.measurement.config == beside), None)
+    return TunedConfig(
+        config=config,
+        setting=tune.setting,
+        spec=asked.study.request.spec,
+        predicted=best.trial.predicted,
+        measured=best.metrics,
+        default=default,
+        seeds={"tune": asked.study.request.seed, "task": tune.setting.task.seed},
+        versions=tune.tuned.versions if tune.tuned else versions(),
+        wait_policy=tune.tuned.wait_policy if tune.tuned else None,
+        default_budget_s=reference.budget_s if reference else None,
+        still_rising=reference.still_rising if reference else None,
+        **judged,
+    )

@@ -1,0 +1,169 @@
+"""`Pick`: what `pick` returns: a configuration that a tune measured, beside the default."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.measurement import Metrics
+from a3gnn.option_names import option
+from a3gnn.report.front import Front
+from a3gnn.report.front_row import FrontRow
+from a3gnn.spread import Spread
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.comparison import Comparison
+from a3gnn.tuning.request import TuneRequest
+from a3gnn.tuning.target_seconds import seconds_to_target
+
+#: What a pick is called in the folder of its tune.
+PICKED = "picked.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A configuration that a tune measured, picked by what was asked afterwards.
+
+    Attributes:
+        folder: The tune's.
+        request: The tune's options, with what was asked in their place.
+        tuned: What `a3gnn train --config` takes.
+        front: Everything that was measured, judged by what was asked, at the speed of the machine in the play-off.
+        default: The configuration that stands for the default; None where none could be measured.
+        is_choice: Whether it is the tune's own choice, which answers this question too.
+        doubts: What is uncertain about it, a sentence each.
+    """
+
+    folder: Path
+    request: TuneRequest
+    tuned: TunedConfig
+    front: Front
+    default: TrainConfig | None
+    is_choice: bool
+    doubts: tuple[str, ...]
+
+    @property
+    def config(self) -> TrainConfig:
+        """The configuration."""
+        return self.tuned.config
+
+    @property
+    def row(self) -> FrontRow:
+        """What it reached."""
+        return self._row_of(self.config)
+
+    @property
+    def default_row(self) -> FrontRow | None:
+        """What the default reached; None where the pick is the default, or none was measured."""
+        return None if self.default in (None, self.config) else self._row_of(self.default)
+
+    @property
+    def in_play_off(self) -> bool:
+        """Whether it was measured again in the play-off; by a single trial otherwise."""
+        return self.row.in_play_off
+
+    @property
+    def against(self) -> Comparison | None:
+        """The alternations with the default, where the tune made them for this very question."""
+        fields = self.tuned.against_default
+        return None if fields is None else Comparison.from_dict(fields)
+
+    @property
+    def throughput(self) -> Spread | None:
+        """Epochs per second over the default's; None where there is no default beside it.
+
+        From alternations where there were some; else of the medians, and the least and largest ratio of two replicates.
+        """
+        if self.against is not None:
+            return self.against.throughput
+        own, default = self.row.measured, self.default_row
+        if default is None:
+            return None
+        other = default.measured
+        return Spread(
+            own.throughput_epochs_per_s / other.throughput_epochs_per_s,
+            own.throughput_low / other.throughput_high,
+            own.throughput_high / other.throughput_low,
+            2,
+        )
+
+    @property
+    def time(self) -> Spread | None:
+        """The default's seconds to the target over its own, likewise; None where either does not reach it."""
+        if self.against is not None:
+            return self.against.time
+        own, default = self.seconds
+        if own is None or default is None:
+            return None
+        return Spread(default.median / own.median, default.low / own.high, default.high / own.low, 2)
+
+    @property
+    def seconds(self) -> tuple[Spread | None, Spread | None]:
+        """The seconds to the target, its own and the default's; None where it is not reached."""
+        target, default = self.tuned.target_accuracy, self.tuned.default
+        known = isinstance(default, Metrics) and self.default_row is not None
+        own = None if self.tuned.measured is None else seconds_to_target(self.tuned.measured, target)
+        return own, seconds_to_target(default, target) if known and isinstance(default, Metrics) else None
+
+    def write(self, place: str | Path | None = None) -> Path:
+        """Writes the tuned.json and returns its path.
+
+        Args:
+            place: A new file that ends in .json, or a folder for a tuned.json; picked.json in the folder of the tune by
+                default, where it takes the place of an earlier pick.
+
+        Raises:
+            UsageError: The file is there already.
+        """
+        file = self.folder / PICKED if place is None else file_at(place)
+        self.tuned.write(file)
+        return file
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the pick as one JSON object."""
+        spreads = {"throughput": self.throughput, "time": self.time}
+        default = self.default_row
+        return {
+            "config": self.config.to_dict(),
+            "priority": dataclasses.asdict(self.request.priority),
+            "limits": self.tuned.limits.to_dict(),
+            "target_accuracy": self.tuned.target_accuracy,
+            "is_choice": self.is_choice,
+            "in_play_off": self.in_play_off,
+            "picked": self.row.to_dict(),
+            "default": None if default is None else default.to_dict(),
+            "over_default": {name: None if one is None else one.to_dict() for name, one in spreads.items()},
+            "doubts": list(self.doubts),
+            "folder": str(self.folder),
+        }
+
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows: the lines that `a3gnn pick` prints."""
+        from html import escape
+
+        from a3gnn.tuning.outcome.pick_lines import pick_lines
+
+        return f"<pre>{escape(chr(10).join(pick_lines(self)))}</pre>"
+
+    def _row_of(self, config: TrainConfig | None) -> FrontRow:
+        return next(self._rows_of(config))
+
+    def _rows_of(self, config: TrainConfig | None) -> Iterator[FrontRow]:
+        return (row for row in self.front.rows if row.config == config)
+
+
+def file_at(place: str | Path) -> Path:
+    """Returns the file that `place`, a file or a folder, names for a tuned.json.
+
+    Raises:
+        UsageError: It is there already.
+    """
+    place = Path(place)
+    file = place if place.suffix == ".json" else place / "tuned.json"
+    if file.exists():
+        raise UsageError(f"{option('out')} must name a new file, got {file}, which exists; choose another")
+    return file

@@ -1,0 +1,221 @@
+"""The page in a real browser: what a person does with it, and that its picker picks as `a3gnn pick` does."""
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a3gnn.errors import InfeasibleError
+from a3gnn.page.report import write_report
+from a3gnn.page.views import study_views
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.outcome.pick import pick
+
+pytest.importorskip("plotly", reason="the extra report is not installed")
+#: Pixels: of a phone, and of a screen.
+NARROW, WIDE = 380, 1600
+ROWS = "#trial-table tbody tr"
+
+
+@pytest.fixture
+def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Opens the report of a folder without a network; whatever the browser complains of fails the test."""
+    complaints: list[str] = []
+
+    def run(folder: Path, width: int = WIDE) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, accept_downloads=True)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(write_report(folder, tmp_path / "report.html").as_uri())
+        page.wait_for_selector("body[data-ready]")
+        return page
+
+    yield run
+    assert not complaints
+
+
+def shown(page: Any) -> list[str]:
+    """The names of the trials in the table."""
+    return page.locator(f"{ROWS} th").all_inner_texts()
+
+
+def test_it_opens_offline_and_draws_every_view(open_page, finished) -> None:
+    page = open_page(finished)
+    assert page.title() == "nell, sage: a3gnn study"
+    assert page.locator("#status").inner_text().startswith("finished: 4 min 58 s taken, 19 trials")
+    assert page.locator(".js-plotly-plot .main-svg").count() >= 4
+    assert page.locator("path.line").count() == page.locator(ROWS).count() == 20
+    assert "1.15 x (1.11 to 1.21) the default's throughput" in page.locator("#summary").inner_text()
+    assert not page.locator("#failures").is_visible()
+
+
+@pytest.mark.parametrize("width", [NARROW, 900, WIDE])
+def test_it_never_scrolls_sideways(open_page, finished, width) -> None:
+    page = open_page(finished, width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_picker_follows_its_inputs_and_gives_command_and_file(open_page, finished) -> None:
+    page, views = open_page(finished), study_views(finished)
+    own, words = page.locator("#pick-words"), lambda: page.locator("#pick-words").inner_text()
+    assert own.get_attribute("aria-live") == "polite"
+    assert words().startswith(f"{views['rows'][views['best']]['name']}, the tune's own choice:")
+    assert page.locator("#pick-command").inner_text() == f"a3gnn pick {finished}"
+    assert downloaded(page) == TunedConfig.read(finished)
+    page.select_option("#pick-priority", "memory")
+    least = min((row for row in views["rows"] if row["feasible"]), key=lambda row: row["figures"]["peak_host_bytes"])
+    assert words().startswith(f"{least['name']}:")
+    assert page.locator("#pick-command").inner_text() == f"a3gnn pick {finished} --priority memory"
+    page.fill("#pick-memory", "100")
+    assert words() == "None of the 20 measured configurations keeps these limits."
+    assert page.locator("#pick-download").is_disabled()
+    page.click("#pick-reset")
+    assert "the tune's own choice" in words()
+
+
+def downloaded(page: Any) -> TunedConfig:
+    with page.expect_download() as started:
+        page.click("#pick-download")
+    return TunedConfig.read(Path(started.value.path()))
+
+
+def test_the_file_of_another_pick_is_what_a3gnn_pick_writes(open_page, finished) -> None:
+    page = open_page(finished)
+    page.select_option("#pick-priority", "time")
+    page.fill("#pick-drop", "2")
+    page.fill("#pick-memory", "")
+    command = page.locator("#pick-command").inner_text()
+    assert command.endswith("--priority time --max-memory none --max-accuracy-drop 2")
+    expected = pick(finished, priority="time", memory_limit="none", max_accuracy_drop=2.0).tuned
+    assert downloaded(page) == expected
+
+
+@pytest.mark.parametrize("folder", ["finished", "running"])
+def test_it_picks_as_the_product_does(open_page, folder, request) -> None:
+    folder = request.getfixturevalue(folder)
+    page, chance = open_page(folder), random.Random(0)
+    law = study_views(folder)["law"]
+    sizes = sorted(one["peak_host_bytes"] for one in law["candidates"])
+    asked = []
+    for _ in range(60):
+        name = chance.choice(["time", "throughput", "memory", "accuracy", "balanced", "weights"])
+        weights = [chance.choice([0, 1, 5, 20, 50]) for _ in range(3)]
+        if name == "weights" and not sum(weights):
+            weights[0] = 1
+        memory = chance.choice(["own", None, chance.randint(sizes[0] - 10, sizes[-1] + 10)])
+        asked.append((name, weights, memory, chance.choice([None, None, 0.0, 0.25, 1.0, 3.0, 40.0])))
+    found = page.evaluate(_PICKS, [list(one) for one in asked])
+    picked = [_product_picks(folder, *one) for one in asked]
+    rows = study_views(folder)["rows"]
+    assert [None if index is None else rows[index]["config"] for index in found] == picked
+    assert len({json.dumps(one) for one in picked}) > 5  # the questions tell configurations apart
+
+
+#: What the page picks: the questions go through its own inputs' values.
+_PICKS = """(questions) => questions.map(([name, weights, memory, drop]) => {
+  const { law, objectives } = window.a3gnn.views();
+  const sum = weights[0] + weights[1] + weights[2];
+  const own = { throughput: weights[0] / sum, memory: weights[1] / sum, accuracy: weights[2] / sum, time: false };
+  const priority = name === "weights" ? own : objectives.presets[name];
+  const least = drop === null ? law.least : law.reference_quality - drop / 100;
+  const { candidate } = window.a3gnn.pick(law, { priority, memory, least });
+  return candidate ? candidate.index : null;
+})"""
+
+
+def _product_picks(folder: Path, name: str, weights: list[int], memory: Any, drop: float | None) -> Any:
+    asked: dict[str, Any] = {"priority": ",".join(map(str, weights)) if name == "weights" else name}
+    if memory != "own":
+        asked["memory_limit"] = "none" if memory is None else memory
+    try:
+        return pick(folder, max_accuracy_drop=drop, **asked).config.to_dict()
+    except InfeasibleError:
+        return None
+
+
+def test_the_table_filters_and_sorts(open_page, finished) -> None:
+    page, views = open_page(finished), study_views(finished)
+    page.fill("#trial-words-filter", "mode2")
+    assert shown(page) == [row["name"] for row in views["rows"] if "mode2" in row["describe"]]
+    assert page.locator("#trial-words").inner_text() == f"{len(shown(page))} of 20 trials"
+    page.fill("#trial-words-filter", "")
+    page.select_option("#trial-kind", "front")
+    assert set(shown(page)) == {row["name"] for row in views["rows"] if row["on_front"]}
+    page.select_option("#trial-kind", "all")
+    page.get_by_role("button", name="host memory").click()
+    sizes = [views["rows"][_index(name)]["figures"]["peak_host_bytes"] for name in shown(page)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert page.locator("th[aria-sort=descending]").inner_text() == "host memory ▼"
+    page.keyboard.press("Enter")  # the heading kept the focus
+    assert page.locator("th[aria-sort=ascending]").inner_text() == "host memory ▲"
+
+
+def _index(name: str) -> int:
+    return 0 if name == "default" else int(name.removeprefix("trial "))
+
+
+def test_brushes_and_boxes_leave_what_they_keep(open_page, finished) -> None:
+    page, views = open_page(finished), study_views(finished)
+    names = {row["name"] for row in views["rows"] if row["config"]["feature_tier"] == "disk"}
+    page.get_by_text("Values to keep, as boxes").click()
+    page.get_by_role("group", name="feature_tier").get_by_label("ram").focus()
+    page.keyboard.press("Space")
+    assert set(shown(page)) == names
+    page.click("#clear-brushes")
+    assert len(shown(page)) == 20
+    knob = next(knob for knob in views["knobs"] if knob["name"] == "batch_size")
+    axis = page.locator(".axis", has_text="batch size").locator(".handle")
+    axis.scroll_into_view_if_needed()
+    box = axis.bounding_box()
+    middle = box["x"] + box["width"] / 2
+    page.mouse.move(middle, box["y"])
+    page.mouse.down()
+    page.mouse.move(middle, box["y"] + 30)
+    page.mouse.up()
+    assert set(shown(page)) == {
+        row["name"] for row in views["rows"] if row["config"]["batch_size"] == knob["values"][-1]
+    }
+
+
+def test_a_selected_trial_is_the_same_in_all_views(open_page, finished) -> None:
+    page = open_page(finished)
+    page.get_by_role("button", name="trial 3", exact=True).press("Enter")
+    assert page.locator("#selected-words").inner_text().startswith("Selected: trial 3, batch")
+    assert page.locator("tr.selected th").inner_text() == "trial 3"
+    assert "selected (trial 3)" in page.locator("#curves-figure").inner_text()
+    assert "selected (trial 3)" in page.locator("#step-words").inner_text()
+
+
+def test_what_a_study_holds_is_text_not_html(open_page, failed) -> None:
+    page = open_page(failed)
+    assert page.locator("#failures").is_visible()
+    page.locator("#failure-list summary").click()
+    assert "</script><b>passed the limit" in page.locator("#failure-list pre").inner_text()
+    page.select_option("#trial-kind", "failed")
+    assert shown(page) == ["trial 4"]
+
+
+def test_every_input_has_a_name_and_headings_come_in_order(open_page, finished) -> None:
+    page = open_page(finished)
+    nameless = "[...document.querySelectorAll('input,select')].filter((e) => !e.labels.length && !e.ariaLabel).length"
+    assert page.evaluate(nameless) == 0
+    assert (
+        page.evaluate(
+            "[...document.querySelectorAll('button')].filter((e) => !e.innerText.trim() && e.checkVisibility()).length"
+        )
+        == 0
+    )
+    levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3')].map((e) => Number(e.tagName[1]))")
+    assert levels[0] == 1
+    assert set(levels[1:]) == {2}
+
+
+def test_before_the_first_trial_it_says_so(open_page, running) -> None:
+    (running / "probes.jsonl").write_text("", encoding="utf-8")
+    page = open_page(running)
+    assert "No trial is done yet." in page.locator("#summary").inner_text()
+    assert not page.locator("#trial-table").is_visible()

@@ -1,0 +1,167 @@
+"""What the views of a study hold, against what the functions say that the command line prints from."""
+
+import json
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from a3gnn.errors import UsageError
+from a3gnn.measurement import METRICS
+from a3gnn.page.stored_study import StoredStudy
+from a3gnn.page.views import study_views
+from a3gnn.report.front import Front
+from a3gnn.report.table import front_cells
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.finished import unfinished_front
+from a3gnn.tuning.journal import Journal
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def cells(views: dict) -> Counter:
+    """The texts of the rows, in the order of the columns of `a3gnn front --all`, but for what a row is."""
+    names = ("throughput", "seconds", "memory", "quality")
+    rows = [row for row in views["rows"] if not row["failure"]]
+    return Counter((*(row["text"][name] for name in names), row["describe"]) for row in rows)
+
+
+@pytest.fixture
+def views(finished: Path) -> dict:
+    return study_views(finished)
+
+
+def test_rows_say_what_the_table_of_the_front_says(views: dict, finished: Path) -> None:
+    table = front_cells(Front.read(finished), everything=True)
+    assert views["status"] == "finished"
+    assert table.headings[1:5] == ("epochs/s", "seconds to 76.50%", "memory", "validation accuracy")
+    assert cells(views) == Counter(row[1:6] for row in table.rows)
+    assert sum(row["on_front"] for row in views["rows"]) == sum(row.on_front for row in Front.read(finished).rows)
+
+
+def test_the_choice_is_that_of_tuned_json(views: dict, finished: Path) -> None:
+    tuned = TunedConfig.read(finished)
+    best = views["rows"][views["best"]]
+    assert best["config"] == tuned.config.to_dict()
+    assert "chosen" in best["labels"]
+    assert views["rows"][views["default"]]["describe"] == "batch 1024 · sequential · features in ram"
+    assert views["summary"]["gain"]["throughput"] == dict(tuned.against_default)["throughput"]
+    assert views["summary"]["lines"][0].endswith(best["describe"])
+    assert views["tuned"] == tuned.to_dict()
+
+
+def test_a_running_tune_is_shown_so_far_and_its_files_stay_as_they_are(running: Path) -> None:
+    before = files(running)
+    views = study_views(running)
+    assert files(running) == before
+    assert views["status"] == "unfinished"
+    assert [row["name"] for row in views["rows"]] == ["default", *(f"trial {n}" for n in range(1, 9))]
+    assert cells(views) == Counter(row[1:6] for row in front_cells(unfinished_front(running), everything=True).rows)
+    best = StoredStudy.read(running).measured.history.best()
+    assert views["rows"][views["best"]]["config"] == best.trial.measurement.config.to_dict()
+    assert views["time"]["left"] == "3 min 20 s left"
+    assert not views["summary"]["gain"]["in_turns"]
+
+
+def test_before_the_first_trial_there_is_what_was_asked(running: Path) -> None:
+    (running / "probes.jsonl").unlink()
+    for _ in range(2):
+        views = study_views(running)
+        assert views["rows"] == []
+        assert views["objectives"] is None
+        assert ["budget", "5 min"] in views["asked"]
+        assert set(views) == set(study_views(Path(__file__).parent / "real_tune"))
+        (running / "probes.jsonl").write_text('{"reason": "def', encoding="utf-8")
+
+
+def test_a_folder_without_a_tune_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a folder that a tune was started in"):
+        study_views(tmp_path)
+
+
+def test_views_are_json_without_numbers_that_json_lacks(views: dict) -> None:
+    assert json.loads(json.dumps(views, allow_nan=False)) == json.loads(json.dumps(views))
+
+
+def test_failures_say_why(failed: Path) -> None:
+    views = study_views(failed)
+    row = views["rows"][4]
+    assert row["failure"]["said"] == "out of memory: </script><b>passed the limit"
+    assert row["failure"]["detail"].startswith("a traceback\n")
+    assert "figures" not in row
+    assert views["time"]["failures"] == 1
+    assert all(one["index"] != 4 for one in views["steps"]["trials"])
+
+
+def test_the_regret_falls_to_nothing_at_the_best_trial(views: dict) -> None:
+    regrets = [one["regret"] for one in views["regret"]]
+    assert len(regrets) == len(views["rows"])
+    assert regrets[0] > 0
+    assert regrets[-1] == 0
+    assert all(later <= earlier for earlier, later in pairwise(regrets))
+    assert all(one["best"] <= one["index"] for one in views["regret"])
+
+
+def test_curves_end_where_the_trials_pace_takes_them(views: dict, finished: Path) -> None:
+    measured = StoredStudy.read(finished).measured
+    for index, one in measured.judged.items():
+        curve = views["rows"][index]["curve"]
+        known = max(measured.history.curve(one.trial.measurement.config), one.metrics.curve, key=lambda c: c.trained)
+        assert curve["seconds"][-1] == pytest.approx(one.metrics.pace.seconds(known.trained))
+        assert max(curve["shown"]) == pytest.approx(100 * max(known.val_accuracy))
+
+
+def test_the_parts_of_a_step_add_up_to_what_was_measured(views: dict, finished: Path) -> None:
+    trials = Journal(finished).read(mend=False)
+    again = {views["default"], views["best"]}  # of which the play-off's stages are shown
+    for one in views["steps"]["trials"]:
+        if one["index"] not in again:
+            stages = trials[one["index"]].metrics.stage_seconds
+            assert one["seconds"][:3] == [stages.sample, stages.gather, stages.transfer]
+            assert sum(one["seconds"][3:]) == pytest.approx(stages.train)
+        assert min(one["seconds"]) >= 0
+
+
+def test_what_would_help_is_no_value_that_the_trial_has(views: dict) -> None:
+    helps = views["steps"]["helps"]
+    assert [one["index"] for one in helps] == [views["default"], views["best"]]
+    named = [(views["rows"][one["index"]], knob) for one in helps for knob in one["knobs"]]
+    assert named
+    for row, knob in named:
+        assert knob["gain"] >= 1.05
+        assert knob["words"] not in row["describe"]
+
+
+def test_knobs_differ_where_trials_have_several_values(views: dict) -> None:
+    for knob in views["knobs"]:
+        found = {json.dumps(row["config"][knob["name"]]) for row in views["rows"]}
+        assert {json.dumps(value) for value in knob["values"]} == found
+        assert len(knob["texts"]) == len(found)
+        assert knob["differs"] == (len(found) > 1)
+    assert {"seed_fanout", "batch_size"} <= {knob["name"] for knob in views["knobs"] if knob["differs"]}
+
+
+def test_without_a_kept_front_that_of_the_trials_is_shown(
+    views: dict,
+) -> None:
+    front = views["predicted_front"]["points"]
+    assert 1 < len(front) < len(views["rows"])
+    points = [
+        (-one["throughput_epochs_per_s"]["mean"], one["peak_host_bytes"]["mean"], -one["val_accuracy"]["mean"])
+        for one in front
+    ]
+    for point in points:
+        assert not any(other != point and all(a <= b for a, b in zip(other, point, strict=True)) for other in points)
+
+
+def test_the_front_that_the_last_search_predicted_is_shown(quick_tune) -> None:
+    result = quick_tune()
+    front = study_views(result.folder)["predicted_front"]
+    kept = json.loads((result.folder / "predicted_front.json").read_text(encoding="utf-8"))
+    assert front == {"name": "front that the last search predicted", "points": kept}
+    speeds = [one["throughput_epochs_per_s"]["mean"] for one in kept]
+    assert speeds == sorted(speeds, reverse=True)
+    assert set(kept[0]) == set(METRICS)
