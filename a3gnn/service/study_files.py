@@ -14,6 +14,7 @@ from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config
 from a3gnn.service.home import JobFolder
 from a3gnn.service.problems import conflict
+from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.finished import unfinished_front
 
 T = TypeVar("T")
@@ -127,8 +128,6 @@ def summary(folder: JobFolder) -> dict[str, Any]:
     if journal.is_file():
         found["trials"] = len(trials(folder))
     if tuned.is_file():
-        from a3gnn.training.tuned import TunedConfig
-
         choice = TunedConfig.read(tuned)
         against = choice.against_default
         found["chosen"] = describe_config(choice.config)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
+import traceback
 from contextlib import suppress
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from a3gnn.errors import A3GNNError
 from a3gnn.service.graph_shelf import GraphShelf
 from a3gnn.service.home import Home
 from a3gnn.service.job import Job
@@ -66,7 +66,8 @@ class QueueWorker(threading.Thread):
                     self._wake.clear()
                     looked = time.monotonic()
                     self._look()
-            except (SQLAlchemyError, A3GNNError, OSError):  # the database is away, the disk is full: try again
+            except Exception:  # the database is away, the disk is full, ...: the queue goes on once that is over
+                traceback.print_exc()
                 self.failures += 1
                 self._closing.wait(_LOOK_S)
             self._wake.wait(_POLL_S if self._running else _LOOK_S)
@@ -97,11 +98,14 @@ class QueueWorker(threading.Thread):
             return
         folder.events.append("status", status="running")
         try:
-            arguments = self._arguments(job)
+            self._running[job.id] = RunningJob(job, folder, lock, self._arguments(job))
         except Problem as problem:
+            os.close(lock)
             self._end(job, Outcome("failed", problem.to_dict()))
-            return
-        self._running[job.id] = RunningJob(job, folder, lock, arguments)
+        except OSError:  # no memory for a process, or no room on the disk: later, perhaps
+            os.close(lock)
+            self._jobs.update(job.id, status="queued")
+            raise
 
     def _arguments(self, job: Job) -> dict[str, Any]:
         spec = self._graphs.get(job.graph).spec
