@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from a3gnn.service.problems import MEDIA_TYPE, Problem
-from a3gnn.service.settings import LOOPBACK, ServiceSettings
+from a3gnn.service.settings import ANY_ADDRESS, LOOPBACK, ServiceSettings
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -51,7 +51,7 @@ class Guard:
 
     def __init__(self, app: App, settings: ServiceSettings) -> None:
         self._app, self._token = app, settings.token
-        names = {settings.host, *settings.allowed_hosts} - {"0.0.0.0", "::", ""}
+        names = {settings.host, *settings.allowed_hosts} - ANY_ADDRESS
         self._hosts = {name.lower().strip("[]") for name in names | LOOPBACK}
         self.requests: Counter[tuple[str, int]] = Counter()
         self.seconds = 0.0

@@ -9,7 +9,7 @@ from types import FrameType
 
 from a3gnn._imports import optional
 from a3gnn.errors import UsageError
-from a3gnn.service.settings import ServiceSettings
+from a3gnn.service.settings import ANY_ADDRESS, ServiceSettings
 
 #: Seconds that open requests may take to end when the server does. Guess.
 _LEAVE_S = 3
@@ -49,6 +49,8 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
         f"a3gnn serves at http://{shown}:{port} from {settings.folder}; Ctrl-C ends it, and the next "
         "start goes on with its studies"
     )
+    if settings.host in ANY_ADDRESS and not settings.allowed_hosts:
+        notify("other machines reach it by a name or an address that --allow-host gives; there is none yet")
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has ended
         Server(config).run(sockets=[listening])
 

@@ -9,6 +9,8 @@ from a3gnn.errors import UsageError
 
 #: Names of this machine that no other one reaches it by.
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+#: Addresses that stand for all of a machine's.
+ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
 #: A token of fewer characters can be guessed. Guess: 16 of 64 letters are 96 bits.
 _TOKEN_CHARACTERS = 16
 
