@@ -23,7 +23,7 @@ from a3gnn.service.home import Home
 from a3gnn.service.jail import admitted
 from a3gnn.service.problems import Problem, conflict, not_found
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.service.tables import GRAPHS, JOBS
+from a3gnn.service.tables import GRAPHS, JOBS, inserted_id
 
 #: Seconds that looking at a graph may take. Guess.
 _MOST_SECONDS = 3600.0
@@ -58,9 +58,9 @@ class KnownGraph:
     about: Mapping[str, Any]
 
     @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> Self:
+    def of_row(cls, row: sa.RowMapping) -> Self:
         """Returns the graph of a row of the table."""
-        return cls(**{**row, "about": json.loads(row["about"])})
+        return cls(**{**{str(name): value for name, value in row.items()}, "about": json.loads(row["about"])})
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what people see of it, as JSON types."""
@@ -167,7 +167,7 @@ class GraphShelf:
             "about": json.dumps({**found["about"], "notes": found["notes"]}),
         }
         with writing(self._engine).begin() as connection:
-            number = connection.execute(sa.insert(GRAPHS).values(values)).inserted_primary_key[0]
+            number = inserted_id(connection.execute(sa.insert(GRAPHS).values(values)))
         return self.get(number)
 
     def _examined(self, spec: str, folder: Path | None) -> dict[str, Any]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+if TYPE_CHECKING:
+    from sqlalchemy import RowMapping
 
 Kind = Literal["study", "training"]
 #: queued: waits for its turn, or to go on; running; finished: by itself; stopped: asked to, with the best so far where
@@ -63,12 +66,21 @@ class Job:
         return self.arguments.get("trainer") == "client"
 
     @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> Self:
+    def of_row(cls, row: RowMapping) -> Self:
         """Returns the job of a row of the table."""
         parsed = {
             name: None if row[name] is None else json.loads(row[name]) for name in ("arguments", "error", "summary")
         }
-        return cls(**{**row, **parsed})
+        return cls(**{**{str(name): value for name, value in row.items()}, **parsed})
+
+    @staticmethod
+    def json_of_row(row: RowMapping) -> str:
+        """Returns `to_dict` of a row's job as JSON, of which the row has most: ten times as fast."""
+        own = {name: row[name] for name in ("id", "kind", "name", "graph", "study", "created", "started", "ended")}
+        own["status"] = "stopping" if row["stop_asked"] and row["status"] == "running" else row["status"]
+        summary = row["summary"][1:-1]
+        texts = f'"arguments": {row["arguments"]}, "error": {row["error"] or "null"}{", " if summary else ""}{summary}'
+        return f"{json.dumps(own)[:-1]}, {texts}}}"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what people see of it, as JSON types."""

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.job import Job, Kind
+from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.problems import conflict, not_found, too_many
-from a3gnn.service.tables import JOBS
+from a3gnn.service.tables import JOBS, inserted_id
 
 
 class Jobs:
@@ -59,7 +60,7 @@ class Jobs:
             ).scalar_one()
             if waiting >= self._max_queued:
                 raise too_many(f"at most {self._max_queued} jobs may wait, and {waiting} do")
-            number = connection.execute(sa.insert(JOBS).values(values)).inserted_primary_key[0]
+            number = inserted_id(connection.execute(sa.insert(JOBS).values(values)))
         return self.get(number)
 
     def get(self, number: int, kind: Kind | None = None) -> Job:
@@ -75,37 +76,15 @@ class Jobs:
             raise not_found(kind or "job", number)
         return Job.of_row(row)
 
-    def newest(
-        self,
-        kind: Kind,
-        *,
-        statuses: Sequence[str] = (),
-        graph: int | None = None,
-        study: int | None = None,
-        before: int | None = None,
-        limit: int = 50,
-    ) -> list[Job]:
-        """Returns the newest jobs that match, newest first.
-
-        Args:
-            kind: Which.
-            statuses: Any of these; all where there is none.
-            graph: Those of this graph.
-            study: Those of this study.
-            before: Those with a smaller number: the next page.
-            limit: At most so many.
-        """
-        conditions = [JOBS.c.kind == kind]
-        if statuses:
-            conditions.append(JOBS.c.status.in_(statuses))
-        conditions += [
-            JOBS.c[name] == value for name, value in (("graph", graph), ("study", study)) if value is not None
-        ]
-        if before is not None:
-            conditions.append(JOBS.c.id < before)
-        query = sa.select(JOBS).where(*conditions).order_by(JOBS.c.id.desc()).limit(limit)
+    def newest(self, asked: JobFilter) -> list[Job]:
+        """Returns the jobs that are asked for, newest first."""
         with self._engine.connect() as connection:
-            return [Job.of_row(row) for row in connection.execute(query).mappings()]
+            return [Job.of_row(row) for row in connection.execute(asked.select()).mappings()]
+
+    def newest_json(self, asked: JobFilter) -> str:
+        """Returns the same as a JSON list of what people see of them."""
+        with self._engine.connect() as connection:
+            return f"[{', '.join(map(Job.json_of_row, connection.execute(asked.select()).mappings()))}]"
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Returns how many jobs there are, by kind and status."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 TABLES = sa.MetaData()
@@ -40,3 +42,11 @@ JOBS = sa.Table(
     sa.Column("summary", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )
+
+
+def inserted_id(result: sa.CursorResult[Any]) -> int:
+    """Returns the number that a row was given that was just added."""
+    key = result.inserted_primary_key
+    assert key is not None, "the table has one"
+    number: int = key[0]
+    return number

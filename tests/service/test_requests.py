@@ -125,6 +125,7 @@ def test_studies_wait_are_listed_and_can_be_stopped_and_deleted(idle: Server, gr
     assert [one["name"] for one in client.studies(before=page[-1]["id"])] == ["study 0"]
     assert client.studies(status=["running", "failed"]) == []
     state = studies[0].state()
+    assert client.studies(before=page[-1]["id"]) == [state]
     assert state["status"] == "queued"
     assert state["arguments"]["fix"] == {"batch_size": 64}
     status, detail = problem(idle, "DELETE", f"/studies/{studies[0].id}")

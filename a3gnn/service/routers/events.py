@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Response
@@ -21,7 +21,7 @@ LastId = Annotated[str, Header(alias="Last-Event-ID", description="The id of the
 
 #: So many may read at once.
 _MOST_READERS = 1000
-_STREAM = {
+_STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
     204: {"description": "No more come."},
 }

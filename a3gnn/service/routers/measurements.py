@@ -31,7 +31,7 @@ def list_profiles(service: Asked) -> Response:
     "/profiles",
     summary="Add measurements of other machines",
     openapi_extra={
-        "requestBody": {"required": True, "content": {"application/x-ndjson": {"schema": {"type": "string"}}}}
+        "requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
     },
 )
 async def add_profiles(service: Asked, request: Request) -> Response:

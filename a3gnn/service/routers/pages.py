@@ -17,6 +17,7 @@ from a3gnn.page.html import study_html
 from a3gnn.page.static_files import MEDIA_TYPES, static_file
 from a3gnn.service import study_files
 from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
+from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.list_pages import start_page, studies_page, study_bar, waiting_page
 from a3gnn.service.orders import MOST, StudyOrder
 from a3gnn.service.problems import Problem, not_found
@@ -81,7 +82,7 @@ def get_static(name: str) -> Response:
 @router.get("/", include_in_schema=False)
 def list_page(service: Asked, before: Annotated[int | None, Query(ge=1, le=MOST)] = None) -> Response:
     """Shows the studies."""
-    studies = service.jobs.newest("study", before=before, limit=_ON_A_PAGE)
+    studies = service.jobs.newest(JobFilter("study", before=before, limit=_ON_A_PAGE))
     graphs = {graph.id: graph.name for graph in service.graphs.newest(limit=200)}
     return _html(studies_page(studies, graphs, studies[-1].id if len(studies) == _ON_A_PAGE else None))
 
@@ -132,7 +133,7 @@ def _done(service: Service, asked: str, study: int) -> None:
 
 def _study_page(service: Service, study: int, wrong: str = "") -> str:
     job, folder = service.job("study", study)
-    trainings = service.jobs.newest("training", study=study)
+    trainings = service.jobs.newest(JobFilter("training", study=study))
     bar = study_bar(job, trainings, (folder.run / "tuned.json").exists(), wrong)
     if not study_files.has_begun(folder):
         return waiting_page(job, bar)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Path as InPath
@@ -11,6 +12,7 @@ from a3gnn.service import study_files
 from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import Job
+from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.orders import MOST, Question, ResumeOrder, StudyOrder, TrainOrder
 from a3gnn.service.problems import Problem
 from a3gnn.service.service import Service
@@ -34,8 +36,8 @@ def list_studies(
     limit: Page = 50,
 ) -> Response:
     """Lists studies."""
-    found = service.jobs.newest("study", statuses=status or (), graph=graph, before=before, limit=limit)
-    return json_answer({"studies": [job.to_dict() for job in found]})
+    found = service.jobs.newest_json(JobFilter("study", status or (), graph, before=before, limit=limit))
+    return Response(f'{{"studies": {found}}}', media_type="application/json")
 
 
 @router.post("/studies", status_code=201, summary="Start a study")
@@ -122,7 +124,12 @@ def get_tuned(service: Asked, study: Number) -> Response:
     return _file(service, study, "tuned.json", "application/json")
 
 
-@router.get("/studies/{study}/tuned.csv", summary="Take away the front as CSV")
+@router.get(
+    "/studies/{study}/tuned.csv",
+    summary="Take away the front as CSV",
+    response_class=Response,
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+)
 def get_csv(service: Asked, study: Number) -> Response:
     """Gives the front, a row per measured configuration."""
     return _file(service, study, "front.csv", "text/csv; charset=utf-8")
@@ -164,16 +171,14 @@ def _file(service: Service, study: int, name: str, media_type: str) -> Response:
     return Response(content, media_type=media_type, headers={"Content-Disposition": shown})
 
 
-def _figure(trial: dict[str, object], sort: str) -> tuple[bool, float]:
+def _figure(trial: Mapping[str, Any], sort: str) -> tuple[bool, float]:
+    """Returns what trials are sorted by: those without the figure come last."""
     measurement = trial["measurement"]
-    assert isinstance(measurement, dict)
-    metrics = measurement.get("metrics") or {}
-    value = {
-        "throughput": lambda: -metrics["throughput_epochs_per_s"],
-        "memory": lambda: metrics["peak_device_bytes"] or metrics["peak_host_bytes"],
-        "seconds": lambda: measurement["seconds"],
-    }[sort]
-    try:
-        return False, float(value())
-    except KeyError:
+    metrics = measurement.get("metrics")
+    if sort == "seconds":
+        return False, measurement["seconds"]
+    if metrics is None:
         return True, 0.0
+    if sort == "throughput":
+        return False, -metrics["throughput_epochs_per_s"]
+    return False, metrics["peak_device_bytes"] or metrics["peak_host_bytes"]

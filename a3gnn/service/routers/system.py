@@ -5,12 +5,13 @@ from __future__ import annotations
 import hmac
 import resource
 import time
+from collections.abc import Sequence
 from html import escape
 from typing import Annotated
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
 from a3gnn.service.answers import json_answer, service_of
 from a3gnn.service.problems import Problem
@@ -39,7 +40,7 @@ def healthz(service: Asked) -> Response:
     return json_answer({"status": "ok", "version": __version__})
 
 
-@router.get("/metrics", summary="Count, for Prometheus")
+@router.get("/metrics", summary="Count, for Prometheus", response_class=PlainTextResponse)
 def metrics(service: Asked, request: Request) -> Response:
     """Gives counters in Prometheus' text format."""
     guard = request.app.state.guard
@@ -62,7 +63,7 @@ def metrics(service: Asked, request: Request) -> Response:
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _metric(name: str, kind: str, help_text: str, values: list[tuple[str, float]]) -> str:
+def _metric(name: str, kind: str, help_text: str, values: Sequence[tuple[str, float]]) -> str:
     lines = [f"{name}{{{labels}}} {value}" if labels else f"{name} {value}" for labels, value in values]
     return "\n".join([f"# HELP {name} {help_text}", f"# TYPE {name} {kind}", *lines, ""])
 

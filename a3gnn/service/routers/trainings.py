@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Path as InPath
+from fastapi.responses import FileResponse
 
 from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
+from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.orders import MOST
 from a3gnn.service.problems import conflict
 from a3gnn.service.service import Service
@@ -25,8 +28,8 @@ def list_trainings(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
     """Lists trainings."""
-    found = service.jobs.newest("training", study=study, before=before, limit=limit)
-    return json_answer({"trainings": [job.to_dict() for job in found]})
+    found = service.jobs.newest_json(JobFilter("training", study=study, before=before, limit=limit))
+    return Response(f'{{"trainings": {found}}}', media_type="application/json")
 
 
 @router.get("/{training}", summary="Show a training")
@@ -38,15 +41,14 @@ def get_training(service: Asked, training: Number) -> Response:
 @router.get("/{training}/result.json", summary="Take away what a training reached")
 def get_result(service: Asked, training: Number) -> Response:
     """Gives the training's result.json."""
-    return Response(_file(service, training, "result.json"), media_type="application/json")
+    return FileResponse(_file(service, training, "result.json"), media_type="application/json")
 
 
-@router.get("/{training}/model.pt", summary="Take away the weights")
+@router.get("/{training}/model.pt", summary="Take away the weights", response_class=FileResponse)
 def get_model(service: Asked, training: Number) -> Response:
     """Gives the training's model.pt, which `a3gnn predict` takes."""
-    shown = f'attachment; filename="training-{training}-model.pt"'
-    content = _file(service, training, "model.pt")
-    return Response(content, media_type="application/octet-stream", headers={"Content-Disposition": shown})
+    shown = f"training-{training}-model.pt"
+    return FileResponse(_file(service, training, "model.pt"), media_type="application/octet-stream", filename=shown)
 
 
 @router.post("/{training}/stop", summary="Stop a training")
@@ -70,8 +72,8 @@ def delete_training(service: Asked, training: Number) -> Response:
     return Response(status_code=204)
 
 
-def _file(service: Service, training: int, name: str) -> bytes:
+def _file(service: Service, training: int, name: str) -> Path:
     job, folder = service.job("training", training)
     if job.status != "finished":
         raise conflict(f"only a training that has finished has a {name}, and {training} is {job.status}")
-    return (folder.run / name).read_bytes()
+    return folder.run / name
