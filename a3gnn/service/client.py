@@ -185,6 +185,11 @@ class RemoteStudy:
         found: dict[str, Any] = self._http.json("POST", f"{self._path}/resume", order)
         return found
 
+    def retry(self) -> dict[str, Any]:
+        """Goes on with it as if its failed trials had not been made; returns its state."""
+        found: dict[str, Any] = self._http.json("POST", f"{self._path}/retry")
+        return found
+
     def suggest(self, wait_s: float = 10.0) -> dict[str, Any] | None:
         """Returns the trial of a study with `trainer="client"` that waits for figures: its number, config and plan.
 

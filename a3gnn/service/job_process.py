@@ -27,6 +27,7 @@ from a3gnn.service.home import JobFolder
 from a3gnn.service.problems import Problem
 from a3gnn.task import Task
 from a3gnn.threads import wait_policy
+from a3gnn.units import count
 
 
 def main() -> None:
@@ -61,14 +62,20 @@ def _outcome(order: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
     """Tunes, and returns whether that was stopped before its budget was."""
+    from a3gnn.profiling.store.store import ProfileStore
     from a3gnn.service.told_trials import Suggestions, ToldTrials
     from a3gnn.tuning.choice import STOPPED
+    from a3gnn.tuning.forget_failures import forget_failures
     from a3gnn.tuning.tune import tune
 
     resume = (folder.run / "request.json").exists()
     task = Task.from_dict(arguments.pop("task"))
     if arguments.pop("trainer") == "client":  # figures of another trainer are no measurements for other studies
         arguments |= {"executor": ToldTrials(Suggestions(folder.asked)), "store": None}
+    if resume and folder.retries.exists():
+        with ProfileStore.open(arguments["store"] or folder.run / "profiles.sqlite") as store:
+            folder.events.append("line", text=f"{count(forget_failures(folder.run, store), 'failed trial')} forgotten")
+        folder.retries.unlink()
     result = tune(task=task, out=folder.run, resume=resume, notify=_listener(folder), **arguments)
     return STOPPED in result.tuned.left_out
 

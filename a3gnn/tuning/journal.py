@@ -17,22 +17,23 @@ class Journal:
 
     Attributes:
         folder: The tune's.
+        path: The file.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._path = folder / "probes.jsonl"
+        self.path = folder / "probes.jsonl"
 
     @classmethod
     def start(cls, folder: Path) -> Self:
         """Returns an empty journal in `folder`; one of an earlier run is replaced."""
         journal = cls(folder)
-        journal._path.write_text("", encoding="utf-8")
+        journal.path.write_text("", encoding="utf-8")
         return journal
 
     def append(self, trial: Trial) -> None:
         """Adds `trial`, on disk when this returns."""
-        with self._path.open("a", encoding="utf-8") as file:
+        with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(trial.to_dict()) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -48,14 +49,14 @@ class Journal:
             ConfigError: The file is not a journal of this version.
         """
         try:
-            text = self._path.read_bytes().decode("utf-8")
+            text = self.path.read_bytes().decode("utf-8")
             whole = text[: text.rfind("\n") + 1]
             trials = [Trial.from_dict(json.loads(line)) for line in whole.splitlines()]
         except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
             raise ConfigError(
-                f"{self._path} must be the journal of a tune by this version of a3gnn: {error}; "
+                f"{self.path} must be the journal of a tune by this version of a3gnn: {error}; "
                 f"choose another {option('out')}, or run without {option('resume')} in an empty one"
             ) from error
         if mend and whole != text:
-            self._path.write_text(whole, encoding="utf-8")
+            self.path.write_text(whole, encoding="utf-8")
         return trials

@@ -117,6 +117,15 @@ class ProfileStore:
         """
         return self._write(measurements, replace=False)
 
+    def remove(self, measurement: Measurement) -> None:
+        """Removes what is stored under the key of `measurement`, if anything is.
+
+        Raises:
+            StoreError: It can't be written.
+        """
+        with self._errors("write"), writing(self._engine).begin() as connection:
+            connection.execute(sa.delete(ROWS).where(_same(key_columns(measurement))))
+
     def raw_rows(self) -> list[dict[str, Any]]:
         """Returns the table's rows as they are, by column, in the order of their arrival, for whoever checks them."""
         with self._errors("read"), self._engine.connect() as connection:

@@ -70,6 +70,13 @@ async def act(service: Asked, request: Request, study: Number) -> Response:
     return RedirectResponse("/" if asked == "delete" else f"/studies/{study}/page", 303)
 
 
+@router.get("/studies/{study}/tuned.html", summary="Take away the page", response_class=HTMLResponse)
+def get_report(service: Asked, study: Number) -> Response:
+    """Gives the page of a study as it is now, as one file that needs nothing else: what `a3gnn report` writes."""
+    shown = {"Content-Disposition": f'attachment; filename="study-{study}.html"'}
+    return HTMLResponse(study_html(study_files.views(service.job("study", study)[1])), headers=shown)
+
+
 @router.get("/static/{name}", include_in_schema=False)
 def get_static(name: str) -> Response:
     """Gives a script or a style of the pages."""
