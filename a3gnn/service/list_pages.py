@@ -107,10 +107,8 @@ def study_bar(study: Job, trainings: Sequence[Job], has_chosen: bool, wrong: str
     if has_chosen:
         names["train"] = "Train with the choice"
     buttons = "".join(f'<button name="action" value="{name}">{text}</button> ' for name, text in names.items())
-    files = (
-        [("tuned.json", "the choice"), ("tuned.csv", "the front"), ("tuned.html", "this page")] if has_chosen else []
-    )
-    links = "".join(f'<a href="{path}/{name}" download>{name}: {text}</a> ' for name, text in files)
+    files = {"tuned.json": "the choice", "tuned.csv": "the front", "tuned.html": "this page"} if has_chosen else {}
+    links = "".join(f'<a href="{path}/{name}" download>{name}: {text}</a> ' for name, text in files.items())
     made = "".join(f"<li>{_training(one)}</li>" for one in trainings)
     said = wrong or (study.error or {}).get("detail", "")
     return (

@@ -105,5 +105,12 @@ def test_a_study_is_led_by_what_it_is_told(server: Server) -> None:
     assert tuned.config.batch_size == max(config["batch_size"] for config in asked)
     assert study.trials(outcome="failed")
     assert server.ask("GET", "/profiles").json["rows"] == 0
+    study.retry()
+    assert study.suggest(wait_s=60) is not None
+    assert study.trials(outcome="failed") == []
+    study.stop()
+    lines: list[str] = []
+    study.wait(lines.append)
+    assert "1 failed trial forgotten" in lines
     with pytest.raises(UsageError, match="must have throughput_epochs_per_s"):
         study.tell(1)

@@ -140,6 +140,9 @@ def test_studies_wait_are_listed_and_can_be_stopped_and_deleted(idle: Server, gr
     assert studies[0].trials() == []
     assert studies[0].resume(budget=3)["arguments"]["budget"] == 3
     assert problem(idle, "DELETE", f"/graphs/{graph}")[0] == 409
+    assert problem(idle, "POST", f"/studies/{studies[0].id}/retry")[0] == 409
+    studies[0].stop()
+    assert studies[0].retry()["status"] == "queued"
     studies[0].stop()
     for study in studies:
         study.delete()

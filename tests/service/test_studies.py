@@ -110,6 +110,9 @@ def test_the_page_of_a_study_shows_it_and_acts_on_it(server: Server, finished: R
     page = server.ask("GET", path).content.decode()
     assert f'data-live="/studies/{finished.id}"' in page
     assert f'href="/studies/{finished.id}/tuned.json"' in page
+    report = server.ask("GET", f"/studies/{finished.id}/tuned.html").content.decode()
+    assert "data-live" not in report
+    assert 'src="' not in report
     views = server.ask("GET", f"/studies/{finished.id}/views").json
     assert len(views["rows"]) == len(finished.trials())
     refused = server.ask("POST", path, b"action=stop", form)
