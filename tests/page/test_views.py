@@ -58,7 +58,7 @@ def test_a_running_tune_is_shown_so_far_and_its_files_stay_as_they_are(running: 
     views = study_views(running)
     assert files(running) == before
     assert views["status"] == "unfinished"
-    assert [row["name"] for row in views["rows"]] == ["default", *(f"trial {n}" for n in range(1, 9))]
+    assert [row["name"] for row in views["rows"]] == ["default", *(f"trial {n}" for n in range(1, 12))]
     assert cells(views) == Counter(row[1:6] for row in front_cells(unfinished_front(running), everything=True).rows)
     best = StoredStudy.read(running).measured.history.best()
     assert views["rows"][views["best"]]["config"] == best.trial.measurement.config.to_dict()
