@@ -214,3 +214,14 @@ def test_before_the_first_trial_it_says_so(open_page, running) -> None:
     page = open_page(running)
     assert "No trial is done yet." in page.locator("#summary").inner_text()
     assert not page.locator("#trial-table").is_visible()
+
+
+def test_where_every_trial_failed_it_says_why(open_page, failed) -> None:
+    lines = (failed / "probes.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    for name in ("tuned.json", "front.json", "state.json"):
+        (failed / name).unlink()
+    (failed / "probes.jsonl").write_text(lines[4], encoding="utf-8")
+    page = open_page(failed, NARROW)
+    assert "Nothing measured keeps the limits yet." in page.locator("#summary").inner_text()
+    assert page.locator("#pick-words").inner_text() == "None of the 0 measured configurations keeps these limits."
+    assert "out of memory" in page.locator("#failures").inner_text()
