@@ -137,7 +137,7 @@ def _print(found: dict[str, Any]) -> None:
     _echo("\npackages: " + ", ".join(f"{p['name']} {p['version']}" for p in found["packages"] if p["version"]))
     for package in missing:
         kind = "missing" if package["required"] else "not installed (optional)"
-        _echo(f"{kind}: {package['name']}, for {package['purpose']}: {package['install']}")
+        _echo(f"{kind}: {package['name']}, for {package['purpose']}:\n    {package['install']}")
     if not missing:
         _echo("nothing is missing")
     if found["probe"] is not None:
@@ -145,7 +145,7 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def _print_probe(probe: dict[str, Any]) -> None:
-    _echo(f"\nthis machine, {probe['fingerprint']}, as just measured; kept at {probe['kept_at']}")
+    _echo(f"\nthis machine, {probe['fingerprint']}, as just measured; kept at\n    {probe['kept_at']}")
     for name, value in probe["limits"].items():
         _echo(f"  {name:<27} {_shown(name, value)}")
 

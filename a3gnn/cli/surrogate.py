@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from a3gnn.cli.output import QUIET, progress
 from a3gnn.profiling.store.default_place import DEFAULT_STORE
 
 
@@ -17,8 +18,9 @@ def surrogate() -> None:
     "--store", help=f"Measurements beside the shipped ones, a path or a database URL; {DEFAULT_STORE} if any."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of folds and trees.")
+@QUIET
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def card(store: str | None, seed: int, as_json: bool) -> None:
+def card(store: str | None, seed: int, quiet: bool, as_json: bool) -> None:
     """Score the surrogate, and simpler models, on measurements that they have not seen.
 
     Held out are rows at random, whole graphs, and whole graphs except their default configuration or ten rows. Each
@@ -26,5 +28,5 @@ def card(store: str | None, seed: int, as_json: bool) -> None:
     """
     from a3gnn.tuning.surrogate_card import surrogate_card
 
-    found = surrogate_card(store, seed)
+    found = surrogate_card(store, seed, progress(quiet))
     click.echo(found.to_json() if as_json else found.to_markdown(), nl=as_json)

@@ -31,7 +31,7 @@ _LEAST_GAIN, _MOST_NAMED = 1.05, 4
 class _Step(NamedTuple):
     """A trial by its index, with its measured seconds per mini-batch of sampling, gathering, copying and training."""
 
-    index: int
+    trial: int
     stages: tuple[float, ...]
 
 
@@ -45,14 +45,14 @@ def step_views(measured: Measured) -> dict[str, Any]:
     steps = [_Step(i, _stages(one.metrics)) for i, one in measured.judged.items()]
     if not steps:
         return {"parts": list(PARTS), "trials": [], "helps": []}
-    configs = [measured.trials[one.index].measurement.config for one in steps]
+    configs = [measured.trials[one.trial].measurement.config for one in steps]
     calibration = _calibrated(measured, configs, steps)
     split = _split(measured, configs, calibration)
     trials = [
         {
-            "index": one.index,
+            "index": one.trial,
             "seconds": [*one.stages[:3], *(one.stages[3] * shares).tolist()],
-            "batches_per_epoch": measured.judged[one.index].metrics.batches_per_epoch,
+            "batches_per_epoch": measured.judged[one.trial].metrics.batches_per_epoch,
         }
         for one, shares in zip(steps, split, strict=True)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -106,7 +107,7 @@ class Measured:
 
     @cached_property
     def names(self) -> list[str]:
-        """What each trial is called: `trial 3`, as a tune counts them; or by its reason, where the budget does not."""
+        """What each trial is called: `trial 3` as a tune counts them, others `default`, `default 2` by their reason."""
         return list(_names(self.trials))
 
 
@@ -143,7 +144,8 @@ class StoredStudy:
 
 
 def _names(trials: tuple[Trial, ...]) -> Iterator[str]:
-    counted = 0
+    seen: Counter[str] = Counter()
     for trial in trials:
-        counted += trial.counts
-        yield f"trial {counted}" if trial.counts else trial.reason
+        kind = "trial" if trial.counts else trial.reason
+        seen[kind] += 1
+        yield kind if kind != "trial" and seen[kind] == 1 else f"{kind} {seen[kind]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,11 +43,22 @@ _ROW_FOLDS = 5
 _MEASURED = 9
 
 
-def evaluate(measurements: Sequence[Measurement], coverage: float = 0.9, seed: int = 0) -> ModelCard:
+def evaluate(
+    measurements: Sequence[Measurement],
+    coverage: float = 0.9,
+    seed: int = 0,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+) -> ModelCard:
     """Returns the card of all `CONTENDERS`, each refitted for every fold of every split.
 
     Copies of a row count once, so that no held-out row is trained on. Splits by graph need two graphs; a note says so
     where there is one.
+
+    Args:
+        measurements: Those without metrics are counted and left out.
+        coverage: What the intervals should cover.
+        seed: Decides folds, and what trees see.
+        progress: Is told what is done, and how many steps of how many.
 
     Raises:
         UsageError: There are fewer than two measurements with metrics.
@@ -60,12 +71,12 @@ def evaluate(measurements: Sequence[Measurement], coverage: float = 0.9, seed: i
     notes = ["The accuracy of the default configuration is taken as known: every tuning measures it first."]
     if len(names) == 1:
         notes.append("One graph only: nothing is known of unseen graphs, and their intervals are guesses.")
-    scores = [
-        score
-        for split in (SPLITS if len(names) > 1 else SPLITS[:1])
-        for contender, parameters in CONTENDERS.items()
-        for score in _scores(contender, split, rows, Surrogate(**parameters, coverage=coverage, seed=seed))
-    ]
+    steps = [(split, one) for split in (SPLITS if len(names) > 1 else SPLITS[:1]) for one in CONTENDERS]
+    scores = list[Score]()
+    for done, (split, contender) in enumerate(steps):
+        progress("scoring", done, len(steps))
+        surrogate = Surrogate(**CONTENDERS[contender], coverage=coverage, seed=seed)
+        scores += _scores(contender, split, rows, surrogate)
     notes += [f"{split}: no graph has rows enough." for split in SPLITS[3:] if split not in {s.split for s in scores}]
     failures = len(measurements) - len(rows)
     return ModelCard(len(rows), failures, tuple(sorted(names.values())), coverage, tuple(notes), tuple(scores))

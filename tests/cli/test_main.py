@@ -59,10 +59,12 @@ def test_a_missing_graph_exits_with_one(tmp_path: Path) -> None:
 
 def test_doctor_probes_again_and_shows_what_it_finds() -> None:
     text = a3gnn("doctor", "--probe").stdout
-    kept = json.loads(Path(text.partition("kept at ")[2].splitlines()[0]).read_text())
-    assert f"this machine, {kept['fingerprint']}, as just measured" in text
-    assert f"instructions: {' '.join(kept['instruction_sets'])}\n" in text
-    assert [line.split()[0] for line in text.splitlines() if line.startswith("  ")] == list(kept["limits"])
+    said, _, shown = text.partition("kept at\n")
+    place, *limits = shown.splitlines()
+    kept = json.loads(Path(place.strip()).read_text())
+    assert f"this machine, {kept['fingerprint']}, as just measured" in said
+    assert f"instructions: {' '.join(kept['instruction_sets'])} " in " ".join(said.split())
+    assert [line.split()[0] for line in limits] == list(kept["limits"])
 
 
 def test_doctor_names_versions_and_devices() -> None:

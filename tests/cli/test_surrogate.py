@@ -31,15 +31,15 @@ def test_the_card_is_printed(few, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["surrogate", "card"], catch_exceptions=False)
     assert result.exit_code == 0
-    assert result.output.startswith("# Model card of the surrogate")
-    assert "12 measurements of 2 graphs" in result.output
-    assert "ten measured: no graph has rows enough" in result.output
+    assert result.stdout.startswith("# Model card of the surrogate")
+    assert "12 measurements of 2 graphs" in result.stdout
+    assert "ten measured: no graph has rows enough" in result.stdout
 
 
 def test_json_holds_the_same(few, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["surrogate", "card", "--json"], catch_exceptions=False)
-    assert ModelCard.from_json(json.dumps(json.loads(result.output))).num_rows == 12
+    assert ModelCard.from_json(json.dumps(json.loads(result.stdout))).num_rows == 12
 
 
 def test_own_measurements_count(few, tmp_path):
@@ -47,7 +47,7 @@ def test_own_measurements_count(few, tmp_path):
     with ProfileStore.open(place) as store:
         store.add(few)
     result = CliRunner().invoke(app, ["surrogate", "card", "--store", str(place)], catch_exceptions=False)
-    assert "13 measurements of 3 graphs" in result.output
+    assert "13 measurements of 3 graphs" in result.stdout
 
 
 def test_a_store_that_is_not_there_is_refused(few, tmp_path):

@@ -60,7 +60,7 @@ def test_it_is_said_where_the_host_took_much_of_the_time(tuned, tmp_path, capsys
     monkeypatch.setattr(OtherWork, "stolen_seconds", lambda _: 0.0)
     monkeypatch.setattr(OtherWork, "stolen_share", lambda _: share)
     assert run("--config", tuned, "--epochs", 1, "--out", tmp_path / "run") == 0
-    out = capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
     assert ("stolen " in out) == bool(said)
     assert said in out
     assert json.loads((tmp_path / "run" / "result.json").read_text())["stolen_share"] == share
@@ -80,7 +80,7 @@ def test_a_target_is_said_beside_what_the_tune_promised(tuned, tmp_path, capsys)
     made = dataclasses.replace(TunedConfig.read(tuned), target_accuracy=0.3, seconds_to_accuracy=promise)
     made.write(tuned)
     assert run("--config", tuned, "--epochs", 20, "--until-target", "--out", tmp_path / "run") == 0
-    out, err = capsys.readouterr()
+    out, err = (" ".join(text.split()) for text in capsys.readouterr())
     assert "validation reached 30.00% after" in err
     assert re.search(
         r"target +30\.00% validation accuracy in .* s of training, .* s with evaluations; the tune pro", out
@@ -89,7 +89,7 @@ def test_a_target_is_said_beside_what_the_tune_promised(tuned, tmp_path, capsys)
     assert re.search(r"test accuracy after \d+ mini-batches", out)
     assert json.loads((tmp_path / "run" / "result.json").read_text())["target_accuracy"] == 0.3
     assert run("--config", tuned, "--epochs", 1, "--target-accuracy", "100", "--out", tmp_path / "high") == 0
-    out = capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
     assert "100.00% validation accuracy not reached" in out
     assert "promised" not in out
     assert run("--config", tuned, "--target-accuracy", "0.9", "--out", tmp_path / "share") == 2

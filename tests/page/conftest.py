@@ -25,13 +25,13 @@ def finished(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Path:
-    """The folder of the same tune after nine trials, while the line of a tenth is being written."""
+    """The folder of the same tune after twelve trials, while the line of the next is being written."""
     folder = tmp_path / "running"
     folder.mkdir()
     for name in ("request.json", "product_speeds.json"):
         shutil.copy(REAL / name, folder)
     lines = (REAL / "probes.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    (folder / "probes.jsonl").write_text("".join(lines[:9]) + lines[9][:700], encoding="utf-8")
+    (folder / "probes.jsonl").write_text("".join(lines[:12]) + lines[12][:700], encoding="utf-8")
     (folder / "state.json").write_text(json.dumps({"elapsed_s": 100.0, "finished_budget": None}), encoding="utf-8")
     return folder
 

@@ -168,7 +168,7 @@ def test_brushes_and_boxes_leave_what_they_keep(open_page, finished) -> None:
     page.click("#clear-brushes")
     assert len(shown(page)) == 20
     knob = next(knob for knob in views["knobs"] if knob["name"] == "batch_size")
-    axis = page.locator(".axis", has_text="batch size").locator(".handle")
+    axis = page.locator(".axis .handle").first  # of the batch size
     axis.scroll_into_view_if_needed()
     box = axis.bounding_box()
     middle = box["x"] + box["width"] / 2
@@ -203,12 +203,7 @@ def test_every_input_has_a_name_and_headings_come_in_order(open_page, finished) 
     page = open_page(finished)
     nameless = "[...document.querySelectorAll('input,select')].filter((e) => !e.labels.length && !e.ariaLabel).length"
     assert page.evaluate(nameless) == 0
-    assert (
-        page.evaluate(
-            "[...document.querySelectorAll('button')].filter((e) => !e.innerText.trim() && e.checkVisibility()).length"
-        )
-        == 0
-    )
+    assert all(text.strip() for text in page.locator("button:visible").all_inner_texts())
     levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3')].map((e) => Number(e.tagName[1]))")
     assert levels[0] == 1
     assert set(levels[1:]) == {2}
@@ -219,3 +214,14 @@ def test_before_the_first_trial_it_says_so(open_page, running) -> None:
     page = open_page(running)
     assert "No trial is done yet." in page.locator("#summary").inner_text()
     assert not page.locator("#trial-table").is_visible()
+
+
+def test_where_every_trial_failed_it_says_why(open_page, failed) -> None:
+    lines = (failed / "probes.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    for name in ("tuned.json", "front.json", "state.json"):
+        (failed / name).unlink()
+    (failed / "probes.jsonl").write_text(lines[4], encoding="utf-8")
+    page = open_page(failed, NARROW)
+    assert "Nothing measured keeps the limits yet." in page.locator("#summary").inner_text()
+    assert page.locator("#pick-words").inner_text() == "None of the 0 measured configurations keeps these limits."
+    assert "out of memory" in page.locator("#failures").inner_text()

@@ -68,11 +68,11 @@ def test_it_follows_the_study(browser, server, finished) -> None:
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(f"http://127.0.0.1:{server.server_port}/studies/7")
     page.wait_for_selector("body[data-ready]")
-    assert page.locator("#trial-table tbody tr").count() == 9
+    assert page.locator("#trial-table tbody tr").count() == 12
     page.select_option("#trial-kind", "feasible")
     Server.folder = finished
     server.RequestHandlerClass.news.set()
-    page.wait_for_function("document.getElementById('status').textContent.startsWith('finished')")
+    page.locator("#status", has_text="finished").wait_for()
     kept = sum(bool(row["feasible"]) for row in study_views(finished)["rows"] if not row["failure"])
     assert page.locator("#trial-table tbody tr").count() == kept  # the filter stays
     assert page.locator("#pick-words").inner_text().count("the tune's own choice") == 1

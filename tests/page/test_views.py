@@ -58,7 +58,7 @@ def test_a_running_tune_is_shown_so_far_and_its_files_stay_as_they_are(running: 
     views = study_views(running)
     assert files(running) == before
     assert views["status"] == "unfinished"
-    assert [row["name"] for row in views["rows"]] == ["default", *(f"trial {n}" for n in range(1, 9))]
+    assert [row["name"] for row in views["rows"]] == ["default", *(f"trial {n}" for n in range(1, 12))]
     assert cells(views) == Counter(row[1:6] for row in front_cells(unfinished_front(running), everything=True).rows)
     best = StoredStudy.read(running).measured.history.best()
     assert views["rows"][views["best"]]["config"] == best.trial.measurement.config.to_dict()
@@ -165,3 +165,23 @@ def test_the_front_that_the_last_search_predicted_is_shown(quick_tune) -> None:
     speeds = [one["throughput_epochs_per_s"]["mean"] for one in kept]
     assert speeds == sorted(speeds, reverse=True)
     assert set(kept[0]) == set(METRICS)
+
+
+def test_a_tune_by_an_earlier_version_is_shown() -> None:
+    views = study_views(Path(__file__).parents[1] / "tuning" / "old_folder")
+    assert [row["name"] for row in views["rows"]] == ["default", "default 2"]
+    assert views["rows"][0]["failure"]["kind"] == "out_of_memory"
+    assert views["best"] == 1
+    assert views["default"] is None
+
+
+def test_where_every_trial_failed_there_is_nothing_to_pick_from(failed: Path) -> None:
+    lines = (failed / "probes.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    for name in ("tuned.json", "front.json", "state.json"):
+        (failed / name).unlink()
+    (failed / "probes.jsonl").write_text(lines[4], encoding="utf-8")
+    views = study_views(failed)
+    assert views["rows"][0]["failure"] is not None
+    assert views["law"]["candidates"] == []
+    assert views["best"] is views["default"] is views["tuned"] is None
+    json.dumps(views, allow_nan=False)

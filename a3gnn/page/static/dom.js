@@ -59,7 +59,7 @@ function layoutOf(more) {
     margin: { l: 8, r: 8, t: 8, b: 8 },
     dragmode: isNarrow() ? false : "zoom", // a finger scrolls the page
     hoverlabel: { align: "left", font: { size: 12 } },
-    legend: { orientation: "h", x: 0, y: -0.2, yanchor: "top", font: { size: isNarrow() ? 11 : 12 } },
+    legend: { orientation: "h", x: 0, y: -0.3, yanchor: "top", font: { size: isNarrow() ? 11 : 12 } },
     xaxis: { ...axis, ...xaxis },
     yaxis: { ...axis, ...yaxis },
     ...rest,
@@ -70,9 +70,7 @@ function layoutOf(more) {
 function draw(id, traces, layout, onClick = null) {
   const element = byId(id);
   window.Plotly.react(element, traces, layoutOf(layout), {
-    responsive: true, displaylogo: false,
-    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
-    displayModeBar: isNarrow() ? false : "hover",
+    responsive: true, displayModeBar: false, // its buttons would be stops of the Tab key that do not show
   });
   element.removeAllListeners("plotly_click");
   if (onClick) {

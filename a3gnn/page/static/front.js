@@ -96,7 +96,7 @@ function drawFront(views, state, onClick) {
     error_y: errorBars(within, bySeconds),
     marker: {
       size: within.map((row) => (row.on_front ? 12 : 7)), color: qualities, colorscale: "Viridis", showscale: true,
-      reversescale: !metric.larger_is_better, colorbar: bar, line: { color: colour("text"), width: 0.5 },
+      reversescale: !metric.larger_is_better, colorbar: bar, line: { color: colour("text"), width: 1 },
     },
   }));
   traces.push(...markTraces(placed, views, state, bySeconds));

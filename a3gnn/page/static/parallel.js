@@ -67,7 +67,8 @@ function drawParallel(views, state, onBrush, onClick) {
 function drawAxis(axis, x, brushes, onBrush) {
   const group = make("g", { svg: true, class: "axis" });
   const words = axis.name.replaceAll("_", " ").split(" ");
-  const lines = words.length > 2 ? [words.slice(0, 2).join(" "), words.slice(2).join(" ")] : [words.join(" ")];
+  const half = Math.ceil(words.length / 2);
+  const lines = words.length > 1 ? [words.slice(0, half).join(" "), words.slice(half).join(" ")] : words;
   lines.forEach((line, i) => group.append(make("text", { svg: true, x, y: 14 + 14 * i, class: "name" }, line)));
   group.append(make("line", { svg: true, x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }));
   for (const [value, text] of axis.ticks) {

@@ -6,10 +6,11 @@ function resetPicker(views) {
   const preset = Object.entries(objectives.presets).find(([, one]) => samePriority(one, law.priority));
   byId("pick-priority").value = preset ? preset[0] : law.priority.time ? "time" : "weights";
   ["throughput", "memory", "accuracy"].forEach((name) => (byId(`weight-${name}`).value = Math.round(100 * law.priority[name])));
-  const memories = law.candidates.map((one) => mib(one[law.memory]));
-  const range = byId("pick-memory-range");
   const limit = objectives.memory_limit === null ? null : mib(objectives.memory_limit);
-  range.min = Math.floor(Math.min(...memories, limit ?? Infinity));
+  const measured = law.candidates.map((one) => mib(one[law.memory]));
+  const memories = measured.length ? measured : [limit ?? 1];
+  const range = byId("pick-memory-range");
+  range.min = Math.floor(Math.min(...memories, limit ?? memories[0]));
   range.max = Math.ceil(Math.max(...memories, limit !== null && limit < 4 * Math.max(...memories) ? limit : 0)) + 1;
   byId("pick-memory").value = limit === null ? "" : digits(limit, 6).replaceAll(",", "");
   range.value = limit ?? range.max;

@@ -27,7 +27,7 @@ function drawSummary() {
     ratio(gain.throughput, "the default's throughput"),
     ratio(gain.time, "as early at the target"),
     make("li", {}, make("b", {}, `${digits(gain.memory)} x`), " its memory"),
-    gain.accuracy ? make("li", {}, make("b", {}, signed(gain.accuracy.median)), ` (${signed(gain.accuracy.low)} to ${signed(gain.accuracy.high)}) points of validation ${views.objectives.metric.label}`) : null,
+    gain.accuracy ? make("li", {}, make("b", {}, signed(gain.accuracy.median)), `${gain.accuracy.repeats > 1 ? ` (${signed(gain.accuracy.low)} to ${signed(gain.accuracy.high)})` : ""} points of validation ${views.objectives.metric.label}`) : null,
     make("li", { class: "pale" }, gain.in_turns ? "timed in turns with the default, in the play-off" : "of single trials, one after the other; the play-off times them in turns"),
   ];
   fill(byId("summary-words"), ...[

@@ -16,7 +16,13 @@ from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.option_names import option
 from a3gnn.search.quiet_optuna import quiet_optuna
 from a3gnn.tuning.outcome.kept_tune import KeptTune
-from a3gnn.tuning.outcome.optuna_trials import directions, distributions, objective_names, optuna_trial
+from a3gnn.tuning.outcome.optuna_trials import (
+    constraint_names,
+    directions,
+    distributions,
+    objective_names,
+    optuna_trial,
+)
 from a3gnn.units import count
 
 #: By which a study is known to be an export; its value is the tune's folder.
@@ -141,6 +147,7 @@ def _attributes(tune: KeptTune) -> dict[str, Any]:
         "machine": f"{tune.setting.hardware.cpu}, {tune.setting.hardware.num_cores} cores",
         "priority": request.priority.name or ",".join(f"{weight:g}" for weight in request.priority.weights),
         "limits": limits.to_dict(),
+        "constraints": constraint_names(tune.history.objectives),
         "max_accuracy_drop_points": request.max_accuracy_drop,
         "intermediate_values": f"validation {limits.metric.label} as a share of 1, after so many mini-batches",
         "choice": None if tune.tuned is None else tune.tuned.config.to_dict(),

@@ -18,7 +18,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from a3gnn.domains import OneOf, Real, WholeOrTask
 from a3gnn.figures import Figures
 from a3gnn.knobs import TASKS, Knob
-from a3gnn.learning_curve import CurveEnd
+from a3gnn.learning_curve import NO_CURVE, CurveEnd
 from a3gnn.measurement import Failure
 from a3gnn.objectives import Objectives
 from a3gnn.report.text import describe_breaches, describe_config, describe_figures
@@ -26,6 +26,10 @@ from a3gnn.tuning.outcome.candidates import limits_of
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.trial import JudgedTrial, Trial
 
+_LIMITS = ("host_bytes", "device_bytes", "least_accuracy")
+#: Where a trial's constraints are. Optuna reads a list there from every version; it has had names for constraints since
+#: version 5, which optuna-dashboard 0.21 does not read.
+_CONSTRAINTS = "constraints"
 #: Why a curve was trained no further, where that is what Optuna calls pruned.
 _PRUNED = {
     CurveEnd.SLOWER: "its configuration could no longer beat the best so far",
@@ -64,54 +68,53 @@ def optuna_trial(tune: KeptTune, trial: Trial, known: dict[str, BaseDistribution
         trial: Of its history.
         known: What `distributions` returns.
     """
-    history, objectives = tune.history, tune.history.objectives
-    measurement, metrics, figures = trial.measurement, trial.metrics, history.figures(trial)
-    params = {name: _coded(value) for name, value in measurement.config.to_dict().items() if name in known}
-    attributes: dict[str, Any] = {
+    measurement = trial.measurement
+    fields = _failed(measurement.outcome) if isinstance(measurement.outcome, Failure) else _measured(tune, trial)
+    attributes = {
         "reason": trial.reason,
         "configuration": describe_config(measurement.config),
         "drift": trial.drift,
         "measurement_id": measurement.id,
+        **fields.pop("user_attrs"),
     }
-    state, values, constraints, curve = TrialState.FAIL, None, {}, {}
-    if isinstance(measurement.outcome, Failure):
-        failure = measurement.outcome
-        attributes |= {"failure": str(failure.kind), "failure_detail": failure.detail, "tries": failure.tries}
-        attributes["peak_host_bytes"] = failure.peak_host_bytes
-    elif metrics is not None and figures is not None:
-        judged = JudgedTrial(trial, metrics, figures)
-        breaches = limits_of(history, judged).broken_by(figures)
-        constraints = _constraints(tune, judged)
-        curve = (
-            {} if metrics.curve is None else dict(zip(metrics.curve.batches, metrics.curve.val_accuracy, strict=True))
-        )
-        why = _why_pruned(judged, objectives)
-        state = TrialState.COMPLETE if why is None else TrialState.PRUNED
-        values = _values(figures, objectives) if why is None else None
-        attributes |= dataclasses.asdict(figures) | {
-            "setup_seconds": metrics.setup_seconds,
-            "batches_per_epoch": metrics.batches_per_epoch,
-            **{f"stage_{name}_seconds": taken for name, taken in dataclasses.asdict(metrics.stage_seconds).items()},
-            "figures": describe_figures(
-                figures, objectives.memory, objectives.speed, objectives.metric, objectives.limits.least_accuracy
-            ),
-            "breaks": describe_breaches(breaches),
-        }
-        attributes |= {} if why is None else {"pruned": why}
     if (row := tune.played_off.get(measurement.config.key())) is not None:
         attributes["play_off"] = dataclasses.asdict(row.measured) | {"labels": list(row.labels), "note": row.note}
-    found = create_trial(
-        state=state,
-        values=values,
-        params=params,
-        distributions=known,
-        user_attrs=attributes,
-        intermediate_values=curve,
-        constraints=constraints,
-    )
+    params = {name: _coded(value) for name, value in measurement.config.to_dict().items() if name in known}
+    found = create_trial(params=params, distributions=known, user_attrs=attributes, **fields)
     found.datetime_start = datetime.fromisoformat(measurement.created).astimezone().replace(tzinfo=None)
     found.datetime_complete = found.datetime_start + timedelta(seconds=measurement.seconds)
     return found
+
+
+def _failed(failure: Failure) -> dict[str, Any]:
+    """Returns the fields of a trial that failed."""
+    why = {"failure": str(failure.kind), "failure_detail": failure.detail, "tries": failure.tries}
+    return {"state": TrialState.FAIL, "user_attrs": why | {"peak_host_bytes": failure.peak_host_bytes}}
+
+
+def _measured(tune: KeptTune, trial: Trial) -> dict[str, Any]:
+    """Returns the fields of a trial that did not fail."""
+    objectives, metrics, figures = tune.history.objectives, trial.metrics, tune.history.figures(trial)
+    assert metrics is not None, "it did not fail"
+    assert figures is not None, "it has metrics"
+    judged, curve = JudgedTrial(trial, metrics, figures), metrics.curve or NO_CURVE
+    stages = dataclasses.asdict(metrics.stage_seconds)
+    target = objectives.limits.least_accuracy
+    attributes = dataclasses.asdict(figures) | {
+        "setup_seconds": metrics.setup_seconds,
+        "batches_per_epoch": metrics.batches_per_epoch,
+        **{f"stage_{name}_seconds": seconds for name, seconds in stages.items()},
+        "figures": describe_figures(figures, objectives.memory, objectives.speed, objectives.metric, target),
+        "breaks": describe_breaches(limits_of(tune.history, judged).broken_by(figures)),
+    }
+    why = _why_pruned(judged, objectives)
+    return {
+        "state": TrialState.COMPLETE if why is None else TrialState.PRUNED,
+        "values": _values(figures, objectives) if why is None else None,
+        "user_attrs": attributes if why is None else attributes | {"pruned": why},
+        "intermediate_values": dict(zip(curve.batches, curve.val_accuracy, strict=True)),
+        "system_attrs": {_CONSTRAINTS: _constraints(tune, judged)},
+    }
 
 
 def _distribution(knob: Knob, values: Sequence[Any]) -> BaseDistribution:
@@ -149,14 +152,22 @@ def _why_pruned(judged: JudgedTrial, objectives: Objectives) -> str | None:
     return "it did not reach the target" if getattr(figures, objectives.speed) is None else None
 
 
-def _constraints(tune: KeptTune, judged: JudgedTrial) -> dict[str, float]:
-    """Returns by how much each limit is broken, in bytes or quality: kept where that is 0 or less."""
-    limits, figures = limits_of(tune.history, judged), judged.figures
-    found = {
-        name: float(getattr(figures, f"peak_{name}") - getattr(limits, name))
-        for name in ("host_bytes", "device_bytes")
-        if getattr(limits, name) is not None
-    }
-    if limits.least_accuracy is not None:
-        found["least_accuracy"] = limits.least_accuracy - (figures.val_accuracy or 0.0)
-    return found
+def constraint_names(objectives: Objectives) -> list[str]:
+    """Returns the limits that there are, in the order in which a trial says by how much it breaks them."""
+    return [name for name in _LIMITS if getattr(objectives.limits, name) is not None]
+
+
+def _constraints(tune: KeptTune, judged: JudgedTrial) -> list[float]:
+    """Returns by how much each limit is broken, in bytes or quality: it is kept where that is 0 or less.
+
+    The default may set the limit on memory that it does not keep when it is measured again: that counts as kept.
+    """
+    figures, own = judged.figures, limits_of(tune.history, judged)
+    return [
+        0.0
+        if getattr(own, name) is None
+        else own.least_accuracy - (figures.val_accuracy or 0.0)
+        if name == "least_accuracy" and own.least_accuracy is not None
+        else float(getattr(figures, f"peak_{name}") - getattr(own, name))
+        for name in constraint_names(tune.history.objectives)
+    ]

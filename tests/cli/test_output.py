@@ -1,0 +1,148 @@
+"""What commands print fits a terminal of 80 columns, and nothing but results is printed where it is to be quiet."""
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from a3gnn.cli.main import COMMANDS, main
+from a3gnn.cli.output import fitted
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "tests" / "tuning" / "kept"
+SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[str, str]:
+    """What a command prints on stdout and on stderr."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    found = capsys.readouterr()
+    assert not ended.value.code, found.err
+    return found.out, found.err
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with two tunes, and a terminal of 80 columns."""
+    for name in ("memory", "time"):
+        shutil.copytree(KEPT / name, tmp_path / name)
+    shutil.copytree(KEPT.parent / "old_folder", tmp_path / "unfinished")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("front", "memory"),
+        ("front", "time", "--all"),
+        ("front", "unfinished"),
+        ("pick", "memory", "--priority", "throughput", "--max-accuracy-drop", "5"),
+        ("pick", "time"),
+        ("compare", "memory", "time", "unfinished"),
+        ("export", "memory", "--optuna", "sqlite:///o.db"),
+        ("graph", "info", SPEC),
+        ("graph", "convert", SPEC, "converted"),
+        ("profiles", "list"),
+        ("profiles", "check"),
+        ("cache", "clean", "--dry-run"),
+        ("doctor",),
+    ],
+    ids=" ".join,
+)
+def test_results_fit(arguments: tuple[str, ...], here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, _ = run(capsys, *arguments)
+    assert found
+    # A word that is longer, such as a path of this machine, stays whole.
+    long = [line for line in found.splitlines() if len(line) > 80 and len(line.split()) > 1]
+    assert long == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits(command: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, _ = run(capsys, command, "--help")
+    assert [line for line in found.splitlines() if len(line) > 80] == []
+
+
+def test_a_longer_line_is_broken_further_in() -> None:
+    knobs = " · ".join(["batch 8192", "mode1 x2", "features on disk", "cache 1.05 MiB by fifo", "seed fanout 5"] * 2)
+    lines = list(fitted(f"trial 1 (best) {knobs}\n    -> 50 epochs/s\n\n{'path/' * 30}"))
+    assert lines[0].startswith("trial 1 (best) batch 8192 · mode1 x2 · ")
+    assert lines[1].startswith("    ")
+    assert max(map(len, lines[:-1])) <= 80
+    assert lines[-3:] == ["    -> 50 epochs/s", "", "path/" * 30]
+    broken = " ".join(" ".join(lines[:-3]).split())
+    assert broken == f"trial 1 (best) {knobs}"
+    assert not any(line.endswith(("seed", "features", "cache", "seed fanout")) for line in lines)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_is_a_line_per_message_but_on_a_terminal(terminal: bool) -> None:
+    code = "from a3gnn.cli.output import say; say('word ' * 40)"
+    reader, writer = pty.openpty() if terminal else os.pipe()
+    subprocess.run([sys.executable, "-c", code], stderr=writer, check=True, cwd=ROOT)
+    os.close(writer)
+    said = b""
+    try:
+        while part := os.read(reader, 4096):
+            said += part
+    except OSError:  # a terminal whose other end is closed
+        pass
+    os.close(reader)
+    lines = said.decode().split("\n")[:-1]
+    assert len(lines) == (3 if terminal else 1)
+    assert " ".join(lines).split() == ["word"] * 40
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("graph", "convert", SPEC, "quiet"),
+        ("export", "memory", "--optuna", "sqlite:///q.db"),
+        ("train", "--model", "sage", "--dataset", SPEC, "--epochs", "1", "--out", "trained"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_quiet_prints_results_alone(arguments: tuple[str, ...], here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, said = run(capsys, *arguments, "--quiet")
+    assert found
+    assert said == ""
+
+
+def test_pick_writes_beside_the_tunes_own(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = (here / "memory" / "tuned.json").read_bytes()
+    found = json.loads(run(capsys, "pick", "memory", "--priority", "throughput", "--json")[0])
+    assert found["file"] == "memory/picked.json"
+    assert json.loads((here / "memory" / "picked.json").read_text())["config"] == found["config"]
+    assert not found["in_play_off"]
+    assert "single trial" in found["doubts"][0]
+    assert (here / "memory" / "tuned.json").read_bytes() == own
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("pick", "memory", "--max-memory", "200MiB"), 3, "the smallest limit that would: --memory-limit 280MiB"),
+        (("pick", "memory", "--out", "memory"), 2, "--out must name a new file, got memory/tuned.json"),
+        (("pick", "."), 2, "it holds no request.json; run a3gnn tune --out ."),
+        (("pick", "memory", "--priority", "speed"), 2, "--priority must be one of"),
+        (("compare", "memory"), 2, "two tunes or more, got 1"),
+        (("compare", "memory", "time", "--csv", "--json"), 2, "exclude each other"),
+        (("export", "memory", "--optuna", "o.db"), 2, "sqlite:///optuna.db"),
+    ],
+)
+def test_errors_say_the_law(
+    arguments: tuple[str, ...], code: int, words: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    found = capsys.readouterr()
+    assert (ended.value.code, found.out) == (code, "")
+    assert words in found.err

@@ -1,0 +1,99 @@
+import csv
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from a3gnn.errors import UsageError
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.outcome.compare import compare
+from a3gnn.tuning.outcome.compare_lines import compare_lines
+
+Kept = Callable[[str], Path]
+
+
+def test_a_tune_beside_itself_differs_in_nothing(kept: Kept) -> None:
+    folder = kept("memory")
+    found = compare([folder, folder])
+    assert (found.caveats, found.knobs) == ((), {})
+    assert [tune.letter for tune in found.tunes] == ["A", "B"]
+
+
+def test_what_was_asked_and_found_is_that_of_the_files(kept: Kept) -> None:
+    folders = [kept("memory"), kept("time")]
+    found = compare(folders)
+    for tune, folder in zip(found.tunes, folders, strict=True):
+        tuned = TunedConfig.read(folder)
+        assert (tune.config, tune.against.to_dict()) == (tuned.config, tuned.against_default)
+        assert tune.choice.throughput_epochs_per_s == tuned.measured.throughput_epochs_per_s
+        assert tune.default.throughput_epochs_per_s == tuned.default.throughput_epochs_per_s
+    assert [tune.request.priority.name for tune in found.tunes] == ["memory", "time"]
+    configs = [tune.config.to_dict() for tune in found.tunes]
+    assert found.knobs == {
+        name: (value, configs[1][name]) for name, value in configs[0].items() if value != configs[1][name]
+    }
+
+
+def test_other_graphs_machines_metrics_and_versions_are_said_not_to_compare(kept: Kept) -> None:
+    mine, other = kept("memory"), kept("time")
+    assert [line.split(":")[0] for line in compare([mine, other]).caveats] == ["Other graphs"]
+    fields = json.loads((other / "tuned.json").read_text())
+    fields["versions"]["a3gnn"] = "0.0.1"
+    (other / "tuned.json").write_text(json.dumps(fields))
+    lines = [json.loads(line) for line in (other / "probes.jsonl").read_text().splitlines()]
+    for line in lines:
+        line["measurement"]["hardware"]["num_cores"] = 64
+        line["measurement"]["task"]["hidden_channels"] = 512
+        line["measurement"]["task"]["metric"] = "macro_f1"
+    (other / "probes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    caveats = compare([mine, other]).caveats
+    assert [line.split(":")[0] for line in caveats] == [
+        *("Other graphs", "Other machines", "Other tasks", "Other metrics", "Other versions"),
+    ]
+    assert "a3gnn 0.0.1" in caveats[4]
+
+
+def test_an_unfinished_tune_is_shown_so_far(kept: Kept) -> None:
+    found = compare([kept("memory"), kept("unfinished")])
+    assert found.tunes[1].against is None
+    assert any(line.startswith("B has not finished") for line in found.caveats)
+    assert "(not finished)" in "\n".join(compare_lines(found))
+
+
+def test_a_default_at_other_speeds_is_said(kept: Kept) -> None:
+    mine = kept("memory")
+    again = Path(shutil.copytree(mine, mine.parent / "again"))
+    fields = json.loads((again / "front.json").read_text())
+    for row in fields["rows"]:
+        for name in ("throughput_epochs_per_s", "throughput_low", "throughput_high"):
+            row["measured"][name] *= 2
+    (again / "front.json").write_text(json.dumps(fields))
+    (caveat,) = compare([mine, again]).caveats
+    assert caveat.startswith("The default ran at different speeds in A and B")
+
+
+@pytest.mark.parametrize("many", [2, 3, 5])
+def test_lines_fit_however_many_there_are(kept: Kept, many: int) -> None:
+    folders = [kept("memory"), kept("time"), kept("unfinished")]
+    lines = list(compare_lines(compare([folders[i % 3] for i in range(many)])))
+    assert max(len(line) for line in lines if "/" not in line) <= 80
+    assert sum(line.startswith("  epochs/s") for line in lines) % 3 == 0
+    assert all(any(line.startswith(letter) for line in lines) for letter in "ABCDE"[:many])
+
+
+def test_csv_and_json_hold_the_same(kept: Kept) -> None:
+    found = compare([kept("memory"), kept("time")])
+    rows = list(csv.DictReader(io.StringIO(found.csv())))
+    told = json.loads(json.dumps(found.to_dict()))["tunes"]
+    for row, one in zip(rows, told, strict=True):
+        assert float(row["choice_throughput_epochs_per_s"]) == one["choice"]["throughput_epochs_per_s"]
+        assert float(row["over_default_throughput_low"]) == one["over_default"]["throughput"]["low"]
+        assert row["batch_size"] == str(one["config"]["batch_size"])
+
+
+def test_one_tune_is_refused(kept: Kept) -> None:
+    with pytest.raises(UsageError, match="two tunes or more, got 1"):
+        compare([kept("memory")])
