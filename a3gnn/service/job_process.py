@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -68,7 +69,7 @@ def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
     from a3gnn.tuning.forget_failures import forget_failures
     from a3gnn.tuning.tune import tune
 
-    resume = (folder.run / "request.json").exists()
+    resume = _goes_on(folder, "probes.jsonl")
     task = Task.from_dict(arguments.pop("task"))
     if arguments.pop("trainer") == "client":  # figures of another trainer are no measurements for other studies
         arguments |= {"executor": ToldTrials(Suggestions(folder.asked)), "store": None}
@@ -85,7 +86,18 @@ def _train(folder: JobFolder, arguments: dict[str, Any]) -> bool:
 
     notify = _listener(folder)
     with machine_turn(notify):
-        train(out=folder.run, resume=(folder.run / "checkpoint.pt").exists(), notify=notify, **arguments)
+        train(out=folder.run, resume=_goes_on(folder, "checkpoint.pt"), notify=notify, **arguments)
+    return False
+
+
+def _goes_on(folder: JobFolder, name: str) -> bool:
+    """Returns whether a run goes on, for the folder has its file `name`.
+
+    What one left that was killed before there was anything to keep is removed.
+    """
+    if (folder.run / name).exists():
+        return True
+    shutil.rmtree(folder.run, ignore_errors=True)
     return False
 
 
