@@ -112,7 +112,8 @@ def test_the_page_of_a_study_shows_it_and_acts_on_it(server: Server, finished: R
     assert f'href="/studies/{finished.id}/tuned.json"' in page
     report = server.ask("GET", f"/studies/{finished.id}/tuned.html").content.decode()
     assert "data-live" not in report
-    assert 'src="' not in report
+    assert "/static/study" in page
+    assert "/static/study" not in report
     views = server.ask("GET", f"/studies/{finished.id}/views").json
     assert len(views["rows"]) == len(finished.trials())
     refused = server.ask("POST", path, b"action=stop", form)
