@@ -89,7 +89,8 @@ function drawFront(views, state, onClick) {
     : { thickness: 14, title: { side: "right" } };
   bar.title.text = `validation ${metric.label} (${metric.unit})`;
   const traces = [...predictedTrace(views, state, bySeconds), ...brokenTraces(placed, views, bySeconds)];
-  const edge = edgeOf(within.filter((row) => row.on_front).map((row) => [mib(row.figures[memory]), speedOf(row, bySeconds)]), bySeconds);
+  const point = (row) => [mib(row.figures[memory]), speedOf(row, bySeconds)];
+  const edge = edgeOf(within.filter((row) => row.on_front).map(point), bySeconds);
   if (edge.length) traces.push(lineOf(edge, "measured front", { color: colour("text") }));
   traces.push(pointsOf(within, views, bySeconds, {
     name: `keeps the limits (${within.length}); larger: on the front`,
@@ -101,7 +102,10 @@ function drawFront(views, state, onClick) {
   }));
   traces.push(...markTraces(placed, views, state, bySeconds));
   const missed = measured.filter((row) => speedOf(row, bySeconds) === null).length;
-  if (missed) traces.push({ type: "scatter", x: [null], y: [null], mode: "markers", marker: { color: "rgba(0,0,0,0)" }, name: `target not reached, not drawn (${missed})` });
+  if (missed) {
+    const name = `target not reached, not drawn (${missed})`;
+    traces.push({ type: "scatter", x: [null], y: [null], mode: "markers", marker: { color: "rgba(0,0,0,0)" }, name });
+  }
   const speeds = placed.map((row) => speedOf(row, bySeconds));
   const memories = placed.map((row) => mib(row.figures[memory]));
   const limit = limitOf(views, Math.max(...memories, 0));

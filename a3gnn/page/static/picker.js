@@ -93,9 +93,14 @@ function drawPick(views, state) {
   const row = views.rows[candidate.index];
   const own = candidate.index === views.law.choice ? ", the tune's own choice" : "";
   const seconds = secondsTo(candidate, asked.least, views.law.least);
-  const target = asked.least === null || !views.objectives.times_accuracy ? "" : ` · ${Number.isFinite(seconds) ? `${digits(seconds)} s to the target` : "the target is not reached"}`;
-  const said = `${row.name}${own}: ${digits(candidate.throughput_epochs_per_s)} epochs/s${target} · ${digits(mib(candidate[views.law.memory]))} MiB · validation ${views.objectives.metric.label} ${row.text.quality}`;
-  return sayPick(views, `${said}. ${kept.length} of ${all} keep the limits.`, candidate, asked);
+  const said = [
+    `${row.name}${own}: ${digits(candidate.throughput_epochs_per_s)} epochs/s`,
+    asked.least === null ? null : Number.isFinite(seconds) ? `${digits(seconds)} s to the target` : "target not reached",
+    `${digits(mib(candidate[views.law.memory]))} MiB`,
+    `validation ${views.objectives.metric.label} ${row.text.quality}`,
+  ];
+  const words = said.filter((one) => one !== null).join(" · ");
+  return sayPick(views, `${words}. ${kept.length} of ${all} keep the limits.`, candidate, asked);
 }
 
 function sayPick(views, words, candidate, asked) {
