@@ -137,13 +137,13 @@ function predictedTrace(views, state, bySeconds) {
 /** Returns the marks around the default, the choice, what is picked and what is selected. */
 function markTraces(rows, views, state, bySeconds) {
   const marks = [
-    ["default", (row) => row.labels.includes("default"), { symbol: "diamond-open", size: 15, line: { width: 2 } }],
-    [isChosen(views) ? "chosen" : "best so far", (row) => row.index === views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
-    ["picked below", (row) => row.index === state.picked, { symbol: "circle-open", size: 24, color: colour("accent"), line: { width: 3 } }],
-    ["selected", (row) => row.index === state.selected, { symbol: "x-thin-open", size: 16, color: colour("accent"), line: { width: 3 } }],
+    ["default", views.default, { symbol: "diamond-open", size: 15, line: { width: 2 } }],
+    [isChosen(views) ? "chosen" : "best so far", views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
+    ["picked below", state.picked, { symbol: "circle-open", size: 24, color: colour("accent"), line: { width: 3 } }],
+    ["selected", state.selected, { symbol: "x-thin-open", size: 16, color: colour("accent"), line: { width: 3 } }],
   ];
-  return marks.flatMap(([name, is, marker]) => {
-    const own = rows.filter(is).slice(0, 1);
+  return marks.flatMap(([name, index, marker]) => {
+    const own = rows.filter((row) => row.index === index);
     return own.length ? [pointsOf(own, views, bySeconds, { name, marker: { color: colour("text"), ...marker } })] : [];
   });
 }
