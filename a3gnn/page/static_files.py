@@ -8,7 +8,7 @@ from importlib import resources
 from a3gnn._imports import optional
 
 #: Parts of the script, in the order in which they are put together; each uses names of those before it.
-_SCRIPTS = ("dom", "law", "front", "curves", "parallel", "table", "picker", "study")
+_SCRIPTS = ("dom", "law", "front", "curves", "parallel", "table", "picker", "summary", "study")
 #: What `static_file` has, each with its media type.
 MEDIA_TYPES = {
     "study.js": "text/javascript; charset=utf-8",

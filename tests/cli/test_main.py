@@ -39,6 +39,7 @@ def test_every_command_has_help(command: str) -> None:
         (["tune", "--dataset", "synthetic:", "--engine", "nsga3"], "did you mean 'nsga2'"),
         (["tune", "--dataset", "synthetic:", "--fix", "batch_size=2.5"], "batch_size must be a whole number"),
         (["front", "."], "run a3gnn tune --out"),
+        (["report", "."], "a folder that a tune was started in"),
     ],
 )
 def test_wrong_usage_exits_with_two_and_says_the_law(arguments: list[str], words: str) -> None:

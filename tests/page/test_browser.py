@@ -225,3 +225,16 @@ def test_where_every_trial_failed_it_says_why(open_page, failed) -> None:
     assert "Nothing measured keeps the limits yet." in page.locator("#summary").inner_text()
     assert page.locator("#pick-words").inner_text() == "None of the 0 measured configurations keeps these limits."
     assert "out of memory" in page.locator("#failures").inner_text()
+
+
+def test_weights_of_the_studys_own_are_asked_as_they_are(open_page, running) -> None:
+    request = json.loads((running / "request.json").read_text(encoding="utf-8"))
+    request["priority"] = {"throughput": 0.6123, "memory": 0.2877, "accuracy": 0.1, "time": False}
+    (running / "request.json").write_text(json.dumps(request), encoding="utf-8")
+    page = open_page(running)
+    assert page.locator("#pick-priority").input_value() == "weights"
+    assert page.locator("#pick-command").inner_text() == f"a3gnn pick {running}"
+    assert downloaded(page).config == pick(running).config
+    page.fill("#weight-memory", "90")
+    assert page.locator("#pick-command").inner_text() == f"a3gnn pick {running} --priority 61,90,10"
+    assert downloaded(page).config == pick(running, priority="61,90,10").config

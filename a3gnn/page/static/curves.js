@@ -17,22 +17,26 @@ function namedTrials(views, state) {
 }
 
 const LINES = ["line-0", "line-1", "line-2", "line-3"];
+const DASHES = ["solid", "solid", "dash", "dot"];
 
 /** Draws validation quality over seconds of training: named trials as lines, all others pale. */
 function drawCurves(views, state, onClick) {
   const { metric } = views.objectives;
   const named = namedTrials(views, state);
-  const others = views.rows.filter((row) => row.curve && state.shown.has(row.index) && !named.some((one) => one.index === row.index));
+  const isNamed = (row) => named.some((one) => one.index === row.index);
+  const others = views.rows.filter((row) => row.curve && state.shown.has(row.index) && !isNamed(row));
   const joined = (pick) => others.flatMap((row) => [...pick(row), null]);
   const traces = [{
-    type: "scatter", mode: "lines", name: `other trials (${others.length})`, opacity: 0.7, hoverinfo: "skip", connectgaps: false,
-    x: joined((row) => row.curve.seconds), y: joined((row) => row.curve.shown), line: { color: colour("faint"), width: 1 },
+    type: "scatter", mode: "lines", name: `other trials (${others.length})`, opacity: 0.7, hoverinfo: "skip",
+    x: joined((row) => row.curve.seconds), y: joined((row) => row.curve.shown), connectgaps: false,
+    line: { color: colour("faint"), width: 1 },
   }];
   for (const [i, { row, index, name }] of named.entries()) {
     if (!row.curve) continue;
     traces.push({
       type: "scatter", mode: "lines+markers", name, x: row.curve.seconds, y: row.curve.shown, marker: { size: 4 },
-      customdata: row.curve.seconds.map(() => index), line: { color: colour(LINES[i]), width: 2.5, dash: ["solid", "solid", "dash", "dot"][i] },
+      customdata: row.curve.seconds.map(() => index),
+      line: { color: colour(LINES[i]), width: 2.5, dash: DASHES[i] },
       hovertemplate: "%{x:.3g} s: %{y:.4g}<extra></extra>",
     });
   }
@@ -47,11 +51,16 @@ function drawCurves(views, state, onClick) {
   }
   const budget = views.objectives.default_budget_s;
   if (budget !== null) {
-    rule(`seconds that each is judged within (${digits(budget)})`, { color: colour("pale"), dash: "dot", width: 1 }, { yref: "paper", y0: 0, y1: 1, x0: budget, x1: budget });
+    const line = { color: colour("pale"), dash: "dot", width: 1 };
+    const name = `seconds that each is judged within (${digits(budget)})`;
+    rule(name, line, { yref: "paper", y0: 0, y1: 1, x0: budget, x1: budget });
   }
   const furthest = Math.max(budget ?? 0, ...named.filter((one) => one.row.curve).map((one) => one.row.curve.seconds.at(-1)));
   draw("curves-figure", traces, {
-    xaxis: { title: { text: "seconds of training, evaluation left out" }, rangemode: "tozero", ...(furthest ? { range: [0, furthest * 1.15] } : {}) },
+    xaxis: {
+      title: { text: "seconds of training, evaluation left out" }, rangemode: "tozero",
+      ...(furthest ? { range: [0, furthest * 1.15] } : {}),
+    },
     yaxis: { title: { text: `validation ${metric.label} (${metric.unit})` } },
     shapes,
   }, onClick);
@@ -64,7 +73,8 @@ function drawSteps(views, state) {
   const named = namedTrials(views, state).filter((one) => byTrial.has(one.index)).reverse();
   const total = (index) => byTrial.get(index).reduce((sum, seconds) => sum + seconds, 0);
   const traces = parts.map((part, i) => ({
-    type: "bar", orientation: "h", name: part, y: named.map((one) => one.name.replace(" (", "<br>(")), marker: { color: colour(`part-${i}`) },
+    type: "bar", orientation: "h", name: part, marker: { color: colour(`part-${i}`) },
+    y: named.map((one) => one.name.replace(" (", "<br>(")),
     x: named.map((one) => 1000 * byTrial.get(one.index)[i]),
     customdata: named.map((one) => byTrial.get(one.index)[i] / total(one.index)),
     hovertemplate: `${part}: %{x:.3g} ms, %{customdata:.0%}<extra></extra>`,
@@ -81,8 +91,10 @@ function drawSteps(views, state) {
   fill(byId("step-words"), ...[...named].reverse().map(({ index, name }) => {
     const own = helps.find((one) => one.index === index);
     const knobs = own?.knobs.map((one) => `${one.words} (${digits(one.gain, 2)} x)`).join(", ");
-    const helping = own ? (knobs ? ` What would help its epochs per second, as the model predicts: ${knobs}.` : " No single knob is predicted to help it much.") : "";
-    return make("li", {}, make("b", {}, `${name}: `), `${said(index)}.${helping}`);
+    const helping = knobs
+      ? ` What would help its epochs per second, as the model predicts: ${knobs}.`
+      : " No single knob is predicted to help it much.";
+    return make("li", {}, make("b", {}, `${name}: `), `${said(index)}.${own ? helping : ""}`);
   }));
 }
 
@@ -93,10 +105,14 @@ function drawRegret(views, state, onClick) {
   const better = known.filter((one, i) => i === 0 || one.best !== known[i - 1].best);
   const x = (one) => (overSeconds ? one.took_s : one.index);
   draw("regret-figure", [
-    { type: "scatter", mode: "lines", name: "regret of the best so far", x: known.map(x), y: known.map((one) => one.regret), line: { shape: "hv", color: colour("line-1"), width: 2 }, hoverinfo: "skip" },
     {
-      type: "scatter", mode: "markers", name: "a new best", x: better.map(x), y: better.map((one) => one.regret), marker: { size: 8, color: colour("line-1") },
-      customdata: better.map((one) => one.index), text: better.map((one) => hoverText(views.rows[one.index], views)), hoverinfo: "text",
+      type: "scatter", mode: "lines", name: "regret of the best so far", hoverinfo: "skip",
+      x: known.map(x), y: known.map((one) => one.regret), line: { shape: "hv", color: colour("line-1"), width: 2 },
+    },
+    {
+      type: "scatter", mode: "markers", name: "a new best", marker: { size: 8, color: colour("line-1") },
+      x: better.map(x), y: better.map((one) => one.regret), customdata: better.map((one) => one.index),
+      text: better.map((one) => hoverText(views.rows[one.index], views)), hoverinfo: "text",
     },
   ], {
     xaxis: { title: { text: overSeconds ? "seconds of trials" : "trial" }, rangemode: "tozero" },

@@ -32,7 +32,9 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 /** Returns ticks of a logarithmic axis over `values`: as many as tell its numbers, not more than fit. */
 function logTicks(values) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
-  const steps = high / low > 300 ? [1] : high / low > 30 ? [1, 3] : high / low > 6 ? [1, 2, 3, 5, 7] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+  const ratio = high / low;
+  const few = ratio > 300 ? [1] : ratio > 30 ? [1, 3] : [1, 2, 3, 5, 7];
+  const steps = ratio > 6 ? few : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
   const found = [];
   for (let power = Math.floor(Math.log10(low)) - 1; power <= Math.ceil(Math.log10(high)); power++) {
     for (const step of steps) {

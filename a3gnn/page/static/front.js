@@ -89,7 +89,8 @@ function drawFront(views, state, onClick) {
     : { thickness: 14, title: { side: "right" } };
   bar.title.text = `validation ${metric.label} (${metric.unit})`;
   const traces = [...predictedTrace(views, state, bySeconds), ...brokenTraces(placed, views, bySeconds)];
-  const edge = edgeOf(within.filter((row) => row.on_front).map((row) => [mib(row.figures[memory]), speedOf(row, bySeconds)]), bySeconds);
+  const point = (row) => [mib(row.figures[memory]), speedOf(row, bySeconds)];
+  const edge = edgeOf(within.filter((row) => row.on_front).map(point), bySeconds);
   if (edge.length) traces.push(lineOf(edge, "measured front", { color: colour("text") }));
   traces.push(pointsOf(within, views, bySeconds, {
     name: `keeps the limits (${within.length}); larger: on the front`,
@@ -101,7 +102,10 @@ function drawFront(views, state, onClick) {
   }));
   traces.push(...markTraces(placed, views, state, bySeconds));
   const missed = measured.filter((row) => speedOf(row, bySeconds) === null).length;
-  if (missed) traces.push({ type: "scatter", x: [null], y: [null], mode: "markers", marker: { color: "rgba(0,0,0,0)" }, name: `target not reached, not drawn (${missed})` });
+  if (missed) {
+    const name = `target not reached, not drawn (${missed})`;
+    traces.push({ type: "scatter", x: [null], y: [null], mode: "markers", marker: { color: "rgba(0,0,0,0)" }, name });
+  }
   const speeds = placed.map((row) => speedOf(row, bySeconds));
   const memories = placed.map((row) => mib(row.figures[memory]));
   const limit = limitOf(views, Math.max(...memories, 0));
@@ -133,13 +137,13 @@ function predictedTrace(views, state, bySeconds) {
 /** Returns the marks around the default, the choice, what is picked and what is selected. */
 function markTraces(rows, views, state, bySeconds) {
   const marks = [
-    ["default", (row) => row.labels.includes("default"), { symbol: "diamond-open", size: 15, line: { width: 2 } }],
-    [isChosen(views) ? "chosen" : "best so far", (row) => row.index === views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
-    ["picked below", (row) => row.index === state.picked, { symbol: "circle-open", size: 24, color: colour("accent"), line: { width: 3 } }],
-    ["selected", (row) => row.index === state.selected, { symbol: "x-thin-open", size: 16, color: colour("accent"), line: { width: 3 } }],
+    ["default", views.default, { symbol: "diamond-open", size: 15, line: { width: 2 } }],
+    [isChosen(views) ? "chosen" : "best so far", views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
+    ["picked below", state.picked, { symbol: "circle-open", size: 24, color: colour("accent"), line: { width: 3 } }],
+    ["selected", state.selected, { symbol: "x-thin-open", size: 16, color: colour("accent"), line: { width: 3 } }],
   ];
-  return marks.flatMap(([name, is, marker]) => {
-    const own = rows.filter(is).slice(0, 1);
+  return marks.flatMap(([name, index, marker]) => {
+    const own = rows.filter((row) => row.index === index);
     return own.length ? [pointsOf(own, views, bySeconds, { name, marker: { color: colour("text"), ...marker } })] : [];
   });
 }

@@ -6,26 +6,29 @@ const HEIGHT = 330, TOP = 52, BOTTOM = 26, GAP = 104;
 function axesOf(views, onlyDiffering) {
   const { objectives } = views;
   const knobs = views.knobs.filter((knob) => knob.differs || !onlyDiffering).map((knob) => ({
-    name: knob.name, help: knob.help, ticks: knob.texts.map((text, i) => [i, text]), ends: [0, Math.max(knob.values.length - 1, 1)],
+    name: knob.name, help: knob.help,
+    ticks: knob.texts.map((text, i) => [i, text]), ends: [0, Math.max(knob.values.length - 1, 1)],
     of: (row) => knob.values.indexOf(row.config[knob.name]),
   }));
   const figures = [
-    ["epochs/s", "throughput_epochs_per_s", (row) => row.figures.throughput_epochs_per_s, true],
-    ...(objectives.times_accuracy ? [[objectives.seconds_heading, "seconds_to_accuracy", (row) => row.figures.seconds_to_accuracy, true]] : []),
-    [`${objectives.memory_name} (MiB)`, objectives.memory, (row) => mib(row.figures[objectives.memory]), false],
-    [objectives.metric.label, "val_accuracy", (row) => row.shown_quality, false],
+    ["epochs/s", (row) => row.figures.throughput_epochs_per_s, true],
+    [objectives.seconds_heading, (row) => row.figures.seconds_to_accuracy, true],
+    [`${objectives.memory_name} (MiB)`, (row) => mib(row.figures[objectives.memory]), false],
+    [objectives.metric.label, (row) => row.shown_quality, false],
   ];
-  return [...knobs, ...figures.map(([name, key, of, isLog]) => figureAxis(views, name, key, of, isLog)).filter((axis) => axis !== null)];
+  return [...knobs, ...figures.map((one) => figureAxis(views, ...one)).filter((axis) => axis !== null)];
 }
 
-function figureAxis(views, name, key, of, isLog) {
+/** Returns the axis of a figure; null where no trial has it. */
+function figureAxis(views, name, of, isLog) {
   const values = views.rows.filter((row) => !row.failure).map(of).filter((value) => value !== null);
   if (!values.length) return null;
   const scale = isLog ? Math.log2 : (value) => value;
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const middle = isLog ? Math.sqrt(low * high) : (low + high) / 2;
   const ticks = (low === high ? [low] : [low, middle, high]).map((value) => [scale(value), digits(value)]);
-  return { name, key, help: name, ticks, ends: low === high ? [scale(low) - 1, scale(low) + 1] : [scale(low), scale(high)], of: (row) => (of(row) === null ? null : scale(of(row))) };
+  const ends = low === high ? [scale(low) - 1, scale(low) + 1] : [scale(low), scale(high)];
+  return { name, help: name, ticks, ends, of: (row) => (of(row) === null ? null : scale(of(row))) };
 }
 
 const heightOf = (axis, value) => {
@@ -47,7 +50,8 @@ function passes(row, axes, brushes) {
 function drawParallel(views, state, onBrush, onClick) {
   const axes = axesOf(views, state.onlyDiffering);
   const width = Math.max(axes.length, 2) * GAP;
-  const svg = make("svg", { svg: true, viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, "aria-hidden": true, class: "parallel" });
+  const size = { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT };
+  const svg = make("svg", { svg: true, ...size, "aria-hidden": "true", class: "parallel" });
   const x = (i) => GAP / 2 + i * GAP;
   const rows = views.rows.filter((row) => !row.failure);
   const marked = new Set([state.picked, state.selected, views.best, views.default]);
@@ -55,13 +59,23 @@ function drawParallel(views, state, onBrush, onClick) {
   for (const row of [...rows].sort((a, b) => rank(a) - rank(b))) {
     const points = axes.map((axis, i) => [axis.of(row), i]).filter(([value]) => value !== null);
     const d = points.map(([value, i], n) => `${n ? "L" : "M"}${x(i)},${heightOf(axes[i], value).toFixed(1)}`).join("");
-    const kind = !state.shown.has(row.index) ? "out" : row.index === state.selected || row.index === state.picked ? "picked"
-      : row.index === views.best ? "best" : row.index === views.default ? "default" : row.feasible ? (row.on_front ? "front" : "kept") : "broken";
-    svg.append(make("path", { svg: true, d, class: `line ${kind}`, onclick: () => onClick(row.index) }, make("title", { svg: true }, `${row.name}: ${row.describe}`)));
+    const title = make("title", { svg: true }, `${row.name}: ${row.describe}`);
+    const onclick = () => onClick(row.index);
+    svg.append(make("path", { svg: true, d, class: `line ${kindOf(row, views, state)}`, onclick }, title));
   }
   axes.forEach((axis, i) => svg.append(drawAxis(axis, x(i), state.brushes, onBrush)));
   fill(byId("parallel-figure"), svg);
   fill(byId("knob-choices"), ...views.knobs.filter((knob) => knob.differs).map((knob) => choicesOf(knob, state, onBrush)));
+}
+
+/** Returns how the line of a row is drawn. */
+function kindOf(row, views, state) {
+  if (!state.shown.has(row.index)) return "out";
+  if (row.index === state.selected || row.index === state.picked) return "picked";
+  if (row.index === views.best) return "best";
+  if (row.index === views.default) return "default";
+  if (!row.feasible) return "broken";
+  return row.on_front ? "front" : "kept";
 }
 
 function drawAxis(axis, x, brushes, onBrush) {
@@ -77,8 +91,10 @@ function drawAxis(axis, x, brushes, onBrush) {
     group.append(make("line", { svg: true, x1: x - 3, x2: x + 3, y1: y, y2: y }));
   }
   const brush = brushes.get(axis.name);
-  const box = make("rect", { svg: true, x: x - 9, width: 18, y: brush ? brush[0] : TOP, height: brush ? brush[1] - brush[0] : 0, class: "brush" });
-  const handle = make("rect", { svg: true, x: x - 16, width: 32, y: TOP - 12, height: HEIGHT - TOP - BOTTOM + 24, class: "handle" });
+  const [high, low] = brush ?? [TOP, TOP];
+  const box = make("rect", { svg: true, x: x - 9, width: 18, y: high, height: low - high, class: "brush" });
+  const reach = { x: x - 16, width: 32, y: TOP - 12, height: HEIGHT - TOP - BOTTOM + 24 };
+  const handle = make("rect", { svg: true, ...reach, class: "handle" });
   handle.append(make("title", { svg: true }, `${axis.help} Drag to keep a range; click to keep all.`));
   handle.addEventListener("pointerdown", (down) => {
     const frame = handle.ownerSVGElement.getBoundingClientRect();

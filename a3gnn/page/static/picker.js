@@ -18,24 +18,28 @@ function resetPicker(views) {
   byId("pick-drop").value = drop === "" ? "" : Number(drop.toFixed(4));
   byId("pick-drop-range").value = drop === "" ? 0 : drop;
   for (const id of ["pick-drop", "pick-drop-range"]) byId(id).disabled = law.reference_quality === null;
-  for (const id of ["pick-memory", "pick-drop"]) byId(id).dataset.own = byId(id).value;
+  const own = ["pick-memory", "pick-drop", "weight-throughput", "weight-memory", "weight-accuracy"];
+  for (const id of own) byId(id).dataset.own = byId(id).value;
 }
+
+const isOwn = (id) => byId(id).value === byId(id).dataset.own;
 
 /** Returns what the inputs ask: the priority, the least quality, and the memory in bytes, null for no limit, or "own". */
 function askedOf(views) {
   const { law, objectives } = views;
   const name = byId("pick-priority").value;
-  const weights = ["throughput", "memory", "accuracy"].map((one) => Number(byId(`weight-${one}`).value));
+  const ids = ["weight-throughput", "weight-memory", "weight-accuracy"];
+  const weights = ids.map((id) => Number(byId(id).value));
   const sum = weights.reduce((a, b) => a + b, 0);
   const own = { throughput: weights[0] / sum, memory: weights[1] / sum, accuracy: weights[2] / sum, time: false };
   const memory = byId("pick-memory");
   const drop = byId("pick-drop");
   return {
     name, weights, sum,
-    priority: name === "weights" ? own : objectives.presets[name],
-    memory: memory.value === memory.dataset.own ? "own" : memory.value === "" ? null : Math.round(Number(memory.value) * MIB),
-    least: drop.value === drop.dataset.own || drop.value === "" ? law.least : law.reference_quality - Number(drop.value) / 100,
-    drop: drop.value === drop.dataset.own || drop.value === "" ? null : Number(drop.value),
+    priority: name !== "weights" ? objectives.presets[name] : ids.every(isOwn) && !law.priority.time ? law.priority : own,
+    memory: isOwn("pick-memory") ? "own" : memory.value === "" ? null : Math.round(Number(memory.value) * MIB),
+    least: isOwn("pick-drop") || drop.value === "" ? law.least : law.reference_quality - Number(drop.value) / 100,
+    drop: isOwn("pick-drop") || drop.value === "" ? null : Number(drop.value),
   };
 }
 
@@ -89,9 +93,14 @@ function drawPick(views, state) {
   const row = views.rows[candidate.index];
   const own = candidate.index === views.law.choice ? ", the tune's own choice" : "";
   const seconds = secondsTo(candidate, asked.least, views.law.least);
-  const target = asked.least === null || !views.objectives.times_accuracy ? "" : ` · ${Number.isFinite(seconds) ? `${digits(seconds)} s to the target` : "the target is not reached"}`;
-  const said = `${row.name}${own}: ${digits(candidate.throughput_epochs_per_s)} epochs/s${target} · ${digits(mib(candidate[views.law.memory]))} MiB · validation ${views.objectives.metric.label} ${row.text.quality}`;
-  return sayPick(views, `${said}. ${kept.length} of ${all} keep the limits.`, candidate, asked);
+  const said = [
+    `${row.name}${own}: ${digits(candidate.throughput_epochs_per_s)} epochs/s`,
+    asked.least === null ? null : Number.isFinite(seconds) ? `${digits(seconds)} s to the target` : "target not reached",
+    `${digits(mib(candidate[views.law.memory]))} MiB`,
+    `validation ${views.objectives.metric.label} ${row.text.quality}`,
+  ];
+  const words = said.filter((one) => one !== null).join(" · ");
+  return sayPick(views, `${words}. ${kept.length} of ${all} keep the limits.`, candidate, asked);
 }
 
 function sayPick(views, words, candidate, asked) {

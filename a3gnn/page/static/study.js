@@ -12,37 +12,9 @@ function select(index) {
   drawAll();
 }
 
-/** Says how the study stands, what was asked, and what the best gains. */
-function drawSummary() {
-  const { summary, time } = views;
-  document.title = `${views.title}: a3gnn study`;
-  byId("title").textContent = views.title;
-  const left = isChosen(views) ? "" : time.left_s === null || time.left_s > 0 ? `, ${time.left}` : ", the budget is spent";
-  byId("status").textContent = `${views.status}: ${time.elapsed} taken, ${time.trials} trials after the default${left}`;
-  const failures = time.failures ? `${time.failures} of the trials failed` : null;
-  const ratio = (one, words) => (one ? make("li", {}, make("b", {}, `${digits(one.median)} x`), one.low === undefined ? ` ${words}` : ` (${digits(one.low)} to ${digits(one.high)}) ${words}`) : null);
-  const signed = (points) => `${points >= 0 ? "+" : ""}${digits(points, 2)}`;
-  const gain = summary.gain;
-  const gains = !gain ? [] : [
-    ratio(gain.throughput, "the default's throughput"),
-    ratio(gain.time, "as early at the target"),
-    make("li", {}, make("b", {}, `${digits(gain.memory)} x`), " its memory"),
-    gain.accuracy ? make("li", {}, make("b", {}, signed(gain.accuracy.median)), `${gain.accuracy.repeats > 1 ? ` (${signed(gain.accuracy.low)} to ${signed(gain.accuracy.high)})` : ""} points of validation ${views.objectives.metric.label}`) : null,
-    make("li", { class: "pale" }, gain.in_turns ? "timed in turns with the default, in the play-off" : "of single trials, one after the other; the play-off times them in turns"),
-  ];
-  fill(byId("summary-words"), ...[
-    summary.best ? make("p", {}, make("b", {}, isChosen(views) ? "Chosen: " : "Best so far: "), `${views.rows[views.best].describe} — ${summary.best}`) : make("p", {}, views.rows.length ? "Nothing measured keeps the limits yet." : "No trial is done yet."),
-    gains.length ? make("ul", { class: "gains" }, ...gains.filter((one) => one !== null)) : null,
-    summary.default ? make("p", {}, make("b", {}, "Default: "), summary.default) : null,
-    failures ? make("p", { class: "pale" }, failures) : null,
-  ].filter((one) => one !== null));
-  fill(byId("asked"), ...views.asked.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));
-  fill(byId("place"), ...[...views.place, ...summary.lines].map((line) => make("li", {}, line)));
-}
-
 /** Draws everything; without a trial there is nothing but the summary. */
 function drawAll() {
-  drawSummary();
+  drawSummary(views);
   byId("views-of-trials").hidden = !views.objectives;
   if (!views.objectives) return;
   state.speed ??= views.objectives.speed;
@@ -55,10 +27,7 @@ function drawAll() {
   drawMarked();
   drawRegret(views, state, select);
   drawFailures(views);
-  const row = state.selected === null ? null : views.rows[state.selected];
-  byId("selected-words").textContent = !row ? "" : row.failure
-    ? `Selected: ${row.name}, ${row.describe}: ${row.failure.said}`
-    : `Selected: ${row.name}, ${row.describe}: ${row.text.throughput} epochs/s · ${row.text.memory} · ${views.objectives.metric.label} ${row.text.quality}${whyNot(row) ? ` · ${whyNot(row)}` : ""}`;
+  drawSelected(views, state.selected === null ? null : views.rows[state.selected]);
 }
 
 /** Draws the figures that mark what is picked. */

@@ -56,16 +56,22 @@ function drawTable(views, state, onSort, onSelect) {
   const heads = columns.map(([heading], i) => {
     const now = state.sort.column === i ? (state.sort.down ? "descending" : "ascending") : null;
     const arrow = now === null ? "" : state.sort.down ? " ▼" : " ▲";
-    return make("th", { scope: "col", "aria-sort": now }, make("button", { type: "button", onclick: () => onSort(i) }, (heading || "what it is") + arrow));
+    const button = make("button", { type: "button", onclick: () => onSort(i) }, (heading || "what it is") + arrow);
+    return make("th", { scope: "col", "aria-sort": now }, button);
   });
   const cellOf = (row, [, , text], i) => {
     if (i === 0) {
-      return make("th", { scope: "row" }, make("button", { type: "button", "aria-pressed": String(row.index === state.selected), onclick: () => onSelect(row.index) }, row.name));
+      const pressed = String(row.index === state.selected);
+      const onclick = () => onSelect(row.index);
+      return make("th", { scope: "row" }, make("button", { type: "button", "aria-pressed": pressed, onclick }, row.name));
     }
     const shown = row.failure && i > 1 && i < columns.length - 2 ? "" : text(row);
     return make("td", { class: i < columns.length - 2 && i > 1 ? "number" : i === columns.length - 2 ? "wide" : null }, shown);
   };
-  const kind = (row) => [row.failure ? "failed" : row.feasible ? "" : "broken", row.index === state.selected ? "selected" : ""].join(" ").trim() || null;
+  const kind = (row) => {
+    const own = row.failure ? "failed" : row.feasible ? "" : "broken";
+    return `${own} ${row.index === state.selected ? "selected" : ""}`.trim() || null;
+  };
   const body = rows.map((row) => make("tr", { class: kind(row) }, ...columns.map((column, i) => cellOf(row, column, i))));
   fill(byId("trial-table"), make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...body));
   byId("trial-words").textContent = `${rows.length} of ${views.rows.length} trials`;
@@ -76,6 +82,8 @@ function drawFailures(views) {
   const failed = views.rows.filter((row) => row.failure);
   byId("failures").hidden = !failed.length;
   byId("failures-link").hidden = !failed.length;
-  fill(byId("failure-list"), ...failed.map((row) =>
-    make("details", {}, make("summary", {}, make("b", {}, `${row.name}: ${row.failure.said}`), make("br"), row.describe), make("pre", { tabindex: 0 }, row.failure.detail))));
+  fill(byId("failure-list"), ...failed.map((row) => {
+    const said = make("summary", {}, make("b", {}, `${row.name}: ${row.failure.said}`), make("br"), row.describe);
+    return make("details", {}, said, make("pre", { tabindex: 0 }, row.failure.detail));
+  }));
 }

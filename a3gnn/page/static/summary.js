@@ -1,0 +1,64 @@
+// The summary: how the study stands, what its best configuration gains, and what was asked.
+
+const signed = (points) => `${points >= 0 ? "+" : ""}${digits(points, 2)}`;
+
+/** Returns a figure with its range and what it is of, as an item of a list; null where it is not known. */
+function gainItem(figure, shown, words) {
+  if (!figure) return null;
+  const ranges = figure.low !== undefined && figure.repeats !== 1;
+  const range = ranges ? ` (${shown(figure.low)} to ${shown(figure.high)})` : "";
+  const times = shown === signed ? "" : " x";
+  return make("li", {}, make("b", {}, `${shown(figure.median)}${times}`), `${range} ${words}`);
+}
+
+/** Returns what the best gains over the default, as a list; null where that is not known. */
+function gainList(gain, label) {
+  if (!gain) return null;
+  const how = gain.in_turns
+    ? "timed in turns with the default, in the play-off"
+    : "of single trials, one after the other; the play-off times them in turns";
+  const items = [
+    gainItem(gain.throughput, digits, "the default's throughput"),
+    gainItem(gain.time, digits, "as early at the target"),
+    gainItem({ median: gain.memory }, digits, "its memory"),
+    gainItem(gain.accuracy, signed, `points of validation ${label}`),
+    make("li", { class: "pale" }, how),
+  ];
+  return make("ul", { class: "gains" }, ...items.filter((one) => one !== null));
+}
+
+/** Returns what is said of the best configuration. */
+function bestWords(views) {
+  if (!views.summary.best) return views.rows.length ? "Nothing measured keeps the limits yet." : "No trial is done yet.";
+  return `${views.rows[views.best].describe} — ${views.summary.best}`;
+}
+
+/** Says how the study stands, what was asked, and what the best gains. */
+function drawSummary(views) {
+  const { summary, time } = views;
+  document.title = `${views.title}: a3gnn study`;
+  byId("title").textContent = views.title;
+  const left = isChosen(views) ? "" : time.left_s === null || time.left_s > 0 ? `, ${time.left}` : ", the budget is spent";
+  byId("status").textContent =
+    `${views.status}: ${time.elapsed} taken, ${time.trials} trials after the default${left}`;
+  const named = summary.best ? make("b", {}, isChosen(views) ? "Chosen: " : "Best so far: ") : null;
+  fill(
+    byId("summary-words"),
+    make("p", {}, named, bestWords(views)),
+    gainList(summary.gain, views.objectives?.metric.label),
+    summary.default ? make("p", {}, make("b", {}, "Default: "), summary.default) : null,
+    time.failures ? make("p", { class: "pale" }, `${time.failures} of the trials failed`) : null,
+  );
+  fill(byId("asked"), ...views.asked.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));
+  fill(byId("place"), ...[...views.place, ...summary.lines].map((line) => make("li", {}, line)));
+}
+
+/** Says which trial is selected, and what it reached. */
+function drawSelected(views, row) {
+  const reached = (found) => {
+    const { throughput, memory, quality } = found.text;
+    return `${throughput} epochs/s · ${memory} · ${views.objectives.metric.label} ${quality}`;
+  };
+  const parts = row ? [row.failure ? null : reached(row), whyNot(row)].filter(Boolean) : [];
+  byId("selected-words").textContent = row ? `Selected: ${row.name}, ${row.describe}: ${parts.join(" · ")}` : "";
+}
