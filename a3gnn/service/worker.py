@@ -18,6 +18,7 @@ from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import Problem
 from a3gnn.service.running_job import Outcome, RunningJob
 from a3gnn.service.study_files import summary
+from a3gnn.tuning.stop import forget_stop
 
 #: Seconds between two looks at the processes that run, and between two looks at the database. Guesses.
 _POLL_S, _LOOK_S = 0.1, 0.5
@@ -96,6 +97,8 @@ class QueueWorker(threading.Thread):
         if not self._jobs.claim(job):
             os.close(lock)
             return
+        if not job.stop_asked:
+            forget_stop(folder.run)  # one that came as an earlier run ended
         folder.events.append("status", status="running")
         try:
             self._running[job.id] = RunningJob(job, folder, lock, self._arguments(job))
