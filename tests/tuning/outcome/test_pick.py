@@ -58,6 +58,9 @@ def test_the_pick_has_the_best_score_at_one_speed_of_the_machine(kept: Kept, nam
     if not found.is_choice:  # that stands by the play-off, whatever single trials promise
         known = scores(folder, priority)
         assert known[found.config.key()] == pytest.approx(max(known.values()))
+    own, figures = found.seconds[0], found.row.measured
+    assert (own is None) == (figures.seconds_to_accuracy is None)
+    assert own is None or own.low <= figures.seconds_to_accuracy * (1 + 1e-9) <= own.high * (1 + 2e-9)
 
 
 def test_the_choice_stands_where_the_question_only_narrows_the_tunes_own(kept: Kept) -> None:
