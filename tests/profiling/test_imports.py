@@ -1,0 +1,23 @@
+"""What a trial's model imports is imported before it."""
+
+from __future__ import annotations
+
+import pytest
+
+from a3gnn.process.worker import Worker
+from a3gnn.profiling.trial.imports import imports_of
+from a3gnn.task import Task
+
+
+@pytest.mark.parametrize("norm", ["none", "layer"])
+@pytest.mark.parametrize("model", ["sage", "gcn", "gin", "gat", "gatv2", "transformer"])
+def test_building_a_model_imports_nothing_more(model: str, norm: str, worker: Worker) -> None:
+    task = Task(model=model, norm=norm)
+    ended = worker.run("chores:build_model", {"task": task.to_dict()}, imports=imports_of(task))
+    assert ended.result is not None, ended.log
+    assert not [name for name in ended.result["imported"] if name.startswith(("torch_geometric", "a3gnn."))]
+    assert ended.result["threads"] == 1
+
+
+def test_nothing_is_known_of_what_a_model_of_the_users_imports() -> None:
+    assert imports_of(Task(model="my_models:make_model")) == ()
