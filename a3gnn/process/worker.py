@@ -64,6 +64,7 @@ class Worker:
         self._workplace = Workplace()
         self._server: subprocess.Popen[bytes] | None = None
         self._unread = b""
+        self._imports = set[str]()
         self._runs = 0
         self.server_threads = 0
 
@@ -102,7 +103,8 @@ class Worker:
             argument: With what; JSON types.
             timeout_s: Seconds.
             limit_bytes: Of anonymous memory; None for no limit.
-            imports: Modules that the function will import: the server does so once, for this process and later ones.
+            imports: Modules that the function will import: the server does so once, for this process and later ones. A
+                server with others takes memory that would count as this process's, and is replaced.
         """
         order = {"entry": entry, "argument": argument, "imports": list(imports)}
         ended = self._run(order, timeout_s, limit_bytes)
@@ -139,15 +141,16 @@ class Worker:
         self._workplace.close()
 
     def _order(self, order: dict[str, Any]) -> None:
-        """Sends `order` to the server; one that died while it was idle is replaced."""
-        line = json.dumps(order).encode() + b"\n"
-        if self._server is not None:
-            with suppress(BrokenPipeError):
-                self._send(line)
-                return
+        """Sends `order` to the server; one that has died, or has imported what is not asked for, is replaced."""
+        line, imports = json.dumps(order).encode() + b"\n", set(order["imports"])
+        if self._imports - imports:
             self._stop()
-        self._start()
-        self._send(line)
+        try:
+            self._send(line)
+        except BrokenPipeError:
+            self._stop()
+            self._send(line)
+        self._imports |= imports
 
     def _follow(
         self, deadline: Deadline, limit_bytes: int | None
@@ -190,6 +193,7 @@ class Worker:
         self.server_threads = ready["ready"]
 
     def _stop(self) -> None:
+        self._imports = set()
         if self._server is None:
             return
         server, self._server = self._server, None
@@ -205,6 +209,13 @@ class Worker:
         server.stdout.close()
 
     def _send(self, line: bytes) -> None:
+        """Sends `line` to the server, which is started if there is none.
+
+        Raises:
+            BrokenPipeError: It has died.
+        """
+        if self._server is None:
+            self._start()
         assert self._server is not None
         assert self._server.stdin is not None
         self._server.stdin.write(line)

@@ -158,6 +158,15 @@ def test_what_a_function_imports_is_imported_once_without_a_thread(worker: Worke
     assert found is not None
     assert "wsgiref.handlers" in found["modules"]
     assert found["threads"] == 1
-    later = worker.run("chores:modules_and_threads", {}).result
-    assert later is not None
-    assert "wsgiref.handlers" in later["modules"]
+
+
+def test_a_server_that_imported_what_is_not_asked_for_is_replaced(worker: Worker) -> None:
+    first, same, other = (
+        worker.run("chores:modules_and_threads", {}, imports=imports).result
+        for imports in (["wsgiref.handlers"], ["wsgiref.handlers"], [])
+    )
+    assert first is not None
+    assert same is not None
+    assert other is not None
+    assert first["server"] == same["server"] != other["server"]
+    assert "wsgiref.handlers" not in other["modules"]
