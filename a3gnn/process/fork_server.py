@@ -2,10 +2,12 @@
 
 It imports what trials need once, stays single-threaded, touches no device, and forks a child for each line on stdin:
 
-    {"entry": "package.module:function", "argument": {...}, "result": PATH, "log": PATH, "compiled": PATH or ""}
+    {"entry": "package.module:function", "argument": {...}, "imports": ["package.module", ...],
+     "result": PATH, "log": PATH, "compiled": PATH or ""}
 
-The child calls the function with the argument, writes the JSON object that it returns to `result` and exits. If numba
-compiles anything in the child, it makes the file `compiled`; without one, nobody asks.
+What `imports` names is imported before, once, for all children from then on. The child calls the function with the
+argument, writes the JSON object that it returns to `result` and exits. If numba compiles anything in the child, it
+makes the file `compiled`; without one, nobody asks.
 
 Compiling leaves memory behind, which every child would show. A server that had to compile a kernel while it started
 therefore begins again as a new program, which finds all of them in numba's cache.
@@ -24,6 +26,7 @@ import select
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -62,17 +65,34 @@ def main() -> NoReturn:
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    gc.collect()
-    gc.freeze()  # a child's collections then leave the pages that it shares with the server alone
+    _freeze()
     _say({"ready": _threads()})
     for line in iter(sys.stdin.buffer.readline, b""):
+        order = json.loads(line)
+        _import(order["imports"])
         pid = os.fork()
         if pid == 0:
-            _child(json.loads(line), compilations)
+            _child(order, compilations)
         _become_leader(pid)
         _say({"pid": pid})
         _say({"exit": _wait(pid, wake)})
     os._exit(0)  # nothing to clean up, and torch takes its time to unload
+
+
+def _freeze() -> None:
+    """Keeps what there is out of a child's collections, which then leave the pages that it shares alone."""
+    gc.collect()
+    gc.freeze()
+
+
+def _import(names: Sequence[str]) -> None:
+    """Imports what is not imported yet; what fails to, fails in the child too, which says why."""
+    missing = [name for name in names if name not in sys.modules]
+    for name in missing:
+        with suppress(Exception):
+            importlib.import_module(name)
+    if missing:
+        _freeze()
 
 
 def _preload() -> Compilations:

@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,7 @@ class Worker:
         self._workplace = Workplace()
         self._server: subprocess.Popen[bytes] | None = None
         self._unread = b""
+        self._imports = set[str]()
         self._runs = 0
         self.server_threads = 0
 
@@ -80,7 +82,13 @@ class Worker:
         self.close()
 
     def run(
-        self, entry: str, argument: dict[str, Any], *, timeout_s: float = 3600.0, limit_bytes: int | None = None
+        self,
+        entry: str,
+        argument: dict[str, Any],
+        *,
+        timeout_s: float = 3600.0,
+        limit_bytes: int | None = None,
+        imports: Sequence[str] = (),
     ) -> Ended:
         """Returns how `entry`, "package.module:function", ended when called with `argument` in a process of its own.
 
@@ -89,22 +97,28 @@ class Worker:
 
         A process that had to compile a kernel does not count: the function is called again in another one, which loads
         that kernel from numba's cache. `compilations.happened` tells the function that it may return early.
+
+        Args:
+            entry: What is called.
+            argument: With what; JSON types.
+            timeout_s: Seconds.
+            limit_bytes: Of anonymous memory; None for no limit.
+            imports: Modules that the function will import: the server does so once, for this process and later ones. A
+                server with others takes memory that would count as this process's, and is replaced.
         """
-        ended = self._run(entry, argument, timeout_s, limit_bytes)
+        order = {"entry": entry, "argument": argument, "imports": list(imports)}
+        ended = self._run(order, timeout_s, limit_bytes)
         if not ended.compiled:
             return ended
         if ended.killed == "memory" and limit_bytes is not None:
-            self._run(entry, argument, timeout_s, limit_bytes + _COMPILING_BYTES)
-        return self._run(entry, argument, timeout_s, limit_bytes, final=True)
+            self._run(order, timeout_s, limit_bytes + _COMPILING_BYTES)
+        return self._run(order, timeout_s, limit_bytes, final=True)
 
-    def _run(
-        self, entry: str, argument: dict[str, Any], timeout_s: float, limit_bytes: int | None, final: bool = False
-    ) -> Ended:
+    def _run(self, asked: Mapping[str, Any], timeout_s: float, limit_bytes: int | None, final: bool = False) -> Ended:
         started, deadline = time.monotonic(), Deadline(timeout_s)
         self._runs += 1
         result, log, compiled = (self.folder / f"{self._runs}.{end}" for end in ("json", "log", "compiled"))
-        order = {"entry": entry, "argument": argument, "result": str(result), "log": str(log)}
-        order["compiled"] = "" if final else str(compiled)
+        order = {**asked, "result": str(result), "log": str(log), "compiled": "" if final else str(compiled)}
         try:
             self._order(order)
             status, killed, peak = self._follow(deadline, limit_bytes)
@@ -127,15 +141,16 @@ class Worker:
         self._workplace.close()
 
     def _order(self, order: dict[str, Any]) -> None:
-        """Sends `order` to the server; one that died while it was idle is replaced."""
-        line = json.dumps(order).encode() + b"\n"
-        if self._server is not None:
-            with suppress(BrokenPipeError):
-                self._send(line)
-                return
+        """Sends `order` to the server; one that has died, or has imported what is not asked for, is replaced."""
+        line, imports = json.dumps(order).encode() + b"\n", set(order["imports"])
+        if self._imports - imports:
             self._stop()
-        self._start()
-        self._send(line)
+        try:
+            self._send(line)
+        except BrokenPipeError:
+            self._stop()
+            self._send(line)
+        self._imports |= imports
 
     def _follow(
         self, deadline: Deadline, limit_bytes: int | None
@@ -178,6 +193,7 @@ class Worker:
         self.server_threads = ready["ready"]
 
     def _stop(self) -> None:
+        self._imports = set()
         if self._server is None:
             return
         server, self._server = self._server, None
@@ -193,6 +209,13 @@ class Worker:
         server.stdout.close()
 
     def _send(self, line: bytes) -> None:
+        """Sends `line` to the server, which is started if there is none.
+
+        Raises:
+            BrokenPipeError: It has died.
+        """
+        if self._server is None:
+            self._start()
         assert self._server is not None
         assert self._server.stdin is not None
         self._server.stdin.write(line)

@@ -15,6 +15,7 @@ from a3gnn.process.machine_turn import machine_turn
 from a3gnn.process.memory import MemoryUse
 from a3gnn.process.worker import Ended, Worker
 from a3gnn.profiling.trial.failures import DETAIL_CHARACTERS
+from a3gnn.profiling.trial.imports import imports_of
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.units import format_duration, format_size
 
@@ -110,6 +111,7 @@ class LocalExecutor:
             argument,
             timeout_s=plan.timeout_s,
             limit_bytes=plan.host_limit_bytes,
+            imports=imports_of(request.setting.task),
         )
         return _failure(ended, request, by_system=_oom_kills() > kills) or ended
 

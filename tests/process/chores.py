@@ -17,6 +17,25 @@ def threads(argument):
     return {"sum": float((square @ square).sum()), "threads": len(os.listdir("/proc/self/task"))}
 
 
+def modules_and_threads(argument):
+    import sys
+
+    threads = len(os.listdir(f"/proc/{os.getppid()}/task"))
+    return {"modules": sorted(sys.modules), "threads": threads, "server": os.getppid()}
+
+
+def build_model(argument):
+    import sys
+
+    from a3gnn.task import Task
+    from a3gnn.training.model import build_model
+
+    before = set(sys.modules)
+    build_model(Task.from_dict(argument["task"]), 8, 3)
+    threads = len(os.listdir(f"/proc/{os.getppid()}/task"))
+    return {"imported": sorted(set(sys.modules) - before), "threads": threads}
+
+
 def optimise(argument):
     import sys
 

@@ -151,3 +151,22 @@ def test_a_script_without_a_guard_that_is_killed_leaves_nothing_behind(tmp_path:
     assert len(list(temporary.glob("a3gnn-work-*"))) == 1
     sweep(temporary)  # as the next worker does
     assert not list(temporary.glob("a3gnn-*"))
+
+
+def test_what_a_function_imports_is_imported_once_without_a_thread(worker: Worker) -> None:
+    found = worker.run("chores:modules_and_threads", {}, imports=["wsgiref.handlers", "no.such.module"]).result
+    assert found is not None
+    assert "wsgiref.handlers" in found["modules"]
+    assert found["threads"] == 1
+
+
+def test_a_server_that_imported_what_is_not_asked_for_is_replaced(worker: Worker) -> None:
+    first, same, other = (
+        worker.run("chores:modules_and_threads", {}, imports=imports).result
+        for imports in (["wsgiref.handlers"], ["wsgiref.handlers"], [])
+    )
+    assert first is not None
+    assert same is not None
+    assert other is not None
+    assert first["server"] == same["server"] != other["server"]
+    assert "wsgiref.handlers" not in other["modules"]

@@ -1,0 +1,29 @@
+"""What a trial's model imports is imported before it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from a3gnn.process.worker import Worker
+from a3gnn.profiling.trial.imports import imports_of
+from a3gnn.task import MODELS, Task
+
+
+@pytest.mark.parametrize(("model", "norm"), [("sage", "none"), ("sage", "layer"), ("gin", "none"), ("gat", "layer")])
+def test_building_a_model_imports_nothing_more(model: str, norm: str, worker: Worker) -> None:
+    task = Task(model=model, norm=norm)
+    ended = worker.run("chores:build_model", {"task": task.to_dict()}, imports=imports_of(task))
+    assert ended.result is not None, ended.log
+    assert not [name for name in ended.result["imported"] if name.startswith(("torch_geometric", "a3gnn."))]
+    assert ended.result["threads"] == 1
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_a_model_imports_is_there(model: str) -> None:
+    assert all(find_spec(name) for name in imports_of(Task(model=model, norm="batch")))
+
+
+def test_nothing_is_known_of_what_a_model_of_the_users_imports() -> None:
+    assert imports_of(Task(model="my_models:make_model")) == ()
