@@ -139,7 +139,8 @@ class QueueWorker(threading.Thread):
             size = running.folder.events.size
             if self._sizes.get(number) != size:
                 self._sizes[number] = size
-                self._jobs.update(number, summary=summary(running.folder))
+                with suppress(A3GNNError):
+                    self._jobs.update(number, summary=summary(running.folder))
 
     def _leave(self) -> None:
         """Interrupts what runs, and leaves it to the next server."""
