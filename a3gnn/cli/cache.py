@@ -37,7 +37,7 @@ def info(as_json: bool) -> None:
         content = {"folder": str(root), "total_bytes": total, "entries": [entry.to_dict() for entry in found]}
         click.echo(json.dumps(content))
         return
-    click.echo("\n".join(fitted(f"{root}: {format_size(total)} in {_counted(found)}")))
+    click.echo(f"{root}: {format_size(total)} in {_counted(found)}")
     for entry in found:
         click.echo(_line(entry, f"  ({entry.keep})" if entry.keep else ""))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from a3gnn.cli.output import say
 from a3gnn.errors import A3GNNError, ExitCode, unknown_name
 from a3gnn.option_names import as_flags
 from a3gnn.threads import wait_policy
@@ -83,19 +84,19 @@ def main(arguments: list[str] | None = None) -> None:
             code: Any = app.main(args=arguments, prog_name="a3gnn", standalone_mode=False)
     except click.Abort as abort:  # click's name for KeyboardInterrupt, which it keeps as the cause
         cause = str(abort.__cause__ or "")
-        click.echo(f"interrupted{': ' if cause else ''}{cause}", err=True)
+        say(f"interrupted{': ' if cause else ''}{cause}")
         code = ExitCode.INTERRUPTED
     except click.ClickException as error:
         error.show()
         code = ExitCode.USAGE
     except A3GNNError as error:
-        click.echo(f"error: {error}", err=True)
+        say(f"error: {error}")
         code = error.exit_code
     except BrokenPipeError:
         sys.stderr.close()  # the reader of stdout has gone; there is nobody to tell
         code = ExitCode.FAILED
     except OSError as error:  # a full disk, a folder that may not be written
-        click.echo(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}", err=True)
+        say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         code = ExitCode.FAILED
     sys.exit(int(code or 0))
 

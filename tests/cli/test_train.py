@@ -47,6 +47,7 @@ def run(*arguments: object) -> int:
 def test_trains_and_compares_with_the_tune(tuned, tmp_path, capsys):
     assert run("--config", tuned, "--epochs", 3, "--out", tmp_path / "run") == 0
     out, err = capsys.readouterr()
+    out = " ".join(out.split())
     assert "test accuracy at epoch" in out
     assert "the tune measured 25" in out
     assert "the tune measured 300 MiB" in out

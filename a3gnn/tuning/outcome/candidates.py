@@ -39,9 +39,10 @@ def limits_of(asked: History, candidate: JudgedTrial) -> Limits:
 def _by_trial(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial:
     drift = tune.play_off_drift
     assert trial.metrics is not None, "it was measured"
-    metrics = at_reference_pace(trial.metrics, 1 / drift)
+    curve = asked.curve(trial.measurement.config)  # a faster trial of the same learning key may have extended it
+    metrics = dataclasses.replace(at_reference_pace(trial.metrics, 1 / drift), curve=curve)
     reference = None if asked.reference is None else asked.reference.at(drift)
-    return JudgedTrial(trial, metrics, Figures.of(metrics, asked.curve(trial.measurement.config), reference))
+    return JudgedTrial(trial, metrics, Figures.of(metrics, curve, reference))
 
 
 def _played_off(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial | None:

@@ -61,7 +61,7 @@ def doubts(
         for one in found
     )
     if left_out:
-        yield f"{count(left_out, 'configuration')} that the play-off rejected is left out: a3gnn front says why."
+        yield f"Left out: {count(left_out, 'configuration')} that the play-off rejected; a3gnn front says why."
 
 
 def _single_trial(tune: KeptTune) -> Iterator[str]:

@@ -13,6 +13,7 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from a3gnn.domains import OneOf, Real, WholeOrTask
@@ -51,9 +52,10 @@ def objective_names(objectives: Objectives) -> list[str]:
     return [objectives.speed, objectives.memory, _quality_name(objectives)]
 
 
-def directions(objectives: Objectives) -> list[str]:
+def directions(objectives: Objectives) -> list[StudyDirection]:
     """Returns whether each value is to be small or large."""
-    return ["minimize" if objectives.priority.time else "maximize", "minimize", "maximize"]
+    speed = StudyDirection.MINIMIZE if objectives.priority.time else StudyDirection.MAXIMIZE
+    return [speed, StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE]
 
 
 def optuna_trial(tune: KeptTune, trial: Trial, known: dict[str, BaseDistribution]) -> FrozenTrial:

@@ -94,9 +94,28 @@ def _eligible(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> l
         one
         for one in found
         if asked.row(one.trial.measurement.config) is not None
-        and not limits_of(asked, one).broken_by(one.figures)
+        and _keeps_limits(tune, asked, one)
         and _key(one) not in tune.rejected
     ]
+
+
+def _keeps_limits(tune: KeptTune, asked: History, one: JudgedTrial) -> bool:
+    """Returns whether a candidate keeps what is asked.
+
+    The choice was found to keep the tune's own limits in the play-off, its accuracy in the mean over seeds, which the
+    figures of one of them do not tell: it is judged by these where a limit is tighter now.
+    """
+    limits, own = limits_of(asked, one), limits_of(tune.history, one)
+    broken = [breach.limit for breach in limits.broken_by(one.figures)]
+    if _key(one) == _choice(tune):
+        broken = [name for name in broken if _is_tighter(name, getattr(limits, name), getattr(own, name))]
+    return not broken
+
+
+def _is_tighter(name: str, now: float | None, before: float | None) -> bool:
+    if now is None or before is None:
+        return now is not None
+    return now > before if name == "least_accuracy" else now < before
 
 
 def _standing(tune: KeptTune, asked: History, eligible: Sequence[JudgedTrial]) -> JudgedTrial | None:
@@ -126,8 +145,8 @@ def _nothing(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> In
         if _key(one) in tune.played_off and _key(one) not in tune.rejected
     }
     error = nothing_fits(asked, refused)
-    said = [f"{error}.", *doubts(tune, asked, found)]
-    return InfeasibleError(" ".join(said).replace("..", "."), error.smallest_limit_bytes)
+    said = [f"{str(error).removesuffix('.')}.", *doubts(tune, asked, found)]
+    return InfeasibleError(" ".join(said), error.smallest_limit_bytes)
 
 
 def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: JudgedTrial, is_choice: bool) -> Pick:
@@ -161,7 +180,7 @@ def _tuned(
     """Returns what trains the `best` of `found`: what the tune wrote, where that is its choice."""
     config, target, reference = best.trial.measurement.config, asked.objectives.limits.least_accuracy, asked.reference
     seconds = seconds_to_target(best.metrics, target)
-    judged = {
+    judged: dict[str, Any] = {
         "limits": training_limits(asked, config, best.figures),
         "target_accuracy": target,
         "seconds_to_accuracy": seconds.to_dict() if seconds else None,

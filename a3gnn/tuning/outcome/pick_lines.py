@@ -55,11 +55,13 @@ def describe_priority(priority: Priority) -> str:
 
 
 def _measured_how(found: Pick) -> str:
+    if not found.in_play_off:
+        return "In brackets: the range of what was timed. What is uncertain:"
+    beside = "" if found.default_row is None else ", as the default was"
     if found.is_choice:
-        return "This is the tune's own choice, measured again in the play-off in turns with the default."
-    if found.in_play_off:
-        return "It was measured again in the play-off, as the default was."
-    return "In brackets: the range of what was timed. What is uncertain:"
+        beside = "" if found.against is None else ", in turns with the default"
+        return f"This is the tune's own choice, measured again in the play-off{beside}."
+    return f"It was measured again in the play-off{beside}."
 
 
 def _figures(found: Pick) -> Iterator[tuple[str, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,10 +149,7 @@ class Pick:
         return f"<pre>{escape(chr(10).join(pick_lines(self)))}</pre>"
 
     def _row_of(self, config: TrainConfig | None) -> FrontRow:
-        return next(self._rows_of(config))
-
-    def _rows_of(self, config: TrainConfig | None) -> Iterator[FrontRow]:
-        return (row for row in self.front.rows if row.config == config)
+        return next(row for row in self.front.rows if row.config == config)
 
 
 def file_at(place: str | Path) -> Path:
