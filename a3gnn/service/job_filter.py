@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +25,7 @@ class JobFilter:
     """
 
     kind: Kind
-    statuses: Sequence[str] = ()
+    statuses: tuple[str, ...] = ()
     graph: int | None = None
     study: int | None = None
     before: int | None = None

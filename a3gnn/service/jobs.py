@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,6 +15,9 @@ from a3gnn.service.job import Job, Kind
 from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.problems import conflict, not_found, too_many
 from a3gnn.service.tables import JOBS, inserted_id
+
+#: Seconds for which a list is answered again as it was, where this server changed nothing; and lists that are kept.
+_FRESH_S, _PAGES = 0.2, 64
 
 
 class Jobs:
@@ -27,6 +31,8 @@ class Jobs:
 
     def __init__(self, engine: sa.Engine, home: str, max_queued: int) -> None:
         self._engine, self._home, self._max_queued = engine, home, max_queued
+        self._changes = 0
+        self._pages: dict[JobFilter, tuple[float, int, str]] = {}
 
     def add(
         self,
@@ -54,7 +60,7 @@ class Jobs:
             "created": time.time(),
             "summary": "{}",
         }
-        with writing(self._engine).begin() as connection:
+        with self._changing() as connection:
             waiting = connection.execute(
                 sa.select(sa.func.count()).select_from(JOBS).where(JOBS.c.status == "queued")
             ).scalar_one()
@@ -82,9 +88,20 @@ class Jobs:
             return [Job.of_row(row) for row in connection.execute(asked.select()).mappings()]
 
     def newest_json(self, asked: JobFilter) -> str:
-        """Returns the same as a JSON list of what people see of them."""
+        """Returns the same as a JSON list of what people see of them, which many may ask for at once.
+
+        What this server changed is in it, what others did within `_FRESH_S` seconds.
+        """
+        begun, changes = time.monotonic(), self._changes
+        kept = self._pages.get(asked)
+        if kept is not None and kept[1] == changes and begun < kept[0] + _FRESH_S:
+            return kept[2]
         with self._engine.connect() as connection:
-            return f"[{', '.join(map(Job.json_of_row, connection.execute(asked.select()).mappings()))}]"
+            text = f"[{', '.join(map(Job.json_of_row, connection.execute(asked.select()).mappings()))}]"
+        if len(self._pages) >= _PAGES:
+            self._pages.clear()
+        self._pages[asked] = begun, changes, text
+        return text
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Returns how many jobs there are, by kind and status."""
@@ -105,7 +122,7 @@ class Jobs:
         """Returns whether `job` runs here now: no other server was quicker."""
         values = {"status": "running", "home": self._home, "started": time.time(), "ended": None, "error": None}
         same = (JOBS.c.id == job.id, JOBS.c.status == job.status, JOBS.c.started.is_not_distinct_from(job.started))
-        with writing(self._engine).begin() as connection:
+        with self._changing() as connection:
             return connection.execute(sa.update(JOBS).where(*same).values(values)).rowcount == 1
 
     def stops_asked(self, numbers: Sequence[int]) -> set[int]:
@@ -119,7 +136,7 @@ class Jobs:
         for name in ("error", "summary", "arguments"):
             if values.get(name) is not None:
                 values[name] = json.dumps(values[name])
-        with writing(self._engine).begin() as connection:
+        with self._changing() as connection:
             connection.execute(sa.update(JOBS).where(JOBS.c.id == number).values(values))
 
     def ask_to_stop(self, number: int, kind: Kind) -> Job:
@@ -129,7 +146,7 @@ class Jobs:
             Problem: There is none, or it has ended.
         """
         waits, runs = (sa.and_(JOBS.c.id == number, JOBS.c.status == status) for status in ("queued", "running"))
-        with writing(self._engine).begin() as connection:
+        with self._changing() as connection:
             ended = {"status": "stopped", "ended": time.time()}
             done = connection.execute(sa.update(JOBS).where(waits).values(ended)).rowcount
             done += connection.execute(sa.update(JOBS).where(runs).values(stop_asked=True)).rowcount
@@ -148,7 +165,7 @@ class Jobs:
         if arguments is not None:
             values["arguments"] = json.dumps(arguments)
         same = sa.and_(JOBS.c.id == job.id, JOBS.c.status.in_(("finished", "stopped", "failed")))
-        with writing(self._engine).begin() as connection:
+        with self._changing() as connection:
             if not connection.execute(sa.update(JOBS).where(same).values(values)).rowcount:
                 raise conflict(f"{job.kind} {job.id} waits or runs already; stop it first")
         return self.get(job.id)
@@ -160,6 +177,13 @@ class Jobs:
             Problem: It does.
         """
         same = sa.and_(JOBS.c.id == job.id, JOBS.c.status.in_(("finished", "stopped", "failed")))
-        with writing(self._engine).begin() as connection:
+        with self._changing() as connection:
             if not connection.execute(sa.delete(JOBS).where(same)).rowcount:
                 raise conflict(f"{job.kind} {job.id} waits or runs; stop it, then delete it")
+
+    @contextmanager
+    def _changing(self) -> Iterator[sa.Connection]:
+        """Yields a connection whose transaction writes; lists from before it are no longer answered."""
+        with writing(self._engine).begin() as connection:
+            yield connection
+        self._changes += 1

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from a3gnn.errors import A3GNNError
 from a3gnn.service.graph_shelf import GraphShelf
 from a3gnn.service.home import Home
 from a3gnn.service.job import Job
@@ -125,9 +126,8 @@ class QueueWorker(threading.Thread):
                 self._wake.set()
 
     def _end(self, job: Job, outcome: Outcome) -> None:
-        with suppress(OSError):
-            found = summary(self._home.of(job))
-            self._jobs.update(job.id, summary=found)
+        with suppress(OSError, A3GNNError):  # files of which nothing can be told: then nothing is
+            self._jobs.update(job.id, summary=summary(self._home.of(job)))
         self._sizes.pop(job.id, None)
         ended = time.time()
         self._jobs.update(job.id, status=outcome.status, error=outcome.error, ended=ended, stop_asked=False)
@@ -139,7 +139,8 @@ class QueueWorker(threading.Thread):
             size = running.folder.events.size
             if self._sizes.get(number) != size:
                 self._sizes[number] = size
-                self._jobs.update(number, summary=summary(running.folder))
+                with suppress(A3GNNError):
+                    self._jobs.update(number, summary=summary(running.folder))
 
     def _leave(self) -> None:
         """Interrupts what runs, and leaves it to the next server."""

@@ -18,6 +18,7 @@ from tests.tuning.formulas import SMALL_SPACE
 
 ROOT = Path(__file__).parents[2]
 GRAPH = "synthetic:nodes=300,degree=8,classes=4,features=16"
+JSON = {"Content-Type": "application/json"}
 #: A study whose trials take a second or so, and which is to be stopped: its play-off would take half a minute.
 QUICK = {"hidden": 16, "fanouts": [4, 4], "accuracy_epochs": 1, "max_accuracy_drop": 100.0, "engine": "random"}
 #: A study of six configurations that learn the same: there is one finalist, and the play-off is short.
@@ -89,3 +90,13 @@ def serving(folder: Path, *options: str, environment: dict[str, str] | None = No
 def journal(folder: Path, study: int) -> list[str]:
     """The lines of a study's journal."""
     return (folder / "studies" / str(study) / "run" / "probes.jsonl").read_text().splitlines()
+
+
+def problem(server: Server, *request: Any) -> tuple[int, str]:
+    """Asks, and returns the status and the detail of the problem that is answered."""
+    answer = server.ask(*request)
+    assert answer.headers["content-type"] == "application/problem+json"
+    found = answer.json
+    assert found["status"] == answer.status
+    assert found["type"].startswith("urn:a3gnn:")
+    return answer.status, found["detail"]

@@ -1,118 +1,21 @@
 """What a server answers to requests, none of which runs a trial."""
 
-import io
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from a3gnn.errors import GraphError, StoreError, UsageError
 from a3gnn.service.client import Client
-from tests.service.servers import GRAPH, ROOT, Server
-
-JSON = {"Content-Type": "application/json"}
+from tests.service.servers import GRAPH, JSON, ROOT, Server, problem
 
 
 @pytest.fixture(scope="module")
 def graph(idle: Server) -> int:
     return idle.ask("POST", "/graphs", {"dataset": GRAPH}, JSON).json["id"]
-
-
-def problem(server: Server, *request: object) -> tuple[int, str]:
-    answer = server.ask(*request)
-    assert answer.headers["content-type"] == "application/problem+json"
-    found = answer.json
-    assert found["status"] == answer.status
-    assert found["type"].startswith("urn:a3gnn:")
-    return answer.status, found["detail"]
-
-
-def test_a_graph_is_registered_once(idle: Server, graph: int) -> None:
-    again = idle.ask("POST", "/graphs", {"dataset": GRAPH}, JSON)
-    assert again.status == 201
-    assert again.json["id"] == graph
-    assert again.headers["location"] == f"/graphs/{graph}"
-    shown = idle.ask("GET", f"/graphs/{graph}").json
-    assert shown["about"]["num_nodes"] == 300
-    assert "spec" not in shown
-    assert graph in [one["id"] for one in idle.ask("GET", "/graphs").json["graphs"]]
-
-
-def test_a_file_below_the_data_root_and_its_upload_are_the_same_graph(idle: Server, npz: Path) -> None:
-    named = idle.ask("POST", "/graphs", {"dataset": "people.npz"}, JSON).json
-    sent = Client(idle.url).add_graph(npz, "sent")
-    assert named["fingerprint"] == sent["fingerprint"]
-    assert (named["origin"], sent["origin"], sent["name"]) == ("path", "upload", "sent")
-    assert not list((idle.folder / "uploads").iterdir())
-    assert len(list((idle.folder / "graphs").iterdir())) == 1
-    assert idle.ask("DELETE", f"/graphs/{sent['id']}").status == 204
-    assert not list((idle.folder / "graphs").iterdir())
-    assert problem(idle, "GET", f"/graphs/{sent['id']}") == (
-        404,
-        f"there is no graph {sent['id']}; GET /graphs lists those that there are",
-    )
-
-
-@pytest.mark.parametrize(
-    ("dataset", "words"),
-    [
-        ("../secret.npz", "there is no '../secret.npz' below the data root"),
-        ("way-out/secret.npz", "there is no 'way-out/secret.npz' below the data root"),
-        ("/etc/passwd", "there is no '/etc/passwd' below the data root"),
-        ("nowhere.npz", "there is no 'nowhere.npz' below the data root"),
-        ("saved.pt", "other files may be pickles"),
-        ("pyg:Cora", "takes no pyg: data sets"),
-        ("ogb:ogbn-arxiv", "takes no ogb: data sets"),
-        ("synthetic:nodes=1001", "may have 1,000 nodes here"),
-        ("synthetic:nodes=900,features=400", "may have 1,048,576 bytes of features here"),
-        ("synthetic:node=1", "did you mean 'nodes'"),
-    ],
-)
-def test_what_a_request_may_not_name_is_refused(idle: Server, dataset: str, words: str) -> None:
-    status, detail = problem(idle, "POST", "/graphs", {"dataset": dataset}, JSON)
-    assert status == 422
-    assert words in detail
-
-
-def upload(**arrays: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)
-    return file.getvalue()
-
-
-EDGES, FEATURES, CLASSES = np.zeros((2, 4), np.int64), np.zeros((3, 2), np.float32), np.zeros(3, np.int64)
-MASKS = {f"{name}_mask": np.array([name == one for one in "abc"]) for name in ("train", "val", "test")}
-
-
-@pytest.mark.parametrize(
-    ("content", "status", "words"),
-    [
-        (b"not a zip", 422, "no readable .npz"),
-        (b"x" * (1 << 20) + b"x", 413, "may have 1,048,576 bytes (1.00 MiB)"),
-        (
-            upload(edge_index=EDGES, x=np.zeros((500_000, 2), np.float32), y=CLASSES),
-            422,
-            "may have 1,048,576 bytes here, got 4,000,088",
-        ),
-        (upload(edge_index=EDGES, x=np.array([{}, []], dtype=object), y=CLASSES), 422, "holds Python objects"),
-        (upload(edge_index=EDGES, x=FEATURES, y=np.zeros(1001, np.int64)), 422, "may have 1,000 nodes here, got 1,001"),
-        (upload(edge_index=EDGES + 7, x=FEATURES, y=CLASSES, **MASKS), 422, "edge_index"),
-        (upload(edge_index=EDGES, x=FEATURES), 422, "it lacks y"),
-    ],
-    ids=["foreign", "long", "bomb", "pickle", "nodes", "invalid", "incomplete"],
-)
-def test_a_bad_upload_is_refused_and_leaves_nothing(idle: Server, content: bytes, status: int, words: str) -> None:
-    before = len(list((idle.folder / "graphs").iterdir()))
-    found, detail = problem(idle, "POST", "/graphs/upload?name=bad", content)
-    assert found == status
-    assert words in detail
-    assert str(idle.folder) not in detail
-    assert not list((idle.folder / "uploads").iterdir())
-    assert len(list((idle.folder / "graphs").iterdir())) == before
 
 
 def test_studies_wait_are_listed_and_can_be_stopped_and_deleted(idle: Server, graph: int) -> None:

@@ -36,7 +36,7 @@ def list_studies(
     limit: Page = 50,
 ) -> Response:
     """Lists studies."""
-    found = service.jobs.newest_json(JobFilter("study", status or (), graph, before=before, limit=limit))
+    found = service.jobs.newest_json(JobFilter("study", tuple(status or ()), graph, before=before, limit=limit))
     return Response(f'{{"studies": {found}}}', media_type="application/json")
 
 
