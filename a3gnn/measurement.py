@@ -22,7 +22,7 @@ METRICS: tuple[str, ...] = (
 )
 
 #: Raised when a change of the engine or of the protocol makes older measurements incomparable.
-MEASUREMENT_VERSION = 6
+MEASUREMENT_VERSION = 7
 
 #: About how many seeds a trial trains on for its accuracy, and the most epochs that it may take for them. Guesses.
 _ACCURACY_SEEDS = 50_000

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 from a3gnn.process.lifetime import die_with_parent
 from a3gnn.threads import wait_policy
 
-#: What every trial imports. torch imports torch._dynamo with its first optimiser: a second, and some 70 MB.
-PRELOADED = ("numpy", "torch", "torch._dynamo", "a3gnn.profiling.trial.trial", "a3gnn.machine.host_constants")
+#: What every trial imports.
+PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial.trial", "a3gnn.machine.host_constants")
 COMPILED = (
     "a3gnn.sampling.sampler",
     "a3gnn.features.opening",

@@ -14,7 +14,7 @@ from a3gnn.runtime.batch import MiniBatch
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.task import Task
-from a3gnn.training.adam import Adam
+from a3gnn.training.adam import Optimizer, make_adam
 from a3gnn.training.batch_blocks import blocks_of
 from a3gnn.training.evaluate import Evaluator
 from a3gnn.training.input_table import input_table
@@ -72,11 +72,11 @@ class BuiltIn:
         fresh = build_model(self._task, self._graph.num_features, self._graph.num_classes)
         self.model.load_state_dict(fresh.state_dict())
 
-    def fresh_optimizer(self) -> Adam:
+    def fresh_optimizer(self) -> Optimizer:
         """Returns Adam without memory."""
-        return Adam(self.model.parameters(), self._task.learning_rate, self._task.weight_decay)
+        return make_adam(self.model.parameters(), self._task.learning_rate, self._task.weight_decay)
 
-    def set_rate(self, optimizer: torch.optim.Optimizer, rate: float, batch: int, batches_per_epoch: int) -> None:
+    def set_rate(self, optimizer: Optimizer, rate: float, batch: int, batches_per_epoch: int) -> None:
         """Sets Adam's step size to `rate`."""
         for group in optimizer.param_groups:
             group["lr"] = rate

@@ -11,6 +11,7 @@ from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.training.adam import Optimizer
 
 
 class Learner(Protocol):
@@ -39,10 +40,10 @@ class Learner(Protocol):
     def restart(self) -> None:
         """Gives the model the weights that the seed decides."""
 
-    def fresh_optimizer(self) -> torch.optim.Optimizer:
+    def fresh_optimizer(self) -> Optimizer:
         """Returns an optimiser without memory."""
 
-    def set_rate(self, optimizer: torch.optim.Optimizer, rate: float, batch: int, batches_per_epoch: int) -> None:
+    def set_rate(self, optimizer: Optimizer, rate: float, batch: int, batches_per_epoch: int) -> None:
         """Sets the step size for mini-batch `batch`, counted over all epochs, where task and configuration say `rate`.
 
         Args:

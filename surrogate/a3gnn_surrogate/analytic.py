@@ -37,14 +37,13 @@ def analytic_metrics(
 ) -> dict[str, Array]:
     """Returns what the analytic model predicts for canonical `columns` (`as_columns`), each float64, (n_configs,).
 
-    Keys: `throughput_epochs_per_s`, `peak_host_bytes`, `peak_device_bytes`, `accuracy_drop` and `epochs_to_accuracy`,
-    the logarithm of a ratio; then what these are computed from: seconds per stage, seconds between mini-batches, and
-    nodes, edges and hit rate per mini-batch.
+    Keys: `OUTPUTS`, of which `epochs_to_accuracy` is the logarithm of a ratio; `peak_host_bytes`; then what these are
+    computed from: seconds per stage, seconds between mini-batches, and nodes, edges and hit rate per mini-batch.
 
     Args:
         columns: Canonical.
         setting: What is trained, on which graph and machine.
-        calibration: Factors on the seconds of the stages.
+        calibration: Factors on the seconds of the stages, and on the parts of memory.
         work: `expected_work` of the columns, if it is known.
     """
     work = work or expected_work(columns, setting)
@@ -53,9 +52,11 @@ def analytic_metrics(
     to_learn = log_epochs_to_learn(columns, volume, setting.task, setting.graph)
     progress = throughput / _default_throughput(setting, calibration) / np.exp(to_learn)
     drop = drop_at_equal_steps(columns, volume, setting.graph)
+    above_idle = memory.host_bytes_above_idle(columns, volume, cost, setting, calibration)
     return {
         "throughput_epochs_per_s": throughput,
-        "peak_host_bytes": memory.peak_host_bytes(columns, volume, cost, setting),
+        "host_bytes_above_idle": above_idle,
+        "peak_host_bytes": setting.hardware.profile.idle_host_bytes + above_idle,
         "peak_device_bytes": memory.peak_device_bytes(columns, volume, cost, setting),
         "accuracy_drop": accuracy_drop(drop, setting.graph, progress),
         "epochs_to_accuracy": log_epochs_ratio(to_learn, drop),

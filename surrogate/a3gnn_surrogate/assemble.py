@@ -12,7 +12,7 @@ from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.known_curve import KnownCurve
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, THROUGHPUT
+from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, HOST_BYTES, THROUGHPUT
 
 _ACCURACY, _SECONDS = METRICS.index("val_accuracy"), METRICS.index("seconds_to_accuracy")
 
@@ -44,6 +44,8 @@ def metrics_of(
         setting: What is trained, on which graph and machine.
     """
     mean, low, high = (np.exp(bound) for bound in (centre, centre - half_width, centre + half_width))
+    for bound in (mean, low, high):
+        bound[:, HOST_BYTES] += setting.hardware.profile.idle_host_bytes
     if not setting.hardware.has_device:
         for bound in (mean, low, high):
             bound[:, METRICS.index("peak_device_bytes")] = 0.0

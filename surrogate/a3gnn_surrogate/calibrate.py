@@ -1,4 +1,4 @@
-"""Calibrations from measured seconds per stage, by non-negative least squares."""
+"""Calibrations from measured seconds per stage and peaks of memory, by non-negative least squares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from scipy.optimize import nnls
 from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration, Calibrations
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.measured_setting import MeasuredSetting
+from a3gnn_surrogate.memory import memory_terms
 from a3gnn_surrogate.stage_seconds import stage_seconds, train_terms
+from a3gnn_surrogate.training_rows import HOST_BYTES
 
 #: What a factor's squared distance from its prior weighs against a setting's mean squared relative error: enough to
 #: settle terms that the rows can't tell apart. On 351 rows of six graphs, each graph left out in turn, 1e-6 to 3e-4 do
@@ -31,11 +33,11 @@ _OWN_ROW_ERROR, _OWN_DEVIATION = 0.1, 0.3
 _USERS_DEVIATION = 3.0
 
 
-class _Timed(NamedTuple):
-    """Terms of one stage's seconds, shape (n, n_terms), and what was measured, shape (n,)."""
+class _Measured(NamedTuple):
+    """Terms of one stage's seconds or of memory, shape (n, n_terms), and what was measured of it, shape (n,)."""
 
     terms: Array
-    seconds: Array
+    total: Array
 
 
 def general_calibrations(settings: Sequence[MeasuredSetting]) -> Calibrations:
@@ -78,24 +80,30 @@ def _fit(
     kept: Sequence[NDArray[np.bool_]] | None = None,
 ) -> Calibration:
     """Returns the factors for the `kept` rows of `settings`, all by default."""
-    timed: list[list[_Timed]] = [[], [], []]
+    found: list[list[_Measured]] = [[], [], [], []]
     for number, one in enumerate(settings):
         expected = stage_seconds(one.columns, *one.work, one.setting)
-        terms = expected.sample[:, None], expected.gather[:, None], train_terms(one.work.cost, one.setting.hardware)
-        for stage, found in enumerate(terms):
-            rows = one.stages[:, stage] > 0
+        train, memory = (
+            train_terms(one.work.cost, one.setting.hardware),
+            memory_terms(one.columns, *one.work, one.setting),
+        )
+        terms = expected.sample[:, None], expected.gather[:, None], train, memory
+        totals = [*one.stages.T, np.exp(one.measured[:, HOST_BYTES])]
+        for part, (own, total) in enumerate(zip(terms, totals, strict=True)):
+            rows = total > 0  # NaN is not
             if kept is not None:
                 rows &= kept[number]
             if rows.any():
-                timed[stage].append(_Timed(found[rows], one.stages[rows, stage]))
-    sample = _factors(timed[0], np.array([prior.sample]), weight)
-    gather = _factors(timed[1], np.array([prior.gather]), weight)
-    train = _factors(timed[2], np.array(prior.train), weight)
-    return Calibration(tuple(train.tolist()), float(sample[0]), float(gather[0]))
+                found[part].append(_Measured(own[rows], total[rows]))
+    sample = _factors(found[0], np.array([prior.sample]), weight)
+    gather = _factors(found[1], np.array([prior.gather]), weight)
+    trained = _factors(found[2], np.array(prior.train), weight)
+    held = _factors(found[3], np.array(prior.memory), weight)
+    return Calibration(tuple(trained.tolist()), float(sample[0]), float(gather[0]), tuple(held.tolist()))
 
 
-def _factors(settings: Sequence[_Timed], prior: Array, weight: float) -> Array:
-    """Returns the factors >= 0 with which the terms of `settings` add up to their seconds, shape (n_terms,).
+def _factors(settings: Sequence[_Measured], prior: Array, weight: float) -> Array:
+    """Returns the factors >= 0 with which the terms of `settings` add up to their totals, shape (n_terms,).
 
     Args:
         settings: All weigh the same.
@@ -108,10 +116,10 @@ def _factors(settings: Sequence[_Timed], prior: Array, weight: float) -> Array:
     factors = prior
     for repetition in range(1 + _REPETITIONS):
         left, right = [pull], [pull @ prior]
-        for terms, seconds in settings:
-            scale = np.sqrt(seconds * np.maximum(terms @ factors, 1e-12)) if repetition else seconds
-            scale = scale * np.sqrt(len(seconds))
+        for terms, total in settings:
+            scale = np.sqrt(total * np.maximum(terms @ factors, 1e-12)) if repetition else total
+            scale = scale * np.sqrt(len(total))
             left.append(terms / scale[:, None])
-            right.append(seconds / scale)
+            right.append(total / scale)
         factors = nnls(np.concatenate(left), np.concatenate(right))[0]
     return factors

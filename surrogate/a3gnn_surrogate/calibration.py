@@ -1,4 +1,4 @@
-"""`Calibration`: by how much the seconds of a stage exceed what the probe's constants say, term by term."""
+"""`Calibration`: by how much seconds and bytes exceed what the equations say, term by term."""
 
 from __future__ import annotations
 
@@ -12,21 +12,27 @@ from a3gnn_surrogate.keys import setting_key
 
 #: The terms of a training step's seconds, in the order of `Calibration.train`.
 TRAIN_TERMS: tuple[str, ...] = ("matrix_products", "sparse_products", "activations", "optimiser", "overhead")
+#: The terms of a trial's peak of host memory above that of an idle one, in the order of `Calibration.memory`.
+MEMORY_TERMS: tuple[str, ...] = (
+    *("features", "cache", "adjacency", "relabelling", "batches", "activations", "weights", "evaluation"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Factors, >= 0, on the seconds that the probe's constants give; by default on what the equations alone say.
+    """Factors, >= 0, on the seconds that the probe's constants give, and on bytes; by default those of the equations.
 
     Attributes:
         train: On each of `TRAIN_TERMS`.
         sample: On sampling.
         gather: On gathering.
+        memory: On each of `MEMORY_TERMS`.
     """
 
     train: tuple[float, ...] = (1.0, 1.0, 0.0, 1.0, 1.0)
     sample: float = 1.0
     gather: float = 1.0
+    memory: tuple[float, ...] = (1.0,) * len(MEMORY_TERMS)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the factors as JSON types."""
@@ -35,7 +41,7 @@ class Calibration:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the calibration of `to_dict`."""
-        return cls(tuple(fields["train"]), fields["sample"], fields["gather"])
+        return cls(tuple(fields["train"]), fields["sample"], fields["gather"], tuple(fields["memory"]))
 
 
 #: The equations with the probe's constants, as they are.

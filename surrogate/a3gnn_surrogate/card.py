@@ -12,7 +12,11 @@ from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS
 
 _TITLES = dict(
-    zip(METRICS, ("throughput", "device memory", "host memory", "accuracy", "seconds to accuracy"), strict=True)
+    zip(
+        METRICS,
+        ("throughput", "device memory", "host memory above idle", "accuracy", "seconds to accuracy"),
+        strict=True,
+    )
 )
 
 
@@ -23,7 +27,7 @@ class Score:
     Attributes:
         contender: What predicted: a name of `CONTENDERS`.
         split: What was held out: a name of `SPLITS`.
-        metric: One of `METRICS`.
+        metric: One of `METRICS`; of the host's peak what exceeds that of an idle trial, which is known.
         r2: R2 of the logarithms, or of accuracy, within settings: between configurations of one task on one graph and
             machine, which is what tuning compares. 1 is perfect, 0 no better than each setting's mean.
         median_error: Median of |predicted / measured - 1|, or of the difference in accuracy.

@@ -135,11 +135,15 @@ def held_out(measurements: Sequence[Measurement], split: str, surrogate: Surroga
 
 def _scores(contender: str, split: str, rows: list[Measurement], surrogate: Surrogate) -> Iterator[Score]:
     found = held_out(rows, split, surrogate)
+    idle = np.array([row.setting.hardware.profile.idle_host_bytes for row in found.rows], dtype=np.float64)
     for j, metric in enumerate(METRICS):
-        has = found.truth[:, j] > 0
+        known = idle if metric == "peak_host_bytes" else np.zeros(len(found.rows))
+        has = found.truth[:, j] > known
         if has.any():
-            rest = Prediction(*(getattr(found.prediction, name)[has, j] for name in ("mean", "low", "high")))
-            yield _score(contender, split, metric, found.truth[has, j], rest, found.settings[has])
+            bounds = (getattr(found.prediction, name)[has, j] - known[has] for name in ("mean", "low", "high"))
+            yield _score(
+                contender, split, metric, (found.truth[:, j] - known)[has], Prediction(*bounds), found.settings[has]
+            )
 
 
 def _folds(rows: list[Measurement], split: str, seed: int) -> list[NDArray[np.bool_]]:

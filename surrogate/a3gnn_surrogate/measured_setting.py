@@ -53,7 +53,7 @@ class MeasuredSetting:
         setting, columns = rows[0].setting, as_columns([row.config for row in rows])
         found = [(row, row.metrics) for row in rows if row.metrics is not None]
         measured = [
-            _measured(metrics, learnt, curves, references.get(_reference_key(row), np.nan))
+            _measured(row, metrics, learnt, curves, references.get(_reference_key(row), np.nan))
             for (row, metrics), learnt in zip(found, curves.learnt(rows), strict=True)
         ]
         stages = [metrics.stage_seconds for _, metrics in found]
@@ -87,16 +87,20 @@ def _reference_key(row: Measurement) -> ReferenceKey:
     return ReferenceKey(task_graph_key(row.setting.task, row.setting.graph), row.accuracy_budget)
 
 
-def _measured(metrics: Metrics, learnt: Learnt, curves: KnownCurves, fixed_epochs: float) -> list[float]:
+def _measured(
+    row: Measurement, metrics: Metrics, learnt: Learnt, curves: KnownCurves, fixed_epochs: float
+) -> list[float]:
     """Returns the measured `OUTPUTS` of a row; a device peak of 0 means that there is no device.
 
     Args:
+        row: The measurement.
         metrics: The row's.
         learnt: By its learning curve; one that was ended early counts as what it lets expect.
         curves: Those of its setting.
         fixed_epochs: The accuracy that its own, after a fixed number of epochs, is compared with.
     """
-    sizes = (metrics.throughput_epochs_per_s, metrics.peak_device_bytes, metrics.peak_host_bytes)
+    above_idle = metrics.peak_host_bytes - row.setting.hardware.profile.idle_host_bytes
+    sizes = (metrics.throughput_epochs_per_s, metrics.peak_device_bytes, above_idle)
     logs = [float(np.log(value)) if value > 0 else np.nan for value in sizes]
     if metrics.val_accuracy is not None:  # measurement version 2
         return [*logs, fixed_epochs - metrics.val_accuracy, np.nan]

@@ -6,13 +6,15 @@ import numpy as np
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.setting import Setting
+from a3gnn_surrogate.calibration import Calibration
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.model_cost import ModelCost
 from a3gnn_surrogate.rows import stored_row_bytes
 from a3gnn_surrogate.stage_seconds import topology_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
-#: Bytes of full-neighbour evaluation. Guess: twice `a3gnn.training.inference.CHUNK_BYTES`.
+#: Bytes of full-neighbour evaluation, and whatever else each trial takes. Guess: twice
+#: `a3gnn.training.inference.CHUNK_BYTES`.
 _EVALUATION_BYTES = 64 * 2**20
 #: Copies of the weights: the weights, their gradient and Adam's two moments.
 _WEIGHT_COPIES = 4
@@ -20,12 +22,21 @@ _WEIGHT_COPIES = 4
 _FORWARD_AND_BACKWARD = 2.0
 
 
-def peak_host_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting) -> Array:
-    """Returns the peak of anonymous memory, float64, shape (n_configs,).
+def host_bytes_above_idle(
+    columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting, calibration: Calibration
+) -> Array:
+    """Returns the peak of anonymous memory less that of an idle trial, in bytes, float64, shape (n_configs,).
 
-    M = idle + features in RAM + cache + adjacency copy + mini-batches in flight + model + evaluation (A3GNN, Eqs. 3
-    and 5). Memory-mapped topology and features on disk are reclaimable and do not count; of a partitioned graph one
-    part's features at a time are in RAM.
+    It is the sum of `MEMORY_TERMS`, each times its factor of `calibration` (A3GNN, Eqs. 3 and 5).
+    """
+    return np.asarray(memory_terms(columns, volume, cost, setting) @ np.array(calibration.memory))
+
+
+def memory_terms(columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting) -> Array:
+    """Returns the bytes of each of `MEMORY_TERMS` by the equations, float64, shape (n_configs, n_terms).
+
+    Memory-mapped topology and features on disk are reclaimable and do not count; of a partitioned graph one part's
+    features at a time are in RAM. Where there is a device, what training computes and its cache are there.
     """
     graph, hardware, row_bytes = setting.graph, setting.hardware, stored_row_bytes(columns, setting.task, setting.graph)
     in_ram = columns["feature_tier"] == "ram"
@@ -37,10 +48,14 @@ def peak_host_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, sett
     adjacency = np.where(reordered, 4.0 * graph.num_edges * volume.kept_edges, 0.0)
     workers = columns["num_workers"].astype(np.float64)
     overlapped = columns["parallel_mode"] != "sequential"
-    relabel = 4.0 * graph.num_nodes * np.where(overlapped, workers, 1.0)
-    resident = features + cache + adjacency + relabel + _in_flight(columns, volume, cost)
-    compute = 0.0 if hardware.has_device else _compute_bytes(cost)
-    return np.asarray(hardware.profile.idle_host_bytes + resident + compute + _evaluation_bytes(setting))
+    relabelling = 4.0 * graph.num_nodes * np.where(overlapped, workers, 1.0)
+    trains = 0.0 if hardware.has_device else 1.0
+    activations = trains * _FORWARD_AND_BACKWARD * cost.activation_bytes
+    weights = np.full_like(activations, trains * 4.0 * _WEIGHT_COPIES * cost.parameters)
+    evaluation = np.full_like(activations, _evaluation_bytes(setting))
+    batches = _in_flight(columns, volume, cost)
+    terms = [features, cache, adjacency, relabelling, batches, activations, weights, evaluation]
+    return np.stack(terms, axis=1)
 
 
 def peak_device_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting) -> Array:

@@ -127,7 +127,7 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
         flops = flops + 3 * 2.0 * layer.destinations * square
         if not (layer.first and aggregates_while_gathering(task, graph)):
             spmm = spmm + (1 if layer.first else 2) * ops.edge_passes * layer.edges * message
-        rows = layer.destinations * (aggregated + 3 * layer.width_out)
+        rows = layer.destinations * (aggregated + (3 + 2 * ops.maps_output) * layer.width_out)
         rows = rows + ops.maps_sources * 2 * layer.sources * mapped_width
         rows = rows + ops.edge_values * task.heads * layer.edges
         activations = activations + 4.0 * ops.edge_widths * layer.edges * mapped_width

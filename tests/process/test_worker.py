@@ -56,7 +56,7 @@ def test_torch_threads_work_after_the_fork(worker: Worker) -> None:
 
 
 def test_what_an_optimiser_imports_is_there_before_a_trial_and_in_its_memory(worker: Worker) -> None:
-    ended = worker.run("chores:optimise", {})
+    ended = worker.run("chores:optimise", {}, imports=["torch._dynamo"])
     assert ended.result is not None
     assert len(ended.result["imported"]) < 10  # torch._dynamo and what it takes along are hundreds
     assert ended.result["more"] < 10 * MIB

@@ -25,5 +25,5 @@ def test_what_a_model_imports_is_there(model: str) -> None:
     assert all(find_spec(name) for name in imports_of(Task(model=model, norm="batch")))
 
 
-def test_nothing_is_known_of_what_a_model_of_the_users_imports() -> None:
-    assert imports_of(Task(model="my_models:make_model")) == ()
+def test_of_a_model_of_the_users_only_its_optimiser_is_known() -> None:
+    assert imports_of(Task(model="my_models:make_model")) == ("torch._dynamo",)

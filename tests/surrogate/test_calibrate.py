@@ -1,4 +1,4 @@
-"""Factors on the seconds of stages, fitted to measured ones."""
+"""Factors on the seconds of stages and on memory, fitted to measured ones."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from a3gnn.task import Task
 from a3gnn_surrogate.analytic import expected_work
 from a3gnn_surrogate.calibrate import general_calibrations, own_calibration
 from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration, Calibrations
+from a3gnn_surrogate.memory import host_bytes_above_idle, memory_terms
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.stage_seconds import stage_seconds
 from a3gnn_surrogate.surrogate import Surrogate
+from a3gnn_surrogate.training_rows import HOST_BYTES
 
-TRUTH = Calibration(train=(0.8, 1.5, 5.0, 2.0, 3.0), sample=2.0, gather=4.0)
+TRUTH = Calibration(
+    train=(0.8, 1.5, 5.0, 2.0, 3.0), sample=2.0, gather=4.0, memory=(1.5, 3.0, 1.0, 2.0, 0.5, 2.0, 1.0, 0.4)
+)
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +29,11 @@ def source(corpus):
 
 
 def timed(one, calibration):
-    """Returns the measured setting with the stages that `calibration` predicts."""
-    found = stage_seconds(one.columns, *one.work, one.setting, calibration)
-    return dataclasses.replace(one, stages=np.stack([found.sample, found.gather, found.train], axis=1))
+    """Returns the measured setting with the stages and the memory that `calibration` predicts."""
+    found, measured = stage_seconds(one.columns, *one.work, one.setting, calibration), one.measured.copy()
+    measured[:, HOST_BYTES] = np.log(host_bytes_above_idle(one.columns, *one.work, one.setting, calibration))
+    stages = np.stack([found.sample, found.gather, found.train], axis=1)
+    return dataclasses.replace(one, stages=stages, measured=measured)
 
 
 def settings(source, has_device=False):
@@ -44,6 +50,29 @@ def test_factors_that_made_the_seconds_are_found(source):
         )
         np.testing.assert_allclose(predicted.train, expected.train, rtol=0.05)
     assert found.device == UNCALIBRATED
+
+
+def test_factors_that_made_the_memory_are_found(source):
+    found = general_calibrations([timed(one, TRUTH) for one in settings(source)]).host
+    for one in settings(source):
+        expected, predicted = (
+            host_bytes_above_idle(one.columns, *one.work, one.setting, calibration) for calibration in (TRUTH, found)
+        )
+        np.testing.assert_allclose(predicted, expected, rtol=0.1)
+        terms = memory_terms(one.columns, *one.work, one.setting)
+        np.testing.assert_allclose(terms @ np.array(TRUTH.memory), expected)
+
+
+def test_rows_without_a_peak_above_that_of_an_idle_trial_do_not_calibrate(source):
+    known = [timed(one, TRUTH) for one in settings(source)]
+    unknown = []
+    for one in known:
+        measured = one.measured.copy()
+        measured[::2, HOST_BYTES] = np.nan
+        unknown.append(dataclasses.replace(one, measured=measured))
+    found, whole = general_calibrations(unknown).host, general_calibrations(known).host
+    assert found.train == whole.train
+    assert found.memory == pytest.approx(whole.memory, rel=0.5, abs=0.5)
 
 
 def test_machines_with_a_device_have_factors_of_their_own(source):

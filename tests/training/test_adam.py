@@ -91,3 +91,37 @@ def test_threads_change_no_bit(monkeypatch):
             take_steps(Adam(weights, 0.01, 0.0), weights, range(3))
         results.append(weights)
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("order", ["by row", "by column"])
+def test_a_state_of_torchs_adam_goes_on_and_goes_back(order):
+    ours, theirs = make_weights(order), make_weights()
+    mine, torch_adam = Adam(ours, 0.01, 0.02), torch.optim.Adam(theirs, lr=0.01, weight_decay=0.02, fused=True)
+    take_steps(torch_adam, theirs, range(3))
+    mine.load_state_dict(torch_adam.state_dict())
+    for one, other in zip(ours, theirs, strict=True):
+        one.data.copy_(other.data)
+    take_steps(mine, ours, range(3, 5))
+    take_steps(torch_adam, theirs, range(3, 5))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one.data, other.data, rtol=1e-6, atol=1e-6)
+    again = torch.optim.Adam(make_weights(), lr=0.5)
+    again.load_state_dict(mine.state_dict())
+    assert again.param_groups[0]["lr"] == 0.01
+    assert [float(state["step"]) for state in again.state.values()] == [5.0, 5.0, 5.0]
+
+
+def test_a_state_of_other_weights_is_refused():
+    weights = make_weights()
+    with pytest.raises(ValueError, match=r"must be of \[3\] weights, got one of \[2\]"):
+        Adam(weights, 0.01, 0.0).load_state_dict(Adam(weights[:2], 0.01, 0.0).state_dict())
+
+
+def test_gradients_are_forgotten_or_zero():
+    weights = make_weights()
+    optimizer = Adam(weights, 0.01, 0.0)
+    take_steps(optimizer, weights, range(1))
+    optimizer.zero_grad(set_to_none=False)
+    assert all(not weight.grad.any() for weight in weights)
+    optimizer.zero_grad()
+    assert all(weight.grad is None for weight in weights)

@@ -19,6 +19,7 @@ from a3gnn.runtime.batch import MiniBatch
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.task import Task
+from a3gnn.training.adam import Optimizer
 from a3gnn.training.input_table import table_rows
 from a3gnn.training.loss import loss_of
 from a3gnn.training.own.evaluation_bytes import evaluation_bytes as budget_bytes
@@ -93,13 +94,13 @@ class Own:
         """Gives the model the weights that the seed decides."""
         self.model.load_state_dict(self._built().state_dict())
 
-    def fresh_optimizer(self) -> torch.optim.Optimizer:
+    def fresh_optimizer(self) -> Optimizer:
         """Returns the model's own optimiser, or Adam, without memory."""
         made = self._own.optimizer(self._task.learning_rate, self._task.weight_decay)
         self._rates = [group["lr"] for group in made.param_groups]
         return made
 
-    def set_rate(self, optimizer: torch.optim.Optimizer, rate: float, batch: int, batches_per_epoch: int) -> None:
+    def set_rate(self, optimizer: Optimizer, rate: float, batch: int, batches_per_epoch: int) -> None:
         """Multiplies the groups' own step sizes by what `rate` is to the task's, and by the model's schedule."""
         factor = rate / self._task.learning_rate * self._own.factor(batch, batches_per_epoch)
         for group, own in zip(optimizer.param_groups, self._rates, strict=True):

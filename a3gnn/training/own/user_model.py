@@ -15,7 +15,7 @@ from torch.nn import functional
 from a3gnn.errors import ModelError
 from a3gnn.metric import Target
 from a3gnn.own_model import Aggregates, Takes
-from a3gnn.training.adam import Adam
+from a3gnn.training.adam import Optimizer, make_adam
 from a3gnn.training.loss import Loss
 
 
@@ -111,13 +111,13 @@ class UserModel:
             )
         return out[:count].float()
 
-    def optimizer(self, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
+    def optimizer(self, learning_rate: float, weight_decay: float) -> Optimizer:
         """Returns a new optimiser: the module's own, by `optimizer(learning_rate)`, or Adam."""
         make = getattr(self.module, "optimizer", None)
         if make is None:
             weights = [one for one in self.module.parameters() if one.requires_grad]
             if all(one.dtype is torch.float32 and one.is_contiguous() and one.numel() for one in weights):
-                return Adam(weights, learning_rate, weight_decay)
+                return make_adam(weights, learning_rate, weight_decay)
             return torch.optim.Adam(weights, lr=learning_rate, weight_decay=weight_decay)
         if weight_decay:
             raise ModelError(
