@@ -100,7 +100,7 @@ function drawPick(views, state) {
     `validation ${views.objectives.metric.label} ${row.text.quality}`,
   ];
   const words = said.filter((one) => one !== null).join(" · ");
-  return sayPick(views, `${words}. ${kept.length} of ${all} keep the limits.`, candidate, asked);
+  return sayPick(views, `${words}. ${kept.length} of ${all} may be picked.`, candidate, asked);
 }
 
 function sayPick(views, words, candidate, asked) {
