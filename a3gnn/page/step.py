@@ -18,6 +18,7 @@ from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.measured_setting import MeasuredSetting
 from a3gnn_surrogate.stage_seconds import train_terms
+from a3gnn_surrogate.training_rows import OUTPUTS
 
 #: What people call the parts of a step: three measured stages, and what training is split into.
 PARTS = (
@@ -69,7 +70,8 @@ def _calibrated(measured: Measured, configs: Sequence[TrainConfig], steps: Seque
     """Returns the analytic model's factors that suit the trials best; those of the equations where they are few."""
     setting, columns = measured.history.study.setting, as_columns(configs)
     stages = np.array([one.stages for one in steps])[:, [0, 1, 3]]
-    rows = MeasuredSetting(setting, columns, expected_work(columns, setting), np.zeros((len(steps), 0)), stages)
+    nothing_else = np.full((len(steps), len(OUTPUTS)), np.nan)
+    rows = MeasuredSetting(setting, columns, expected_work(columns, setting), nothing_else, stages)
     return own_calibration([rows], UNCALIBRATED) or UNCALIBRATED
 
 

@@ -12,12 +12,13 @@ from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.figures import Reference
 from a3gnn.measurement import Measurement, Metrics
 from a3gnn.objectives import memory_metric
+from a3gnn.prediction import Prediction
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.where import NEVER
 from a3gnn_envs.acquisition.prior import RISE_OFFSET, Prior
 from a3gnn_envs.acquisition.studies import QUARTER, SHARES
-from a3gnn_envs.acquisition.world import ACCURACY, NUM_COSTS, SPEED
+from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.known_curve import learning_columns
 from a3gnn_surrogate.known_default import KnownDefault
@@ -155,21 +156,23 @@ def prior_of(
         late_share=float(np.mean(np.isnan(off))),
         start_s=start_s,
         curve_s=curve_s,
-        **_variances(surrogate, setting),
+        **_variances(surrogate, setting, found),
     )
 
 
-def _variances(surrogate: Surrogate, setting: Setting) -> dict[str, NDArray[np.float64]]:
-    """Returns the surrogate's variance components of each cost by their names in `Prior`, float64, shape (4,) each."""
-    names = (
-        "throughput_epochs_per_s",
-        memory_metric(setting.hardware.has_device),
-        "accuracy_drop",
-        "epochs_to_accuracy",
-    )
+def _variances(surrogate: Surrogate, setting: Setting, found: Prediction) -> dict[str, NDArray[np.float64]]:
+    """Returns the surrogate's variance components of each cost by their names in `Prior`, float64, shape (4,) each.
+
+    Of the host's peak what exceeds an idle trial's varies, the median share of it in the peaks `found`.
+    """
+    has_device = setting.hardware.has_device
+    memory = "peak_device_bytes" if has_device else "host_bytes_above_idle"
+    names = ("throughput_epochs_per_s", memory, "accuracy_drop", "epochs_to_accuracy")
+    idle = 0 if has_device else setting.hardware.profile.idle_host_bytes
     models: list[VarianceComponents] = [surrogate.residual_models_[OUTPUTS.index(name)].variances for name in names]
     units = np.full(NUM_COSTS, 1 / np.log(2) ** 2)  # doublings; accuracy is a share
     units[ACCURACY] = 1.0
+    units[MEMORY] *= np.median(1 - idle / found.column(memory_metric(has_device))) ** 2
     between = np.array([model.between_settings for model in models]) * units
     within = np.array([model.within_setting for model in models]) * units
     noise = np.array([model.noise for model in models]) * units
