@@ -111,7 +111,7 @@ class LocalExecutor:
             argument,
             timeout_s=plan.timeout_s,
             limit_bytes=plan.host_limit_bytes,
-            imports=imports_of(request.setting.task),
+            imports=imports_of(request.setting.task, request.setting.hardware.has_device),
         )
         return _failure(ended, request, by_system=_oom_kills() > kills) or ended
 

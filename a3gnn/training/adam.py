@@ -75,6 +75,7 @@ class Adam:
                 "betas": (0.9, 0.999),
                 "eps": 1e-8,
                 "weight_decay": weight_decay,
+                "fused": True,  # for torch's Adam, which goes on with this state on a device
             }
         ]
         self.state: dict[nn.Parameter, dict[str, Tensor]] = defaultdict(dict)

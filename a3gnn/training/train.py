@@ -124,7 +124,7 @@ def train(
     folder = RunFolder(default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     interrupt = Interrupt()
-    if request.task.is_own:
+    if request.task.is_own or device == "cuda":
         # torch imports it with its first optimiser, for a second or two; trials of a tune begin with it imported.
         import_module("torch._dynamo")
     before = perf_counter()

@@ -8,6 +8,7 @@ from pathlib import Path
 from a3gnn.option_names import option
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.choice import STOPPED
 from a3gnn.tuning.choice_lines import choice_lines
 from a3gnn.tuning.folder import check_request, read_request
 from a3gnn.tuning.history import History
@@ -23,6 +24,8 @@ from a3gnn.units import count, format_duration
 def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
     """Returns what the tune in `folder` found, if it has finished with at least the budget of `request`, or None.
 
+    One that was stopped has not: its play-off is due, whatever of the budget is spent.
+
     Raises:
         UsageError: The folder holds no tune, or one of another request.
         ConfigError: Its files are not those of this version.
@@ -36,10 +39,11 @@ def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
     spent = state.finished_budget
     if isinstance(spent, int) != isinstance(request.budget, int):
         spent = counted if isinstance(request.budget, int) else state.elapsed_s
-    if request.budget > spent:
+    tuned = TunedConfig.read(folder)
+    if request.budget > spent or STOPPED in tuned.left_out:
         return None
     nothing_new = SearchSummary(request.engine, 0, None, None, None, None, 0.0)
-    return TuneResult(folder, TunedConfig.read(folder), Front.read(folder), nothing_new, counted, state.elapsed_s)
+    return TuneResult(folder, tuned, Front.read(folder), nothing_new, counted, state.elapsed_s)
 
 
 def say_finished(result: TuneResult, notify: Callable[[str], None]) -> None:

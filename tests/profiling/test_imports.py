@@ -14,7 +14,7 @@ from a3gnn.task import MODELS, Task
 @pytest.mark.parametrize(("model", "norm"), [("sage", "none"), ("sage", "layer"), ("gin", "none"), ("gat", "layer")])
 def test_building_a_model_imports_nothing_more(model: str, norm: str, worker: Worker) -> None:
     task = Task(model=model, norm=norm)
-    ended = worker.run("chores:build_model", {"task": task.to_dict()}, imports=imports_of(task))
+    ended = worker.run("chores:build_model", {"task": task.to_dict()}, imports=imports_of(task, False))
     assert ended.result is not None, ended.log
     assert not [name for name in ended.result["imported"] if name.startswith(("torch_geometric", "a3gnn."))]
     assert ended.result["threads"] == 1
@@ -22,8 +22,13 @@ def test_building_a_model_imports_nothing_more(model: str, norm: str, worker: Wo
 
 @pytest.mark.parametrize("model", MODELS)
 def test_what_a_model_imports_is_there(model: str) -> None:
-    assert all(find_spec(name) for name in imports_of(Task(model=model, norm="batch")))
+    assert all(find_spec(name) for name in imports_of(Task(model=model, norm="batch"), False))
 
 
 def test_of_a_model_of_the_users_only_its_optimiser_is_known() -> None:
-    assert imports_of(Task(model="my_models:make_model")) == ("torch._dynamo",)
+    assert imports_of(Task(model="my_models:make_model"), False) == ("torch._dynamo",)
+
+
+def test_on_a_device_adam_is_torchs() -> None:
+    assert imports_of(Task(), False) == ()
+    assert imports_of(Task(), True) == ("torch._dynamo",)

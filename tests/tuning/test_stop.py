@@ -55,6 +55,17 @@ def test_a_stopped_tune_goes_on_with_the_same_budget(quick_tune, formulas, tmp_p
     assert not result.tuned.left_out or "stopped" not in result.tuned.left_out[0]
 
 
+def test_a_tune_that_was_stopped_in_its_play_off_has_one_when_it_goes_on(quick_tune, formulas, tmp_path: Path) -> None:
+    stopped = quick_tune(executor=formulas(_asks(tmp_path / "run", 5, then_s=60.0)), budget=4)
+    assert stopped.trials == 4  # all that the budget has
+    assert "stopped" in stopped.tuned.left_out[0]
+    executor = formulas()
+    result = quick_tune(executor=executor, budget=4, resume=True)
+    assert result.trials == 4
+    assert executor.timed
+    assert not result.tuned.left_out or "stopped" not in result.tuned.left_out[0]
+
+
 def test_a_tune_off_the_main_thread_stops_after_its_trial(quick_tune, formulas, tmp_path: Path) -> None:
     found = []
     executor = formulas(_asks(tmp_path / "run", 2))

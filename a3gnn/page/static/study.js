@@ -69,15 +69,21 @@ function follow(prefix) {
     again = true;
     if (reading) return;
     reading = true;
-    while (again) {
-      again = false;
-      const answer = await fetch(`${prefix}/views`, { headers: { accept: "application/json" } });
-      if (!answer.ok) break;
-      views = await answer.json();
-      if (views.objectives && !state.touched) resetPicker(views);
-      drawAll();
+    try {
+      while (again) {
+        again = false;
+        const answer = await fetch(`${prefix}/views`, { headers: { accept: "application/json" } });
+        if (!answer.ok) break;
+        views = await answer.json();
+        if (views.objectives && !state.touched) resetPicker(views);
+        drawAll();
+      }
+    } catch (error) {
+      // The server is away, or was while it answered: the next event reads.
+      if (!(error instanceof TypeError || error instanceof SyntaxError)) throw error;
+    } finally {
+      reading = false;
     }
-    reading = false;
   };
   const events = new EventSource(`${prefix}/events`);
   events.addEventListener("trial", read);

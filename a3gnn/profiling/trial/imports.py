@@ -8,13 +8,22 @@ from a3gnn.task import Task
 _OF_PYG = ("gin", "gat", "gatv2", "transformer")
 
 
-def imports_of(task: Task) -> tuple[str, ...]:
+#: What torch imports with a process's first optimiser of its own: a second, and 70 MiB.
+_OF_OPTIMISERS = ("torch._dynamo",)
+
+
+def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
     """Returns the modules that a trial of `task` imports beside those of all trials.
 
     A process that starts trials imports them once. Of a model of the user's only that of its optimiser is known: what
     its module needs, and whether it has changed since, each trial finds out for itself.
+
+    Args:
+        task: What is trained.
+        has_device: Whether it is on a device, where Adam is torch's.
     """
+    optimiser = _OF_OPTIMISERS if task.is_own or has_device else ()
     if task.is_own:
-        return ("torch._dynamo",)  # torch imports it with a process's first optimiser: a second, and 70 MiB
+        return optimiser
     layers = (f"a3gnn.training.layers.{task.model}",) if task.model in _OF_PYG else ()
-    return layers if task.norm == "none" else (*layers, "torch_geometric.nn.resolver")
+    return (*optimiser, *layers, *(() if task.norm == "none" else ("torch_geometric.nn.resolver",)))
