@@ -19,6 +19,7 @@ from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import Problem
 from a3gnn.service.running_job import Outcome, RunningJob
 from a3gnn.service.study_files import summary
+from a3gnn.service.told_trials import Suggestions
 from a3gnn.tuning.stop import forget_stop
 
 #: Seconds between two looks at the processes that run, and between two looks at the database. Guesses.
@@ -97,6 +98,8 @@ class QueueWorker(threading.Thread):
             return  # another server runs it
         with ExitStack() as given_up:
             given_up.callback(os.close, lock)
+            if job.is_told:  # figures that come before it asks again would be lost
+                Suggestions(folder.asked).set_aside()
             if not self._jobs.claim(job):
                 return
             try:
