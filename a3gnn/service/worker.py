@@ -103,6 +103,7 @@ class QueueWorker(threading.Thread):
             if not self._jobs.claim(job):
                 return
             try:
+                folder.hurry.unlink(missing_ok=True)
                 if not job.stop_asked:
                     forget_stop(folder.run)  # one that came as an earlier run ended
                 folder.events.append("status", status="running")
