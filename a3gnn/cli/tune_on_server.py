@@ -18,7 +18,7 @@ _OWN = ("dataset", "store", "out", "resume", "task")
 def tune_on_server(
     url: str, token: str | None, options: Mapping[str, Any], asked: Mapping[str, Any], notify: Callable[[str], None]
 ) -> TuneResult:
-    """Returns what a study on the server found, its files written here as a local tune writes them.
+    """Returns what a study on the server found; its front and its choice are written here, its journal stays there.
 
     Args:
         url: Where the server is.

@@ -125,6 +125,7 @@ class RemoteStudy:
     def __init__(self, client: HttpClient, number: int) -> None:
         self._http, self.id = client, number
         self._path = f"/studies/{number}"
+        self._last = 0  # event that `wait` was given
 
     def state(self) -> dict[str, Any]:
         """Returns what was asked for, its status, and how far it is."""
@@ -157,10 +158,10 @@ class RemoteStudy:
         Raises:
             A3GNNError: It failed: what a local tune would have raised.
         """
-        notify, last, away = listener(notify), 0, 0.0
+        notify, away, self._last = listener(notify), 0.0, 0
         while True:
             try:
-                last = self._follow(last, notify)
+                self._follow(notify)
                 away = 0.0
                 state = self.state()
             except ServerAwayError:
@@ -213,16 +214,14 @@ class RemoteStudy:
         """Removes it, with its files; it must have ended."""
         self._http.json("DELETE", self._path)
 
-    def _follow(self, last: int, notify: Callable[[str], None]) -> int:
-        """Gives `notify` the lines after the event `last`, until no more come; returns the last event's id."""
-        lines = self._http.lines(f"{self._path}/events", last)
+    def _follow(self, notify: Callable[[str], None]) -> None:
+        """Gives `notify` the lines that it was not given yet, until no more come, or the server goes away."""
         fields: dict[str, str] = {}
-        for line in lines:
+        for line in self._http.lines(f"{self._path}/events", self._last):
             if line:
                 name, _, value = line.partition(": ")
                 fields[name] = value
                 continue
             if fields.get("event") == "line":
                 notify(str(json.loads(fields["data"])["text"]))
-            last, fields = int(fields.get("id", last)), {}
-        return last
+            self._last, fields = int(fields.get("id", self._last)), {}

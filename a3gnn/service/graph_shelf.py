@@ -8,7 +8,6 @@ import re
 import secrets
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,11 +23,12 @@ from a3gnn.service.jail import admitted
 from a3gnn.service.problems import Problem, conflict, not_found
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.tables import GRAPHS, JOBS, inserted_id
+from a3gnn.service.turns import Turns
 
 #: Seconds that looking at a graph may take. Guess.
 _MOST_SECONDS = 3600.0
-#: Graphs that are looked at at once: each takes a core, and memory. Guess.
-_AT_ONCE = 2
+#: Graphs that are looked at at once: each takes a core, and memory; and that wait. Guesses.
+_AT_ONCE, _WAITING = 2, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class GraphShelf:
 
     def __init__(self, engine: sa.Engine, home: Home, settings: ServiceSettings) -> None:
         self._engine, self._home, self._settings = engine, home, settings
-        self._turns = threading.BoundedSemaphore(_AT_ONCE)
+        self._turns = Turns("look at graphs", _AT_ONCE, _WAITING)
 
     def get(self, number: int) -> KnownGraph:
         """Returns the graph with this number.
@@ -181,7 +181,7 @@ class GraphShelf:
             "max_bytes": None if folder is None else settings.max_upload_bytes,
         }
         try:
-            with self._turns:
+            with self._turns.one():
                 ended = subprocess.run(
                     program.command,
                     input=json.dumps(order) + "\n",

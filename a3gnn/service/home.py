@@ -24,12 +24,13 @@ class JobFolder:
         events: In it, what has happened.
         log: In it, what its process wrote to stderr.
         retries: In it, a file that asks for the trials that failed to be forgotten before the study goes on.
+        hurry: In it, a file that says that a stop was asked for more than once.
         asked: In it, which trials someone else is to run, and what they told of them.
     """
 
     def __init__(self, path: Path) -> None:
         self.path, self.run, self.log = path, path / "run", path / "process.log"
-        self.asked, self.retries = path / "asked", path / "retry"
+        self.asked, self.retries, self.hurry = path / "asked", path / "retry", path / "hurry"
         self.events = EventLog(path / "events.jsonl")
 
     def lock(self) -> int | None:

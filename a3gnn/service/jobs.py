@@ -145,7 +145,8 @@ class Jobs:
         Raises:
             Problem: There is none, or it has ended.
         """
-        waits, runs = (sa.and_(JOBS.c.id == number, JOBS.c.status == status) for status in ("queued", "running"))
+        its = sa.and_(JOBS.c.id == number, JOBS.c.kind == kind)
+        waits, runs = (sa.and_(its, JOBS.c.status == status) for status in ("queued", "running"))
         with self._changing() as connection:
             ended = {"status": "stopped", "ended": time.time()}
             done = connection.execute(sa.update(JOBS).where(waits).values(ended)).rowcount

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http
+from collections.abc import Mapping
 from typing import Any
 
 from a3gnn.errors import (
@@ -17,6 +18,8 @@ from a3gnn.errors import (
 )
 
 MEDIA_TYPE = "application/problem+json"
+#: Seconds after which whoever was told that the server is busy may ask again. Guess.
+_AGAIN_S = 5
 
 #: What an error of a3gnn's is called in a problem's type, and its HTTP status; the first that it is an instance of.
 _KINDS: tuple[tuple[type[Exception], str, int], ...] = (
@@ -39,7 +42,10 @@ class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
         kind: What it is, in a word; in JSON its type is `urn:a3gnn:` and this.
         detail: The rule, the value and the remedy.
         more: Further members of the JSON object.
+        headers: Of the answer, beside its media type; None where there are none.
     """
+
+    headers: Mapping[str, str] | None = None
 
     def __init__(self, status: int, kind: str, detail: str, **more: Any) -> None:
         super().__init__(detail)
@@ -87,3 +93,10 @@ def conflict(detail: str) -> Problem:
 def too_many(detail: str) -> Problem:
     """Returns what is said where a bound on how many is reached."""
     return Problem(429, "too-many", f"{detail}; wait until one has ended, or stop one")
+
+
+def busy(detail: str) -> Problem:
+    """Returns what is said where too many wait for the same work."""
+    problem = Problem(429, "too-many", f"{detail}; ask again in {_AGAIN_S} seconds, as Retry-After says")
+    problem.headers = {"Retry-After": str(_AGAIN_S)}
+    return problem

@@ -30,6 +30,16 @@ class Profiles:
         with self._engine.connect() as connection:
             return connection.execute(sa.select(sa.func.count()).select_from(ROWS)).scalar_one()
 
+    def stand(self) -> str:
+        """Returns what is another text, all but surely, once there are other measurements: their number and the last.
+
+        A number alone stays where a failed trial is forgotten and another one comes.
+        """
+        newest = sa.select(ROWS.c.id, ROWS.c.payload).order_by(ROWS.c.id.desc()).limit(1)
+        with self._engine.connect() as connection:
+            number, payload = connection.execute(newest).first() or (0, "")
+        return f"{self.count()} {number} {payload}"
+
     def add(self, path: Path) -> tuple[int, int]:
         """Adds the rows of a file that `a3gnn profiles export` wrote; returns how many were new, and how many it had.
 

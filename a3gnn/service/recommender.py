@@ -10,9 +10,14 @@ from typing import Any
 
 from a3gnn.process.interpreter import as_program
 from a3gnn.service.problems import Problem
+from a3gnn.service.turns import Turns
 
 #: Answers that are kept: what stands on the same measurements has the same answer. Guess.
 _KEPT = 256
+#: Problems that stay as long as the measurements do; any other, such as a folder that is not mounted, may pass.
+_LASTING = ("infeasible", "usage")
+#: Questions that may wait for the one process. Guess.
+_WAITING = 6
 
 
 class Recommender:
@@ -24,30 +29,28 @@ class Recommender:
 
     def __init__(self, store: str) -> None:
         self._store = store
-        self._mutex = threading.Lock()
+        self._mutex, self._turns = threading.Lock(), Turns("predict", 1, _WAITING)
         self._process: subprocess.Popen[bytes] | None = None
-        self._answers: OrderedDict[tuple[int, str], dict[str, Any]] = OrderedDict()
+        self._answers: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
 
-    def ask(self, dataset: str, arguments: dict[str, Any], rows: int) -> dict[str, Any]:
+    def ask(self, dataset: str, arguments: dict[str, Any], stand: str) -> dict[str, Any]:
         """Returns what `a3gnn recommend --json` prints.
 
         Args:
             dataset: What loads the graph.
             arguments: What else `recommend` is called with, as JSON types.
-            rows: How many measurements the store has: with more, the answer is another one.
+            stand: Of the measurements (`Profiles.stand`): where it is another one, so is the answer.
 
         Raises:
-            Problem: Nothing can be recommended, and why.
+            Problem: Nothing can be recommended, and why; or too many wait for an answer.
         """
         order = {"dataset": dataset, "store": self._store, **arguments}
-        key = rows, json.dumps(order, sort_keys=True)
-        with self._mutex:
-            answer = self._answers.get(key) or self._answered(order)
-            if answer.get("error", {}).get("status") != 500:
-                self._answers[key] = answer
-                self._answers.move_to_end(key)
-                while len(self._answers) > _KEPT:
-                    self._answers.popitem(last=False)
+        key = stand, json.dumps(order, sort_keys=True)
+        answer = self._kept(key)
+        if answer is None:
+            with self._turns.one():
+                answer = self._kept(key) or self._answered(order)  # someone before it may have asked the same
+                self._keep(key, answer)
         if "error" in answer:
             raise Problem.from_dict(answer["error"])
         return answer
@@ -58,6 +61,19 @@ class Recommender:
             self._process.kill()
             self._process.communicate()
             self._process = None
+
+    def _kept(self, key: tuple[str, str]) -> dict[str, Any] | None:
+        with self._mutex:
+            return self._answers.get(key)
+
+    def _keep(self, key: tuple[str, str], answer: dict[str, Any]) -> None:
+        if "error" in answer and Problem.from_dict(answer["error"]).kind not in _LASTING:
+            return
+        with self._mutex:
+            self._answers[key] = answer
+            self._answers.move_to_end(key)
+            while len(self._answers) > _KEPT:
+                self._answers.popitem(last=False)
 
     def _answered(self, order: dict[str, Any]) -> dict[str, Any]:
         """Returns the process' answer; one that died is replaced the next time."""

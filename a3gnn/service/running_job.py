@@ -16,8 +16,9 @@ from a3gnn.service.job import Job
 from a3gnn.service.problems import Problem
 from a3gnn.tuning.stop import ask_to_stop
 
-#: Seconds after which a process that was told to end is killed. Guess: a tune's result takes a second or two.
-_GRACE_S = 20.0
+#: Seconds after which a process that was told to end is killed, and one that was asked to choose first: a tune looks
+#: for that once it has loaded its graph, which may take minutes. Guesses: choosing itself takes a second or two.
+_GRACE_S, _CHOICE_S = 20.0, 1800.0
 #: Of what a process wrote to stderr, so many characters at the end are told of.
 _DETAIL_CHARACTERS = 2000
 
@@ -45,6 +46,7 @@ class RunningJob:
         self.job, self.folder = job, folder
         self._lock = lock
         self._told: float | None = None
+        self._chooses = False
         program = as_program("a3gnn.service.job_process")
         with folder.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -67,7 +69,7 @@ class RunningJob:
         """Returns how it ended, or None while it runs."""
         status = self._process.poll()
         if status is None:
-            if self._told is not None and time.monotonic() > self._told + _GRACE_S:
+            if self._told is not None and time.monotonic() > self._told + self._grace_s():
                 self.kill()
             return None
         assert self._process.stdout is not None
@@ -85,10 +87,14 @@ class RunningJob:
             return Outcome("failed", Problem(500, "failed", detail).to_dict())
 
     def stop(self) -> None:
-        """Has it end now: a study that has measured something with the best so far, anything else as it is."""
+        """Has it end now: a study that has measured something with the best so far, anything else as it is.
+
+        Where a study does not get to choose, as while it loads a large graph, a second request has it end without.
+        """
         if self._told is None:
             self._told = time.monotonic()
             if self.job.kind == "study" and _has_lines(self.folder.run / "probes.jsonl"):
+                self._chooses = True
                 ask_to_stop(self.folder.run)
             else:
                 self._process.terminate()
@@ -98,6 +104,9 @@ class RunningJob:
         if self._told is None:
             self._told = time.monotonic()
             self._process.terminate()
+
+    def _grace_s(self) -> float:
+        return _CHOICE_S if self._chooses and not self.folder.hurry.exists() else _GRACE_S
 
     def kill(self) -> None:
         """Ends it at once; what it had on disk is there."""

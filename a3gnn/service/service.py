@@ -91,11 +91,16 @@ class Service:
     def stop(self, kind: Kind, number: int) -> Job:
         """Returns a job that was asked to stop, as it is when it has, or after two seconds.
 
+        A study that was asked before, 20 seconds ago or more, is ended even if it has not chosen.
+
         Raises:
             Problem: There is none, or it has ended.
         """
         end = time.monotonic() + _STOP_S
+        again = self.jobs.get(number, kind).stop_asked
         job = self.jobs.ask_to_stop(number, kind)
+        if again and job.active and job.home == self.home.id:
+            self.home.of(job).hurry.touch()
         if not job.active:
             return self._tell(job)  # it was waiting
         self.worker.wake()

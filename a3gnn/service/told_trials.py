@@ -33,15 +33,29 @@ class Suggestions:
         self.folder = folder
 
     def ask(self, asked: Mapping[str, Any]) -> int:
-        """Returns the number of a new suggestion; one before it that nobody answered is withdrawn."""
+        """Returns the number of the suggestion, which is new, or one that was set aside and asks for the same.
+
+        What was told of that one counts. Any other one is withdrawn.
+        """
         self.folder.mkdir(exist_ok=True)
         last = self.folder / _LAST
-        number = int(last.read_text(encoding="ascii")) + 1 if last.exists() else 1
-        for old in self.folder.glob("*.json"):
+        number = int(last.read_text(encoding="ascii")) if last.exists() else 0
+        aside = self._aside(number)
+        if aside.exists() and json.loads(aside.read_text(encoding="utf-8")) == _suggestion(number, asked):
+            aside.rename(self._question(number))
+            return number
+        for old in (*self.folder.glob("*.json"), *self.folder.glob("*.aside")):
             old.unlink()
+        number += 1
         _write(last, str(number))
-        _write(self.folder / f"{number}.json", json.dumps({"number": number, **asked}))
+        _write(self._question(number), json.dumps(_suggestion(number, asked)))
         return number
+
+    def set_aside(self) -> None:
+        """Has a suggestion of a process that has ended take no answer until it is asked for again."""
+        for path in self.folder.glob("[0-9]*.json"):
+            if path.stem.isdecimal():
+                path.rename(self._aside(int(path.stem)))
 
     def open(self) -> dict[str, Any] | None:
         """Returns the suggestion that waits for an answer, or None."""
@@ -73,11 +87,18 @@ class Suggestions:
         _write(self._answer(number), json.dumps(told))
 
     def answer(self, number: int) -> dict[str, Any]:
-        """Returns what was told of a suggestion, once it was."""
+        """Returns what was told of a suggestion, once it was; the suggestion is over then."""
         while not (answer := self._answer(number)).exists():
             time.sleep(_POLL_S)
         found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+        self._question(number).unlink()  # else a restart would count it again, where the same is asked twice
         return found
+
+    def _question(self, number: int) -> Path:
+        return self.folder / f"{number}.json"
+
+    def _aside(self, number: int) -> Path:
+        return self.folder / f"{number}.aside"
 
     def _answer(self, number: int) -> Path:
         return self.folder / f"{number}.told.json"
@@ -132,6 +153,10 @@ def told_outcome(told: Mapping[str, Any], request: TrialRequest) -> Metrics | Fa
         curve_first=curve.batches[0] if curve.batches else None,
     )
     return as_asked(metrics, request)
+
+
+def _suggestion(number: int, asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {"number": number, **asked}
 
 
 def _write(path: Path, text: str) -> None:

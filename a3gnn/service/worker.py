@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import traceback
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,6 +19,7 @@ from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import Problem
 from a3gnn.service.running_job import Outcome, RunningJob
 from a3gnn.service.study_files import summary
+from a3gnn.service.told_trials import Suggestions
 from a3gnn.tuning.stop import forget_stop
 
 #: Seconds between two looks at the processes that run, and between two looks at the database. Guesses.
@@ -95,21 +96,24 @@ class QueueWorker(threading.Thread):
         lock = folder.lock()
         if lock is None:
             return  # another server runs it
-        if not self._jobs.claim(job):
-            os.close(lock)
-            return
-        if not job.stop_asked:
-            forget_stop(folder.run)  # one that came as an earlier run ended
-        folder.events.append("status", status="running")
-        try:
-            self._running[job.id] = RunningJob(job, folder, lock, self._arguments(job))
-        except Problem as problem:
-            os.close(lock)
-            self._end(job, Outcome("failed", problem.to_dict()))
-        except OSError:  # no memory for a process, or no room on the disk: later, perhaps
-            os.close(lock)
-            self._jobs.update(job.id, status="queued")
-            raise
+        with ExitStack() as given_up:
+            given_up.callback(os.close, lock)
+            if job.is_told:  # figures that come before it asks again would be lost
+                Suggestions(folder.asked).set_aside()
+            if not self._jobs.claim(job):
+                return
+            try:
+                folder.hurry.unlink(missing_ok=True)
+                if not job.stop_asked:
+                    forget_stop(folder.run)  # one that came as an earlier run ended
+                folder.events.append("status", status="running")
+                self._running[job.id] = RunningJob(job, folder, lock, self._arguments(job))
+                given_up.pop_all()  # the running job closes it
+            except Problem as problem:
+                self._end(job, Outcome("failed", problem.to_dict()))
+            except Exception:  # no memory for a process, no room on the disk, no database: later, perhaps
+                self._jobs.update(job.id, status="queued")
+                raise
 
     def _arguments(self, job: Job) -> dict[str, Any]:
         spec = self._graphs.get(job.graph).spec

@@ -74,6 +74,32 @@ def test_one_suggestion_waits_at_a_time_and_is_answered_once(tmp_path: Path) -> 
     assert Suggestions(tmp_path / "asked").ask({"plan": {"curve": None}}) == 3
 
 
+def test_what_was_told_before_a_restart_counts_where_the_same_is_asked(tmp_path: Path) -> None:
+    asked, other = {"config": {"hops": 2}, "plan": {"curve": None}}, {"config": {"hops": 3}, "plan": {"curve": None}}
+    left = Suggestions(tmp_path / "asked")
+    assert left.ask(asked) == 1
+    left.tell(1, TOLD)  # and the process ends before it looks
+    after = Suggestions(tmp_path / "asked")
+    after.set_aside()
+    assert after.ask(asked) == 1
+    assert after.answer(1) == TOLD
+    after.set_aside()
+    assert after.ask(asked) == 2  # once more, and what was told has been counted
+    after.set_aside()
+    assert after.open() is None
+    with pytest.raises(Problem, match="trial 2 does not wait"):
+        after.tell(2, TOLD)
+    assert after.ask(asked) == 2
+    after.tell(2, {**TOLD, "detail": "late"})
+    assert after.answer(2)["detail"] == "late"
+    assert after.ask(asked) == 3
+    after.set_aside()
+    assert after.ask(other) == 4
+    with pytest.raises(Problem, match="trial 3 does not wait"):
+        after.tell(3, TOLD)
+    assert after.open() == {"number": 4, **other}
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     pytest.importorskip("fastapi", reason="the extra [serve] is not installed")

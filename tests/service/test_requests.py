@@ -4,13 +4,14 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from a3gnn.errors import GraphError, StoreError, UsageError
 from a3gnn.service.client import Client
-from tests.service.servers import GRAPH, JSON, ROOT, Server, problem
+from tests.service.servers import GRAPH, JSON, ROOT, Answer, Server, problem
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +157,19 @@ def test_a_client_raises_what_a_local_call_would(idle: Server, tmp_path: Path) -
         client.add_graph(tmp_path)
     with pytest.raises(UsageError, match="such as http://127"):
         Client("localhost:8642")
+
+
+@pytest.mark.slow
+def test_graphs_are_looked_at_by_turns_and_the_rest_are_told_to_come_again(idle: Server) -> None:
+    def register(seed: int) -> Answer:
+        return idle.ask("POST", "/graphs", {"dataset": f"{GRAPH},seed={seed}"}, JSON)
+
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(register, range(100, 112)))
+    refused = [answer for answer in answers if answer.status != 201]
+    assert 0 < len(refused) <= 4  # two are looked at, six wait
+    assert {(one.status, one.headers["retry-after"]) for one in refused} == {(429, "5")}
+    assert "ask again in 5 seconds" in refused[0].json["detail"]
 
 
 def test_health_counters_and_the_description_are_there(idle: Server) -> None:

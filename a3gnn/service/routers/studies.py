@@ -164,7 +164,7 @@ def recommend(service: Asked, question: Question) -> Response:
     graph = _graph(service, question)
     for name in ("budget", "engine"):
         arguments.pop(name)
-    return json_answer(service.recommender.ask(graph.spec, arguments, service.profiles.count()))
+    return json_answer(service.recommender.ask(graph.spec, arguments, service.profiles.stand()))
 
 
 def _graph(service: Service, order: Question) -> KnownGraph:

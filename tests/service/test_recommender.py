@@ -1,0 +1,41 @@
+"""The process that predicts, and which of its answers are kept."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from a3gnn.service.problems import Problem
+from a3gnn.service.recommender import Recommender
+from a3gnn.task import Task
+
+
+@pytest.fixture
+def recommender(tmp_path: Path) -> Iterator[Recommender]:
+    found = Recommender(str(tmp_path / "store.sqlite"))
+    yield found
+    found.close()
+
+
+def test_what_may_pass_is_asked_again_and_what_stays_is_not(recommender: Recommender, tmp_path: Path) -> None:
+    store, arguments = tmp_path / "store.sqlite", {"task": Task().to_dict()}
+
+    def problem() -> Problem:
+        with pytest.raises(Problem) as found:
+            recommender.ask("people.npz", arguments, "none")
+        return found.value
+
+    absent = problem()
+    store.write_bytes(b"no database, but there")
+    damaged = problem()
+    assert (absent.kind, damaged.kind) == ("store", "store")
+    assert absent.detail != damaged.detail
+    wrong = arguments | {"priority": "nonsense"}
+    with pytest.raises(Problem, match="nonsense"):
+        recommender.ask("people.npz", wrong, "none")
+    recommender.close()
+    begun = time.monotonic()
+    with pytest.raises(Problem, match="nonsense"):
+        recommender.ask("people.npz", wrong, "none")
+    assert time.monotonic() - begun < 0.5  # starting a process takes longer
