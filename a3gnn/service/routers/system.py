@@ -8,14 +8,13 @@ import time
 from collections.abc import Sequence
 from html import escape
 from typing import Annotated
-from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
-from a3gnn.service.answers import json_answer, service_of
+from a3gnn.service.answers import form_of, json_answer, service_of
 from a3gnn.service.problems import Problem
-from a3gnn.service.security import COOKIE, MAX_BODY_BYTES
+from a3gnn.service.security import COOKIE
 from a3gnn.service.service import Service
 from a3gnn.version import __version__
 
@@ -77,8 +76,7 @@ def login_page() -> Response:
 @router.post("/login", include_in_schema=False)
 async def login(service: Asked, request: Request) -> Response:
     """Has the browser keep the token, if it is the server's."""
-    body = (await request.body())[:MAX_BODY_BYTES].decode("utf-8", "replace")
-    given = (parse_qs(body, max_num_fields=4).get("token") or [""])[0]
+    given = (await form_of(request, 4)).get("token", "")
     token = service.settings.token or ""
     if not hmac.compare_digest(given.encode(), token.encode()):
         return HTMLResponse(_LOGIN.replace("</form>", "</form><p role=alert>That is not the token.</p>"), 401)
