@@ -25,8 +25,9 @@ _started = time.time()
 #: Seconds for which a browser keeps the token: a month.
 _COOKIE_S = 30 * 86400
 _LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>a3gnn</title>
-<meta name="viewport" content="width=device-width">
-<form method="post" action="/login"><label>Token <input type="password" name="token" autofocus required></label>
+<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
+<form method="post" action="/login"><input name="username" value="a3gnn" autocomplete="username" hidden><label>Token
+<input type="password" name="token" autocomplete="current-password" autofocus required></label>
 <button>Go on</button></form></html>"""
 
 
@@ -97,4 +98,5 @@ def docs(request: Request) -> Response:
                 f"{escape(route.get('description', ''))}" + (f"<p>Parameters: {escape(names)}" if names else "")
             )
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>a3gnn: the API</title>'
-    return HTMLResponse(f'{head}<meta name="viewport" content="width=device-width">{"".join(parts)}</html>')
+    head += '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
+    return HTMLResponse(f"{head}{''.join(parts)}</html>")
