@@ -20,6 +20,7 @@ _PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
+<link rel="icon" href="data:,">
 {head}
 </head>
 <body{live}>
@@ -51,7 +52,7 @@ def study_html(views: Mapping[str, Any], live: str | None = None, before: str = 
         policy = _POLICY.format(scripts=" ".join(f"'sha256-{_sha256(script)}'" for script in scripts))
         head = (
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-            f'<link rel="icon" href="data:,">\n<style>\n{static_file("study.css")}</style>'
+            f"<style>\n{static_file('study.css')}</style>"
         )
         tags = [f"<script>{script}</script>" for script in scripts]
     else:

@@ -24,10 +24,15 @@ from a3gnn.tuning.versions import versions
 VIEWS_VERSION = 1
 
 
-def study_views(folder: Path) -> dict[str, Any]:
+def study_views(folder: Path, folder_name: str | None = None, graph: str | None = None) -> dict[str, Any]:
     """Returns the views of the study in `folder`, running or finished; `docs/report.md` has them.
 
     Nothing in the folder is changed, and no model of the user's is imported.
+
+    Args:
+        folder: The tune's.
+        folder_name: What they call the folder, where its path is not to be shown; its path by default.
+        graph: What they call the graph in place of its spec, which may be a path, too; the spec by default.
 
     Raises:
         UsageError: No tune was started there.
@@ -35,18 +40,19 @@ def study_views(folder: Path) -> dict[str, Any]:
     """
     study = StoredStudy.read(folder)
     request, measured = study.request, study.measured
+    spec = request.spec if graph is None else graph
     finished = measured is not None and measured.tune.tuned is not None
     name = Path(request.spec).stem if measured is None else measured.history.study.setting.graph.name
     return {
         "version": VIEWS_VERSION,
         "title": f"{name}, {request.task.model}",
-        "folder": str(folder),
+        "folder": str(folder) if folder_name is None else folder_name,
         "status": "finished" if finished else "unfinished",
-        "request": request.to_dict(),
+        "request": request.to_dict() | {"spec": spec},
         "asked": [list(pair) for pair in asked(request)],
         "time": time_view(study),
         "summary": summary_view(measured),
-        **(_NOTHING if measured is None else _of_trials(measured)),
+        **(_NOTHING if measured is None else _of_trials(measured, spec)),
     }
 
 
@@ -57,12 +63,12 @@ _NOTHING: dict[str, Any] = {
 }
 
 
-def _of_trials(measured: Measured) -> dict[str, Any]:
+def _of_trials(measured: Measured, spec: str) -> dict[str, Any]:
     setting = measured.history.study.setting
     return {
         "objectives": _objectives(measured),
         "law": law_view(measured),
-        "tuned": _tuned(measured),
+        "tuned": _tuned(measured, spec),
         "default": measured.default,
         "best": measured.best,
         "steps": step_views(measured),
@@ -97,13 +103,13 @@ def _objectives(measured: Measured) -> dict[str, Any]:
     }
 
 
-def _tuned(measured: Measured) -> dict[str, Any] | None:
+def _tuned(measured: Measured, spec: str) -> dict[str, Any] | None:
     """Returns what the tuned.json of any configuration of the study has, which the page makes a picked one's of.
 
     That is the choice's; before there is one, the default's, without what only a finished tune knows.
     """
     if measured.tune.tuned is not None:
-        return measured.tune.tuned.to_dict()
+        return dataclasses.replace(measured.tune.tuned, spec=spec).to_dict()
     history, beside = measured.history, measured.history.reference_trial
     reference = history.reference
     if beside is None or beside.metrics is None:
@@ -112,7 +118,7 @@ def _tuned(measured: Measured) -> dict[str, Any] | None:
     return TunedConfig(
         config=beside.measurement.config,
         setting=history.study.setting,
-        spec=request.spec,
+        spec=spec,
         limits=history.objectives.limits,
         predicted=beside.predicted,
         measured=beside.metrics,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import parse_qs
 
 from fastapi import Request, Response
 
 from a3gnn.service.orders import MOST
-from a3gnn.service.problems import MEDIA_TYPE
+from a3gnn.service.problems import MEDIA_TYPE, Problem
 from a3gnn.service.service import Service
 
 #: What a path's number may be, for FastAPI.
@@ -44,6 +45,19 @@ def service_of(request: Request) -> Service:
     """Returns what answers `request`."""
     found: Service = request.app.state.service
     return found
+
+
+async def form_of(request: Request, most: int) -> dict[str, str]:
+    """Returns the fields of the form that `request` carries, of each the first value.
+
+    Raises:
+        Problem: It has more than `most` values.
+    """
+    try:
+        found = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=most)
+    except ValueError as error:
+        raise Problem(422, "usage", f"the form may have {most} fields; got more") from error
+    return {name: values[0] for name, values in found.items()}
 
 
 def json_answer(found: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

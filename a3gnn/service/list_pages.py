@@ -18,6 +18,7 @@ _PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 {head}<title>{title}</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="/static/study.css">
 </head>
 <body>

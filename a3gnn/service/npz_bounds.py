@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -20,15 +21,19 @@ def check_npz(path: Path, max_bytes: int | None, max_nodes: int, max_edges: int)
     """Checks the file at `path`.
 
     Raises:
-        GraphError: It is no .npz file, an array in it holds objects, which only unpickling would make, or it would have
-            more bytes, nodes or edges than it may.
+        GraphError: It is no .npz file, it has an array twice, an array in it holds objects, which only unpickling would
+            make, or it would have more bytes, nodes or edges than it may.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             if len(members) > _MOST_MEMBERS:
                 raise GraphError(f"an .npz file of a graph may have {_MOST_MEMBERS} arrays, got {len(members)}")
-            shapes = {member.filename.removesuffix(".npy"): _header(archive, member) for member in members}
+            names = [member.filename.removesuffix(".npy") for member in members]
+            for name, count in Counter(names).items():
+                if count > 1:
+                    raise GraphError(f"an .npz file must have each array once, got {name} {count} times")
+            shapes = dict(zip(names, (_header(archive, member) for member in members), strict=True))
     except (OSError, zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
         raise GraphError(
             f"the file is no readable .npz: {error}; numpy.savez(FILE, edge_index=..., x=..., y=..., ...) writes one"

@@ -7,9 +7,10 @@ import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
+
+from starlette.requests import cookie_parser
 
 from a3gnn.service.problems import MEDIA_TYPE, Problem
 from a3gnn.service.settings import ANY_ADDRESS, LOOPBACK, ServiceSettings
@@ -31,7 +32,7 @@ _OPEN = ("/healthz", "/login")
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),  # with no-referrer, forms of the own pages come from the origin "null"
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
@@ -61,15 +62,12 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status, body = time.perf_counter(), 500, _Body()
-
-        async def bounded() -> MutableMapping[str, Any]:
-            return body.counted(await receive())
+        begun, status, body = time.perf_counter(), 500, _Body(receive, scope["method"] in _SAFE)
 
         async def checked(message: MutableMapping[str, Any]) -> None:
             if not body.too_large:
                 await noted(message)
-            elif message["type"] == "http.response.start":  # whatever was made of what could be read of it
+            elif message["type"] == "http.response.start":  # whatever was made of the error
                 await _answer(_too_large(), noted)
 
         async def noted(message: MutableMapping[str, Any]) -> None:
@@ -88,7 +86,7 @@ class Guard:
             if scope["path"] in UPLOADS:
                 await self._app(scope, receive, noted)
             else:
-                await self._app(scope, bounded, checked)
+                await self._app(scope, body.receive, checked)
         except Problem as problem:
             wants_page = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
             if problem.status == 401 and wants_page and scope["method"] == "GET":
@@ -124,7 +122,7 @@ class Guard:
     def _check_origin(self, method: str, headers: dict[str, str], host: str) -> None:
         """Refuses what a page of another site has a browser send."""
         origin = headers.get("origin")
-        foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+        foreign = origin is not None and _netloc(origin) != host.lower()
         if method not in _SAFE and (foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site")):
             raise Problem(
                 403,
@@ -136,12 +134,7 @@ class Guard:
     def _check_token(self, headers: dict[str, str]) -> None:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            given = ""
-            try:
-                morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-                given = morsel.value if morsel is not None else ""
-            except CookieError:
-                pass
+            given = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
         assert self._token is not None, "there is one"
         if not hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token.encode()):
             raise Problem(
@@ -153,24 +146,42 @@ class Guard:
 
 
 class _Body:
-    """Counts a request's body as it is read, which ends where it may have no more."""
+    """Counts a request's body as it is read; one that is too large is not handed on."""
 
-    def __init__(self) -> None:
-        self._bytes = 0
+    def __init__(self, receive: Receive, safe: bool) -> None:
+        self._receive, self._safe, self._bytes = receive, safe, 0
 
     @property
     def too_large(self) -> bool:
         return self._bytes > MAX_BODY_BYTES
 
-    def counted(self, message: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    async def receive(self) -> MutableMapping[str, Any]:
+        """Returns the next part.
+
+        Raises:
+            Problem: They are too many bytes.
+        """
+        message = await self._receive()
         self._bytes += len(message.get("body", b""))
-        return {"type": "http.request", "body": b"", "more_body": False} if self.too_large else message
+        if not self.too_large:
+            return message
+        if self._safe:  # which no route reads, but an event stream waits here for its reader to leave
+            return {"type": "http.disconnect"}
+        raise _too_large()
 
 
 def _name(host: str) -> str:
     """Returns the name in a Host header, without its port, in small letters."""
     name, bracket, _ = host.partition("]")
     return (name[1:] if bracket else host.rpartition(":")[0] or host).lower()
+
+
+def _netloc(origin: str) -> str | None:
+    """Returns the host and port in an Origin header, in small letters; None where it is no URL."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _too_large() -> Problem:

@@ -98,16 +98,26 @@ def _has_finished(folder: JobFolder) -> bool:
         return False
 
 
-def views(folder: JobFolder) -> dict[str, Any]:
+def views(folder: JobFolder, graph: str) -> dict[str, Any]:
     """Returns what the page of a study shows, made once for all who ask until something happens again.
+
+    Where the server keeps its files is not told: the study's folder is given as below the server's.
+
+    Args:
+        folder: The study's.
+        graph: What the one who named its graph called it.
 
     Raises:
         Problem: Its tune has not begun.
     """
     if not has_begun(folder):
         raise conflict("there is nothing to see of a study before its tune has begun; GET .../events follows it")
+
+    def make() -> dict[str, Any]:
+        return study_views(folder.run, str(folder.run.relative_to(folder.path.parents[1])), graph)
+
     with _one_makes_views:
-        return _kept.get("views", folder.events.path, lambda: study_views(folder.run))
+        return _kept.get("views", folder.events.path, make)
 
 
 def has_begun(folder: JobFolder) -> bool:

@@ -78,7 +78,7 @@ def test_a_report_reads_nothing_from_elsewhere_and_runs_its_own_scripts_alone(vi
 
 def test_a_live_page_has_no_script_of_its_own(views: dict) -> None:
     page = Page(study_html(views, live="/studies/7", before="<p>above</p>"))
-    assert page.addresses == ["/static/study.css", "/static/plotly.min.js", "/static/study.js"]
+    assert page.addresses == ["data:,", "/static/study.css", "/static/plotly.min.js", "/static/study.js"]
     assert [text for _, text in page.scripts[1:]] == ["", ""]
     assert page.scripts[0][0]["type"] == "application/json"
     assert page.data == {"data-live": "/studies/7"}

@@ -1,6 +1,7 @@
 """Graphs that are registered or uploaded: looked at on arrival, within bounds."""
 
 import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,18 @@ EDGES, FEATURES, CLASSES = np.zeros((2, 4), np.int64), np.zeros((3, 2), np.float
 MASKS = {f"{name}_mask": np.array([name == one for one in "abc"]) for name in ("train", "val", "test")}
 
 
+def twice(features: np.ndarray) -> bytes:
+    """A file with x, which numpy reads, before x.npy, which is small."""
+    large, small = io.BytesIO(), io.BytesIO()
+    np.save(large, features)
+    np.save(small, FEATURES)
+    file = io.BytesIO(upload(edge_index=EDGES, y=CLASSES, **MASKS))
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x", large.getvalue())
+        archive.writestr("x.npy", small.getvalue())
+    return file.getvalue()
+
+
 @pytest.mark.parametrize(
     ("content", "status", "words"),
     [
@@ -82,8 +95,9 @@ MASKS = {f"{name}_mask": np.array([name == one for one in "abc"]) for name in ("
         (upload(edge_index=EDGES, x=FEATURES, y=np.zeros(1001, np.int64)), 422, "may have 1,000 nodes here, got 1,001"),
         (upload(edge_index=EDGES + 7, x=FEATURES, y=CLASSES, **MASKS), 422, "edge_index"),
         (upload(edge_index=EDGES, x=FEATURES), 422, "it lacks y"),
+        (twice(np.zeros((500_000, 2), np.float32)), 422, "must have each array once, got x 2 times"),
     ],
-    ids=["foreign", "long", "bomb", "pickle", "nodes", "invalid", "incomplete"],
+    ids=["foreign", "long", "bomb", "pickle", "nodes", "invalid", "incomplete", "twice"],
 )
 def test_a_bad_upload_is_refused_and_leaves_nothing(idle: Server, content: bytes, status: int, words: str) -> None:
     before = len(list((idle.folder / "graphs").iterdir()))

@@ -1,10 +1,13 @@
 """Pages for browsers, as far as a browser is not needed; tests/page has those that are seen in one."""
 
+import json
 import re
+import shutil
 from urllib.parse import urlencode
 
 from a3gnn.service.client import Client
-from tests.service.servers import GRAPH, Server
+from tests.page.conftest import REAL
+from tests.service.servers import GRAPH, Server, problem
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -47,6 +50,33 @@ def test_a_form_with_a_mistake_comes_back_with_what_was_filled_in(idle: Server) 
     assert "<script>" not in text
     assert "accuracy_drop" in send(idle, dataset=GRAPH, max_accuracy_drop="much").content.decode()
     assert b"either graph" in send(idle).content
+
+
+def test_a_form_with_too_many_fields_is_refused(idle: Server) -> None:
+    many = "&".join(f"a{number}=1" for number in range(51)).encode()
+    for path in ("/start", "/studies/1/page"):
+        assert problem(idle, "POST", path, many, FORM)[0] == 422
+
+
+def test_the_list_names_every_graph_and_pages_name_no_path_of_the_server(idle: Server) -> None:
+    study = Client(idle.url).start("people.npz")
+    study.stop()
+    run = idle.folder / "studies" / str(study.id) / "run"
+    shutil.copytree(REAL, run, dirs_exist_ok=True)  # of another graph, which a path could name
+    request = json.loads((run / "request.json").read_text())
+    spec = str(idle.folder.parent / "data" / "people.npz")
+    (run / "request.json").write_text(json.dumps({**request, "spec": spec}))
+    for file in ("tuned.json", "front.json"):
+        (run / file).write_text((run / file).read_text().replace('"nell.npz"', json.dumps(spec)))
+    views = idle.ask("GET", f"/studies/{study.id}/views").json
+    assert views["folder"] == f"studies/{study.id}/run"
+    assert views["request"]["spec"] == views["tuned"]["graph"]["spec"] == "people.npz"
+    for path in ("views", "page", "tuned.html"):
+        answer = idle.ask("GET", f"/studies/{study.id}/{path}")
+        assert answer.status == 200
+        assert str(idle.folder.parent).encode() not in answer.content
+    assert b"<td>people</td>" in idle.ask("GET", "/").content
+    study.delete()
 
 
 def test_scripts_and_styles_come_from_the_server_alone(idle: Server) -> None:

@@ -108,8 +108,18 @@ def test_a_body_that_is_too_long_is_refused_whatever_it_says_of_its_length(idle:
     assert problem(idle, "POST", "/studies", b"x" * (1 << 21), JSON)[0] == 413
     chunks = b"x" * (1 << 21)
     chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(chunks), chunks)
-    answer = idle.ask("POST", "/studies", chunked, {**JSON, "Transfer-Encoding": "chunked"})
-    assert answer.status == 413
+    for path in ("/studies", "/start", "/login"):
+        assert problem(idle, "POST", path, chunked, {**JSON, "Transfer-Encoding": "chunked"})[0] == 413
+
+
+def test_nothing_is_done_for_a_body_that_is_cut(idle: Server) -> None:
+    """What could be read of it is a whole form, which would start a study."""
+    form = f"dataset={GRAPH}&budget=2".encode()
+    chunked = b"%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(form), form, 1 << 20, b"&" * (1 << 20))
+    chunks = {"Content-Type": "application/x-www-form-urlencoded", "Transfer-Encoding": "chunked"}
+    assert problem(idle, "POST", "/start", chunked, chunks)[0] == 413
+    assert idle.ask("GET", "/studies").json["studies"] == []
+    assert idle.ask("GET", "/healthz", chunked, {"Transfer-Encoding": "chunked"}).status == 200  # which reads none
 
 
 def test_other_names_and_other_sites_are_refused(idle: Server, graph: int) -> None:
@@ -119,6 +129,8 @@ def test_other_names_and_other_sites_are_refused(idle: Server, graph: int) -> No
         {"Origin": "null"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Origin": "http://localhost:1"},
+        {"Origin": "http://[bad"},
+        {"Origin": ""},
     ):
         assert problem(idle, "POST", "/studies", {"graph": graph}, {**JSON, **headers})[0] == 403
     own = {**JSON, "Origin": idle.url, "Sec-Fetch-Site": "same-origin"}

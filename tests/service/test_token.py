@@ -55,4 +55,8 @@ def test_a_browser_gets_a_cookie_for_the_token(server: Server) -> None:
     cookie = answer.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "samesite=strict" in cookie.lower()
-    assert server.ask("GET", "/studies", headers={"Cookie": cookie.partition(";")[0]}).status == 200
+    kept = cookie.partition(";")[0]
+    for cookies in (kept, f'foo={{"x": 1}}; {kept}', f"=; odd name=\x7f; {kept}; {{}}"):
+        assert server.ask("GET", "/studies", headers={"Cookie": cookies}).status == 200
+    many = "&".join(f"a{number}=1" for number in range(5))
+    assert server.ask("POST", "/login", f"token={TOKEN}&{many}".encode(), form).status == 422

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Annotated, Any
-from urllib.parse import parse_qs
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -16,7 +15,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.page.html import study_html
 from a3gnn.page.static_files import MEDIA_TYPES, static_file
 from a3gnn.service import study_files
-from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
+from a3gnn.service.answers import NUMBER, PROBLEMS, form_of, json_answer, service_of
 from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.list_pages import start_page, studies_page, study_bar, waiting_page
 from a3gnn.service.orders import MOST, StudyOrder
@@ -48,7 +47,7 @@ _KEPT_S = 3600
 @router.get("/studies/{study}/views", summary="Show what there is to see of a study")
 def get_views(service: Asked, study: Number) -> Response:
     """Gives everything that the page of a study shows, as JSON (docs/report.md)."""
-    return json_answer(study_files.views(service.job("study", study)[1]))
+    return json_answer(_views(service, study))
 
 
 @router.get("/studies/{study}/page", summary="Show a study in a browser", response_class=HTMLResponse)
@@ -60,8 +59,7 @@ def get_page(service: Asked, study: Number) -> Response:
 @router.post("/studies/{study}/page", include_in_schema=False)
 async def act(service: Asked, request: Request, study: Number) -> Response:
     """Does what a button above the page says, and shows the page again."""
-    form = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=4)
-    asked = (form.get("action") or [""])[0]
+    asked = (await form_of(request, 4)).get("action", "")
     try:
         await to_thread.run_sync(_done, service, asked, study)
     except Problem as problem:
@@ -74,7 +72,7 @@ async def act(service: Asked, request: Request, study: Number) -> Response:
 def get_report(service: Asked, study: Number) -> Response:
     """Gives the page of a study as it is now, as one file that needs nothing else: what `a3gnn report` writes."""
     shown = {"Content-Disposition": f'attachment; filename="study-{study}.html"'}
-    return HTMLResponse(study_html(study_files.views(service.job("study", study)[1])), headers=shown)
+    return HTMLResponse(study_html(_views(service, study)), headers=shown)
 
 
 @router.get("/static/{name}", include_in_schema=False)
@@ -90,7 +88,7 @@ def get_static(name: str) -> Response:
 def list_page(service: Asked, before: Annotated[int | None, Query(ge=1, le=MOST)] = None) -> Response:
     """Shows the studies."""
     studies = service.jobs.newest(JobFilter("study", before=before, limit=_ON_A_PAGE))
-    graphs = {graph.id: graph.name for graph in service.graphs.newest(limit=200)}
+    graphs = {number: service.graphs.get(number).name for number in {study.graph for study in studies}}
     return _html(studies_page(studies, graphs, studies[-1].id if len(studies) == _ON_A_PAGE else None))
 
 
@@ -103,8 +101,8 @@ def form_page(service: Asked) -> Response:
 @router.post("/start", include_in_schema=False)
 async def start_by_form(service: Asked, request: Request) -> Response:
     """Starts the study of a filled form, and shows it; or says what is wrong with it."""
-    body = (await request.body()).decode("utf-8", "replace")
-    given = {name: values[0].strip() for name, values in parse_qs(body, max_num_fields=50).items() if values[0].strip()}
+    form = await form_of(request, 50)
+    given = {name: value.strip() for name, value in form.items() if value.strip()}
     try:
         order = StudyOrder(**_typed(given))
         job = await to_thread.run_sync(start, service, order)
@@ -138,13 +136,18 @@ def _done(service: Service, asked: str, study: int) -> None:
     _ACTIONS[asked](service, study)
 
 
+def _views(service: Service, study: int) -> dict[str, Any]:
+    job, folder = service.job("study", study)
+    return study_files.views(folder, service.graphs.get(job.graph).source)
+
+
 def _study_page(service: Service, study: int, wrong: str = "") -> str:
     job, folder = service.job("study", study)
     trainings = service.jobs.newest(JobFilter("training", study=study))
     bar = study_bar(job, trainings, (folder.run / "tuned.json").exists(), wrong)
     if not study_files.has_begun(folder):
         return waiting_page(job, bar)
-    return study_html(study_files.views(folder), live=f"/studies/{study}", before=bar)
+    return study_html(_views(service, study), live=f"/studies/{study}", before=bar)
 
 
 def _html(text: str, status: int = 200) -> HTMLResponse:

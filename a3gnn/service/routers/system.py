@@ -8,14 +8,13 @@ import time
 from collections.abc import Sequence
 from html import escape
 from typing import Annotated
-from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
-from a3gnn.service.answers import json_answer, service_of
+from a3gnn.service.answers import form_of, json_answer, service_of
 from a3gnn.service.problems import Problem
-from a3gnn.service.security import COOKIE, MAX_BODY_BYTES
+from a3gnn.service.security import COOKIE
 from a3gnn.service.service import Service
 from a3gnn.version import __version__
 
@@ -26,8 +25,9 @@ _started = time.time()
 #: Seconds for which a browser keeps the token: a month.
 _COOKIE_S = 30 * 86400
 _LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>a3gnn</title>
-<meta name="viewport" content="width=device-width">
-<form method="post" action="/login"><label>Token <input type="password" name="token" autofocus required></label>
+<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
+<form method="post" action="/login"><input name="username" value="a3gnn" autocomplete="username" hidden><label>Token
+<input type="password" name="token" autocomplete="current-password" autofocus required></label>
 <button>Go on</button></form></html>"""
 
 
@@ -77,8 +77,7 @@ def login_page() -> Response:
 @router.post("/login", include_in_schema=False)
 async def login(service: Asked, request: Request) -> Response:
     """Has the browser keep the token, if it is the server's."""
-    body = (await request.body())[:MAX_BODY_BYTES].decode("utf-8", "replace")
-    given = (parse_qs(body, max_num_fields=4).get("token") or [""])[0]
+    given = (await form_of(request, 4)).get("token", "")
     token = service.settings.token or ""
     if not hmac.compare_digest(given.encode(), token.encode()):
         return HTMLResponse(_LOGIN.replace("</form>", "</form><p role=alert>That is not the token.</p>"), 401)
@@ -99,4 +98,5 @@ def docs(request: Request) -> Response:
                 f"{escape(route.get('description', ''))}" + (f"<p>Parameters: {escape(names)}" if names else "")
             )
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>a3gnn: the API</title>'
-    return HTMLResponse(f'{head}<meta name="viewport" content="width=device-width">{"".join(parts)}</html>')
+    head += '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
+    return HTMLResponse(f"{head}{''.join(parts)}</html>")
