@@ -3,14 +3,11 @@
 import json
 import os
 import signal
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from a3gnn.errors import A3GNNError
 from a3gnn.service.client import Client
-from a3gnn.service.event_log import EventLog
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
 from tests.service.servers import GRAPH, QUICK, SMALL, Server, journal, serving
@@ -81,25 +78,6 @@ def _ask_to_stop(server: Server, study: int) -> None:
     engine = open_service_database(str(server.folder / "service.sqlite"))
     Jobs(engine, "", 1).ask_to_stop(study, "study")
     engine.dispose()
-
-
-def test_whoever_waits_reads_each_line_once_over_a_restart(tmp_path: Path) -> None:
-    with serving(tmp_path / "home", "--at-once", "0") as server, ThreadPoolExecutor(1) as pool:
-        study = Client(server.url).start(GRAPH, **QUICK, budget=1)
-        log = EventLog(server.folder / "studies" / str(study.id) / "events.jsonl")
-        lines: list[str] = []
-        waits = pool.submit(study.wait, lines.append)
-        for number in range(3):
-            log.append("line", text=str(number))
-        wait_for(lambda: len(lines) >= 3)
-        server.end(signal.SIGKILL)
-        server.start()
-        log.append("line", text="3")
-        wait_for(lambda: "3" in lines)
-        Client(server.url).study(study.id).stop()
-        with pytest.raises(A3GNNError, match="has not chosen yet"):
-            waits.result(timeout=60)
-        assert lines == ["0", "1", "2", "3"]
 
 
 def test_a_second_stop_is_noted_where_the_study_runs(tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""A client whose connection breaks off."""
+
+import contextlib
+import socket
+import struct
+import threading
+
+import pytest
+
+from a3gnn.errors import A3GNNError
+from a3gnn.service.client import Client
+
+EVENTS = 'id: 40\nevent: line\ndata: {"text": "one"}\n\n' + 'id: 80\nevent: line\ndata: {"text": "two"}\n\n'
+
+
+def test_what_was_read_before_a_reset_is_not_read_again() -> None:
+    read, asked = threading.Event(), []
+
+    def serve(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        asked.append(connection.recv(65536).decode())
+        head = f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{len(EVENTS):x}\r\n{EVENTS}\r\n"
+        connection.sendall(head.encode())
+        read.wait(30)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()  # with a reset, as of a machine that went down
+        with contextlib.closing(listening.accept()[0]) as connection:
+            asked.append(connection.recv(65536).decode())
+            connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+    lines: list[str] = []
+
+    def notify(line: str) -> None:
+        lines.append(line)
+        if len(lines) == 2:
+            threading.Timer(0.2, read.set).start()  # once the client reads on
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,), daemon=True)
+        thread.start()
+        with pytest.raises(A3GNNError, match="answered 404"):
+            Client(f"http://127.0.0.1:{listening.getsockname()[1]}").study(1).wait(notify)
+        thread.join(30)
+    assert lines == ["one", "two"]
+    assert ["last-event-id: 0\r\n" in one.lower() for one in asked] == [True, False]
+    assert "last-event-id: 80\r\n" in asked[1].lower()
