@@ -61,6 +61,11 @@ class Priority:
         return next(named, "")
 
     @property
+    def text(self) -> str:
+        """The preset's name, or else the weights T,M,A: what `parse` takes."""
+        return self.name or ",".join(f"{weight:g}" for weight in self.weights)
+
+    @property
     def weights(self) -> NDArray[np.float64]:
         """The weights of speed, memory, accuracy, float64, shape (3,)."""
         return np.array([self.throughput, self.memory, self.accuracy])

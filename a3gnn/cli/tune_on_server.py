@@ -34,6 +34,7 @@ def tune_on_server(
     from a3gnn.training.run_folder import default_folder
     from a3gnn.tuning.folder import check_folder
     from a3gnn.tuning.result import SearchSummary, TuneResult, write_result
+    from a3gnn.tuning.trial import UNCOUNTED
 
     for name in ("store", "resume"):
         if options[name]:
@@ -55,7 +56,7 @@ def tune_on_server(
     out.mkdir(parents=True, exist_ok=True)
     search = SearchSummary(order["engine"], 0, None, None, None, None, 0.0)
     seconds = state["ended"] - state["started"]
-    counted = sum(trial["reason"] not in ("default", "smallest") for trial in study.trials(limit=1000))
+    counted = sum(trial["reason"] not in UNCOUNTED for trial in study.trials(limit=1000))
     result = TuneResult(out, tuned, front, search, counted, seconds)
     write_result(result, notify)
     return result

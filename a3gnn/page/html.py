@@ -13,14 +13,18 @@ from a3gnn.page.static_files import read_part, static_file
 
 #: What a page that needs nothing else may do: run the scripts in it, and nothing from elsewhere.
 _POLICY = "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:"
-_PAGE = """<!DOCTYPE html>
+#: How every page begins, in its head.
+BEGIN = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{title}</title>
 <link rel="icon" href="data:,">
+"""
+_PAGE = (
+    BEGIN
+    + """<title>{title}</title>
 {head}
 </head>
 <body{live}>
@@ -30,6 +34,7 @@ _PAGE = """<!DOCTYPE html>
 </body>
 </html>
 """
+)
 
 
 def study_html(views: Mapping[str, Any], live: str | None = None, before: str = "", static: str = "/static") -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from a3gnn.config import TrainConfig
 from a3gnn.knobs import Knob
 from a3gnn.measurement import Metrics
 from a3gnn.page.stored_study import Measured
@@ -46,9 +44,14 @@ def step_views(measured: Measured) -> dict[str, Any]:
     steps = [_Step(i, _stages(one.metrics)) for i, one in measured.judged.items()]
     if not steps:
         return {"parts": list(PARTS), "trials": [], "helps": []}
-    configs = [measured.trials[one.trial].measurement.config for one in steps]
-    calibration = _calibrated(measured, configs, steps)
-    split = _split(measured, configs, calibration)
+    setting = measured.history.study.setting
+    columns = as_columns([measured.trials[one.trial].measurement.config for one in steps])
+    stages = np.array([one.stages for one in steps])[:, [0, 1, 3]]
+    nothing_else = np.full((len(steps), len(OUTPUTS)), np.nan)
+    rows = MeasuredSetting(setting, columns, expected_work(columns, setting), nothing_else, stages)
+    # The factors that suit the trials best; those of the equations where the trials are few.
+    calibration = own_calibration([rows], UNCALIBRATED) or UNCALIBRATED
+    split = _split(rows, calibration)
     trials = [
         {
             "index": one.trial,
@@ -66,19 +69,9 @@ def _stages(metrics: Metrics) -> tuple[float, ...]:
     return found.sample, found.gather, found.transfer, found.train
 
 
-def _calibrated(measured: Measured, configs: Sequence[TrainConfig], steps: Sequence[_Step]) -> Calibration:
-    """Returns the analytic model's factors that suit the trials best; those of the equations where they are few."""
-    setting, columns = measured.history.study.setting, as_columns(configs)
-    stages = np.array([one.stages for one in steps])[:, [0, 1, 3]]
-    nothing_else = np.full((len(steps), len(OUTPUTS)), np.nan)
-    rows = MeasuredSetting(setting, columns, expected_work(columns, setting), nothing_else, stages)
-    return own_calibration([rows], UNCALIBRATED) or UNCALIBRATED
-
-
-def _split(measured: Measured, configs: Sequence[TrainConfig], calibration: Calibration) -> np.ndarray:
+def _split(rows: MeasuredSetting, calibration: Calibration) -> np.ndarray:
     """Returns the shares of training's parts, float64, shape (n_configs, 5), each row's sum 1."""
-    setting, columns = measured.history.study.setting, as_columns(configs)
-    terms = train_terms(expected_work(columns, setting).cost, setting.hardware) * np.array(calibration.train)
+    terms = train_terms(rows.work.cost, rows.setting.hardware) * np.array(calibration.train)
     return np.asarray(terms / terms.sum(axis=1, keepdims=True))
 
 

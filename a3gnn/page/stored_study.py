@@ -14,7 +14,6 @@ from a3gnn.report.front import Front
 from a3gnn.report.front_row import FrontRow
 from a3gnn.tuning.folder import read_request
 from a3gnn.tuning.history import History
-from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.outcome.candidates import candidates
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.request import TuneRequest
@@ -137,7 +136,7 @@ class StoredStudy:
         """
         request, path = read_request(folder), folder / "probes.jsonl"
         # The journal is made after the request is written, and a trial's line is there once it is whole.
-        if not path.exists() or not Journal(folder).read(mend=False):
+        if not path.exists() or b"\n" not in path.read_bytes():
             return cls(folder, request, TuneState.read(folder, ()), None)
         tune = KeptTune.read(folder)
         return cls(folder, request, tune.state, Measured(tune))

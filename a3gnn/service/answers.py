@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs
 
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
+from fastapi import Path as InPath
 
 from a3gnn.service.orders import MOST
 from a3gnn.service.problems import MEDIA_TYPE, Problem
 from a3gnn.service.service import Service
 
-#: What a path's number may be, for FastAPI.
-NUMBER: dict[str, Any] = {"ge": 1, "le": MOST}
+#: A number in a path.
+Number = Annotated[int, InPath(ge=1, le=MOST)]
 _PROBLEM = {
     "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
@@ -45,6 +46,10 @@ def service_of(request: Request) -> Service:
     """Returns what answers `request`."""
     found: Service = request.app.state.service
     return found
+
+
+#: What answers a route's request.
+Asked = Annotated[Service, Depends(service_of)]
 
 
 async def form_of(request: Request, most: int) -> dict[str, str]:

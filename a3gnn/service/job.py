@@ -77,7 +77,7 @@ class Job:
     def json_of_row(row: RowMapping) -> str:
         """Returns `to_dict` of a row's job as JSON, of which the row has most: ten times as fast."""
         own = {name: row[name] for name in ("id", "kind", "name", "graph", "study", "created", "started", "ended")}
-        own["status"] = "stopping" if row["stop_asked"] and row["status"] == "running" else row["status"]
+        own["status"] = _shown(row["status"], row["stop_asked"])
         summary = row["summary"][1:-1]
         texts = f'"arguments": {row["arguments"]}, "error": {row["error"] or "null"}{", " if summary else ""}{summary}'
         return f"{json.dumps(own)[:-1]}, {texts}}}"
@@ -86,5 +86,9 @@ class Job:
         """Returns what people see of it, as JSON types."""
         own = ("id", "kind", "name", "graph", "study", "arguments", "created", "started", "ended", "error")
         fields = {name: getattr(self, name) for name in own}
-        status = "stopping" if self.stop_asked and self.status == "running" else self.status
-        return {**fields, "status": status, **self.summary}
+        return {**fields, "status": _shown(self.status, self.stop_asked), **self.summary}
+
+
+def _shown(status: str, stop_asked: bool) -> str:
+    """Returns what people are told of a status: one that runs and was asked to stop is stopping."""
+    return "stopping" if stop_asked and status == "running" else status

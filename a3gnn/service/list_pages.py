@@ -6,19 +6,15 @@ import time
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from a3gnn.page.html import BEGIN
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import Job
 from a3gnn.task import MODELS
 from a3gnn.units import format_duration
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-{head}<title>{title}</title>
-<link rel="icon" href="data:,">
+_PAGE = (
+    BEGIN
+    + """{head}<title>{title}</title>
 <link rel="stylesheet" href="/static/study.css">
 </head>
 <body>
@@ -30,6 +26,7 @@ _PAGE = """<!DOCTYPE html>
 </body>
 </html>
 """
+)
 #: What stands above every page.
 NAVIGATION = (
     '<nav aria-label="Server"><a href="/">Studies</a> <a href="/start">Start a study</a> <a href="/docs">API</a></nav>'

@@ -23,7 +23,7 @@ class Profiles:
 
     def __init__(self, engine: sa.Engine, place: str) -> None:
         self._engine, self._place = engine, place
-        self._held: tuple[int, list[Holding]] = (-1, [])
+        self._held: tuple[str, list[Holding]] = ("", [])
 
     def count(self) -> int:
         """Returns how many measurements there are."""
@@ -58,7 +58,7 @@ class Profiles:
         return [machine.to_dict() for machine in found.values()]
 
     def _holdings(self) -> list[Holding]:
-        rows = self.count()
-        if self._held[0] != rows:
-            self._held = rows, holdings(ProfileStore(self._engine).rows(version=None))
+        stand = self.stand()
+        if self._held[0] != stand:
+            self._held = stand, holdings(ProfileStore(self._engine).rows(version=None))
         return self._held[1]

@@ -14,6 +14,8 @@ from a3gnn.measurement import METRICS, Measurement, Metrics
 from a3gnn.prediction import Prediction
 from a3gnn.tuning.drift import at_reference_pace
 
+#: Reasons of trials that no budget counts: the default's, and that of the smallest memory.
+UNCOUNTED = ("default", "smallest")
 #: What was predicted of one configuration: by metric, its mean, low and high.
 Predicted = dict[str, dict[str, float]]
 
@@ -51,8 +53,8 @@ class Trial:
 
     @property
     def counts(self) -> bool:
-        """Whether a budget counts it: the default's trial and that of the smallest memory are not."""
-        return self.reason not in ("default", "smallest")
+        """Whether a budget counts it."""
+        return self.reason not in UNCOUNTED
 
     @property
     def metrics(self) -> Metrics | None:

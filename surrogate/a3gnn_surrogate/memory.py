@@ -50,8 +50,8 @@ def memory_terms(columns: Columns, volume: BatchVolume, cost: ModelCost, setting
     overlapped = columns["parallel_mode"] != "sequential"
     relabelling = 4.0 * graph.num_nodes * np.where(overlapped, workers, 1.0)
     trains = 0.0 if hardware.has_device else 1.0
-    activations = trains * _FORWARD_AND_BACKWARD * cost.activation_bytes
-    weights = np.full_like(activations, trains * 4.0 * _WEIGHT_COPIES * cost.parameters)
+    activations = trains * _activation_bytes(cost)
+    weights = np.full_like(activations, trains * _weight_bytes(cost))
     evaluation = np.full_like(activations, _evaluation_bytes(setting))
     batches = _in_flight(columns, volume, cost)
     terms = [features, cache, adjacency, relabelling, batches, activations, weights, evaluation]
@@ -66,7 +66,7 @@ def peak_device_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, se
     batch = cost.input_bytes + topology_bytes(volume)
     topology = np.where(columns["sampling_device"] == "cuda", 4.0 * graph.num_edges + 8.0 * graph.num_nodes, 0.0)
     fixed = hardware.profile.idle_device_bytes + cache_bytes(columns, setting) + topology
-    return np.asarray(fixed + batch + _compute_bytes(cost) + _evaluation_bytes(setting))
+    return np.asarray(fixed + batch + _activation_bytes(cost) + _weight_bytes(cost) + _evaluation_bytes(setting))
 
 
 def cache_bytes(columns: Columns, setting: Setting) -> Array:
@@ -89,5 +89,9 @@ def _evaluation_bytes(setting: Setting) -> float:
     return _EVALUATION_BYTES if own is None else float(own.pass_bytes)
 
 
-def _compute_bytes(cost: ModelCost) -> Array:
-    return _FORWARD_AND_BACKWARD * cost.activation_bytes + 4.0 * _WEIGHT_COPIES * cost.parameters
+def _activation_bytes(cost: ModelCost) -> Array:
+    return _FORWARD_AND_BACKWARD * cost.activation_bytes
+
+
+def _weight_bytes(cost: ModelCost) -> float:
+    return 4.0 * _WEIGHT_COPIES * cost.parameters

@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Header, Response
-from fastapi import Path as InPath
+from fastapi import APIRouter, Header, Response
 from fastapi.responses import StreamingResponse
 
-from a3gnn.service.answers import NUMBER, PROBLEMS, service_of
+from a3gnn.service.answers import PROBLEMS, Asked, Number
 from a3gnn.service.job import Kind
 from a3gnn.service.problems import Problem
 from a3gnn.service.service import Service
 
 router = APIRouter(responses=PROBLEMS)
-Asked = Annotated[Service, Depends(service_of)]
-Number = Annotated[int, InPath(**NUMBER)]
 LastId = Annotated[str, Header(alias="Last-Event-ID", description="The id of the last event that was read.")]
 
 #: So many may read at once.

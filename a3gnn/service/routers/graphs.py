@@ -8,18 +8,14 @@ from pathlib import Path
 from typing import Annotated
 
 from anyio import open_file, to_thread
-from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi import Path as InPath
+from fastapi import APIRouter, Query, Request, Response
 
-from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
+from a3gnn.service.answers import PROBLEMS, Asked, Number, json_answer
 from a3gnn.service.orders import MOST, GraphOrder, Word
 from a3gnn.service.problems import Problem
-from a3gnn.service.service import Service
 from a3gnn.units import format_size
 
 router = APIRouter(prefix="/graphs", tags=["graphs"], responses=PROBLEMS)
-Asked = Annotated[Service, Depends(service_of)]
-Number = Annotated[int, InPath(**NUMBER)]
 
 
 @router.get("", summary="List graphs, newest first")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from typing import Annotated
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from a3gnn.errors import StoreError
-from a3gnn.service.answers import PROBLEMS, json_answer, service_of
+from a3gnn.service.answers import PROBLEMS, Asked, json_answer
 from a3gnn.service.problems import Problem
 from a3gnn.service.routers.graphs import write_bounded
-from a3gnn.service.service import Service
 
 router = APIRouter(tags=["measurements"], responses=PROBLEMS)
-Asked = Annotated[Service, Depends(service_of)]
 
 #: Bytes of measurements that may be sent at once. Guess: a row takes some 5 KB.
 _MOST_BYTES = 64 << 20

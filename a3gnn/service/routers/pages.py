@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi import Path as InPath
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
@@ -15,7 +14,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.page.html import study_html
 from a3gnn.page.static_files import MEDIA_TYPES, static_file
 from a3gnn.service import study_files
-from a3gnn.service.answers import NUMBER, PROBLEMS, form_of, json_answer, service_of
+from a3gnn.service.answers import PROBLEMS, Asked, Number, form_of, json_answer
 from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.list_pages import start_page, studies_page, study_bar, waiting_page
 from a3gnn.service.orders import MOST, StudyOrder
@@ -24,8 +23,6 @@ from a3gnn.service.routers.studies import add_training, resume_study, start
 from a3gnn.service.service import Service
 
 router = APIRouter(tags=["pages"], responses=PROBLEMS)
-Asked = Annotated[Service, Depends(service_of)]
-Number = Annotated[int, InPath(**NUMBER)]
 
 #: What a page may do: run this server's scripts, and ask this server.
 _POLICY = (

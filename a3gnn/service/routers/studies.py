@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Response
-from fastapi import Path as InPath
+from fastapi import APIRouter, Query, Response
 
 from a3gnn.service import study_files
-from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
+from a3gnn.service.answers import PROBLEMS, Asked, Number, json_answer
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import Job
 from a3gnn.service.job_filter import JobFilter
@@ -20,8 +19,6 @@ from a3gnn.task import Task
 from a3gnn.tuning.arguments import make_request
 
 router = APIRouter(tags=["studies"], responses=PROBLEMS)
-Asked = Annotated[Service, Depends(service_of)]
-Number = Annotated[int, InPath(**NUMBER)]
 Page = Annotated[int, Query(ge=1, le=200)]
 Before = Annotated[int | None, Query(ge=1, le=MOST, description="The number that the last page ended with.")]
 StatusName = Literal["queued", "running", "finished", "stopped", "failed"]

@@ -6,10 +6,9 @@ import time
 from typing import Annotated
 
 from anyio import sleep, to_thread
-from fastapi import APIRouter, Depends, Query, Response
-from fastapi import Path as InPath
+from fastapi import APIRouter, Query, Response
 
-from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
+from a3gnn.service.answers import PROBLEMS, Asked, Number, json_answer
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
 from a3gnn.service.orders import TellOrder
@@ -18,8 +17,6 @@ from a3gnn.service.service import Service
 from a3gnn.service.told_trials import Suggestions
 
 router = APIRouter(tags=["ask and tell"], responses=PROBLEMS)
-Asked = Annotated[Service, Depends(service_of)]
-Number = Annotated[int, InPath(**NUMBER)]
 
 #: Seconds between two looks for a suggestion. Guess.
 _POLL_S = 0.2

@@ -7,19 +7,16 @@ import resource
 import time
 from collections.abc import Sequence
 from html import escape
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
-from a3gnn.service.answers import form_of, json_answer, service_of
+from a3gnn.service.answers import Asked, form_of, json_answer
 from a3gnn.service.problems import Problem
 from a3gnn.service.security import COOKIE
-from a3gnn.service.service import Service
 from a3gnn.version import __version__
 
 router = APIRouter(tags=["server"])
-Asked = Annotated[Service, Depends(service_of)]
 
 _started = time.time()
 #: Seconds for which a browser keeps the token: a month.

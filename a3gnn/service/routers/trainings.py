@@ -5,19 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
-from fastapi import Path as InPath
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
 
-from a3gnn.service.answers import NUMBER, PROBLEMS, json_answer, service_of
+from a3gnn.service.answers import PROBLEMS, Asked, Number, json_answer
 from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.orders import MOST
 from a3gnn.service.problems import conflict
 from a3gnn.service.service import Service
 
 router = APIRouter(prefix="/trainings", tags=["trainings"], responses=PROBLEMS)
-Asked = Annotated[Service, Depends(service_of)]
-Number = Annotated[int, InPath(**NUMBER)]
 
 
 @router.get("", summary="List trainings, newest first")

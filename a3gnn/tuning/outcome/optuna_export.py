@@ -145,7 +145,7 @@ def _attributes(tune: KeptTune) -> dict[str, Any]:
         "graph": tune.setting.graph.name,
         "model": tune.setting.task.model,
         "machine": f"{tune.setting.hardware.cpu}, {tune.setting.hardware.num_cores} cores",
-        "priority": request.priority.name or ",".join(f"{weight:g}" for weight in request.priority.weights),
+        "priority": request.priority.text,
         "limits": limits.to_dict(),
         "constraints": constraint_names(tune.history.objectives),
         "max_accuracy_drop_points": request.max_accuracy_drop,

@@ -105,7 +105,7 @@ class ToldTune:
             "machine": self.setting.hardware.fingerprint,
             "trained": self.trained,
             "metric": self.setting.metric.name,
-            "priority": request.priority.name or ",".join(f"{weight:g}" for weight in request.priority.weights),
+            "priority": request.priority.text,
             "memory_limit": request.memory_limit,
             "host_memory_limit": request.host_memory_limit,
             "max_accuracy_drop": request.max_accuracy_drop,
