@@ -20,14 +20,16 @@ class Prediction:
     """Predicted metrics with their intervals.
 
     Attributes:
-        mean: float64, shape (n_configs, n_metrics), columns in the order of `METRICS`.
+        mean: float64, shape (n_configs, n_metrics), columns in the order of `metrics`.
         low: Lower bounds, same shape.
         high: Upper bounds, same shape.
+        metrics: What the columns are: `METRICS`, but of rows that are no configurations.
     """
 
     mean: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    metrics: tuple[str, ...] = METRICS
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -35,7 +37,7 @@ class Prediction:
     def column(self, metric: str, bound: str = "mean") -> NDArray[np.float64]:
         """Returns the column of `metric` in `bound` (mean, low or high), float64, shape (n_configs,)."""
         values: NDArray[np.float64] = getattr(self, bound)
-        return values[:, METRICS.index(metric)]
+        return values[:, self.metrics.index(metric)]
 
     def spread(self, metric: str) -> NDArray[np.float64]:
         """Returns the standard deviation that the interval of `metric` implies, float64, shape (n_configs,).
@@ -64,7 +66,7 @@ class Prediction:
 
     def take(self, rows: NDArray[np.int64]) -> Prediction:
         """Returns the prediction of `rows` alone."""
-        return Prediction(self.mean[rows], self.low[rows], self.high[rows])
+        return Prediction(self.mean[rows], self.low[rows], self.high[rows], self.metrics)
 
 
 #: Predicts encoded configurations, int64, shape (n_configs, n_knobs), as a `SearchSpace` encodes them.

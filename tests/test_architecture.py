@@ -67,13 +67,15 @@ ALLOWED = {
     "search": {"a3gnn_envs"},
     "a3gnn_surrogate": set(),
     "a3gnn_envs": set(),
+    "platforms": {"search", "a3gnn_surrogate"},
     "report": set(),
     "tuning": BELOW
     | {"graphs", "machine", "training", "profiling", "search", "report", "a3gnn_surrogate", "a3gnn_envs"},
     "page": {"storage", "training", "report", "tuning", "a3gnn_surrogate"},
     "service": BELOW | {"process", "graphs", "training", "profiling", "report", "tuning", "page"},
     "cli": BELOW
-    | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "page", "service"},
+    | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "page", "service"}
+    | {"platforms"},
 }
 
 

@@ -90,9 +90,17 @@ def ranges(incomplete: str) -> Iterable[str]:
     return [f"{knob.name}=" for knob in KNOBS if knob.scale != "choice"]
 
 
+def platforms(incomplete: str) -> Iterable[str]:
+    """Returns the platforms that ship."""
+    from a3gnn.platforms.files import names
+
+    return names("platforms")
+
+
 DATASET = Text("graph", datasets, files=True)
 PRIORITY = Text("priority", priorities)
 ENGINE = Text("engine", engines)
+PLATFORM = Text("platform", platforms, files=True)
 FIX = Text("knob=value", fixed)
 RANGE = Text("knob=low:high", ranges)
 

@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "profile": ("a3gnn.cli.profile", "Measure many configurations and store them."),
     "profiles": ("a3gnn.cli.profiles", "List, check, export or import stored measurements."),
     "surrogate": ("a3gnn.cli.surrogate", "Score predictions on measurements that were held out."),
+    "explore": ("a3gnn.cli.explore", "Choose an accelerator's design for an FPGA platform, by a model."),
     "cache": ("a3gnn.cli.cache", "Show or empty the folder of copied graphs and probes."),
     "doctor": ("a3gnn.cli.doctor", "Say what this machine has, and what is missing."),
 }

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.search.problem import Problem
+from a3gnn.search.searchable import Searchable
 from a3gnn.seeding import derive, generator
 
 #: Rounds of drawing at random before the rows of an enumerable space are enumerated to find the new ones. Guess.
@@ -18,7 +18,7 @@ _ROUNDS = 4
 class CandidatePool:
     """Knows which canonical rows a searcher has asked for, and draws from the others."""
 
-    def __init__(self, problem: Problem, seed: int) -> None:
+    def __init__(self, problem: Searchable, seed: int) -> None:
         self._problem = problem
         self._seed = seed
         self._asked: set[int] = set()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.measurement import METRICS
 from a3gnn.prediction import Prediction
-from a3gnn.search.problem import Problem
+from a3gnn.search.searchable import Searchable
 
 
 class EvaluationCache:
@@ -18,12 +17,12 @@ class EvaluationCache:
         prediction: Of `rows`.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Searchable) -> None:
         self._problem = problem
         self._position: dict[int, int] = {}
         self.rows = np.empty((0, len(problem.space.nvec)), dtype=np.int64)
-        nothing = np.empty((0, len(METRICS)))
-        self.prediction = Prediction(nothing, nothing, nothing)
+        nothing = np.empty((0, len(problem.metrics)))
+        self.prediction = Prediction(nothing, nothing, nothing, problem.metrics)
 
     def __len__(self) -> int:
         return len(self._position)
@@ -46,6 +45,7 @@ class EvaluationCache:
             np.concatenate([old.mean, new.mean]),
             np.concatenate([old.low, new.low]),
             np.concatenate([old.high, new.high]),
+            old.metrics,
         )
         for position, key in enumerate(self._problem.keys(rows).tolist(), start=len(self.rows)):
             self._position[key] = position

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from a3gnn.prediction import Prediction
 from a3gnn.search.grid import check_enumerable
-from a3gnn.search.problem import Problem
+from a3gnn.search.searchable import Searchable
 
 
 class ExhaustiveSearcher:
@@ -17,7 +17,7 @@ class ExhaustiveSearcher:
         UsageError: The space is too large to enumerate.
     """
 
-    def __init__(self, problem: Problem, seed: int) -> None:
+    def __init__(self, problem: Searchable, seed: int) -> None:
         check_enumerable(problem.space)
         self._rows = problem.space.enumerate()
         self._next = 0

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
-from a3gnn.search.problem import ENUMERABLE, Problem
-from a3gnn.space import SearchSpace
+from a3gnn.search.searchable import ENUMERABLE, Searchable, Space
 
 
 class Grid:
@@ -25,7 +24,7 @@ class Grid:
         UsageError: The space is too large to enumerate.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Searchable) -> None:
         check_enumerable(problem.space)
         self.rows = problem.space.enumerate()
         self.prediction = problem.predict(self.rows)
@@ -46,7 +45,7 @@ class Grid:
         return costs[non_dominated(costs)]
 
 
-def check_enumerable(space: SearchSpace) -> None:
+def check_enumerable(space: Space) -> None:
     """Raises a `UsageError` if `space` is too large to enumerate."""
     if space.num_distinct > ENUMERABLE:
         raise UsageError(

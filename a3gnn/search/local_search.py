@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
 from a3gnn.search.candidate_pool import CandidatePool
-from a3gnn.search.problem import Problem
+from a3gnn.search.searchable import Searchable
 from a3gnn.seeding import generator
 
 #: Rows that survive a generation. Guess.
@@ -36,7 +36,7 @@ class LocalSearch:
     """
 
     def __init__(
-        self, problem: Problem, seed: int, evaluations: int = 3000, candidates: CandidatePool | None = None
+        self, problem: Searchable, seed: int, evaluations: int = 3000, candidates: CandidatePool | None = None
     ) -> None:
         self._problem = problem
         self._random_left = evaluations // _RANDOM_DIVISOR

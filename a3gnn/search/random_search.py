@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from a3gnn.prediction import Prediction
 from a3gnn.search.candidate_pool import CandidatePool
-from a3gnn.search.problem import Problem
+from a3gnn.search.searchable import Searchable
 
 
 class RandomSearcher:
     """Draws rows uniformly from the grid, none twice."""
 
-    def __init__(self, problem: Problem, seed: int) -> None:
+    def __init__(self, problem: Searchable, seed: int) -> None:
         self._candidates = CandidatePool(problem, seed)
 
     def ask(self, count: int) -> NDArray[np.int64]:

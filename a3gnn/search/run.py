@@ -13,12 +13,11 @@ from a3gnn.pareto import non_dominated
 from a3gnn.search.evaluation_cache import EvaluationCache
 from a3gnn.search.grid import Grid, check_enumerable
 from a3gnn.search.normalised_hypervolume import NormalisedHypervolume
+from a3gnn.search.play import play
 from a3gnn.search.problem import Problem
 from a3gnn.search.result import SearchResult
-from a3gnn.search.searcher import MAX_EVALUATIONS, Searcher, make_searcher
+from a3gnn.search.searcher import MAX_EVALUATIONS, make_searcher
 
-#: Rows asked for at a time. Guess.
-BATCH = 64
 #: How many least violating rows are returned where nothing is feasible. Guess.
 _NUM_LEAST_VIOLATING = 16
 
@@ -57,15 +56,6 @@ def run_search(engine: str, problem: Problem, evaluations: int, seed: int) -> Se
     baseline = cache if everything else EvaluationCache(problem)
     play(make_searcher("random", problem, seed), baseline, len(cache))
     return _result(engine, seed, problem, cache, baseline, grid, seconds)
-
-
-def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
-    """Lets `searcher` ask `cache` until the budget is spent or the space is exhausted."""
-    while len(cache) < evaluations:
-        rows = searcher.ask(min(BATCH, evaluations - len(cache)))
-        if not len(rows):
-            break
-        searcher.tell(rows, cache(rows))
 
 
 def _result(

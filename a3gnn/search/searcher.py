@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import unknown_name
 from a3gnn.option_names import option
 from a3gnn.prediction import Prediction
-from a3gnn.search.problem import Problem
+from a3gnn.search.searchable import Searchable
 
 
 class Searcher(Protocol):
@@ -45,12 +45,12 @@ ENGINES = {
 MAX_EVALUATIONS = {"nsga2": 700, "tpe": 200}
 
 
-def make_searcher(engine: str, problem: Problem, seed: int, **options: Any) -> Searcher:
+def make_searcher(engine: str, problem: Searchable, seed: int, **options: Any) -> Searcher:
     """Returns the searcher called `engine` on `problem`.
 
     Args:
         engine: local, ppo, nsga2, tpe, random or exhaustive.
-        problem: What is searched.
+        problem: What is searched: a `Problem`, or for exhaustive, random and local any `Searchable`.
         seed: Decides everything random.
         options: What the engine takes beyond these, such as local's and ppo's `evaluations`.
 

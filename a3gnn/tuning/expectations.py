@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
 from a3gnn.prediction import Prediction
-from a3gnn.search.problem import ENUMERABLE
+from a3gnn.search.searchable import ENUMERABLE
 from a3gnn.tuning.acquisition import Rows, unmeasured
 from a3gnn.tuning.history import History
 from a3gnn.tuning.trial_cost import TrialCost

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from a3gnn.config import TrainConfig
 from a3gnn.prediction import Prediction
 from a3gnn.search.evaluation_cache import EvaluationCache
-from a3gnn.search.run import play
+from a3gnn.search.play import play
 from a3gnn.search.searcher import make_searcher
 from a3gnn.tuning.acquisition import LEAST_PROBABILITY, LIKELY, Rows
 from a3gnn.tuning.expectations import smallest_memory

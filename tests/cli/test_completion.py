@@ -40,6 +40,11 @@ def test_metrics_and_engines() -> None:
     assert completed("tune", "--engine", "n") == ["nsga2"]
 
 
+def test_platforms() -> None:
+    assert completed("explore", "--platform", "u2") == ["u200", "u250"]
+    assert completed("explore", "--platform", "mine") == ["(file)"]
+
+
 @pytest.mark.parametrize("command", ["tune", "recommend"])
 def test_knobs_and_their_values(command: str) -> None:
     assert "batch_size=" in completed(command, "--fix", "")

@@ -1,0 +1,93 @@
+"""`a3gnn explore`: which accelerator a platform should be given, by HitGNN's models of resources and performance."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from a3gnn.cli.completion import DATASET, PLATFORM
+from a3gnn.cli.options import FANOUTS, FANOUTS_HELP, LAYERS, LAYERS_HELP, asked_fanouts
+from a3gnn.cli.output import fitted
+
+if TYPE_CHECKING:
+    from a3gnn.platforms.workload import Workload
+    from a3gnn.task import Task
+
+#: Of HitGNN, section VII-A.
+_HIDDEN, _BATCH_SIZE = 128, 1024
+
+
+@click.command()
+@click.option("--platform", type=PLATFORM, required=True, help="u250, u200, a5000, or FILE.toml of your own.")
+@click.option("--dataset", type=DATASET, help="Your graph; without one, the four of HitGNN's Table IV.")
+@click.option("--model", type=click.Choice(["sage", "gcn"]), default="sage", show_default=True, help="The model.")
+@click.option("--layers", type=LAYERS, help=LAYERS_HELP)
+@click.option("--hidden", type=click.IntRange(1), default=_HIDDEN, show_default=True, help="Width of hidden layers.")
+@click.option("--fanouts", type=FANOUTS, help=FANOUTS_HELP)
+@click.option("--batch-size", type=click.IntRange(1), default=_BATCH_SIZE, show_default=True, help="Seeds per device.")
+@click.option("--devices", type=click.IntRange(1), help="How many, in place of the platform's.")
+@click.option("--beta", type=float, help="Share of input rows in a device's memory.  [default: 1 / devices]")
+@click.option("--indirect", is_flag=True, help="Other rows come by way of another device, not straight from the host.")
+@click.option("--ceiling", type=float, help="Share of each resource that a design may take.  [default: 0.91]")
+@click.option("--every", is_flag=True, help="Every n and m, not powers of two alone.")
+@click.option("--sampling-seconds", type=float, default=0.0, help="Of a mini-batch, as measured; 0 does not count it.")
+@click.option("--loss-seconds", type=float, default=0.0, help="Of a mini-batch, as measured; 0 does not count it.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def explore(
+    platform: str,
+    dataset: str | None,
+    model: str,
+    layers: int | None,
+    hidden: int,
+    fanouts: tuple[int, ...] | None,
+    batch_size: int,
+    devices: int | None,
+    beta: float | None,
+    indirect: bool,
+    ceiling: float | None,
+    every: bool,
+    sampling_seconds: float,
+    loss_seconds: float,
+    as_json: bool,
+) -> None:
+    """Explore the accelerator designs of a platform, by a model: nothing runs on it.
+
+    A design is n scatter-gather units, which aggregate, and m multipliers, which update. docs/accelerators.md has the
+    equations, and says what is fitted and what is assumed.
+    """
+    from a3gnn.platforms.explore import CEILING
+    from a3gnn.platforms.explore import explore as run
+    from a3gnn.platforms.files import read_platform
+    from a3gnn.platforms.lines import exploration_lines
+    from a3gnn.platforms.performance import Conditions
+    from a3gnn.task import Task
+
+    there = read_platform(platform)
+    there = there if devices is None else there.with_devices(devices)
+    given = Conditions(
+        beta=1 / there.num_devices if beta is None else beta,
+        direct=not indirect,
+        sampling_seconds=sampling_seconds,
+        loss_seconds=loss_seconds,
+    )
+    asked = asked_fanouts(layers, fanouts)
+    task = Task(model=model, hidden_channels=hidden, **({} if asked is None else {"fanouts": asked}))
+    workloads = _workloads(dataset, task, batch_size)
+    found = run(there, workloads, given, CEILING if ceiling is None else ceiling, every=every)
+    if as_json:
+        click.echo(json.dumps(found.to_dict()))
+        return
+    for line in exploration_lines(found):
+        click.echo("\n".join(fitted(line)))
+
+
+def _workloads(dataset: str | None, task: Task, batch_size: int) -> tuple[Workload, ...]:
+    from a3gnn.platforms.workload import Workload, paper_workloads
+
+    if dataset is None:
+        return paper_workloads(task, batch_size)
+    from a3gnn.graphs.graph import Graph
+
+    return (Workload.of(Graph.load(dataset).characteristics(), task, batch_size),)

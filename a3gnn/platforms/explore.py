@@ -1,0 +1,183 @@
+"""Explores the designs of a platform: Algorithm 4 of HitGNN, what beta changes of it, and how it scales."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from a3gnn.errors import UsageError
+from a3gnn.pareto import non_dominated
+from a3gnn.platforms.designs import DesignSpace, Indices, design_problem
+from a3gnn.platforms.exploration import AtBeta, AtDevices, DieGrid, Estimate, Exploration, totals
+from a3gnn.platforms.metadata import Die, Fpga, Platform
+from a3gnn.platforms.performance import (
+    Array,
+    Conditions,
+    Rates,
+    die_rates,
+    iteration_seconds,
+    nvtps,
+    processor_rates,
+    work_seconds,
+)
+from a3gnn.platforms.workload import Workload
+from a3gnn.search.evaluation_cache import EvaluationCache
+from a3gnn.search.play import play
+from a3gnn.search.searcher import make_searcher
+
+#: The paper's design takes 90.6 % of the DSPs; with all of them (16, 2048) fits, which is better (Table V).
+CEILING = 0.91
+#: Values of beta at which the choice is repeated, and numbers of devices (section VII-G).
+BETAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+DEVICES = (1, 2, 4, 8, 12, 16)
+
+
+def explore(
+    platform: Platform,
+    workloads: Sequence[Workload],
+    given: Conditions,
+    ceiling: float = CEILING,
+    *,
+    every: bool = False,
+) -> Exploration:
+    """Returns the best design of `platform` for the mean of `workloads`, the whole grid, and what it is sensitive to.
+
+    Args:
+        platform: Where.
+        workloads: Mini-batches of one graph or several.
+        given: Share of local rows, and what else an iteration depends on.
+        ceiling: Share of each resource that a design may take.
+        every: Whether every n and m is tried, or powers of two alone.
+
+    Raises:
+        UsageError: There is no workload, or `ceiling` is no share.
+        InfeasibleError: No design keeps the ceiling.
+    """
+    if not workloads:
+        raise UsageError("workloads must be one at least, got none; Workload.of makes one of a graph")
+    start = time.perf_counter()
+    grids = choose(platform, workloads, given, ceiling, every=every)
+    kept = _parts(platform, [grid.design for grid in grids])
+    traded = [grid.traded for grid in grids]
+    betas = []
+    for beta in sorted({*BETAS, given.beta}):
+        there = given.replace(beta=beta)
+        found = grids if beta == given.beta else choose(platform, workloads, there, ceiling, every=every)
+        best = _parts(platform, [grid.design for grid in found])
+        fits = [design for design in traded if design is not None]
+        betas.append(
+            AtBeta(
+                beta,
+                totals(found),
+                mean_nvtps(best, platform, workloads, there),
+                mean_nvtps(kept, platform, workloads, there),
+                mean_nvtps(_parts(platform, fits), platform, workloads, there)
+                if fits and len(fits) == len(traded)
+                else None,
+                mean_nvtps(kept, platform, workloads, there.replace(direct=False)),
+            )
+        )
+    return Exploration(
+        platform,
+        given,
+        ceiling,
+        grids,
+        tuple(_estimate(workload, kept, platform, given) for workload in workloads),
+        tuple(betas),
+        scaling(kept, platform, workloads, given),
+        time.perf_counter() - start,
+    )
+
+
+def choose(
+    platform: Platform, workloads: Sequence[Workload], given: Conditions, ceiling: float, *, every: bool = False
+) -> tuple[DieGrid, ...]:
+    """Returns the grid of each kind of die with the design that is best there (Algorithm 4); none of a processor."""
+    fpga = platform.device
+    if not isinstance(fpga, Fpga):
+        return ()
+    kinds = dict.fromkeys(fpga.dies)
+    return tuple(_choose(fpga, die, platform, workloads, given, ceiling, every) for die in kinds)
+
+
+def _choose(
+    fpga: Fpga,
+    die: Die,
+    platform: Platform,
+    workloads: Sequence[Workload],
+    given: Conditions,
+    ceiling: float,
+    every: bool,
+) -> DieGrid:
+    space = DesignSpace.of(die, fpga.kernels, ceiling, every=every)
+
+    def throughput(units: Indices, multipliers: Indices) -> Array:
+        rates = die_rates(fpga, die, units, multipliers)
+        seconds = [iteration_seconds(workload, rates, platform, given) for workload in workloads]
+        each = [nvtps(one, took, platform.num_devices) for one, took in zip(workloads, seconds, strict=True)]
+        return np.asarray(np.mean(each, axis=0))
+
+    problem = design_problem(space, die, fpga.kernels, ceiling, throughput)
+    cache = EvaluationCache(problem)
+    play(make_searcher("exhaustive", problem, seed=0), cache, space.num_distinct)
+    units, multipliers = space.decode(cache.rows)
+    costs, fits = problem.objectives.costs(cache.prediction), problem.objectives.limits.violation(cache.prediction) == 0
+    front = np.zeros(len(fits), dtype=np.bool_)
+    front[np.flatnonzero(fits)[non_dominated(costs[fits])]] = True
+    chosen = problem.objectives.best(cache.prediction)
+    return DieGrid(die, fpga.dies.count(die), units, multipliers, cache.prediction, fits, front, chosen)
+
+
+def scaling(
+    parts: Sequence[Rates], platform: Platform, workloads: Sequence[Workload], given: Conditions
+) -> tuple[AtDevices, ...]:
+    """Returns the speed-up of the design of `parts` on each of `DEVICES`, over one device."""
+    one = platform.with_devices(1)
+    base = mean_nvtps(parts, one, workloads, given.replace(direct=True))
+    found = []
+    for count in DEVICES:
+        there = platform.with_devices(count)
+        direct, indirect = (
+            mean_nvtps(parts, there, workloads, given.replace(direct=how)) / base for how in (True, False)
+        )
+        bound = count * there.device_link_bytes_per_s / one.device_link_bytes_per_s
+        found.append(AtDevices(count, direct, indirect, bound))
+    return tuple(found)
+
+
+def mean_nvtps(parts: Sequence[Rates], platform: Platform, workloads: Sequence[Workload], given: Conditions) -> float:
+    """Returns the NVTPS of one design, the mean over `workloads`; a device is as slow as the slowest of its `parts`."""
+    each = [_slowest(workload, parts, platform, given)[1] for workload in workloads]
+    return float(
+        np.mean([nvtps(one, seconds, platform.num_devices) for one, seconds in zip(workloads, each, strict=True)])
+    )
+
+
+def _slowest(workload: Workload, parts: Sequence[Rates], platform: Platform, given: Conditions) -> tuple[Rates, float]:
+    """Returns the slowest of the `parts` of a device, and the seconds of its iteration."""
+    seconds = [float(iteration_seconds(workload, rates, platform, given)[0]) for rates in parts]
+    most = max(seconds)
+    return parts[seconds.index(most)], most
+
+
+def _estimate(workload: Workload, parts: Sequence[Rates], platform: Platform, given: Conditions) -> Estimate:
+    slowest, seconds = _slowest(workload, parts, platform, given)
+    work = work_seconds(workload, slowest, platform, given)
+    loading, aggregating, updating = (float(part[0]) for part in work[:3])
+    epoch = seconds * math.ceil(workload.num_batches / platform.num_devices)
+    traversed = float(nvtps(workload, seconds, platform.num_devices))
+    return Estimate(workload, loading, aggregating, updating, seconds, epoch, traversed)
+
+
+def _parts(platform: Platform, designs: Sequence[tuple[int, int]]) -> list[Rates]:
+    """Returns the rates of a design, of each kind of die its n and m, or those of a processor."""
+    fpga = platform.device
+    if not isinstance(fpga, Fpga):
+        return [processor_rates(fpga)]
+    return [
+        die_rates(fpga, die, np.array([units], dtype=np.int64), np.array([multipliers], dtype=np.int64))
+        for die, (units, multipliers) in zip(dict.fromkeys(fpga.dies), designs, strict=True)
+    ]

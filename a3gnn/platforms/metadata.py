@@ -1,0 +1,161 @@
+"""What is known of a platform: a host, and the FPGAs or GPUs that it has.
+
+HitGNN's `FPGA_Metadata` and `Platform_Metadata`. Each type checks its fields, and an error names the field, what it
+must be and what it got.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from a3gnn.checks import positive_number, whole_number
+from a3gnn.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Die:
+    """A super logic region of an FPGA, with a memory channel of its own.
+
+    Attributes:
+        dsps: DSP slices that kernels may take.
+        luts: Look-up tables that kernels may take.
+        memory_bytes_per_s: Bandwidth of the memory at this die.
+    """
+
+    dsps: int
+    luts: int
+    memory_bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        whole_number("dsps", self.dsps, 1, "DSP slices of the die")
+        whole_number("luts", self.luts, 1, "look-up tables of the die")
+        positive_number("memory_bytes_per_s", self.memory_bytes_per_s, "bytes per second of the die's memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """What a design of n scatter-gather units and m multipliers takes (HitGNN, Eqs. 1 and 2).
+
+    Attributes:
+        source: Where the coefficients come from.
+        lanes: float32 values that a unit aggregates per cycle.
+        dsps_per_multiplier: DSPs for each of m.
+        dsps_per_unit: DSPs for each of n.
+        luts: Triples (for each of m, for each of n, for each of n log2 n). Where measurements leave several possible,
+            all of their extremes: a design then has a range.
+    """
+
+    source: str
+    lanes: int
+    dsps_per_multiplier: float
+    dsps_per_unit: float
+    luts: tuple[tuple[float, float, float], ...]
+
+    def __post_init__(self) -> None:
+        whole_number("lanes", self.lanes, 1, "float32 values per cycle; 16 are 512 bits")
+        positive_number("dsps_per_multiplier", self.dsps_per_multiplier, "DSPs for each of m")
+        positive_number("dsps_per_unit", self.dsps_per_unit, "DSPs for each of n")
+        if isinstance(self.luts, list | tuple):
+            object.__setattr__(self, "luts", tuple(tuple(one) if isinstance(one, list) else one for one in self.luts))
+        rule = "luts must be a list of triples >= 0 (for each of m, of n, of n log2 n), one at least"
+        if not isinstance(self.luts, tuple) or not self.luts:
+            raise UsageError(f"{rule}, got {self.luts!r}")
+        for triple in self.luts:
+            if not isinstance(triple, tuple) or len(triple) != 3 or not all(map(_is_amount, triple)):
+                raise UsageError(f"{rule}, got {triple!r} in it")
+
+
+@dataclass(frozen=True, slots=True)
+class Fpga:
+    """An FPGA, die by die.
+
+    Attributes:
+        name: For people.
+        source: Where its figures come from.
+        frequency_hz: Of the kernels.
+        dies: Each has a design of its own.
+        kernels: What designs take.
+    """
+
+    name: str
+    source: str
+    frequency_hz: float
+    dies: tuple[Die, ...]
+    kernels: Kernels
+
+    def __post_init__(self) -> None:
+        positive_number("frequency_hz", self.frequency_hz, "cycles per second of the kernels")
+        if not self.dies:
+            raise UsageError("dies must be one at least, got none; an FPGA of one die has one [[dies]]")
+
+    @property
+    def memory_bytes_per_s(self) -> float:
+        """Bandwidth of all dies' memory."""
+        return sum(die.memory_bytes_per_s for die in self.dies)
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """A CPU or GPU, whose design is fixed.
+
+    Attributes:
+        name: For people.
+        source: Where its figures come from.
+        flops_per_s: float32 multiplications and additions per second, at most.
+        memory_bytes_per_s: Bandwidth of its memory, at most.
+    """
+
+    name: str
+    source: str
+    flops_per_s: float
+    memory_bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        positive_number("flops_per_s", self.flops_per_s, "float32 operations per second")
+        positive_number("memory_bytes_per_s", self.memory_bytes_per_s, "bytes per second of its memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A host with equal devices, each on a link of its own.
+
+    Attributes:
+        source: Where its figures come from.
+        host: Samples, holds every feature row, and averages gradients.
+        device: What each device is.
+        num_devices: Devices.
+        link_bytes_per_s: Bandwidth between the host and one device.
+    """
+
+    source: str
+    host: Processor
+    device: Fpga | Processor
+    num_devices: int
+    link_bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        whole_number("num_devices", self.num_devices, 1, "devices at the host")
+        positive_number("link_bytes_per_s", self.link_bytes_per_s, "bytes per second between the host and a device")
+
+    @property
+    def memory_bytes_per_s(self) -> float:
+        """Bandwidth of all memory, the host's and the devices': what NVTPS per GB/s divides by (section VII-D)."""
+        return self.host.memory_bytes_per_s + self.num_devices * self.device.memory_bytes_per_s
+
+    @property
+    def device_link_bytes_per_s(self) -> float:
+        """What a device reads from the host while all do: its link's, or its share of the host's memory bandwidth.
+
+        The paper's Eq. 7 lacks the second, without which nothing could saturate as section VII-G says.
+        """
+        return min(self.link_bytes_per_s, self.host.memory_bytes_per_s / self.num_devices)
+
+    def with_devices(self, count: int) -> Platform:
+        """Returns the platform with `count` devices."""
+        return dataclasses.replace(self, num_devices=count)
+
+
+def _is_amount(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < float("inf")

@@ -1,0 +1,96 @@
+"""What a searcher needs of what it searches: a grid of rows, predictions of them, costs and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.measurement import METRICS
+from a3gnn.prediction import Predict, Prediction
+
+#: Spaces of up to this many configurations are predicted whole, once, and have an exhaustive front to compare with.
+#: That takes 2 s of the 10 that a search may take: on 2 cores the surrogate predicts one in 9 microseconds.
+ENUMERABLE = 200_000
+
+
+class Space(Protocol):
+    """Rows of small integers, int64, shape (n, n_columns); `SearchSpace` says what each method returns."""
+
+    @property
+    def nvec(self) -> NDArray[np.int64]:
+        """The number of values of each column, int64, shape (n_columns,)."""
+        ...
+
+    @property
+    def num_distinct(self) -> int:
+        """Rows that `enumerate` returns."""
+        ...
+
+    def canonical(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the rows that represent `rows`."""
+        ...
+
+    def enumerate(self) -> NDArray[np.int64]:
+        """Returns every canonical row, in sorted order."""
+        ...
+
+    def sample(self, count: int, seed: int) -> NDArray[np.int64]:
+        """Returns `count` canonical rows drawn uniformly from the grid."""
+        ...
+
+    def neighbours(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the canonical rows that differ from `row` in one column."""
+        ...
+
+
+class Bounds(Protocol):
+    """What a row must keep."""
+
+    def violation(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Returns by how much each row breaks its worst limit, 0 where all are kept, float64, shape (n,)."""
+        ...
+
+
+class Wanted(Protocol):
+    """What is wanted of rows."""
+
+    @property
+    def limits(self) -> Bounds:
+        """What they must keep."""
+        ...
+
+    def costs(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Returns what is minimised, float64, shape (n, 3)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Searchable:
+    """A grid that exhaustive, random and local search can search, whatever its rows stand for.
+
+    Attributes:
+        space: The rows.
+        predict: Answers rows with a `Prediction`.
+        objectives: Costs and limits.
+    """
+
+    space: Space
+    predict: Predict
+    objectives: Wanted
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The columns of what `predict` answers."""
+        return METRICS
+
+    @property
+    def enumerable(self) -> bool:
+        """Whether the space is small enough to be predicted whole."""
+        return self.space.num_distinct <= ENUMERABLE
+
+    def keys(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns a number for each canonical row, distinct for distinct ones, int64, shape (n_configs,)."""
+        return np.asarray(np.ravel_multi_index(tuple(rows.T), tuple(self.space.nvec)), dtype=np.int64)

@@ -1,0 +1,78 @@
+"""`a3gnn explore` as people call it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from a3gnn.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> tuple[str, str]:
+    """What it prints on stdout and on stderr."""
+    with pytest.raises(SystemExit) as ended:
+        main(["explore", *arguments])
+    found = capsys.readouterr()
+    assert ended.value.code == code, found.err
+    return found.out, found.err
+
+
+def test_it_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from a3gnn.cli.main import app\n"
+        "app.main(args=['explore', '--platform', 'u250', '--json'], prog_name='a3gnn', standalone_mode=False)\n"
+        "print(*sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    heavy = {"torch", "numba", "scipy", "gymnasium", "optuna", "xgboost", "sklearn", "pandas"}
+    assert not heavy & set(ran.stderr.split())
+    found = json.loads(ran.stdout)
+    assert found["design"] == {"n": 8, "m": 2048}
+    assert found["resources"] == "fitted to Table V of HitGNN"
+    assert found["conditions"]["beta"] == 0.25
+
+
+def test_a_graph_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = "synthetic:nodes=2000,degree=8,features=24,classes=5"
+    options = ["--dataset", spec, "--model", "gcn", "--fanouts", "5,4", "--batch-size", "100", "--hidden", "32"]
+    found = json.loads(run(capsys, "--platform", "u250", *options, "--devices", "8", "--json")[0])
+    (one,) = found["workloads"]
+    assert one["workload"]["widths"] == [24, 32, 5]
+    assert one["workload"]["vertices"][-1] == 100
+    assert found["platform"]["num_devices"] == 8
+    assert found["conditions"]["beta"] == 1 / 8
+
+
+def test_conditions_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    said, _ = run(capsys, "--platform", "u250", "--beta", "0.8", "--indirect", "--sampling-seconds", "0.02")
+    assert "80% in the device's memory (beta), the rest by way of another device" in said
+    assert "not counted  the loss" in said
+
+
+def test_every_design_is_in_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    said, _ = run(capsys, "--platform", "u250", "--every")
+    assert "designs of a die; --json has them all" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--platform", "u25"], 2, "--platform must be one of a5000, u200, u250, got 'u25'; did you mean"),
+        (["--platform", "none.toml"], 2, "none.toml: it can't be read"),
+        (["--platform", "u250", "--beta", "2"], 2, "--beta must be in [0, 1]"),
+        (["--platform", "u250", "--ceiling", "0"], 2, "--ceiling must be in (0, 1]"),
+        (["--platform", "u250", "--ceiling", "0.01"], 3, "raise --ceiling"),
+        (["--platform", "u250", "--model", "gat"], 2, "'gat' is not one of"),
+        (["--platform", "u250", "--layers", "3", "--fanouts", "5,5"], 2, "--fanouts must have a number for each"),
+        (["--platform", "u250", "--loss-seconds", "-1"], 2, "--loss-seconds must be >= 0"),
+    ],
+)
+def test_wrong_usage_is_said(arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said, error = run(capsys, *arguments, code=code)
+    assert words in " ".join(error.split())
+    assert not said
