@@ -32,6 +32,7 @@ VOCABULARY = {
     "measurement",
     "metric",
     "notify",
+    "nvtps",
     "objectives",
     "option_names",
     "own_model",

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.nvtps import nvtps_per_gb_per_s
 from a3gnn.platforms.designs import Indices
 from a3gnn.platforms.metadata import Die, Fpga, Platform
-from a3gnn.platforms.performance import Conditions, nvtps_per_gb_per_s
+from a3gnn.platforms.performance import Conditions
 from a3gnn.platforms.workload import Workload
 from a3gnn.prediction import Prediction
 
@@ -178,7 +179,7 @@ class Exploration:
     @property
     def nvtps_per_gb_per_s(self) -> float:
         """The same over the bandwidth of all memory."""
-        return nvtps_per_gb_per_s(self.nvtps, self.platform)
+        return nvtps_per_gb_per_s(self.nvtps, self.platform.memory_bytes_per_s)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns everything as JSON types."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from a3gnn.errors import UsageError
+from a3gnn.nvtps import nvtps
 from a3gnn.pareto import non_dominated
 from a3gnn.platforms.designs import DesignSpace, Indices, design_problem
 from a3gnn.platforms.exploration import AtBeta, AtDevices, DieGrid, Estimate, Exploration, totals
@@ -19,7 +22,6 @@ from a3gnn.platforms.performance import (
     Rates,
     die_rates,
     iteration_seconds,
-    nvtps,
     processor_rates,
     work_seconds,
 )
@@ -28,7 +30,7 @@ from a3gnn.search.evaluation_cache import EvaluationCache
 from a3gnn.search.play import play
 from a3gnn.search.searcher import make_searcher
 
-#: The paper's design takes 90.6 % of the DSPs; with all of them (16, 2048) fits, which is better (Table V).
+#: The paper states none. Its design takes 90.6 % of the DSPs; with all of them (16, 2048) fits (Table V).
 CEILING = 0.91
 #: Values of beta at which the choice is repeated, and numbers of devices (section VII-G).
 BETAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
@@ -61,25 +63,11 @@ def explore(
     start = time.perf_counter()
     grids = choose(platform, workloads, given, ceiling, every=every)
     kept = _parts(platform, [grid.design for grid in grids])
-    traded = [grid.traded for grid in grids]
     betas = []
     for beta in sorted({*BETAS, given.beta}):
         there = given.replace(beta=beta)
         found = grids if beta == given.beta else choose(platform, workloads, there, ceiling, every=every)
-        best = _parts(platform, [grid.design for grid in found])
-        fits = [design for design in traded if design is not None]
-        betas.append(
-            AtBeta(
-                beta,
-                totals(found),
-                mean_nvtps(best, platform, workloads, there),
-                mean_nvtps(kept, platform, workloads, there),
-                mean_nvtps(_parts(platform, fits), platform, workloads, there)
-                if fits and len(fits) == len(traded)
-                else None,
-                mean_nvtps(kept, platform, workloads, there.replace(direct=False)),
-            )
-        )
+        betas.append(_at_beta(found, grids, platform, workloads, there))
     return Exploration(
         platform,
         given,
@@ -100,26 +88,19 @@ def choose(
     if not isinstance(fpga, Fpga):
         return ()
     kinds = dict.fromkeys(fpga.dies)
-    return tuple(_choose(fpga, die, platform, workloads, given, ceiling, every) for die in kinds)
+
+    def throughput(die: Die, units: Indices, multipliers: Indices) -> Array:
+        rates = die_rates(fpga, die, units, multipliers)
+        seconds = [iteration_seconds(workload, rates, platform, given) for workload in workloads]
+        return _mean(workloads, seconds, platform)
+
+    return tuple(_choose(fpga, die, partial(throughput, die), ceiling, every=every) for die in kinds)
 
 
 def _choose(
-    fpga: Fpga,
-    die: Die,
-    platform: Platform,
-    workloads: Sequence[Workload],
-    given: Conditions,
-    ceiling: float,
-    every: bool,
+    fpga: Fpga, die: Die, throughput: Callable[[Indices, Indices], Array], ceiling: float, *, every: bool
 ) -> DieGrid:
     space = DesignSpace.of(die, fpga.kernels, ceiling, every=every)
-
-    def throughput(units: Indices, multipliers: Indices) -> Array:
-        rates = die_rates(fpga, die, units, multipliers)
-        seconds = [iteration_seconds(workload, rates, platform, given) for workload in workloads]
-        each = [nvtps(one, took, platform.num_devices) for one, took in zip(workloads, seconds, strict=True)]
-        return np.asarray(np.mean(each, axis=0))
-
     problem = design_problem(space, die, fpga.kernels, ceiling, throughput)
     cache = EvaluationCache(problem)
     play(make_searcher("exhaustive", problem, seed=0), cache, space.num_distinct)
@@ -129,6 +110,28 @@ def _choose(
     front[np.flatnonzero(fits)[non_dominated(costs[fits])]] = True
     chosen = problem.objectives.best(cache.prediction)
     return DieGrid(die, fpga.dies.count(die), units, multipliers, cache.prediction, fits, front, chosen)
+
+
+def _at_beta(
+    found: Sequence[DieGrid],
+    kept: Sequence[DieGrid],
+    platform: Platform,
+    workloads: Sequence[Workload],
+    there: Conditions,
+) -> AtBeta:
+    """Returns what designs reach `there`: those that were `found` there, and those that are `kept`."""
+    best, same = (_parts(platform, [grid.design for grid in grids]) for grids in (found, kept))
+    traded = [grid.traded for grid in kept]
+    fitting = [design for design in traded if design is not None]
+    fit = len(fitting) == len(traded) > 0
+    return AtBeta(
+        beta=there.beta,
+        design=totals(found),
+        nvtps=mean_nvtps(best, platform, workloads, there),
+        kept_nvtps=mean_nvtps(same, platform, workloads, there),
+        traded_nvtps=mean_nvtps(_parts(platform, fitting), platform, workloads, there) if fit else None,
+        indirect_nvtps=mean_nvtps(same, platform, workloads, there.replace(direct=False)),
+    )
 
 
 def scaling(
@@ -150,10 +153,17 @@ def scaling(
 
 def mean_nvtps(parts: Sequence[Rates], platform: Platform, workloads: Sequence[Workload], given: Conditions) -> float:
     """Returns the NVTPS of one design, the mean over `workloads`; a device is as slow as the slowest of its `parts`."""
-    each = [_slowest(workload, parts, platform, given)[1] for workload in workloads]
-    return float(
-        np.mean([nvtps(one, seconds, platform.num_devices) for one, seconds in zip(workloads, each, strict=True)])
-    )
+    seconds = [_slowest(workload, parts, platform, given)[1] for workload in workloads]
+    return float(_mean(workloads, seconds, platform))
+
+
+def _mean(workloads: Sequence[Workload], seconds: Sequence[ArrayLike], platform: Platform) -> Array:
+    """Returns the mean NVTPS over workloads, by the `seconds` of an iteration of each."""
+    each = [
+        nvtps(platform.num_devices * workload.num_vertices, took)
+        for workload, took in zip(workloads, seconds, strict=True)
+    ]
+    return np.asarray(np.mean(each, axis=0))
 
 
 def _slowest(workload: Workload, parts: Sequence[Rates], platform: Platform, given: Conditions) -> tuple[Rates, float]:
@@ -168,7 +178,7 @@ def _estimate(workload: Workload, parts: Sequence[Rates], platform: Platform, gi
     work = work_seconds(workload, slowest, platform, given)
     loading, aggregating, updating = (float(part[0]) for part in work[:3])
     epoch = seconds * math.ceil(workload.num_batches / platform.num_devices)
-    traversed = float(nvtps(workload, seconds, platform.num_devices))
+    traversed = float(nvtps(platform.num_devices * workload.num_vertices, seconds))
     return Estimate(workload, loading, aggregating, updating, seconds, epoch, traversed)
 
 

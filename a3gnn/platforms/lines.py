@@ -76,7 +76,7 @@ def _grid(grid: DieGrid, several: bool) -> Iterator[str]:
     yield f"{'m':>7}" + "".join(f"{f'n={scale * n}':>11}" for n in units)
     at = {(n, m): i for i, (n, m) in enumerate(zip(grid.units.tolist(), grid.multipliers.tolist(), strict=True))}
     for m in sorted(set(grid.multipliers.tolist())):
-        yield f"{scale * m:>7,}" + "".join(f"{_cell(grid, at[n, m]):>11}" for n in units)
+        yield (f"{scale * m:>7,}" + "".join(f"{_cell(grid, at[n, m]):>11}" for n in units)).rstrip()
 
 
 def _cell(grid: DieGrid, at: int) -> str:

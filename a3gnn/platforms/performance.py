@@ -1,4 +1,4 @@
-"""HitGNN's performance model (section VI-B): seconds of an iteration, NVTPS, and NVTPS per GB/s.
+"""HitGNN's performance model (section VI-B): seconds of an iteration.
 
 The paper's indices are mended: |A^l| f^(l-1) and |V^l| f^(l-1) f^l are what layer l computes, and a host's memory
 bandwidth is shared by its devices (`Platform.device_link_bytes_per_s`). Bandwidths and rates are taken as reached.
@@ -150,13 +150,3 @@ def iteration_seconds(workload: Workload, rates: Rates, platform: Platform, give
     """
     computing = work_seconds(workload, rates, platform, given).whole + given.loss_seconds
     return np.asarray(np.maximum(given.sampling_seconds, computing) + synchronisation_seconds(workload, platform))
-
-
-def nvtps(workload: Workload, seconds: Array | float, num_devices: int) -> Array:
-    """Returns the vertices of all layers that `num_devices` traverse per second, in iterations of `seconds` (Eq. 3)."""
-    return np.asarray(num_devices * workload.num_vertices / np.asarray(seconds))
-
-
-def nvtps_per_gb_per_s(traversed_per_s: float, platform: Platform) -> float:
-    """Returns the bandwidth efficiency: NVTPS over the GB/s of the host's and all devices' memory (section VII-D)."""
-    return traversed_per_s / (platform.memory_bytes_per_s / 1e9)

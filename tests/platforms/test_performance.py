@@ -14,8 +14,6 @@ from a3gnn.platforms.performance import (
     die_rates,
     iteration_seconds,
     layer_seconds,
-    nvtps,
-    nvtps_per_gb_per_s,
     processor_rates,
     synchronisation_seconds,
 )
@@ -108,11 +106,6 @@ def test_the_hosts_memory_is_shared() -> None:
     """4 MB/s of a host feed four links of 1 MB/s, and eight half as fast."""
     links = [PLATFORM.with_devices(count).device_link_bytes_per_s for count in (1, 4, 8)]
     assert links == [1e6, 1e6, 5e5]
-
-
-def test_vertices_per_second(tiny: Workload) -> None:
-    assert nvtps(tiny, 2.0, num_devices=3) == pytest.approx(3 * 4600 / 2)
-    assert nvtps_per_gb_per_s(12.0, PLATFORM) == pytest.approx(12 / (0.004 + 0.008))
 
 
 @pytest.mark.parametrize(("field", "value"), [("beta", 1.1), ("beta", -0.1), ("beta", float("nan"))])

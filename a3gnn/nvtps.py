@@ -1,0 +1,26 @@
+"""Throughput of GNN training as HitGNN counts it (section VII-D): vertices, and vertices by memory bandwidth."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def nvtps(num_vertices: float, seconds: ArrayLike) -> NDArray[np.float64]:
+    """Returns the number of vertices traversed per second (Eq. 3), float64, of the shape of `seconds`.
+
+    Args:
+        num_vertices: Vertices of all layers, the input's included, of all devices' mini-batches.
+        seconds: In which they are trained, synchronisation included.
+    """
+    return num_vertices / np.asarray(seconds, dtype=np.float64)
+
+
+def nvtps_per_gb_per_s(traversed_per_s: float, memory_bytes_per_s: float) -> float:
+    """Returns the bandwidth efficiency: NVTPS over GB/s (10^9 bytes per second).
+
+    Args:
+        traversed_per_s: NVTPS.
+        memory_bytes_per_s: Of the memory of the host and of all devices together.
+    """
+    return traversed_per_s / (memory_bytes_per_s / 1e9)
