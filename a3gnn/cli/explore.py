@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from a3gnn.task import Task
 
 #: Of HitGNN, section VII-A.
-_HIDDEN, _BATCH_SIZE = 128, 1024
+_LAYERS, _HIDDEN, _BATCH_SIZE = 2, 128, 1024
 
 
 @click.command()
@@ -62,7 +62,7 @@ def explore(
     from a3gnn.platforms.files import read_platform
     from a3gnn.platforms.lines import exploration_lines
     from a3gnn.platforms.performance import Conditions
-    from a3gnn.task import Task
+    from a3gnn.task import Task, usual_fanouts
 
     there = read_platform(platform)
     there = there if devices is None else there.with_devices(devices)
@@ -73,7 +73,7 @@ def explore(
         loss_seconds=loss_seconds,
     )
     asked = asked_fanouts(layers, fanouts)
-    task = Task(model=model, hidden_channels=hidden, **({} if asked is None else {"fanouts": asked}))
+    task = Task(model=model, hidden_channels=hidden, fanouts=usual_fanouts(_LAYERS) if asked is None else asked)
     workloads = _workloads(dataset, task, batch_size)
     found = run(there, workloads, given, CEILING if ceiling is None else ceiling, every=every)
     if as_json:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.checks import whole_number
 from a3gnn.errors import UsageError
 
 #: In place of a partition and of a mini-batch, where a rank has none to train.
@@ -99,13 +99,9 @@ def own_schedule(num_batches: Sequence[int]) -> Schedule:
 
 def _checked(num_batches: Sequence[int]) -> list[int]:
     """Returns the numbers as a new list."""
-    if not len(num_batches) or any(
-        isinstance(one, bool) or not isinstance(one, Integral) or one < 0 for one in num_batches
-    ):
-        raise UsageError(
-            f"num_batches must be integers >= 0, the mini-batches of each rank's partition; got {list(num_batches)}"
-        )
-    return [int(one) for one in num_batches]
+    if not len(num_batches):
+        raise UsageError("num_batches must have a number for each rank, one at least, got none")
+    return [whole_number("num_batches", one, 0, "the mini-batches of a rank's partition") for one in num_batches]
 
 
 def _numbered(partition: NDArray[np.int64]) -> Schedule:

@@ -85,7 +85,12 @@ def test_without_balancing_the_largest_partition_decides(num_batches: list[int])
     assert not schedule.moved.any()
 
 
-@pytest.mark.parametrize("wrong", [[], [3, -1], [2.5], [True], ["2"]])
+@pytest.mark.parametrize("wrong", [[3, -1], [2.5], [True], ["2"]])
 def test_what_is_no_number_of_mini_batches_is_refused(wrong: list[object]) -> None:
-    with pytest.raises(UsageError, match="num_batches must be integers >= 0"):
+    with pytest.raises(UsageError, match="num_batches must be an integer >= 0"):
         two_stage_schedule(wrong)  # type: ignore[arg-type]
+
+
+def test_there_must_be_a_rank() -> None:
+    with pytest.raises(UsageError, match="a number for each rank"):
+        own_schedule([])
