@@ -28,6 +28,7 @@ class DieGrid:
         units: n of each design, int64, shape (n_designs,).
         multipliers: m of each, likewise.
         prediction: Columns `DESIGN_METRICS`; NVTPS is the platform's, were all dies like this one.
+        costs: What is minimised, as `DesignObjectives.costs` has it, float64, shape (n_designs, 3).
         fits: Which keep the ceiling, bool, shape (n_designs,).
         front: Which of these no other one beats in NVTPS, DSPs and LUTs at once, bool, shape (n_designs,).
         chosen: Position of the design with the most NVTPS.
@@ -38,6 +39,7 @@ class DieGrid:
     units: Indices
     multipliers: Indices
     prediction: Prediction
+    costs: NDArray[np.float64]
     fits: NDArray[np.bool_]
     front: NDArray[np.bool_]
     chosen: int

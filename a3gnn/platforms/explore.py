@@ -109,7 +109,7 @@ def _choose(
     front = np.zeros(len(fits), dtype=np.bool_)
     front[np.flatnonzero(fits)[non_dominated(costs[fits])]] = True
     chosen = problem.objectives.best(cache.prediction)
-    return DieGrid(die, fpga.dies.count(die), units, multipliers, cache.prediction, fits, front, chosen)
+    return DieGrid(die, fpga.dies.count(die), units, multipliers, cache.prediction, costs, fits, front, chosen)
 
 
 def _at_beta(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from a3gnn.pareto import spread
 from a3gnn.platforms.exploration import DieGrid, Exploration
 from a3gnn.platforms.metadata import Fpga
 from a3gnn.units import count
 
 #: Designs of a grid that are shown; of more, the front alone is.
 _SHOWN = 200
+#: Rows of a front that are shown; of more, those that are farthest apart, and the chosen one.
+_ROWS = 24
 
 
 def exploration_lines(found: Exploration) -> Iterator[str]:
@@ -58,7 +61,7 @@ def _choice(found: Exploration) -> Iterator[str]:
         yield f"chosen  n = {n} scatter-gather units and m = {m:,} multipliers per FPGA"
         for grid in found.grids:
             dies = f"{'each of ' if grid.count > 1 else ''}{count(grid.count, 'die')}"
-            yield f"        {_taken(grid, grid.chosen)} of {dies}"
+            yield f"        {_taken(grid, grid.chosen)} on {dies}"
             if grid.frugal != grid.chosen:
                 yield f"        within 1 %: {_taken(grid, grid.frugal)}"
     reaches = "reaches" if found.design is None else "       "
@@ -87,9 +90,13 @@ def _cell(grid: DieGrid, at: int) -> str:
 
 
 def _front(grid: DieGrid) -> Iterator[str]:
-    yield "front of throughput and resources, per die"
+    everything = grid.front.nonzero()[0]
+    some = everything[spread(grid.costs[everything], _ROWS)]
+    shown = set(some.tolist()) | {grid.chosen}
+    of = "" if len(some) == len(everything) else f", {len(shown)} of {len(everything):,} designs"
+    yield f"front of throughput and resources, per die{of}"
     yield f"{'n':>7}{'m':>7}{'M NVTPS':>11}{'DSPs':>9}{'LUTs':>15}"
-    order = sorted(grid.front.nonzero()[0].tolist(), key=lambda i: -float(grid.prediction.column("nvtps")[i]))
+    order = sorted(shown, key=lambda i: -float(grid.prediction.column("nvtps")[i]))
     for i in order:
         traversed = grid.prediction.column("nvtps")[i] / 1e6
         dsps = grid.prediction.column("dsp_share")[i]
@@ -153,7 +160,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[s
 
 def _taken(grid: DieGrid, at: int) -> str:
     design = f"({grid.units[at]}, {grid.multipliers[at]:,})"
-    return f"{design} takes {grid.prediction.column('dsp_share')[at]:.1%} of the DSPs and {_luts(grid, at)} of the LUTs"
+    return f"{design} takes {grid.prediction.column('dsp_share')[at]:.1%} of DSPs, {_luts(grid, at)} of LUTs"
 
 
 def _luts(grid: DieGrid, at: int) -> str:

@@ -63,6 +63,16 @@ def test_every_design_holds_the_powers_of_two(u250: Platform, workloads: tuple[W
     assert nvtps_of(every, 2, 512) == nvtps_of(some, 2, 512)
 
 
+def test_a_long_front_is_shown_in_part(u250: Platform, workloads: tuple[Workload, ...]) -> None:
+    found = explore(u250, workloads, GIVEN, every=True)
+    lines = list(exploration_lines(found))
+    assert max(map(len, lines)) <= 80
+    (heading,) = (i for i, line in enumerate(lines) if line.startswith("front of throughput and resources, per die, 2"))
+    n, m = found.grids[0].design
+    assert lines[heading + 2].split()[:2] == [str(n), str(m)]
+    assert lines.index("", heading) - heading <= 27
+
+
 def test_throughput_grows_with_beta_and_direct_access(u250: Platform, workloads: tuple[Workload, ...]) -> None:
     betas = explore(u250, workloads, GIVEN).betas
     reached = [one.nvtps for one in betas]
