@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ class Prediction:
     mean: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    metrics: tuple[str, ...] = METRICS
+    metrics: tuple[str, ...] = field(default=METRICS, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -66,7 +66,7 @@ class Prediction:
 
     def take(self, rows: NDArray[np.int64]) -> Prediction:
         """Returns the prediction of `rows` alone."""
-        return Prediction(self.mean[rows], self.low[rows], self.high[rows], self.metrics)
+        return Prediction(self.mean[rows], self.low[rows], self.high[rows], metrics=self.metrics)
 
 
 #: Predicts encoded configurations, int64, shape (n_configs, n_knobs), as a `SearchSpace` encodes them.

@@ -92,7 +92,8 @@ class DesignSpace:
     def neighbours(self, row: Indices) -> Indices:
         """Returns the rows a step from `row` in n or in m, and itself, int64, shape (n, 2)."""
         steps = row + np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
-        return steps[((steps >= 0) & (steps < self.nvec)).all(axis=1)]
+        inside: Indices = steps[((steps >= 0) & (steps < self.nvec)).all(axis=1)]
+        return inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ def design_problem(
             np.stack([traversed, dsps, (low + high) / 2], axis=1),
             np.stack([traversed, dsps, low], axis=1),
             np.stack([traversed, dsps, high], axis=1),
-            DESIGN_METRICS,
+            metrics=DESIGN_METRICS,
         )
 
     return DesignProblem(space, predict, DesignObjectives(Ceiling(ceiling)))

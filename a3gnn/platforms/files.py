@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -57,7 +57,7 @@ def _platform(fields: Table) -> Platform:
     return from_fields(Platform, made)
 
 
-def _device(given: Any, kinds: Iterable[str]) -> Fpga | Processor:
+def _device(given: Any, kinds: tuple[str, ...]) -> Fpga | Processor:
     fields = _table("devices", given)
     rest = {name: value for name, value in fields.items() if name != "kind"}
     kind = fields.get("kind")

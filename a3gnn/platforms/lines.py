@@ -47,7 +47,7 @@ def _platform(found: Exploration) -> Iterator[str]:
     link, own = platform.device_link_bytes_per_s, device.memory_bytes_per_s
     everything = _gb(platform.memory_bytes_per_s)
     yield f"bandwidth    link {_gb(link)}, device memory {_gb(own)}, all memory {everything}"
-    way = "straight from the host" if given.direct else "by way of another device"
+    way = "straight from the host" if given.direct else "by way of another's"
     yield f"input rows   {given.beta:.0%} in the device's memory (beta), the rest {way}"
     parts = (("sampling", given.sampling_seconds), ("the loss", given.loss_seconds))
     left_out = [name for name, seconds in parts if not seconds]

@@ -96,7 +96,10 @@ def die_rates(fpga: Fpga, die: Die, units: NDArray[np.int64], multipliers: NDArr
     lanes, frequency = fpga.kernels.lanes, fpga.frequency_hz
     share = die.dsps / sum(one.dsps for one in fpga.dies)
     memory = die.memory_bytes_per_s
-    return Rates(units * lanes * frequency, multipliers * frequency, memory, pipelined=True, share=share)
+    added, multiplied = (
+        np.asarray(rate, dtype=np.float64) for rate in (units * lanes * frequency, multipliers * frequency)
+    )
+    return Rates(added, multiplied, memory, pipelined=True, share=share)
 
 
 def processor_rates(processor: Processor) -> Rates:

@@ -42,13 +42,13 @@ class Schedule:
         An idle rank still takes part in the reduction, so that none waits for it forever. Each row adds up to 1.
         """
         busy = (self.partition != IDLE).astype(np.float64)
-        return busy / busy.sum(axis=1, keepdims=True)
+        return np.asarray(busy / busy.sum(axis=1, keepdims=True))
 
     @property
     def moved(self) -> NDArray[np.bool_]:
         """Where a rank trains another one's mini-batch, bool, same shape."""
         ranks = np.arange(self.partition.shape[1])
-        return (self.partition != IDLE) & (self.partition != ranks)
+        return np.asarray((self.partition != IDLE) & (self.partition != ranks))
 
 
 def two_stage_schedule(num_batches: Sequence[int]) -> Schedule:

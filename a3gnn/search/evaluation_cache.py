@@ -22,7 +22,7 @@ class EvaluationCache:
         self._position: dict[int, int] = {}
         self.rows = np.empty((0, len(problem.space.nvec)), dtype=np.int64)
         nothing = np.empty((0, len(problem.metrics)))
-        self.prediction = Prediction(nothing, nothing, nothing, problem.metrics)
+        self.prediction = Prediction(nothing, nothing, nothing, metrics=problem.metrics)
 
     def __len__(self) -> int:
         return len(self._position)
@@ -45,7 +45,7 @@ class EvaluationCache:
             np.concatenate([old.mean, new.mean]),
             np.concatenate([old.low, new.low]),
             np.concatenate([old.high, new.high]),
-            old.metrics,
+            metrics=old.metrics,
         )
         for position, key in enumerate(self._problem.keys(rows).tolist(), start=len(self.rows)):
             self._position[key] = position
