@@ -18,6 +18,7 @@ VOCABULARY = {
     "__init__",
     "_fields",
     "_imports",
+    "addresses",
     "breach",
     "characteristics",
     "checks",
@@ -52,7 +53,7 @@ VOCABULARY = {
 }
 #: Each room, and the rooms that it may import beside the vocabulary and itself.
 BELOW = {"storage", "threads"}
-ENGINE = BELOW | {"graphs", "sampling", "features", "runtime", "training"}
+ENGINE = BELOW | {"graphs", "sampling", "features", "parts", "runtime", "training"}
 ALLOWED = {
     "storage": set(),
     "threads": set(),
@@ -61,7 +62,8 @@ ALLOWED = {
     "sampling": BELOW | {"graphs"},
     "features": BELOW | {"graphs", "sampling"},
     "machine": BELOW | {"process", "features"},
-    "runtime": BELOW | {"graphs", "sampling", "features"},
+    "parts": BELOW | {"graphs", "sampling", "features"},
+    "runtime": BELOW | {"graphs", "sampling", "features", "parts"},
     "training": (ENGINE | {"process", "machine"}) - {"training"},
     "profiling": ENGINE | {"process", "machine"},
     "search": {"a3gnn_envs"},
@@ -73,7 +75,19 @@ ALLOWED = {
     "page": {"storage", "training", "report", "tuning", "a3gnn_surrogate"},
     "service": BELOW | {"process", "graphs", "training", "profiling", "report", "tuning", "page"},
     "cli": BELOW
-    | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "page", "service"},
+    | {
+        "graphs",
+        "machine",
+        "training",
+        "profiling",
+        "search",
+        "report",
+        "tuning",
+        "runtime",
+        "page",
+        "service",
+        "parts",
+    },
 }
 
 
