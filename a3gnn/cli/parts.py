@@ -48,8 +48,8 @@ def make(
         click.echo(json.dumps({"folder": str(folder), "parts": rows}))
         return
     for one in made:
-        cut = one.cut_edges / max(one.edges, 1)
-        line = f"{one.folder}: {one.nodes:,} nodes, {one.edges:,} edges, {cut:.1%} from other parts, {format_size(one.num_bytes)}"
+        cut = f"{one.cut_edges / max(one.edges, 1):.1%} from other parts"
+        line = f"{one.folder}: {one.nodes:,} nodes, {one.edges:,} edges, {cut}, {format_size(one.num_bytes)}"
         click.echo("\n".join(fitted(line)))
 
 

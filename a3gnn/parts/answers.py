@@ -101,8 +101,8 @@ class PartAnswers:
         """Returns feature rows.
 
         Raises:
-            RefusedError: A node is not of the part, the answer is too large, a value does not fit, or the request is for
-                another part.
+            RefusedError: A node is not of the part, the answer is too large, a value does not fit, or the request is
+                for another part.
         """
         itemsize, ids = read_rows(self._checked(request))
         x = self._part.x

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hmac
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +15,7 @@ from a3gnn._imports import optional
 from a3gnn.addresses import check_address, shown
 from a3gnn.errors import UsageError
 from a3gnn.parts.answers import PartAnswers
-from a3gnn.parts.part import open_part
+from a3gnn.parts.part import Part, open_part
 from a3gnn.parts.protocol import (
     MAX_REQUEST_BYTES,
     METHODS,
@@ -48,8 +48,32 @@ def serve_part(folder: Path, host: str, port: int, token: str | None, notify: Ca
         MissingDependencyError: gRPC is not installed.
     """
     check_address(host, token, TOKEN_VARIABLE)
-    grpc = optional("grpc", "parts", "a3gnn parts serve")
     part = open_part(folder)
+    with serving(part, host, port, token) as (server, address):
+        about = part.about
+        notify(
+            f"part {part.number} of {about['num_parts']} of {about['graph']['name']}, {part.num_nodes:,} nodes, is "
+            f"served at {address}; Ctrl-C ends it"
+        )
+        with suppress(KeyboardInterrupt):
+            server.wait_for_termination()
+
+
+@contextmanager
+def serving(part: Part, host: str, port: int, token: str | None) -> Iterator[tuple[Any, str]]:
+    """Answers requests about `part` meanwhile; yields gRPC's server, and the address.
+
+    Args:
+        part: The part.
+        host: The address to listen at, which has passed `check_address`.
+        port: 0 takes a free one.
+        token: What requests must carry; None for nothing.
+
+    Raises:
+        UsageError: The address can't be listened at.
+        MissingDependencyError: gRPC is not installed.
+    """
+    grpc = optional("grpc", "parts", "a3gnn parts serve")
     answers = PartAnswers(part)
     answers.warm_up()
     options = [
@@ -63,15 +87,11 @@ def serve_part(folder: Path, host: str, port: int, token: str | None, notify: Ca
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
     port = _listen(server, host, port)
     server.start()
-    about = part.about
-    notify(
-        f"part {part.number} of {about['num_parts']} of {about['graph']['name']}, {part.num_nodes:,} nodes, is served "
-        f"at {shown(host, port)}; Ctrl-C ends it"
-    )
-    with suppress(KeyboardInterrupt):
-        server.wait_for_termination()
-    server.stop(_LEAVE_S).wait()
-    workers.shutdown()
+    try:
+        yield server, shown(host, port)
+    finally:
+        server.stop(_LEAVE_S).wait()
+        workers.shutdown()
 
 
 def _handler(grpc: ModuleType, answer: Callable[[bytes], bytes], token: str | None) -> Any:

@@ -17,7 +17,7 @@ import socket
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from time import perf_counter
@@ -41,10 +41,10 @@ class Shape(NamedTuple):
 
 
 SHAPES = {
-    "a ping": Shape(32, 32, 300),
-    "the seeds' hop": Shape(4 * 350, 4 * 350 * 26, 300),
-    "the next hop": Shape(4 * 8_000, 4 * 8_000 * 11, 100),
-    "feature rows": Shape(4 * 30_000, 256 * 30_000, 20),
+    "a ping": Shape(32, 32, 200),
+    "the seeds' hop": Shape(4 * 350, 4 * 350 * 26, 100),
+    "the next hop": Shape(4 * 8_000, 4 * 8_000 * 11, 40),
+    "feature rows": Shape(4 * 30_000, 256 * 30_000, 8),
 }
 
 
@@ -188,8 +188,9 @@ TRANSPORTS: dict[str, tuple[Callable[..., None], Callable[[Sequence[int]], Any]]
 }
 
 
-def measured(name: str, servers: int, answers: dict[int, bytes]) -> dict[str, float]:
-    """Returns the median seconds of each shape's requests by one transport, with servers of its own."""
+@contextmanager
+def started(name: str, servers: int, answers: dict[int, bytes]) -> Iterator[Ask]:
+    """Yields what asks all servers by one transport; they are processes of their own."""
     context, (serve, asking) = multiprocessing.get_context("spawn"), TRANSPORTS[name]
     ports = [_free_port() for _ in range(servers)]
     if serve is serve_torch:
@@ -201,7 +202,7 @@ def measured(name: str, servers: int, answers: dict[int, bytes]) -> dict[str, fl
         process.start()
     try:
         with asking(ports) as ask:
-            return {shape: _seconds(ask, bytes(size.request), size) for shape, size in SHAPES.items()}
+            yield ask
     finally:
         for process in processes:
             process.join(1)
@@ -246,9 +247,11 @@ def main() -> None:
     options = parser.parse_args()
     answers = {shape.request: os.urandom(shape.answer) for shape in SHAPES.values()}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in options.transports}
-    for _ in range(options.rounds):
-        for name, rounds in found.items():
-            rounds.append(measured(name, options.servers, answers))
+    with ExitStack() as all_started:
+        asks = {name: all_started.enter_context(started(name, options.servers, answers)) for name in found}
+        for _ in range(options.rounds):
+            for name, ask in asks.items():
+                found[name].append({shape: _seconds(ask, bytes(size.request), size) for shape, size in SHAPES.items()})
     table = Table("transport", *(f"{name}, ms" for name in SHAPES), title=f"{options.servers} servers")
     for name, rounds in found.items():
         table.add_row(name, *(median_and_range([1e3 * one[shape] for one in rounds]) for shape in SHAPES))
