@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +16,9 @@ from a3gnn.parts.kernels import put_rows
 from a3gnn.parts.link import Listener, PartLink
 from a3gnn.parts.protocol import ASKED_BYTES, MAX_IDS, Draw, Key, column_request, neighbours_request, rows_request
 from a3gnn.parts.traffic import Traffic, TrafficCounter
+
+#: Requests for a column that are under way at once. Guess.
+_COLUMN_REQUESTS = 4
 
 
 class Held(NamedTuple):
@@ -150,10 +155,12 @@ def read_column(
     """
     row_bytes = int(dtype.itemsize * np.prod(shape, dtype=np.int64))
     step = max(1, ASKED_BYTES // max(1, row_bytes))
-    asked = [
-        link.ask("Column", column_request(key, name, first, min(first + step, rows))) for first in range(0, rows, step)
-    ]
-    found = b"".join(answer.wait() for answer in asked)
+    requests = (column_request(key, name, first, min(first + step, rows)) for first in range(0, rows, step))
+    asked, answers = deque(link.ask("Column", request) for request in islice(requests, _COLUMN_REQUESTS)), []
+    while asked:
+        answers.append(asked.popleft().wait())
+        asked.extend(link.ask("Column", request) for request in islice(requests, 1))
+    found = b"".join(answers)
     if len(found) != rows * row_bytes:
         raise GraphServerError(
             f"{link.name} at {link.address} must answer {rows:,} rows of {name}, got {len(found):,} bytes; is it of "

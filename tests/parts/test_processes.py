@@ -120,7 +120,7 @@ def test_the_commands_cut_serve_and_train(small_folder_graph: Graph, local_run: 
 
 
 @pytest.mark.slow
-def test_a_real_graph_trains_the_same(data_folder: Path, tmp_path: Path) -> None:
+def test_fb100_multi_a_trains_the_same(data_folder: Path, tmp_path: Path) -> None:
     file = data_folder / "fb100_multi_a.npz"
     if not file.is_file():
         pytest.skip(f"no real graph: {file} is not there")
