@@ -28,8 +28,11 @@ def test_the_share_is_that_of_expanded_nodes(small_graph: Graph) -> None:
 
 @pytest.mark.slow
 def test_costs_are_counted_where_they_arise(small_folder_graph: Graph, tmp_path: Path) -> None:
-    sizes = ["--servers", "2", "--batch-size", "64", "--fanouts", "3", "3", "--hidden", "8", "--batches", "3", "--rounds", "1"]
-    options = parser().parse_args([*sizes, "--ways", "here", "servers", "servers, mode1, a fifth cached"])
+    sizes = {"servers": 2, "batch-size": 64, "hidden": 8, "batches": 3, "rounds": 1}
+    given = [word for name, value in sizes.items() for word in (f"--{name}", str(value))]
+    options = parser().parse_args(
+        [*given, "--fanouts", "3", "3", "--ways", "here", "servers", "servers, mode1, a fifth cached"]
+    )
     found = _measured(small_folder_graph, "small", "random", tmp_path / "parts", options, Console(quiet=True))
     here, plain, cached = (costs[0] for costs in found["costs"].values())
     assert (here["requests"], here["received"], here["server_s"]) == (0, 0, 0)
