@@ -108,9 +108,11 @@ class PartedGraph(Graph):
     for the rows that it needs.
 
     Attributes:
+        features: Asks for rows.
         client: Asks the graph servers.
     """
 
+    features: RemoteFeatures  # type: ignore[assignment]
     client: PartsClient = field(kw_only=True)
 
     def counts(self, ids: NDArray[np.int32], fanout: int = -1) -> NDArray[np.int64]:

@@ -102,7 +102,6 @@ def open_store(graph: PartedGraph, config: TrainConfig) -> PartedStore:
         GraphServerError: A server can't be reached, or a value is beyond float16's range.
     """
     features, config = graph.features, config.canonical()
-    assert isinstance(features, RemoteFeatures)
     dtype = np.dtype(np.float16) if config.feature_dtype == "float16" else features.dtype
     base = RemoteRows(np.empty((0, features.shape[1]), dtype=dtype), features)
     policy, cache_bytes, num_nodes = config.cache_policy, config.cache_bytes, graph.num_nodes

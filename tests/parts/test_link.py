@@ -12,7 +12,7 @@ import pytest
 
 from a3gnn.errors import GraphServerError
 from a3gnn.graphs.graph import Graph
-from a3gnn.parts.graph import PartedGraph, RemoteFeatures
+from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.make import make_parts
 from a3gnn.parts.opening import open_parts
 from a3gnn.parts.part import open_part
@@ -43,7 +43,6 @@ def halves(small_folder_graph: Graph, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def read(graph: PartedGraph) -> np.ndarray:
-    assert isinstance(graph.features, RemoteFeatures)
     return graph.features.read(ALL)
 
 
