@@ -92,12 +92,15 @@ def test_a_model_of_ones_own_is_refused() -> None:
         check_over_parts(TrainConfig(), Task(model=name))
 
 
-def test_first_layer_reads_what_is_needed_alone(parted: PartedGraph, tmp_path: Path) -> None:
-    task = Task(hidden_channels=8, fanouts=(3,))
-    few = validated(parted, task)[:5]
+@pytest.mark.parametrize(("hidden", "times"), [(64, 1), (8, 2)])  # narrow layers map rows before they aggregate
+def test_rows_are_asked_for_once_or_twice(parted: PartedGraph, tmp_path: Path, hidden: int, times: int) -> None:
+    task = Task(hidden_channels=hidden)
+    few = validated(parted, task)[:3]
     model = build_model(task, parted.num_features, parted.num_classes).eval()
-    inference = Inference(parted, few, 1, scratch=Scratch(tmp_path))
-    around = np.unique(np.concatenate([few, parted.in_edges(few)[1]]))
+    inference = Inference(parted, few, 2, scratch=Scratch(tmp_path))
+    around = np.unique(np.concatenate([few, parted.in_edges(few)[1]])).astype(np.int32)
+    sources = np.unique(np.concatenate([around, parted.in_edges(around)[1]]))
     before = parted.client.traffic
     list(inference.logits(model))
-    assert parted.client.traffic.since(before).bytes_received <= len(around) * 128 + 4 * int(parted.counts(few).sum())
+    edges, rows = int(parted.counts(few).sum() + parted.counts(around).sum()), len(sources) + (times - 1) * len(around)
+    assert parted.client.traffic.since(before).bytes_received == 4 * edges + 128 * rows
