@@ -15,6 +15,9 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.parts.client import Held, PartsClient
 from a3gnn.parts.protocol import Draw
 
+#: Bytes of rows that are asked for at once, where any number of them is read. Guess.
+_READ_BYTES = 1 << 26
+
 
 class RemoteIndices:
     """Stands for the in-neighbours of all nodes, of which none is here: knows how many there are, and refuses the rest.
@@ -80,15 +83,20 @@ class RemoteFeatures:
         """
         raise _whole(self._name, "all features")
 
-    def read(self, ids: NDArray[np.int32]) -> NDArray[np.floating]:
-        """Returns the rows of `ids`, in range, as stored: shape (n, num_features).
+    def read(self, ids: NDArray[np.int32], dtype: np.dtype[np.floating] | None = None) -> NDArray[np.floating]:
+        """Returns the rows of `ids`, in range, as `dtype` or as stored: shape (n, num_features).
+
+        Any number of rows; beside them, messages of some MiB are held.
 
         Raises:
             GraphServerError: A server refuses, or can't be reached.
         """
-        rows = np.empty((len(ids), self.shape[1]), dtype=self.dtype)
-        for held in self.held(ids, self.dtype):
-            rows[held.places] = held.array
+        dtype = self.dtype if dtype is None else dtype
+        rows = np.empty((len(ids), self.shape[1]), dtype=dtype)
+        step = max(1, _READ_BYTES // max(1, self.shape[1] * dtype.itemsize))
+        for first in range(0, len(ids), step):
+            for held in self.held(ids[first : first + step], dtype):
+                rows[first + held.places] = held.array
         return rows
 
     def held(self, ids: NDArray[np.int32], dtype: np.dtype[np.floating]) -> list[Held]:

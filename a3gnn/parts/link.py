@@ -65,7 +65,7 @@ class PartLink:
         self.address, self.name, self.failure = address, "the graph server", grpc.RpcError
         self._patience_s, self._counter, self._listener = patience_s, counter, listener
         self._metadata = None if token is None else [(TOKEN_HEADER, f"Bearer {token}")]
-        self._down: tuple[float, str] | None = None
+        self._down: float | None = None
         options = [
             ("grpc.max_receive_message_length", -1),  # who asks knows how long an answer is
             ("grpc.initial_reconnect_backoff_ms", 100),
@@ -73,6 +73,7 @@ class PartLink:
             ("grpc.max_reconnect_backoff_ms", 1000),
             ("grpc.enable_retries", 0),  # they are ours, which are counted and told
             ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.enable_http_proxy", 0),  # a proxy to the Internet knows no machines of one's own
         ]
         self._channel = grpc.insecure_channel(address, options=options)
         self._calls = {name: self._channel.unary_unary(f"/{SERVICE}/{name}") for name in METHODS}
@@ -107,14 +108,15 @@ class PartLink:
         if code not in _PASSING:
             remedy = _REMEDIES.get(code, "what it says is a defect of a3gnn, or of what stands between")
             raise GraphServerError(f"{self.name} at {self.address} refuses ({code}: {details}); {remedy}") from error
-        if self._down is None:
-            self._down = (time.time(), code)
+        down = self._down  # of another thread's request, maybe, whose answer may come meanwhile
+        if down is None:
+            down = self._down = time.time()
             self._listener.notify(
                 f"{self.name} at {self.address} does not answer ({code}); it is asked again for "
                 f"{format_duration(self._patience_s)}"
             )
         if monotonic() - since >= self._patience_s:
-            began = time.strftime("%H:%M:%S", time.localtime(self._down[0]))
+            began = time.strftime("%H:%M:%S", time.localtime(down))
             raise GraphServerError(
                 f"{self.name} at {self.address} has not answered since {began}, for "
                 f"{format_duration(self._patience_s)} and {count(attempts, 'attempt')} (the last: {code}, {details}); "

@@ -21,6 +21,7 @@ from a3gnn.features.rows.table import RowTable, row_like
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.graphs.kernels import by_falling_count
 from a3gnn.parts.graph import PartedGraph, RemoteFeatures
+from a3gnn.sampling.views import readonly
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,11 +45,7 @@ class RemoteRows(DenseRows):
         Raises:
             GraphServerError: A server refuses, or can't be reached.
         """
-        rows = np.empty((len(nodes), self.array.shape[1]), dtype=self.array.dtype)
-        for held in self.features.held(nodes, self.array.dtype):
-            rows[held.places] = held.array
-        rows.flags.writeable = False
-        return DenseRows(rows)
+        return DenseRows(readonly(self.features.read(nodes, self.array.dtype)))
 
     def copied(self) -> NoReturn:
         """Refuses: all rows are in one place only by `take`.

@@ -11,6 +11,7 @@ from a3gnn.features.opening import open_features
 from a3gnn.features.rows.aggregate import AGGREGATORS
 from a3gnn.features.stores.store import FeatureStore
 from a3gnn.graphs.graph import Graph
+from a3gnn.parts import graph as graph_module
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.rules import POLICIES
 from a3gnn.parts.store import open_store
@@ -94,3 +95,13 @@ def test_a_cache_too_small_for_its_map_holds_nothing(parted: PartedGraph) -> Non
     store = open_store(parted, TrainConfig(cache_bytes=100))
     assert store.cache_bytes == 0
     assert store.stats.policy == "none"
+
+
+def test_any_number_of_rows_is_read_some_at_a_time(
+    small_folder_graph: Graph, parted: PartedGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph_module, "_READ_BYTES", 128 * 150)
+    ids = np.arange(1999, 0, -3, dtype=np.int32)
+    before = parted.client.traffic.requests
+    assert np.array_equal(parted.features.read(ids), small_folder_graph.features.array[ids])
+    assert parted.client.traffic.requests - before == 3 * 5
