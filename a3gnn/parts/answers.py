@@ -55,7 +55,7 @@ class PartAnswers:
     def warm_up(self) -> None:
         """Compiles the kernels, or loads them from numba's cache, before anyone waits for them."""
         nothing = np.zeros(0, dtype=np.int32)
-        draw_rows(self._indptr, self._indices, nothing, nothing, 1, *(np.uint64(0),) * 4)
+        draw_rows(self._indptr, self._indices, nothing, readonly(nothing), 1, *(np.uint64(0),) * 4)
 
     def about(self, request: bytes) -> bytes:
         """Returns what the part is of."""

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.parts.graph import PartedGraph
+from a3gnn.parts.kernels import put_rows
 from a3gnn.parts.protocol import Draw
 from a3gnn.sampling.kernels import MAX_EDGES, grown
 from a3gnn.sampling.relabelling import forget, relabel
 from a3gnn.sampling.sampler import check_arguments, checked_seeds, repeated_seeds, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.views import readonly
 
 
 class PartedSampler:
@@ -75,3 +77,12 @@ class PartedSampler:
             return self._scratch.pop()
         except IndexError:
             return np.zeros(self._graph.num_nodes, dtype=np.int32)
+
+
+def warm_up() -> None:
+    """Compiles the kernels of who asks, or loads them from numba's cache, before anything is timed."""
+    nothing, one, longs = np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int64)
+    relabel(nothing, nothing, one, 0)
+    forget(nothing, nothing)
+    grown(one, 1)
+    put_rows(readonly(nothing), longs, longs, longs, nothing)

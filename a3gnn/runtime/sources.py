@@ -14,7 +14,7 @@ from a3gnn.features.stores.store import FeatureStore
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.parts.graph import PartedGraph
-from a3gnn.parts.sampler import PartedSampler
+from a3gnn.parts.sampler import PartedSampler, warm_up
 from a3gnn.parts.store import open_store
 from a3gnn.runtime.samplers import EdgeSampling, open_sampler
 from a3gnn.runtime.stages import Sampler
@@ -56,6 +56,7 @@ def open_sources(
                 "over parts, in-neighbours are drawn of distinct seeds, each once and in one tree; leave out replace, "
                 "disjoint, an induced subgraph, seeds that are repeated and an order of your own"
             )
+        warm_up()
         return open_store(graph, config), PartedSampler(graph, fanouts, seed=seed)
     features = open_features(graph, config, parts, device, fanouts=fanouts, seed=seed, seeds=seeds, table=table)
     return features, open_sampler(adjacency, fanouts, config, seed, features.cached, parts, sampling)
