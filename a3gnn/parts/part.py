@@ -33,7 +33,7 @@ _DTYPES = {
     "entries": np.dtype(np.int64),
 }
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
-_REMEDY = "make the parts again: a3gnn parts make"
+_REMEDY = "copy the part again, or make the parts again: a3gnn parts make"
 # Bytes that are hashed, or checked for finite values, together. Guess.
 _PIECE = 1 << 22
 
@@ -145,18 +145,17 @@ def _wrong_sizes(part: Part) -> Iterator[str]:
             yield f"{name} must have one row per node, got {length} for {count} nodes"
 
 
-def _check(folder: Path, part: Part, num_nodes: int, hashes: dict[str, str], changed: bool) -> None:
-    """Checks what servers rely on: compiled kernels read without a look at bounds."""
+def _check(folder: Path, part: Part, num_nodes: int, hashes: dict[str, str], _changed: bool) -> None:
+    """Checks what servers rely on, as kernels read without a look at bounds; and that nothing was lost on the way."""
     nodes = part.nodes
     ascends = bool((np.diff(nodes) > 0).all())
     if not len(nodes) or not ascends or nodes[0] < 0 or nodes[-1] >= num_nodes:
         raise GraphError(f"{folder} is damaged: nodes must ascend in [0, {num_nodes}); {_REMEDY}")
     for violation in row_violations("indptr", part.indptr, "indices", part.indices, num_nodes):
         raise GraphError(f"{folder} is damaged: {violation.rule}; {_REMEDY}")
-    if changed:
-        for name, expected in hashes.items():
-            if _hash(getattr(part, name)) != expected:
-                raise GraphError(f"{folder / name}.npy must hold what was written there, it was changed; {_REMEDY}")
+    for name, expected in hashes.items():
+        if _hash(getattr(part, name)) != expected:
+            raise GraphError(f"{folder / name}.npy must hold what was written there, it was changed; {_REMEDY}")
 
 
 def _hash(array: NDArray[Any]) -> str:
