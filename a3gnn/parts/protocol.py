@@ -14,7 +14,7 @@ Every request only reads: it may be sent again. Nothing is pickled.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +130,7 @@ def read_column(rest: memoryview) -> tuple[str, int, int]:
     return name.rstrip(b"\0").decode("latin-1"), first, end
 
 
-def _unpacked(form: struct.Struct, rest: memoryview) -> tuple[int, ...]:
+def _unpacked(form: struct.Struct, rest: memoryview) -> tuple[Any, ...]:
     if len(rest) < form.size:
         raise RefusedError("INVALID_ARGUMENT", f"the request must hold {form.size} bytes more, got {len(rest)}")
     return form.unpack_from(rest)

@@ -27,7 +27,8 @@ class Traffic(NamedTuple):
 
     def since(self, before: Traffic) -> Traffic:
         """Returns what was counted after `before`."""
-        return Traffic(*(now - then for now, then in zip(self, before, strict=True)))
+        *counts, waited_s = (now - then for now, then in zip(self, before, strict=True))
+        return Traffic(*map(int, counts), waited_s=waited_s)
 
     @property
     def text(self) -> str:

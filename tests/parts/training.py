@@ -15,7 +15,8 @@ def check_same_run(one: Path, other: Path) -> None:
     for name, tensor in mine.items():
         if isinstance(tensor, torch.Tensor):
             assert torch.equal(tensor, theirs[name]), name
-    epochs = [[json.loads(line) for line in (folder / "metrics.jsonl").open()] for folder in (one, other)]
+    logs = [(folder / "metrics.jsonl").read_text().splitlines() for folder in (one, other)]
+    epochs = [[json.loads(line) for line in log] for log in logs]
     assert len(epochs[0]) == len(epochs[1])
     for left, right in zip(*epochs, strict=True):
         assert (left["epoch"], left["loss"], left["val_accuracy"]) == (
