@@ -27,8 +27,13 @@ class Traffic(NamedTuple):
 
     def since(self, before: Traffic) -> Traffic:
         """Returns what was counted after `before`."""
-        *counts, waited_s = (now - then for now, then in zip(self, before, strict=True))
-        return Traffic(*map(int, counts), waited_s=waited_s)
+        return Traffic(
+            self.requests - before.requests,
+            self.bytes_sent - before.bytes_sent,
+            self.bytes_received - before.bytes_received,
+            self.retries - before.retries,
+            self.waited_s - before.waited_s,
+        )
 
     @property
     def text(self) -> str:
