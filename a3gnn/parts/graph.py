@@ -154,8 +154,8 @@ class PartedGraph(Graph):
     @cached_property
     def other_degrees(self) -> NDArray[np.int64]:
         """Each node's in-neighbours other than itself, int64; asked for once."""
-        degrees: NDArray[np.int64] = np.diff(self.indptr)
-        return degrees - self.client.column("loops", np.dtype(np.uint8))
+        others: NDArray[np.int64] = np.diff(self.indptr) - self.client.column("loops", np.dtype(np.uint8))
+        return others
 
     @property
     def held_bytes(self) -> int:
