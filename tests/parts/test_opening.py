@@ -1,11 +1,12 @@
 """A graph by parts is opened from all its servers, each once; what it is not is said."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from a3gnn.errors import GraphError, GraphServerError, UsageError
+from a3gnn.errors import GraphError, GraphServerError, MissingDependencyError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.make import make_parts
@@ -132,3 +133,9 @@ def test_a_port_that_is_taken_is_said(parts_folder: Path) -> None:
             serving(part, HOST, port, None),
         ):
             pass
+
+
+def test_without_grpc_the_line_that_installs_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(MissingDependencyError, match=r'a graph by parts needs .* pip install "a3gnn\[parts\]"'):
+        graph_of("parts:127.0.0.1:1")
