@@ -49,6 +49,10 @@ class ModelError(A3GNNError):
     """A model of the user's own that can't be imported, built or called as it must be; the message holds why."""
 
 
+class GraphServerError(A3GNNError):
+    """A graph server that can't be reached any more, or that refuses; the message holds which one, and since when."""
+
+
 class MissingDependencyError(A3GNNError, ImportError):
     """An optional package that is not installed; the message holds the line that installs it."""
 

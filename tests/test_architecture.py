@@ -18,6 +18,7 @@ VOCABULARY = {
     "__init__",
     "_fields",
     "_imports",
+    "addresses",
     "breach",
     "characteristics",
     "checks",
@@ -53,7 +54,7 @@ VOCABULARY = {
 }
 #: Each room, and the rooms that it may import beside the vocabulary and itself.
 BELOW = {"storage", "threads"}
-ENGINE = BELOW | {"graphs", "sampling", "features", "runtime", "training"}
+ENGINE = BELOW | {"graphs", "sampling", "features", "parts", "runtime", "training"}
 ALLOWED = {
     "storage": set(),
     "threads": set(),
@@ -62,7 +63,8 @@ ALLOWED = {
     "sampling": BELOW | {"graphs"},
     "features": BELOW | {"graphs", "sampling"},
     "machine": BELOW | {"process", "features"},
-    "runtime": BELOW | {"graphs", "sampling", "features"},
+    "parts": BELOW | {"graphs", "sampling", "features"},
+    "runtime": BELOW | {"graphs", "sampling", "features", "parts"},
     "training": (ENGINE | {"process", "machine"}) - {"training"},
     "profiling": ENGINE | {"process", "machine"},
     "search": {"a3gnn_envs"},
@@ -76,7 +78,7 @@ ALLOWED = {
     "service": BELOW | {"process", "graphs", "training", "profiling", "report", "tuning", "page"},
     "cli": BELOW
     | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "page", "service"}
-    | {"platforms"},
+    | {"parts", "platforms"},
 }
 
 

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("a3gnn.cli.report", "Write a study as one HTML file."),
     "serve": ("a3gnn.cli.serve", "Serve studies over HTTP: start, watch, stop, resume, take away."),
     "graph": ("a3gnn.cli.graph", "Convert a graph, verify it, or describe it."),
+    "parts": ("a3gnn.cli.parts", "Cut a graph into parts, and serve them from several machines."),
     "profile": ("a3gnn.cli.profile", "Measure many configurations and store them."),
     "profiles": ("a3gnn.cli.profiles", "List, check, export or import stored measurements."),
     "surrogate": ("a3gnn.cli.surrogate", "Score predictions on measurements that were held out."),

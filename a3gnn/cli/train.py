@@ -73,7 +73,7 @@ _MUCH_STOLEN = 0.05
 @click.option(
     "--dataset",
     type=DATASET,
-    help="Another graph than the one tuned for: FILE.npz, a folder, synthetic:..., pyg:NAME, ...",
+    help="Another graph than the one tuned for: FILE.npz, a folder, synthetic:..., pyg:NAME, parts:HOST:PORT,...",
 )
 @click.option("--epochs", type=click.IntRange(1), default=50, show_default=True, help="Epochs at most.")
 @click.option(

@@ -36,6 +36,11 @@ def load_arrays(spec: str | Path) -> GraphArrays:
         UsageError: `spec` has none of the known forms.
     """
     scheme, colon, rest = str(spec).partition(":")
+    if colon and scheme == "parts":
+        raise UsageError(
+            f"a graph by parts is taken by a3gnn train and Loader alone, got {str(spec)!r}; the rest needs the whole "
+            "graph on this machine: give that"
+        )
     if colon and scheme in _SCHEMES:
         return _SCHEMES[scheme](rest)
     try:

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from a3gnn.config import Resources, TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.features.opening import open_features
 from a3gnn.features.rows.aggregate import Aggregator, input_width
-from a3gnn.features.stores.store import FeatureStore
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import as_classes
 from a3gnn.graphs.partition import partition, restrict_to_parts
+from a3gnn.parts.graph import PartedGraph
+from a3gnn.parts.rules import check_over_parts
 from a3gnn.runtime.allocation.allocation import Allocation
 from a3gnn.runtime.allocation.isolation import Isolation
 from a3gnn.runtime.batch import MiniBatch
@@ -31,7 +31,8 @@ from a3gnn.runtime.buffers import BufferPool
 from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.runtime.proximity import ProximityOrder
-from a3gnn.runtime.samplers import EdgeSampling, open_sampler
+from a3gnn.runtime.samplers import EdgeSampling
+from a3gnn.runtime.sources import open_sources
 from a3gnn.runtime.stages import Sampled, Stages
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool
@@ -79,8 +80,8 @@ class Pipeline:
 
     Raises:
         DeviceError: A device is asked for that is not there.
-        UsageError: The device is of another kind, the seeds are to keep their order and to be ordered by proximity, or
-            there is no table where input_aggregation is full.
+        UsageError: The device is of another kind, the seeds are to keep their order and to be ordered by proximity,
+            there is no table where input_aggregation is full, or what is asked for can't be had over parts.
     """
 
     def __init__(
@@ -105,6 +106,8 @@ class Pipeline:
         self._config = config.canonical()
         self._seed = seed
         self._shuffle = shuffle
+        if isinstance(graph, PartedGraph):
+            check_over_parts(config)
         self._seeds = graph.train_ids if input_nodes is None else input_nodes
         self._parts: NDArray[np.int32] | None = None
         indptr, indices = graph.indptr, graph.indices
@@ -114,11 +117,9 @@ class Pipeline:
             indptr, indices = restrict_to_parts(graph, self._parts)
         self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
         self._order = self._proximity(graph, indptr, indices)
-        self.store: FeatureStore = open_features(
-            graph, self._config, self._parts, device, fanouts=fanouts, seed=seed, seeds=self._first_seeds(), table=table
-        )
-        rows = indptr, indices
-        self.sampler = open_sampler(rows, fanouts, self._config, seed, self.store.cached, self._parts, sampling)
+        rows, ahead = (indptr, indices), self._first_seeds()
+        given = fanouts, self._config, seed, device, self._parts, ahead, table, sampling
+        self.store, self.sampler = open_sources(graph, rows, *given)
         on_host = not self.store.is_sparse and device == "cpu"
         tabled = table is not None
         aggregator = aggregator if tabled or self.store.can_aggregate else None

@@ -11,10 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.graphs.as_graph import as_graph, is_data
+from a3gnn.graphs.as_graph import is_data
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.validate import check_edges
+from a3gnn.parts.graph import PartedGraph
+from a3gnn.parts.opening import graph_of
 from a3gnn.runtime.pyg_adjacency import TransposedAdjacency
 from a3gnn.runtime.pyg_attributes import Attributes, DataAttributes, GraphAttributes, StoreAttributes
 from a3gnn.sampling.edges import Edges
@@ -29,7 +31,7 @@ class Source:
 
     Attributes:
         graph: Its nodes, and each edge once; its features are what is read, where `reads_x`.
-        edges: All edges with their ids; of an a3gnn graph those that it has.
+        edges: All edges with their ids; of an a3gnn graph those that it has, none of one by parts.
         attributes: Makes a mini-batch's `Data`, without x where that is read.
         x_dtype: Of `x` where it is the features, which tiers and caches serve; None where it is an attribute.
         like: An empty tensor with the type and the device of `edge_index`.
@@ -48,7 +50,7 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
     """Returns the source that `data` is, names or holds.
 
     Args:
-        data: A PyG `Data`, a pair of a `FeatureStore` and a `GraphStore`, or what `as_graph` takes.
+        data: A PyG `Data`, a pair of a `FeatureStore` and a `GraphStore`, or what `graph_of` takes.
         weight_attr: The attribute of a `Data`'s edges that they are drawn by.
         custom_cls: The class of the mini-batches of a pair of stores; `Data` by default.
 
@@ -74,8 +76,11 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
             "data must be a path or spec, an a3gnn Graph or a PyG Data, got HeteroData; heterogeneous graphs are PyG's "
             "NeighborLoader's to load, or data.to_homogeneous() may make one Data of it"
         )
-    graph = as_graph(data)
-    edges = Edges.plain(graph.indptr, graph.indices)
+    graph = graph_of(data)
+    rows = graph.indptr, graph.indices
+    if isinstance(graph, PartedGraph):  # whose edges are not here; what needs them is refused (`open_sources`)
+        rows = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)
+    edges = Edges.plain(*rows)
     return Source(graph, edges, GraphAttributes(graph), torch.float32, torch.empty(0, dtype=torch.int64), False)
 
 

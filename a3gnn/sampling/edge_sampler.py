@@ -12,7 +12,7 @@ from a3gnn.sampling.edge_kernels import sample_edges
 from a3gnn.sampling.edge_order import induced_edges, take_ids
 from a3gnn.sampling.edges import Edges
 from a3gnn.sampling.kernels import cached_first
-from a3gnn.sampling.sampler import NeighbourSampler, too_many_edges
+from a3gnn.sampling.sampler import NeighbourSampler, checked_seeds, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.sampling.views import readonly
 
@@ -66,7 +66,8 @@ class EdgeSampler(NeighbourSampler):
         Raises:
             UsageError: There are no seeds, one is out of range, or there are more than 2**31 - 1 edges.
         """
-        seeds, position, adjacency = self._checked(seeds), self._take_scratch(), self._adjacency
+        adjacency = self._adjacency
+        seeds, position = checked_seeds(seeds, adjacency.num_nodes), self._take_scratch()
         n_id, indptr, indices, places, starts, sizes = sample_edges(
             adjacency.indptr,
             adjacency.indices,

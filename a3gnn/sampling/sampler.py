@@ -79,7 +79,7 @@ class NeighbourSampler:
         Raises:
             UsageError: There are no seeds, one is out of range or repeated, or there are more than 2**31 - 1 edges.
         """
-        seeds = self._checked(seeds)
+        seeds = checked_seeds(seeds, self._adjacency.num_nodes)
         position = self._take_scratch()
         adjacency = self._adjacency
         n_id, indptr, indices, sizes = sample_hops(
@@ -97,7 +97,7 @@ class NeighbourSampler:
             position,
         )
         if sizes[0] < len(seeds):
-            raise UsageError(f"seeds must be distinct, got {len(seeds)} of which {sizes[0]} are distinct")
+            raise repeated_seeds(len(seeds), sizes[0])
         if sizes[-1] == 0:
             raise too_many_edges()
         self._scratch.append(position)
@@ -109,14 +109,6 @@ class NeighbourSampler:
             return self._scratch.pop()
         except IndexError:
             return np.zeros(self._adjacency.num_nodes, dtype=np.int32)
-
-    def _checked(self, seeds: NDArray[np.int32]) -> NDArray[np.int32]:
-        if seeds.ndim != 1 or not len(seeds):
-            raise UsageError(f"seeds must be a vector of at least one node, got shape {seeds.shape}")
-        low, high, nodes = int(seeds.min()), int(seeds.max()), self._adjacency.num_nodes
-        if low < 0 or high >= nodes:
-            raise UsageError(f"seeds must be in [0, {nodes}), got ids from {low} to {high}")
-        return np.ascontiguousarray(seeds, dtype=np.int32)
 
 
 def warm_up() -> None:
@@ -141,6 +133,25 @@ def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None
         raise UsageError(f"bias_rate must be finite and >= 1, got {bias_rate}; 1 samples uniformly")
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise UsageError(f"seed must be an integer in [0, 2**64), got {seed!r}")
+
+
+def checked_seeds(seeds: NDArray[np.int32], num_nodes: int) -> NDArray[np.int32]:
+    """Returns `seeds` as kernels take them.
+
+    Raises:
+        UsageError: There are none, or one is out of range.
+    """
+    if seeds.ndim != 1 or not len(seeds):
+        raise UsageError(f"seeds must be a vector of at least one node, got shape {seeds.shape}")
+    low, high = int(seeds.min()), int(seeds.max())
+    if low < 0 or high >= num_nodes:
+        raise UsageError(f"seeds must be in [0, {num_nodes}), got ids from {low} to {high}")
+    return np.ascontiguousarray(seeds, dtype=np.int32)
+
+
+def repeated_seeds(seeds: int, distinct: int) -> UsageError:
+    """Returns the error of so many seeds of which only some are distinct."""
+    return UsageError(f"seeds must be distinct, got {seeds} of which {distinct} are distinct")
 
 
 def too_many_edges() -> UsageError:

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 from starlette.requests import cookie_parser
 
+from a3gnn.addresses import ANY_ADDRESS, LOOPBACK
 from a3gnn.service.problems import MEDIA_TYPE, Problem
-from a3gnn.service.settings import ANY_ADDRESS, LOOPBACK, ServiceSettings
+from a3gnn.service.settings import ServiceSettings
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

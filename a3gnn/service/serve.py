@@ -8,8 +8,9 @@ from contextlib import suppress
 from types import FrameType
 
 from a3gnn._imports import optional
+from a3gnn.addresses import ANY_ADDRESS, shown
 from a3gnn.errors import UsageError
-from a3gnn.service.settings import ANY_ADDRESS, ServiceSettings
+from a3gnn.service.settings import ServiceSettings
 
 #: Seconds that open requests may take to end when the server does. Guess.
 _LEAVE_S = 3
@@ -44,9 +45,8 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
         app.state.guard, log_level="warning", access_log=False, timeout_graceful_shutdown=_LEAVE_S, server_header=False
     )
     host, port = listening.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
     notify(
-        f"a3gnn serves at http://{shown}:{port} from {settings.folder}; Ctrl-C ends it, and the next "
+        f"a3gnn serves at http://{shown(host, port)} from {settings.folder}; Ctrl-C ends it, and the next "
         "start goes on with its studies"
     )
     if settings.host in ANY_ADDRESS and not settings.allowed_hosts:

@@ -5,14 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from a3gnn.addresses import check_address
 from a3gnn.errors import UsageError
-
-#: Names of this machine that no other one reaches it by.
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-#: Addresses that stand for all of a machine's.
-ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
-#: A token of fewer characters can be guessed. Guess: 16 of 64 letters are 96 bits.
-_TOKEN_CHARACTERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +47,7 @@ class ServiceSettings:
     at_once: int = 1
 
     def __post_init__(self) -> None:
-        if self.host not in LOOPBACK and self.token is None:
-            raise UsageError(
-                f"--host {self.host} can be reached by other machines, which needs a --token (or A3GNN_TOKEN) that "
-                "requests must carry; without --host the server answers this machine alone"
-            )
-        if self.token is not None and len(self.token) < _TOKEN_CHARACTERS:
-            raise UsageError(
-                f"--token must have {_TOKEN_CHARACTERS} characters or more, got {len(self.token)}; python -c "
-                "'import secrets; print(secrets.token_urlsafe())' makes one"
-            )
+        check_address(self.host, self.token, "A3GNN_TOKEN")
         if self.data_root is not None and not self.data_root.is_dir():
             raise UsageError(f"--data-root must be a folder, got {self.data_root}")
 

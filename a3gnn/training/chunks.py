@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.graphs.graph import Graph
+from a3gnn.parts.graph import PartedGraph
 
 #: Bytes per edge that `in_edges` takes at its peak.
 EDGE_BYTES = 32
@@ -40,8 +41,10 @@ def chunks(
 def in_edges(graph: Graph, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Returns the CSR of the in-edges of `ids`, which ascend: indptr int32 (n + 1,), indices int32 (global ids).
 
-    A run of consecutive nodes is a view of the graph's own indices.
+    A run of consecutive nodes is a view of the graph's own indices. Of a graph by parts they are asked for.
     """
+    if isinstance(graph, PartedGraph):
+        return graph.in_edges(ids)
     first, last = int(ids[0]), int(ids[-1])
     if last - first + 1 == len(ids):
         ends = graph.indptr[first : last + 2]

@@ -9,16 +9,17 @@ from torch import Tensor
 
 from a3gnn.features.rows.csr import csr
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.parts.graph import RemoteFeatures
 
 
 class FeatureRows:
     """A matrix read by rows, in whatever form it is stored.
 
     Args:
-        source: Features as the graph stores them, or a float32 tensor of shape (num_nodes, columns).
+        source: Features as the graph has them, or a float32 tensor of shape (num_nodes, columns).
     """
 
-    def __init__(self, source: DenseFeatures | SparseFeatures | Tensor) -> None:
+    def __init__(self, source: DenseFeatures | SparseFeatures | RemoteFeatures | Tensor) -> None:
         self._source = torch.from_numpy(source.array) if isinstance(source, DenseFeatures) else source
 
     @property
@@ -33,7 +34,7 @@ class FeatureRows:
 
     @property
     def whole(self) -> Tensor | None:
-        """The whole matrix, if it is dense float32 as stored."""
+        """The whole matrix, if it is dense float32 as stored, and here."""
         dense = isinstance(self._source, Tensor) and self._source.dtype is torch.float32
         return self._source if dense else None  # type: ignore[return-value]
 
@@ -41,6 +42,8 @@ class FeatureRows:
         """Returns the rows of `ids`, which ascend, float32, shape (n, columns), dense or sparse CSR, on `device`."""
         if isinstance(self._source, SparseFeatures):
             return _sparse_rows(self._source, ids).to(device)
+        if isinstance(self._source, RemoteFeatures):
+            return torch.from_numpy(self._source.read(ids)).to(device, torch.float32)
         first, last = int(ids[0]), int(ids[-1])
         run = last - first + 1 == len(ids)
         rows = self._source[first : last + 1] if run else self._source[torch.from_numpy(ids)]

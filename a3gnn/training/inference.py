@@ -120,7 +120,8 @@ class Inference:
                 part = layer.sources(rows.read(ids, self._device), mapped)
                 _put(self._matrix(0, "sources", self._graph.num_nodes, part.shape[1]), ids, part)
             sources = FeatureRows(self._kept[0, "sources"])
-        yield from self._updated(0, model, sources, lambda ids, _: rows.read(ids, self._device), mapped)
+        own = rows if mapped else sources  # which are rows as they are; of a graph by parts, here by now
+        yield from self._updated(0, model, sources, lambda ids, _: own.read(ids, self._device), mapped)
 
     def _of_hidden(self, i: int, model: Model, before: Outputs) -> Outputs:
         """Yields what layer `i` makes of what the layer before it yields.

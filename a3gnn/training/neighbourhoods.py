@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.graphs.graph import Graph
+from a3gnn.parts.graph import PartedGraph
 from a3gnn.training.chunks import EDGE_BYTES, chunks, in_edges
 from a3gnn.training.feature_rows import FeatureRows
 from a3gnn.training.layers.block import LayerBlock
@@ -63,6 +64,8 @@ class Neighbourhoods:
 
     def degrees(self) -> Tensor:
         """Returns each node's in-neighbours other than itself, float32, shape (num_nodes,)."""
+        if self._degrees is None and isinstance(self._graph, PartedGraph):
+            self._degrees = torch.from_numpy(self._graph.other_degrees.astype(np.float32))
         if self._degrees is None:
             degrees = torch.empty(self._graph.num_nodes)
             every = np.arange(self._graph.num_nodes, dtype=np.int32)

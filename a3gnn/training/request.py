@@ -12,11 +12,13 @@ import torch
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.metric import AUTO
+from a3gnn.parts.graph import PartedGraph
+from a3gnn.parts.opening import graph_of
+from a3gnn.parts.rules import check_over_parts
 from a3gnn.task import Task
 from a3gnn.threads import wait_policy
 from a3gnn.training.choose_metric import with_metric
@@ -68,9 +70,10 @@ class TrainRequest:
         `notify`.
 
         Raises:
-            UsageError: There is no dataset to be found.
+            UsageError: There is no dataset to be found, or what is asked for can't be had over parts.
             ConfigError: The tuned.json is missing, broken or foreign.
             GraphError: The graph can't be read or used.
+            GraphServerError: A graph server can't be reached, or refuses.
         """
         tuned = None
         if not isinstance(config, TrainConfig):
@@ -78,7 +81,7 @@ class TrainRequest:
         source = dataset if dataset is not None else tuned.spec if tuned else None
         if source is None:
             raise UsageError("train needs a dataset: give one, or a tuned.json, which names its own")
-        graph = as_graph(source)
+        graph = graph_of(source)
         for note in graph.notes:
             notify(note)
         graph = graph.on_disk()
@@ -86,12 +89,15 @@ class TrainRequest:
             metric = AUTO
         given = task or (tuned.setting.task if tuned else Task())
         judged = with_metric(given if model is None else given.with_model(model), metric, graph, notify)
+        chosen = config if tuned is None else tuned.config
+        assert isinstance(chosen, TrainConfig)
+        if isinstance(graph, PartedGraph):
+            check_over_parts(chosen, judged)
         if tuned is None:
-            assert isinstance(config, TrainConfig)
-            return cls(graph, config, judged, None)
+            return cls(graph, chosen, judged, None)
         for warning in _mismatches(tuned, graph):
             notify(warning)
-        return cls(graph, tuned.config, judged, tuned)
+        return cls(graph, chosen, judged, tuned)
 
     def described(self, notify: Callable[[str], None]) -> Self:
         """Returns the request with a model of the user's as it is now; says where it differs from the tuned one.

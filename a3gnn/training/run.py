@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from a3gnn.errors import MemoryLimitError
+from a3gnn.errors import GraphServerError, MemoryLimitError
 from a3gnn.metric import Metric
 from a3gnn.option_names import call, options
 from a3gnn.training.fit import fit
@@ -37,6 +37,7 @@ def run(
 
     Raises:
         MemoryLimitError: The memory limit was passed; the error says how to go on.
+        GraphServerError: A graph server can't be reached any more, likewise.
         KeyboardInterrupt: By Ctrl-C, likewise.
     """
     from a3gnn.training.progress_bar import ProgressBar
@@ -80,7 +81,7 @@ def run(
             folder.keep_model(best=not ended_at(target, done))
             trained = True
             return trainer.test()
-        except (KeyboardInterrupt, MemoryLimitError) as error:
+        except (KeyboardInterrupt, MemoryLimitError, GraphServerError) as error:
             if not (trained or interrupt.forced):
                 folder.save()
             raise type(error)(_how_to_go_on(error, done, folder.path)) from error

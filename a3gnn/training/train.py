@@ -17,6 +17,7 @@ from a3gnn.machine.other_work import OtherWork
 from a3gnn.metric import checked_metric
 from a3gnn.notify import listener
 from a3gnn.option_names import option
+from a3gnn.parts.watching import watched
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import compile_ahead
@@ -66,7 +67,7 @@ def train(
     Args:
         config: A configuration, a dict of its fields, or a tuned one, itself or by the path of its tuned.json (or of
             its folder), whose task, dataset and host memory limit hold where none is given here.
-        dataset: A graph, a PyG `Data`, or what `--dataset` takes.
+        dataset: A graph, a PyG `Data`, or what `--dataset` takes, by parts too (docs/graph_servers.md).
         model: What to train in place of the task's model: the name of a built-in one (docs/models.md), or one of your
             own: a function (in_channels, out_channels) that returns a torch.nn.Module, or its name as
             package.module:function (docs/own_models.md).
@@ -95,6 +96,7 @@ def train(
         GraphError: The graph can't be read.
         DeviceError: The configuration asks for a GPU where there is none.
         MemoryLimitError: The memory limit was passed; the message says how to go on.
+        GraphServerError: A graph server can't be reached any more, likewise.
         KeyboardInterrupt: By Ctrl-C, likewise.
     """
     begin, notify = perf_counter(), listener(notify)
@@ -128,16 +130,19 @@ def train(
         # torch imports it with its first optimiser, for a second or two; trials of a tune begin with it imported.
         import_module("torch._dynamo")
     before = perf_counter()
-    with Trainer(
-        graph,
-        request.config,
-        request.task,
-        device=device,
-        scratch=folder.path,
-        host_memory_limit=limit,
-        evaluation_bytes=evaluation_bytes(limit),
-        on_chunk=interrupt.check,
-    ) as trainer:
+    with (
+        watched(graph, notify, interrupt.check),
+        Trainer(
+            graph,
+            request.config,
+            request.task,
+            device=device,
+            scratch=folder.path,
+            host_memory_limit=limit,
+            evaluation_bytes=evaluation_bytes(limit),
+            on_chunk=interrupt.check,
+        ) as trainer,
+    ):
         setup_s = perf_counter() - before
         done = folder.begin(trainer, identity(graph, request.config, request.task))
         done.setup_s = done.setup_s if resume else setup_s

@@ -1,1 +1,1 @@
-"""Sampling from a graph whose parts are on servers of their own."""
+"""Training on a graph whose parts are on graph servers, beside training on the graph itself."""

@@ -1,11 +1,12 @@
-"""Sampling times where every part of a graph has a server of its own (BGL, section 3.3 and table 3).
+"""Training over graph servers beside training on the graph itself: seconds, bytes, requests, and whose processor.
 
-    python -m benchmarks.graph_servers [--graphs fb100_multi_a ...] [--parts 2 4] [--rounds 3] [--json FILE]
+    python -m benchmarks.graph_servers [--graphs fb100_multi_a ...] [--servers 3] [--batches 30] [--rounds 3]
+    python -m benchmarks.graph_servers.transports
 
-A server is a process that holds the rows of its part's nodes and no others, samples the mini-batches of its part's
-train nodes, and asks the other servers for in-neighbours of theirs, over local sockets. BGL's servers are machines of
-their own: here requests cost copies and wake-ups but no network, and servers share one machine's cores, so that
-locality and even parts save less than they would there. Each round has its own seed and interleaves the partitioners.
+Servers are `a3gnn parts serve`, on this machine: requests cost copies and wake-ups but no network, and servers share
+the trainer's cores. Each round trains the first mini-batches of another epoch in each way, one way after the other, so
+that the machine's drift is in all of them; an epoch's seconds are those of a mini-batch times its mini-batches. Weights
+are the same in all ways with the same knobs (tests/parts); here only costs are looked at.
 """
 
 from __future__ import annotations
@@ -13,64 +14,98 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
-from dataclasses import asdict, astuple
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from a3gnn.characteristics import CACHE_INDEX_BYTES
+from a3gnn.config import PARTITIONERS, TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.parts.graph import PartedGraph
+from a3gnn.parts.make import make_parts
+from a3gnn.parts.opening import open_parts
+from a3gnn.parts.spec import PartsSpec
+from a3gnn.task import Task
+from a3gnn.training.trainer import Trainer
 from a3gnn.units import format_size
 from benchmarks.engine.graphs import spec_of
-from benchmarks.graph_servers.epoch import Epoch, Work, sample_epoch
-from benchmarks.partitioners import PARTITIONERS
+from benchmarks.graph_servers.cost import Cost, cost_of, remote_share
+from benchmarks.graph_servers.servers import Server, servers
 from benchmarks.report import median_and_range, write_report
 
-GRAPHS = ("fb100_multi_a", "wordnet_en", "synthetic:nodes=400000,degree=15,classes=64,homophily=0.9,mixing=0.1")
-Found = dict[tuple[int, str], list[Epoch]]
+GRAPHS = ("fb100_multi_a", "synthetic:nodes=400000,degree=15,classes=64,homophily=0.9,mixing=0.1")
+_WORKERS = 2
+#: Share of the rows that a cache holds where there is one.
+_CACHED = 0.2
 
 
-def epochs_of(graph: Graph, options: argparse.Namespace) -> tuple[Found, float]:
-    """Returns the epochs by parts and partitioner, and the seconds of one process that holds all rows."""
-    found: Found = {(num_parts, name): [] for num_parts in options.parts for name in options.partitioners}
-    folder = graph.on_disk().folder
-    assert folder is not None
-    with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch) / "parts.npy"
-
-        def run(parts: np.ndarray, num_parts: int, seed: int) -> Epoch:
-            np.save(file, parts)
-            return sample_epoch(Work(folder, file, num_parts, options.batch_size, options.fanouts, seed))
-
-        run(np.zeros(graph.num_nodes, dtype=np.int32), 1, 0)  # compiles
-        alone = []
-        for seed in range(options.rounds):
-            alone.append(run(np.zeros(graph.num_nodes, dtype=np.int32), 1, seed).seconds)
-            for num_parts, name in found:
-                found[num_parts, name].append(run(PARTITIONERS[name](graph, num_parts, seed), num_parts, seed))
-    return found, statistics.median(alone)
+def ways(graph: Graph, parted: PartedGraph, batch_size: int) -> dict[str, tuple[Graph, TrainConfig]]:
+    """Returns the graph and the configuration of each way to train."""
+    plain = TrainConfig(batch_size=batch_size)
+    ahead = plain.replace(parallel_mode="mode1", num_workers=_WORKERS)
+    cache_bytes = round(_CACHED * graph.features.nbytes) + CACHE_INDEX_BYTES * graph.num_nodes
+    found: dict[str, tuple[Graph, TrainConfig]] = {
+        "here": (graph, plain),
+        "here, mode1": (graph, ahead),
+        "servers": (parted, plain),
+        "servers, mode1": (parted, ahead),
+        "servers, mode1, a fifth cached": (parted, ahead.replace(cache_bytes=cache_bytes)),
+    }
+    if graph.features.row_bytes == 4 * graph.num_features:
+        found["servers, mode1, float16"] = parted, ahead.replace(feature_dtype="float16")
+    return found
 
 
-def table(title: str, found: Found) -> Table:
-    """Returns the epochs as a table: medians, with ranges of the seconds and of their ratios to random parts'."""
-    columns = ("servers", "partitioner", "seconds per epoch", "random's", "remote", "sent", "waited", "mini-batches")
-    shown = Table(*columns, title=title)
-    for (num_parts, name), epochs in found.items():
-        seconds, waited, remote, sent, mini_batches = (
-            list(column) for column in zip(*map(astuple, epochs), strict=True)
-        )
-        others = [other.seconds for other in found.get((num_parts, "random"), [])]
-        ratios = [one / other for one, other in zip(seconds, others, strict=False)]
+def costs_of(
+    graph: Graph, parted: PartedGraph, started: Sequence[Server], options: argparse.Namespace
+) -> tuple[dict[str, list[Cost]], int]:
+    """Returns each way's costs by round, and the mini-batches of an epoch."""
+    task = Task(fanouts=tuple(options.fanouts), hidden_channels=options.hidden)
+    with ExitStack() as open_trainers:
+        trainers = {
+            way: open_trainers.enter_context(Trainer(one, config, task))
+            for way, (one, config) in ways(graph, parted, options.batch_size).items()
+            if way in options.ways or not options.ways
+        }
+        found: dict[str, list[Cost]] = {way: [] for way in trainers}
+        for epoch in range(-1, options.rounds):
+            for way, trainer in trainers.items():
+                cost = cost_of(trainer, epoch + 1, options.batches if epoch >= 0 else options.warm_up, started)
+                if epoch >= 0:  # the first compiles, and finds out whether workers overlap with training
+                    found[way].append(cost)
+        return found, next(iter(trainers.values())).batches_per_epoch
+
+
+def table(title: str, found: dict[str, list[Cost]], batches: int) -> Table:
+    """Returns the costs as a table: medians, seconds with their range."""
+    columns = (
+        "seconds per epoch",
+        "of here",
+        "requests",
+        "received",
+        "waited, ms",
+        "trainer CPU, ms",
+        "servers CPU, ms",
+    )
+    shown = Table("", *columns, "hits", title=title)
+    for way, costs in found.items():
+        seconds = [batches * cost.seconds for cost in costs]
+        ratios = [cost.seconds / other.seconds for cost, other in zip(costs, found.get("here", costs), strict=True)]
+        of_all = {name: statistics.median(getattr(cost, name) for cost in costs) for name in asdict(costs[0])}
         shown.add_row(
-            str(num_parts),
-            name,
-            median_and_range(seconds),
-            median_and_range(ratios) if ratios else "",
-            f"{statistics.median(remote):.1%}",
-            format_size(round(statistics.median(sent))),
-            f"{statistics.median(waited):.0%}",
-            f"{mini_batches[0]}",
+            way,
+            median_and_range(seconds, 1),
+            median_and_range(ratios),
+            f"{of_all['requests']:.0f}",
+            format_size(of_all["received"]),
+            *(f"{1e3 * of_all[name]:.0f}" for name in ("waited_s", "processor_s", "server_s")),
+            f"{of_all['hits']:.0%}",
         )
     return shown
 
@@ -79,28 +114,50 @@ def parser() -> argparse.ArgumentParser:
     """Returns the command line."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--graphs", nargs="+", default=GRAPHS)
-    made.add_argument("--parts", nargs="+", type=int, default=(2, 4))
-    made.add_argument("--partitioners", nargs="+", choices=list(PARTITIONERS), default=["random", "metis", "blocks"])
-    made.add_argument("--batch-size", type=int, default=1000)
-    made.add_argument("--fanouts", nargs="+", type=int, default=[15, 10, 5])
+    made.add_argument("--servers", type=int, default=3)
+    made.add_argument("--partitioners", nargs="+", choices=PARTITIONERS, default=["blocks"])
+    made.add_argument("--ways", nargs="+", default=(), help="some of the ways to train; all by default")
+    made.add_argument("--batch-size", type=int, default=1024)
+    made.add_argument("--fanouts", nargs="+", type=int, default=[25, 10])
+    made.add_argument("--hidden", type=int, default=128)
+    made.add_argument("--batches", type=int, default=30, help="mini-batches per round")
+    made.add_argument("--warm-up", type=int, default=40, help="mini-batches that are not counted")
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--json", type=Path, help="write the result to this file, such as in benchmarks/results")
     return made
 
 
 def main() -> None:
-    """Prints a table per graph."""
-    options, rows, console = parser().parse_args(), [], Console(width=140, highlight=False)
+    """Prints a table per graph and partitioner."""
+    options, rows, console = parser().parse_args(), [], Console(width=160, highlight=False)
     for name in options.graphs:
-        graph = Graph.load(spec_of(name))
-        found, alone = epochs_of(graph, options)
-        console.print(table(f"{graph!r}; one server alone: {alone:.2f} s", found))
-        rows += [
-            {"graph": name, "parts": num_parts, "partitioner": maker, "epochs": list(map(asdict, epochs))}
-            for (num_parts, maker), epochs in found.items()
-        ]
+        graph = Graph.load(spec_of(name)).on_disk()
+        for partitioner in options.partitioners:
+            with tempfile.TemporaryDirectory() as scratch:
+                rows.append(_measured(graph, name, partitioner, Path(scratch) / "parts", options, console))
     if options.json:
         write_report(options.json, rows=rows)
+
+
+def _measured(
+    graph: Graph, name: str, partitioner: Any, folder: Path, options: argparse.Namespace, console: Console
+) -> dict[str, Any]:
+    made = make_parts(graph, folder, options.servers, partitioner=partitioner)
+    cut = sum(part.cut_edges for part in made) / graph.num_edges
+    with servers(folder) as started:
+        parted = open_parts(PartsSpec(tuple(server.address for server in started)))
+        found, batches = costs_of(graph, parted, started, options)
+        remote = remote_share(graph, parted.client.owners, options.fanouts, options.batch_size, 10)
+        held, server_bytes = parted.held_bytes, int(np.max([server.anonymous_bytes for server in started]))
+        parted.client.close()
+    told = (
+        f"{graph!r}; {options.servers} servers, {partitioner} ({cut:.1%} of edges cut, {remote:.1%} remote), per "
+        f"mini-batch; {format_size(held)} of the graph held by the trainer, {format_size(server_bytes)} by a server"
+    )
+    console.print(table(told, found, batches))
+    kept = {way: list(map(asdict, costs)) for way, costs in found.items()}
+    about = {"graph": name, "servers": options.servers, "partitioner": partitioner, "cut": cut, "remote": remote}
+    return {**about, "held_bytes": held, "server_bytes": server_bytes, "batches": batches, "costs": kept}
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("export", "memory", "--optuna", "sqlite:///o.db"),
         ("graph", "info", SPEC),
         ("graph", "convert", SPEC, "converted"),
+        ("parts", "make", SPEC, "parts", "--num-parts", "2", "--partitioner", "random"),
         ("profiles", "list"),
         ("profiles", "check"),
         ("explore", "--platform", "u250", "--dataset", SPEC),
@@ -108,6 +109,7 @@ def test_progress_is_a_line_per_message_but_on_a_terminal(terminal: bool) -> Non
     "arguments",
     [
         ("graph", "convert", SPEC, "quiet"),
+        ("parts", "make", SPEC, "quiet-parts", "--num-parts", "2", "--partitioner", "random"),
         ("export", "memory", "--optuna", "sqlite:///q.db"),
         ("train", "--model", "sage", "--dataset", SPEC, "--epochs", "1", "--out", "trained"),
     ],

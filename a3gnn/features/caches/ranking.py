@@ -53,8 +53,7 @@ def cached_nodes(
     if policy not in STATIC_POLICIES:
         raise unknown_name("policy", policy, STATIC_POLICIES)
     rows = rows_of(graph.features) if rows is None else rows
-    room = cache_bytes - CACHE_INDEX_BYTES * graph.num_nodes
-    if room <= 0:
+    if cache_bytes <= CACHE_INDEX_BYTES * graph.num_nodes:
         return np.empty(0, dtype=np.int32)
     if policy == "degree":
         ranked = hottest_first(graph)
@@ -62,7 +61,13 @@ def cached_nodes(
         ranked = np.argsort(-expected_access(graph, fanouts, batch_size), kind="stable").astype(np.int32)
     else:
         ranked = most_needed_first(graph, fanouts, batch_size, seed, seeds=seeds)
-    return np.sort(ranked[: rows.num_that_fit(ranked, room)])
+    return that_fit(ranked, rows, cache_bytes, graph.num_nodes)
+
+
+def that_fit(ranked: NDArray[np.int32], rows: StoredRows, cache_bytes: int, num_nodes: int) -> NDArray[np.int32]:
+    """Returns the first of `ranked` whose rows fit in `cache_bytes` with the map to them, int32, sorted."""
+    room = cache_bytes - CACHE_INDEX_BYTES * num_nodes
+    return np.sort(ranked[: rows.num_that_fit(ranked, room)] if room > 0 else ranked[:0])
 
 
 def expected_access(graph: Graph, fanouts: Sequence[int], batch_size: int) -> NDArray[np.float64]:

@@ -1,0 +1,40 @@
+"""The law of addresses that a server of ours listens at: this machine alone, or a token that requests carry."""
+
+from __future__ import annotations
+
+from a3gnn.errors import UsageError
+
+#: Names of this machine that no other one reaches it by.
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+#: Addresses that stand for all of a machine's.
+ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
+#: A token of fewer characters can be guessed. Guess: 16 of 64 letters are 96 bits.
+_TOKEN_CHARACTERS = 16
+
+
+def check_address(host: str, token: str | None, variable: str) -> None:
+    """Checks that who listens at `host` asks for a token, where other machines reach it.
+
+    Args:
+        host: The address, as `--host` gives it.
+        token: What requests must carry; None for nothing.
+        variable: The environment variable that gives the token.
+
+    Raises:
+        UsageError: There is no token, or one that can be guessed.
+    """
+    if host not in LOOPBACK and token is None:
+        raise UsageError(
+            f"--host {host} can be reached by other machines, which needs a --token (or {variable}) that "
+            "requests must carry; without --host the server answers this machine alone"
+        )
+    if token is not None and len(token) < _TOKEN_CHARACTERS:
+        raise UsageError(
+            f"--token must have {_TOKEN_CHARACTERS} characters or more, got {len(token)}; python -c "
+            "'import secrets; print(secrets.token_urlsafe())' makes one"
+        )
+
+
+def shown(host: str, port: int) -> str:
+    """Returns the address as people and URLs write it, IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

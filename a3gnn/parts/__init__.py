@@ -1,0 +1,1 @@
+"""Graphs by parts: cut, served by graph servers, sampled and read from where they lie."""

@@ -1,0 +1,185 @@
+"""`PartsClient`: what all graph servers together answer, in the order that was asked for."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import GraphServerError
+from a3gnn.parts.kernels import put_rows
+from a3gnn.parts.link import Listener, PartLink
+from a3gnn.parts.protocol import ASKED_BYTES, MAX_IDS, Draw, Key, column_request, neighbours_request, rows_request
+from a3gnn.parts.traffic import Traffic, TrafficCounter
+
+#: Requests for a column that are under way at once. Guess.
+_COLUMN_REQUESTS = 4
+
+
+class Held(NamedTuple):
+    """Rows that came in one message: row i of `array` is that of what was asked for at `places[i]`."""
+
+    places: NDArray[np.int64]
+    array: NDArray[Any]
+
+
+class PartsClient:
+    """Asks each server for what its part has. Thread-safe.
+
+    Requests to all servers are under way at once, large ones in pieces of some MiB.
+
+    Args:
+        links: By part.
+        cut: The cut's 16 bytes.
+        owners: Each node's part, uint8, shape (num_nodes,).
+        counter: What the links count in.
+        listener: Whom the links tell.
+    """
+
+    def __init__(
+        self,
+        links: Sequence[PartLink],
+        cut: bytes,
+        owners: NDArray[np.uint8],
+        counter: TrafficCounter,
+        listener: Listener,
+    ) -> None:
+        self._links, self.listener, self._counter = links, listener, counter
+        self._keys = [Key(cut, part) for part in range(len(links))]
+        self.owners = owners
+        self._close = weakref.finalize(self, _close, links)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where the parts are, by part."""
+        return [link.address for link in self._links]
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was asked so far."""
+        return self._counter.traffic
+
+    def close(self) -> None:
+        """Ends the connections."""
+        self._close()
+
+    def neighbours(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: Draw) -> NDArray[np.int32]:
+        """Returns in-neighbours of `ids`, row by row, int32.
+
+        Args:
+            ids: Nodes, in range.
+            counts: How many there are of each, int64: its in-neighbours, or `draw.fanout` where that is less.
+            draw: How they are drawn.
+
+        Raises:
+            GraphServerError: A server refuses, can't be reached, or answers what can't be.
+        """
+        starts = np.cumsum(counts) - counts
+        out = np.empty(int(counts.sum()), dtype=np.int32)
+        asked = []
+        for part, places in self._by_part(ids, 4 * counts):
+            request = neighbours_request(self._keys[part], draw, ids[places])
+            asked.append((part, places, self._links[part].ask("Neighbours", request)))
+        for part, places, answer in asked:
+            expected = int(counts[places].sum())
+            put_rows(self._array(part, answer.wait(), np.int32, expected), places, starts, counts, out)
+        if len(out) and (out.min() < 0 or out.max() >= len(self.owners)):
+            raise GraphServerError(
+                f"in-neighbours must be in [0, {len(self.owners)}), graph servers answered {out.min()} to {out.max()}; "
+                "are all of them of this version of a3gnn?"
+            )
+        return out
+
+    def rows(self, ids: NDArray[np.int32], dtype: np.dtype[np.floating], columns: int) -> list[Held]:
+        """Returns feature rows of `ids`, as the messages that they came in: read-only, shape (n, columns).
+
+        Raises:
+            GraphServerError: A server refuses, or can't be reached.
+        """
+        sizes = np.full(len(ids), dtype.itemsize * columns)
+        asked = []
+        for part, places in self._by_part(ids, sizes):
+            request = rows_request(self._keys[part], dtype, ids[places])
+            asked.append((part, places, self._links[part].ask("Rows", request)))
+        return [
+            Held(places, self._array(part, answer.wait(), dtype, columns * len(places)).reshape(-1, columns))
+            for part, places, answer in asked
+        ]
+
+    def column(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...] = ()) -> NDArray[Any]:
+        """Returns a column of all nodes, a row of `dtype` and `shape` for each.
+
+        Raises:
+            GraphServerError: A server refuses, or can't be reached.
+        """
+        whole = np.empty((len(self.owners), *shape), dtype=dtype)
+        for part, (link, key) in enumerate(zip(self._links, self._keys, strict=True)):
+            nodes = np.flatnonzero(self.owners == part)
+            whole[nodes] = read_column(link, key, name, len(nodes), dtype, shape)
+        return whole
+
+    def _by_part(
+        self, ids: NDArray[np.int32], num_bytes: NDArray[np.integer]
+    ) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Yields a part, and places in `ids` of nodes of it whose answers have some MiB; those of 0 bytes never."""
+        owners = self.owners[ids]
+        order = np.argsort(owners, kind="stable")
+        order = order[num_bytes[order] > 0]
+        ends = np.searchsorted(owners[order], np.arange(len(self._links) + 1))
+        for part in range(len(self._links)):
+            places = order[ends[part] : ends[part + 1]]
+            for first, last in pieces(num_bytes[places]):
+                yield part, places[first:last]
+
+    def _array(self, part: int, answer: bytes, dtype: Any, count: int) -> NDArray[Any]:
+        if len(answer) != np.dtype(dtype).itemsize * count:
+            raise GraphServerError(
+                f"part {part} at {self._links[part].address} must answer {count:,} values of {np.dtype(dtype)}, got "
+                f"{len(answer):,} bytes; is it of this version of a3gnn?"
+            )
+        return np.frombuffer(answer, dtype=dtype)
+
+
+def read_column(
+    link: PartLink, key: Key, name: str, rows: int, dtype: np.dtype[Any], shape: tuple[int, ...] = ()
+) -> NDArray[Any]:
+    """Returns the column `name` of one part, which has so many rows of `dtype` and `shape`.
+
+    Raises:
+        GraphServerError: The server refuses, can't be reached, or answers something else.
+    """
+    row_bytes = int(dtype.itemsize * np.prod(shape, dtype=np.int64))
+    step = max(1, ASKED_BYTES // max(1, row_bytes))
+    requests = (column_request(key, name, first, min(first + step, rows)) for first in range(0, rows, step))
+    asked, answers = deque(link.ask("Column", request) for request in islice(requests, _COLUMN_REQUESTS)), []
+    while asked:
+        answers.append(asked.popleft().wait())
+        asked.extend(link.ask("Column", request) for request in islice(requests, 1))
+    found = b"".join(answers)
+    if len(found) != rows * row_bytes:
+        raise GraphServerError(
+            f"{link.name} at {link.address} must answer {rows:,} rows of {name}, got {len(found):,} bytes; is it of "
+            "this version of a3gnn?"
+        )
+    return np.frombuffer(found, dtype=dtype).reshape(rows, *shape)
+
+
+def pieces(num_bytes: NDArray[np.integer]) -> Iterator[tuple[int, int]]:
+    """Yields ranges of rows that have `ASKED_BYTES` together, or a single one that has more; and `MAX_IDS` at most."""
+    ends, first = np.cumsum(num_bytes), 0
+    while first < len(ends):
+        before = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + ASKED_BYTES, side="right")))
+        last = min(last, first + MAX_IDS)
+        yield first, last
+        first = last
+
+
+def _close(links: Sequence[PartLink]) -> None:
+    for link in links:
+        link.close()

@@ -1,0 +1,199 @@
+"""`PartedGraph`: a graph of which this process has labels and degrees; features and in-neighbours are with servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import GraphError
+from a3gnn.graphs.graph import Graph
+from a3gnn.parts.client import Held, PartsClient
+from a3gnn.parts.protocol import Draw
+
+#: Bytes of rows that are asked for at once, where any number of them is read. Guess.
+_READ_BYTES = 1 << 26
+
+
+class RemoteIndices:
+    """Stands for the in-neighbours of all nodes, of which none is here: knows how many there are, and refuses the rest.
+
+    Args:
+        num_edges: Directed edges.
+        name: Of the graph.
+    """
+
+    def __init__(self, num_edges: int, name: str) -> None:
+        self._num_edges, self._name = num_edges, name
+
+    def __len__(self) -> int:
+        return self._num_edges
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise _whole(self._name, "all in-neighbours")
+
+    def __getitem__(self, item: Any) -> NoReturn:
+        raise _whole(self._name, "all in-neighbours")
+
+
+class RemoteFeatures:
+    """Dense feature rows that are with graph servers; what code asks of `DenseFeatures` but for the array.
+
+    Args:
+        client: Asks for them.
+        dtype: float32 or float16, as they are stored.
+        shape: (num_nodes, num_features).
+        name: Of the graph.
+    """
+
+    is_sparse = False
+    density = 1.0
+
+    def __init__(self, client: PartsClient, dtype: np.dtype[np.floating], shape: tuple[int, int], name: str) -> None:
+        self.client, self.dtype, self.shape, self._name = client, dtype, shape, name
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes of one row as stored."""
+        return float(self.shape[1] * self.dtype.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes as stored, on all servers together."""
+        return self.shape[0] * self.shape[1] * self.dtype.itemsize
+
+    @property
+    def array(self) -> NoReturn:
+        """Refuses.
+
+        Raises:
+            GraphError: Always.
+        """
+        raise _whole(self._name, "all features")
+
+    def arrays(self) -> NoReturn:
+        """Refuses.
+
+        Raises:
+            GraphError: Always.
+        """
+        raise _whole(self._name, "all features")
+
+    def read(self, ids: NDArray[np.int32], dtype: np.dtype[np.floating] | None = None) -> NDArray[np.floating]:
+        """Returns the rows of `ids`, in range, as `dtype` or as stored: shape (n, num_features).
+
+        Any number of rows; beside them, messages of some MiB are held.
+
+        Raises:
+            GraphServerError: A server refuses, or can't be reached.
+        """
+        dtype = self.dtype if dtype is None else dtype
+        rows = np.empty((len(ids), self.shape[1]), dtype=dtype)
+        step = max(1, _READ_BYTES // max(1, self.shape[1] * dtype.itemsize))
+        for first in range(0, len(ids), step):
+            for held in self.held(ids[first : first + step], dtype):
+                rows[first + held.places] = held.array
+        return rows
+
+    def held(self, ids: NDArray[np.int32], dtype: np.dtype[np.floating]) -> list[Held]:
+        """Returns the rows of `ids` as `dtype`, as the messages that they came in.
+
+        Raises:
+            GraphServerError: A server refuses, or can't be reached.
+        """
+        return self.client.rows(ids, dtype, self.shape[1])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartedGraph(Graph):
+    """A graph by parts. Made by `a3gnn.parts.opening.open_parts`.
+
+    `indptr`, labels and the split are here; `indices` and `features` refuse to be read whole. What runs over parts asks
+    for the rows that it needs.
+
+    Attributes:
+        features: Asks for rows.
+        client: Asks the graph servers.
+    """
+
+    features: RemoteFeatures  # type: ignore[assignment]
+    client: PartsClient = field(kw_only=True)
+
+    def counts(self, ids: NDArray[np.int32], fanout: int = -1) -> NDArray[np.int64]:
+        """Returns how many in-neighbours `fanout` takes of each of `ids`, -1 all: int64."""
+        degrees = self.indptr[ids.astype(np.int64) + 1] - self.indptr[ids]
+        return degrees if fanout < 0 else np.minimum(degrees, fanout)
+
+    def draw(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: Draw) -> NDArray[np.int32]:
+        """Returns in-neighbours of `ids`, row by row, `counts` (`counts(ids, draw.fanout)`) of each: int32.
+
+        Raises:
+            GraphServerError: A server refuses, or can't be reached.
+        """
+        return self.client.neighbours(ids, counts, draw)
+
+    def in_edges(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Returns the CSR of the in-edges of `ids`: indptr int32, shape (n + 1,), and indices int32, by node ids.
+
+        Raises:
+            GraphServerError: A server refuses, or can't be reached.
+        """
+        counts = self.counts(ids)
+        indptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+        return indptr, self.draw(ids, counts, Draw(-1))
+
+    @cached_property
+    def entries(self) -> NDArray[np.int64]:
+        """How often each node is an in-neighbour, int64; asked for once."""
+        return self.client.column("entries", np.dtype(np.int64))
+
+    @cached_property
+    def other_degrees(self) -> NDArray[np.int64]:
+        """Each node's in-neighbours other than itself, int64; asked for once."""
+        others: NDArray[np.int64] = np.diff(self.indptr) - self.client.column("loops", np.dtype(np.uint8))
+        return others
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the arrays that are here."""
+        arrays = self.indptr, self.labels, self.train_ids, self.val_ids, self.test_ids, self.client.owners
+        return sum(array.nbytes for array in arrays)
+
+    def on_disk(self, cache: str | Path | None = None) -> Self:
+        """Returns the graph itself: its parts are on the disks of graph servers."""
+        return self
+
+    def save(self, path: str | Path) -> NoReturn:
+        """Refuses.
+
+        Raises:
+            GraphError: Always.
+        """
+        raise _whole(self.name, "the whole graph")
+
+    def to_pyg(self) -> NoReturn:
+        """Refuses.
+
+        Raises:
+            GraphError: Always.
+        """
+        raise _whole(self.name, "the whole graph")
+
+    def derived(self, name: str) -> NoReturn:
+        """Refuses.
+
+        Raises:
+            GraphError: Always.
+        """
+        raise _whole(self.name, f"a file of the whole graph ({name})")
+
+
+def _whole(name: str, what: str) -> GraphError:
+    return GraphError(
+        f"{name} is read by parts from graph servers, and this needs {what} in one place; give the graph itself as "
+        "the dataset, on a machine that holds it (docs/graph_servers.md says what runs over parts)"
+    )

@@ -1,0 +1,68 @@
+"""Compiled kernels of graph servers and of those who ask them. All release the GIL."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from a3gnn.sampling.kernel_types import HopDraw, RowBounds, RowRange
+from a3gnn.sampling.kernels import CHUNK, pick_rows, row_bounds
+from a3gnn.sampling.random import hop_key
+
+
+@njit(cache=True, nogil=True)
+def draw_rows(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    nodes: NDArray[np.int32],
+    fanout: int,
+    seed: np.uint64,
+    epoch: np.uint64,
+    batch: np.uint64,
+    hop: np.uint64,
+) -> NDArray[np.int32]:
+    """Returns the in-neighbours that `sample_hops` draws for `nodes` in one hop, int32, row by row.
+
+    Args:
+        indptr: Of a part's rows.
+        indices: In-neighbours by their ids in the whole graph.
+        rows: Of `nodes` in the part, in range.
+        nodes: Their ids in the whole graph, by which random numbers are keyed.
+        fanout: In-neighbours per node; below 0 for all.
+        seed: Decides the random numbers, with what follows.
+        epoch: As `seed`.
+        batch: As `seed`.
+        hop: As `seed`.
+    """
+    count = len(rows)
+    begin, degree = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int32)
+    bounds = RowBounds(begin, degree, np.empty(count, dtype=np.int32))
+    total = row_bounds(indptr, np.empty(0, dtype=np.int32), rows, fanout, bounds)
+    ends, drawn = np.zeros(count + 1, dtype=np.int32), np.empty(total, dtype=np.int32)
+    draw = HopDraw(fanout, hop_key(seed, epoch, batch, hop), np.empty(0, dtype=np.bool_), 1.0, False)
+    for low in range(0, count, CHUNK):
+        chunk = RowRange(low, min(low + CHUNK, count))
+        pick_rows(chunk, indices, nodes, bounds, draw, ends, drawn)
+        for i in range(chunk.low, chunk.high):
+            for e in range(ends[i], ends[i + 1]):
+                drawn[e] = indices[begin[i] + drawn[e]]
+    return drawn
+
+
+@njit(cache=True, nogil=True)
+def put_rows(
+    answer: NDArray[np.int32],
+    places: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    out: NDArray[np.int32],
+) -> None:
+    """Copies rows that lie one after the other in `answer`, of `counts[place]` entries, to `out` at `starts[place]`."""
+    at = 0
+    for i in range(len(places)):
+        place = places[i]
+        for j in range(counts[place]):
+            out[starts[place] + j] = answer[at + j]
+        at += counts[place]

@@ -1,0 +1,175 @@
+"""`make_parts`: cuts a graph into parts on disk, each for a graph server of its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.config import Partitioner
+from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.features import DenseFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.hotness import neighbour_entries
+from a3gnn.graphs.partition import partition
+from a3gnn.option_names import option
+from a3gnn.parts.part import ROLES, write_meta
+from a3gnn.storage.atomic import need_room, replacing
+from a3gnn.storage.mapping import settle
+from a3gnn.storage.npy import NpyWriter
+
+#: Parts at most: a node's part is a byte.
+MOST_PARTS = 256
+# Bytes of features, and edges, that are copied together. Guesses.
+_PIECE_BYTES, _PIECE_EDGES = 1 << 24, 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class MadePart:
+    """A part that was written.
+
+    Attributes:
+        folder: Where it is.
+        nodes: Its nodes.
+        edges: Edges into them.
+        cut_edges: Those of them that come from other parts.
+        num_bytes: What it takes on disk.
+    """
+
+    folder: Path
+    nodes: int
+    edges: int
+    cut_edges: int
+    num_bytes: int
+
+
+def make_parts(
+    graph: Graph,
+    folder: Path,
+    num_parts: int,
+    *,
+    partitioner: Partitioner = "metis",
+    seed: int = 0,
+    notify: Callable[[str], None] = lambda line: None,
+) -> list[MadePart]:
+    """Cuts `graph` and writes folder/part-0, folder/part-1, ...: all of them or none.
+
+    Memory: what the partitioner takes, some tens of bytes per node, and pieces of some MiB.
+
+    Args:
+        graph: With dense features.
+        folder: New or empty.
+        num_parts: From 1 to 256, and to the number of nodes.
+        partitioner: As `a3gnn.graphs.partition.partition` takes it.
+        seed: The partitioner's.
+        notify: Takes lines for people.
+
+    Raises:
+        UsageError: The number of parts or the partitioner is none that there is.
+        GraphError: The features are sparse, a part would have no nodes, or the folder can't be written.
+        MemoryLimitError: There is too little memory for METIS.
+    """
+    if not 1 <= num_parts <= min(MOST_PARTS, graph.num_nodes):
+        raise UsageError(
+            f"{option('num_parts')} must be in [1, {min(MOST_PARTS, graph.num_nodes)}] for {graph.name}, got "
+            f"{num_parts}: one per graph server"
+        )
+    features = graph.features
+    if not isinstance(features, DenseFeatures):
+        raise GraphError(f"parts need dense features, {graph.name} has CSR rows; store them dense, as x (N, F)")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise GraphError(f"{folder} must be new or empty; choose another folder, or delete it")
+    parts = partition(graph, num_parts, seed, partitioner)
+    counts = np.bincount(parts, minlength=num_parts)
+    if not counts.all():
+        raise GraphError(
+            f"each part must have a node, {partitioner} left part {int(counts.argmin())} of {num_parts} without; take "
+            f"fewer parts, or another {option('partitioner')}"
+        )
+    about = _about(graph, parts, num_parts, partitioner, seed)
+    entries, made = neighbour_entries(graph), []
+    try:
+        with replacing(folder) as draft:
+            need_room(draft.parent, graph.features.nbytes + 4 * graph.num_edges + 40 * graph.num_nodes)
+            draft.mkdir()
+            for number in range(num_parts):
+                nodes = np.flatnonzero(parts == number).astype(np.int32)
+                inner = draft / f"part-{number}"
+                cut = _write(graph, features, parts, nodes, entries, inner)
+                write_meta(inner, {**about, "part": number})
+                size = sum(file.stat().st_size for file in inner.iterdir())
+                edges = int((graph.indptr[nodes.astype(np.int64) + 1] - graph.indptr[nodes]).sum())
+                made.append(MadePart(folder / inner.name, len(nodes), edges, cut, size))
+                notify(f"part {number} of {num_parts}: {len(nodes):,} nodes, {edges:,} edges into them")
+    except OSError as error:
+        raise GraphError(f"the parts can't be written to {folder}: {error}; nothing was left there") from error
+    return made
+
+
+def _about(graph: Graph, parts: NDArray[np.int32], num_parts: int, partitioner: str, seed: int) -> dict[str, Any]:
+    cut = hashlib.blake2b(graph.fingerprint.encode() + np.ascontiguousarray(parts).tobytes(), digest_size=16)
+    return {
+        "cut": cut.hexdigest(),
+        "num_parts": num_parts,
+        "partitioner": partitioner,
+        "seed": seed,
+        "graph": {
+            "name": graph.name,
+            "num_nodes": graph.num_nodes,
+            "num_edges": graph.num_edges,
+            "num_classes": graph.num_classes,
+            "notes": list(graph.notes),
+            "characteristics": graph.characteristics().to_dict(),
+        },
+    }
+
+
+def _write(
+    graph: Graph,
+    features: DenseFeatures,
+    parts: NDArray[np.int32],
+    nodes: NDArray[np.int32],
+    entries: NDArray[np.int64],
+    folder: Path,
+) -> int:
+    """Writes the arrays of the part of `nodes` to the new `folder`; returns the edges that come from other parts."""
+    folder.mkdir()
+    degrees = graph.indptr[nodes.astype(np.int64) + 1] - graph.indptr[nodes]
+    indptr = np.concatenate(([0], np.cumsum(degrees)))
+    roles = np.zeros(len(nodes), dtype=np.uint8)
+    for name, role in ROLES.items():
+        roles[np.isin(nodes, getattr(graph, name), assume_unique=True)] = role
+    loops, cut = np.zeros(len(nodes), dtype=np.uint8), 0
+    with NpyWriter(folder / "indices.npy", np.int32) as writer:
+        for first, last in _spans(indptr):
+            rows, counts = nodes[first:last], degrees[first:last]
+            slots = np.arange(counts.sum()) + np.repeat(
+                graph.indptr[rows] - (indptr[first:last] - indptr[first]), counts
+            )
+            found, targets = graph.indices[slots], np.repeat(rows, counts)
+            loops[np.searchsorted(nodes, targets[found == targets])] = 1
+            cut += int(np.count_nonzero(parts[found] != parts[nodes[0]]))
+            writer.append(found)
+    with NpyWriter(folder / "x.npy", features.array.dtype, graph.num_features) as writer:
+        step = max(1, _PIECE_BYTES // max(1, int(features.row_bytes)))
+        for start in range(0, len(nodes), step):
+            writer.append(features.array[nodes[start : start + step]])
+    small = {"nodes": nodes, "indptr": indptr, "roles": roles, "loops": loops, "entries": entries[nodes]}
+    for name, array in {**small, "labels": graph.labels[nodes]}.items():
+        np.save(folder / f"{name}.npy", array)
+    settle(folder)
+    return cut
+
+
+def _spans(indptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yields ranges of rows of about so many edges each, or of one row that has more."""
+    first, rows = 0, len(indptr) - 1
+    while first < rows:
+        last = int(np.searchsorted(indptr, indptr[first] + _PIECE_EDGES, side="right")) - 1
+        yield first, max(first + 1, last)
+        first = max(first + 1, last)

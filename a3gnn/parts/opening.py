@@ -1,0 +1,139 @@
+"""`graph_of`: what people pass as their data to what runs over parts as well: a graph, whole or by parts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.errors import GraphError, GraphServerError
+from a3gnn.graphs.as_graph import as_graph
+from a3gnn.graphs.graph import Graph
+from a3gnn.parts.client import PartsClient, read_column
+from a3gnn.parts.graph import PartedGraph, RemoteFeatures, RemoteIndices
+from a3gnn.parts.link import Listener, PartLink
+from a3gnn.parts.part import ROLES
+from a3gnn.parts.protocol import PROTOCOL_VERSION, TOKEN_VARIABLE, Key
+from a3gnn.parts.spec import PartsSpec, names_parts
+from a3gnn.parts.traffic import TrafficCounter
+
+
+def graph_of(data: object) -> Graph:
+    """Returns the graph that `data` is, names or holds: as `as_graph` does, or by parts.
+
+    Raises:
+        UsageError: `data` is something else.
+        GraphError: The graph can't be read, is not valid, or the servers' parts are not those of one graph.
+        GraphServerError: A server can't be reached, or refuses.
+        MissingDependencyError: gRPC is not installed.
+    """
+    if not names_parts(data):
+        return as_graph(data)
+    assert isinstance(data, str)
+    return open_parts(PartsSpec.parse(data))
+
+
+def open_parts(spec: PartsSpec) -> PartedGraph:
+    """Returns the graph whose parts are served at `spec`'s addresses.
+
+    What is kept here of each node: 8 bytes of where its in-edges begin, its label, its part in a byte, and 4 bytes
+    where it is for training, validation or test.
+
+    Raises:
+        GraphError: The servers' parts are not those of one graph, each once.
+        GraphServerError: A server can't be reached, or refuses.
+        MissingDependencyError: gRPC is not installed.
+    """
+    token, counter, listener = os.environ.get(TOKEN_VARIABLE) or None, TrafficCounter(), Listener()
+    found = [PartLink(address, spec.patience_s, token, counter, listener) for address in spec.addresses]
+    asked = [link.ask("About", b"") for link in found]
+    told = [_about(link, answer.wait()) for link, answer in zip(found, asked, strict=True)]
+    links, abouts = _in_order(found, told)
+    about, nodes_of = abouts[0], []
+    cut, of_graph = bytes.fromhex(about["cut"]), about["graph"]
+    num_nodes = int(of_graph["num_nodes"])
+    owners, taken = np.zeros(num_nodes, dtype=np.uint8), np.zeros(num_nodes, dtype=bool)
+    for part, link in enumerate(links):
+        rows = int(abouts[part]["columns"]["nodes"][1][0])
+        nodes = read_column(link, Key(cut, part), "nodes", rows, np.dtype(np.int32))
+        if not rows or nodes.min() < 0 or nodes.max() >= num_nodes or taken[nodes].any():
+            raise GraphError(f"{link.name} at {link.address} has nodes of another part; make the parts again")
+        owners[nodes], taken[nodes] = part, True
+        nodes_of.append(nodes)
+    if not taken.all():
+        raise GraphError(f"the parts must hold every node of {of_graph['name']}, {int((~taken).sum()):,} are in none")
+    client = PartsClient(links, cut, owners, counter, listener)
+    kind, shape = about["columns"]["labels"]
+    return _assembled(client, of_graph, about["features"], np.dtype(kind), tuple(shape[1:]))
+
+
+def _assembled(
+    client: PartsClient,
+    of_graph: dict[str, Any],
+    features: tuple[str, int],
+    label_dtype: np.dtype[Any],
+    label_shape: tuple[int, ...],
+) -> PartedGraph:
+    degrees = client.column("degrees", np.dtype(np.int32))
+    roles = client.column("roles", np.dtype(np.uint8))
+    known = GraphCharacteristics.from_dict(of_graph["characteristics"])
+    name, num_nodes, num_edges = str(of_graph["name"]), len(client.owners), int(of_graph["num_edges"])
+    indptr = np.concatenate(([0], np.cumsum(degrees, dtype=np.int64)))
+    if int(indptr[-1]) != num_edges:
+        raise GraphError(f"{name} must have {num_edges:,} edges, its parts have {int(indptr[-1]):,}; make them again")
+    split: dict[str, NDArray[np.int32]] = {
+        ids: np.flatnonzero(roles == role).astype(np.int32) for ids, role in ROLES.items()
+    }
+    fields: dict[str, Any] = {
+        "name": name,
+        "indptr": indptr,
+        "indices": RemoteIndices(num_edges, name),
+        "features": RemoteFeatures(client, np.dtype(features[0]), (num_nodes, int(features[1])), name),
+        "labels": client.column("labels", label_dtype, label_shape),
+        **split,
+        "num_classes": int(of_graph["num_classes"]),
+        "notes": tuple(of_graph["notes"]),
+        "folder": None,
+        "source": None,
+        "known": known,
+        "client": client,
+    }
+    graph = object.__new__(PartedGraph)  # whose checks would read all of it; the servers have checked their parts
+    for one in dataclasses.fields(PartedGraph):
+        object.__setattr__(graph, one.name, fields[one.name])
+    return graph
+
+
+def _about(link: PartLink, answer: bytes) -> dict[str, Any]:
+    try:
+        about: dict[str, Any] = json.loads(answer)
+        version = about["protocol"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise GraphServerError(f"{link.address} must be a graph server, it answers {answer[:80]!r}") from error
+    if version != PROTOCOL_VERSION:
+        raise GraphServerError(
+            f"the graph server at {link.address} speaks version {version} of the protocol, this is {PROTOCOL_VERSION}; "
+            "run the same version of a3gnn on both sides"
+        )
+    link.name = f"part {about['part']} of {about['graph']['name']}"
+    return about
+
+
+def _in_order(links: list[PartLink], abouts: list[dict[str, Any]]) -> tuple[list[PartLink], list[dict[str, Any]]]:
+    """Returns both by part; all parts of one cut must be there, each once."""
+    cuts = {about["cut"] for about in abouts}
+    have = sorted(int(about["part"]) for about in abouts)
+    if len(cuts) > 1 or have != list(range(abouts[0]["num_parts"])):
+        shown = "; ".join(
+            f"{link.address}: part {about['part']} of {about['num_parts']} of {about['graph']['name']} (cut "
+            f"{about['cut'][:8]})"
+            for link, about in zip(links, abouts, strict=True)
+        )
+        raise GraphError(f"the addresses must be those of all parts of one cut, each once, got {shown}")
+    order = sorted(range(len(links)), key=lambda place: int(abouts[place]["part"]))
+    return [links[place] for place in order], [abouts[place] for place in order]

@@ -1,0 +1,88 @@
+"""`PartedSampler`: neighbour sampling where the rows lie, by the law of `NeighbourSampler`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.parts.graph import PartedGraph
+from a3gnn.parts.kernels import put_rows
+from a3gnn.parts.protocol import Draw
+from a3gnn.sampling.kernels import MAX_EDGES, grown
+from a3gnn.sampling.relabelling import forget, relabel
+from a3gnn.sampling.sampler import check_arguments, checked_seeds, repeated_seeds, too_many_edges
+from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.views import readonly
+
+
+class PartedSampler:
+    """Samples hop by hop: each graph server draws for the nodes of its part. Mini-batches are `NeighbourSampler`'s.
+
+    Random numbers are keyed by seed, epoch, batch, hop and node, so that it is the same who draws. Thread-safe; each
+    concurrent call takes an int32 of scratch memory per node, which is kept for later calls.
+
+    Args:
+        graph: The graph.
+        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        seed: Any non-negative integer below 2**64.
+
+    Raises:
+        UsageError: An argument is out of range.
+    """
+
+    def __init__(self, graph: PartedGraph, fanouts: Sequence[int], *, seed: int) -> None:
+        check_arguments(fanouts, 1.0, seed)
+        self._graph, self.fanouts, self._seed = graph, tuple(map(int, fanouts)), int(seed)
+        self._scratch: list[NDArray[np.int32]] = []
+
+    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
+        """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
+
+        Raises:
+            UsageError: There are no seeds, one is out of range or repeated, or there are more than 2**31 - 1 edges.
+            GraphServerError: A server refuses, or can't be reached.
+        """
+        graph, num_nodes = self._graph, self._graph.num_nodes
+        seeds, position = checked_seeds(seeds, num_nodes), self._take_scratch()
+        n_id = np.empty(len(seeds) + 1, dtype=np.int32)
+        count = relabel(seeds.copy(), position, n_id, 0)
+        if count < len(seeds):
+            raise repeated_seeds(len(seeds), count)
+        sizes, first, total = [count], 0, 0
+        ends, edges = [np.zeros(1, dtype=np.int64)], []
+        for hop, fanout in enumerate(self.fanouts):
+            nodes = n_id[first:count]
+            counts = graph.counts(nodes, fanout)
+            drawn = int(counts.sum())
+            if total + drawn > MAX_EDGES:
+                raise too_many_edges()
+            ends.append(total + np.cumsum(counts))
+            total += drawn
+            found = graph.draw(nodes, counts, Draw(fanout, hop, self._seed, epoch, batch))
+            n_id, first = grown(n_id[:count], min(count + drawn, num_nodes) + 1), count
+            count = relabel(found, position, n_id, count)
+            edges.append(found)
+            sizes.append(count)
+        forget(n_id[:count], position)
+        self._scratch.append(position)
+        indptr = np.concatenate(ends).astype(np.int32)
+        indices = np.concatenate(edges) if edges else np.empty(0, dtype=np.int32)
+        return Subgraph(n_id[:count].copy(), indptr, indices, tuple(sizes))
+
+    def _take_scratch(self) -> NDArray[np.int32]:
+        # A call that fails midway does not return its scratch, so all in the pool is zero.
+        try:
+            return self._scratch.pop()
+        except IndexError:
+            return np.zeros(self._graph.num_nodes, dtype=np.int32)
+
+
+def warm_up() -> None:
+    """Compiles the kernels of who asks, or loads them from numba's cache, before anything is timed."""
+    nothing, one, longs = np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int64)
+    relabel(nothing, nothing, one, 0)
+    forget(nothing, nothing)
+    grown(one, 1)
+    put_rows(readonly(nothing), longs, longs, longs, nothing)

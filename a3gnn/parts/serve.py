@@ -1,0 +1,126 @@
+"""`serve_part`: a graph server, until it is told to end."""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from a3gnn._imports import optional
+from a3gnn.addresses import check_address, shown
+from a3gnn.errors import UsageError
+from a3gnn.parts.answers import PartAnswers
+from a3gnn.parts.part import Part, open_part
+from a3gnn.parts.protocol import (
+    MAX_REQUEST_BYTES,
+    METHODS,
+    SERVICE,
+    TOKEN_HEADER,
+    TOKEN_VARIABLE,
+    RefusedError,
+)
+from a3gnn.threads.affinity import available_cores
+
+#: Requests that may wait or be answered at once; further ones are told to come again. Guess.
+_MOST_AT_ONCE = 256
+#: Seconds that answers under way may take when the server ends. Guess.
+_LEAVE_S = 2.0
+
+
+def serve_part(folder: Path, host: str, port: int, token: str | None, notify: Callable[[str], None]) -> None:
+    """Serves the part in `folder` until SIGINT or SIGTERM.
+
+    Args:
+        folder: As `make_parts` wrote it.
+        host: The address to listen at.
+        port: 0 takes a free one.
+        token: What requests must carry; None for nothing, on loopback alone.
+        notify: Takes lines for people; the first says the address.
+
+    Raises:
+        UsageError: Others reach the address and there is no token, or it can't be listened at.
+        GraphError: The folder holds no part, or a damaged one.
+        MissingDependencyError: gRPC is not installed.
+    """
+    check_address(host, token, TOKEN_VARIABLE)
+    part = open_part(folder)
+    with serving(part, host, port, token) as (server, address):
+        about = part.about
+        notify(
+            f"part {part.number} of {about['num_parts']} of {about['graph']['name']}, {part.num_nodes:,} nodes, is "
+            f"served at {address}; Ctrl-C ends it"
+        )
+        with suppress(KeyboardInterrupt):
+            server.wait_for_termination()
+
+
+@contextmanager
+def serving(part: Part, host: str, port: int, token: str | None) -> Iterator[tuple[Any, str]]:
+    """Answers requests about `part` meanwhile; yields gRPC's server, and the address.
+
+    Args:
+        part: The part.
+        host: The address to listen at, which has passed `check_address`.
+        port: 0 takes a free one.
+        token: What requests must carry; None for nothing.
+
+    Raises:
+        UsageError: The address can't be listened at.
+        MissingDependencyError: gRPC is not installed.
+    """
+    grpc = optional("grpc", "parts", "a3gnn parts serve")
+    answers = PartAnswers(part)
+    answers.warm_up()
+    options = [
+        ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+        ("grpc.max_send_message_length", -1),  # bounded by PartAnswers
+        ("grpc.so_reuseport", 0),  # else a second server would share the port
+    ]
+    workers = ThreadPoolExecutor(max(2, 2 * available_cores()))
+    server = grpc.server(workers, options=options, maximum_concurrent_rpcs=_MOST_AT_ONCE)
+    handlers = {name: _handler(grpc, answers.methods[name], token) for name in METHODS}
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
+    port = _listen(server, host, port)
+    server.start()
+    try:
+        yield server, shown(host, port)
+    finally:
+        server.stop(_LEAVE_S).wait()
+        workers.shutdown()
+
+
+def _handler(grpc: ModuleType, answer: Callable[[bytes], bytes], token: str | None) -> Any:
+    expected = None if token is None else f"Bearer {token}".encode()
+
+    def answered(request: bytes, context: Any) -> bytes:
+        if expected is not None:
+            given = dict(context.invocation_metadata()).get(TOKEN_HEADER, "")
+            if not hmac.compare_digest(str(given).encode("utf-8", "replace"), expected):
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "a request must carry the server's token")
+        try:
+            return answer(request)
+        except RefusedError as refusal:
+            context.abort(grpc.StatusCode[refusal.code], str(refusal))
+            raise  # which it has
+
+    return grpc.unary_unary_rpc_method_handler(answered)
+
+
+def _listen(server: Any, host: str, port: int) -> int:
+    """Has `server` listen; returns the port."""
+    problem = ""
+    try:
+        if port:  # gRPC doesn't say what is wrong
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            with socket.socket(family, socket.SOCK_STREAM) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                tried.bind((host, port))
+        return int(server.add_insecure_port(shown(host, port)))
+    except (OSError, RuntimeError) as error:
+        problem = getattr(error, "strerror", None) or str(error)
+    raise UsageError(f"can't listen at --host {host} --port {port}: {problem}; --port 0 takes a free one")

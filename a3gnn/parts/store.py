@@ -1,0 +1,110 @@
+"""`PartedStore`: feature rows that graph servers have, behind the caches that rows on a disk have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.config import DYNAMIC_POLICIES, TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.features.caches.dynamic import DynamicCache
+from a3gnn.features.caches.ranking import that_fit
+from a3gnn.features.caches.static import StaticCache
+from a3gnn.features.rows.kernels import locate
+from a3gnn.features.rows.stored import DenseRows
+from a3gnn.features.rows.table import RowTable, row_like
+from a3gnn.features.stores.dense import DenseHostStore
+from a3gnn.graphs.kernels import by_falling_count
+from a3gnn.parts.graph import PartedGraph, RemoteFeatures
+from a3gnn.sampling.views import readonly
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RemoteRows(DenseRows):
+    """Rows with graph servers, as caches and stores see stored ones; `array` has none, but their width and type.
+
+    Attributes:
+        features: Asks for them.
+    """
+
+    features: RemoteFeatures
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows, on all servers together."""
+        return self.features.shape[0] * self.row_bytes
+
+    def take(self, nodes: NDArray[np.int32]) -> DenseRows:
+        """Returns a copy of the rows of `nodes`, in anonymous memory.
+
+        Raises:
+            GraphServerError: A server refuses, or can't be reached.
+        """
+        return DenseRows(readonly(self.features.read(nodes, self.array.dtype)))
+
+    def copied(self) -> NoReturn:
+        """Refuses: all rows are in one place only by `take`.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError("rows of a graph by parts are read some at a time")
+
+    halved = copied
+
+
+class PartedStore(DenseHostStore):
+    """A `FeatureStore` of rows with graph servers. What the cache holds is not asked for.
+
+    Rows are copied, or aggregated, straight out of the messages that they come in.
+
+    Args:
+        base: The rows.
+        cache: Rows in RAM; None for no cache.
+    """
+
+    def __init__(self, base: RemoteRows, cache: StaticCache | DynamicCache | None) -> None:
+        super().__init__(base, *base.features.shape, cache=cache)
+        self._remote = base
+
+    @contextmanager
+    def _reading(self, ids: NDArray[np.int32]) -> Iterator[tuple[RowTable, int]]:
+        """Surrounds one pass over the rows of `ids`: yields where they are, and how many are cached."""
+        base = self._remote
+        # Address 0 stands for a row that is yet to come.
+        table = RowTable(np.zeros(len(ids), dtype=np.int64), row_like(base.array), ())
+        serving = self._cache.serving(ids, table) if self._cache else nullcontext(0)
+        with serving as hits:
+            missing = np.flatnonzero(table.addresses == 0)
+            messages = base.features.held(ids[missing], base.array.dtype)
+            for places, rows in messages:
+                addresses = np.empty(len(rows), dtype=np.int64)
+                locate(rows.ctypes.data, rows.strides[0], np.arange(len(rows), dtype=np.int32), addresses)
+                table.addresses[missing[places]] = addresses
+            # The messages live until the cache, on its way out, has copied what it admits.
+            yield RowTable(table.addresses, table.row_like, tuple(rows for _, rows in messages)), hits
+
+
+def open_store(graph: PartedGraph, config: TrainConfig) -> PartedStore:
+    """Returns the store of `graph`'s features with `config`'s cache, which is in RAM; `check_over_parts` has passed.
+
+    Rows of float32 come as float16 where `config.feature_dtype` says so, rounded by the servers.
+
+    Raises:
+        GraphServerError: A server can't be reached, or a value is beyond float16's range.
+    """
+    features, config = graph.features, config.canonical()
+    dtype = np.dtype(np.float16) if config.feature_dtype == "float16" else features.dtype
+    base = RemoteRows(np.empty((0, features.shape[1]), dtype=dtype), features)
+    policy, cache_bytes, num_nodes = config.cache_policy, config.cache_bytes, graph.num_nodes
+    if not cache_bytes:
+        return PartedStore(base, None)
+    if policy in DYNAMIC_POLICIES:
+        return PartedStore(base, DynamicCache.that_fits(base, cache_bytes, num_nodes, policy))
+    nodes = that_fit(by_falling_count(graph.entries), base, cache_bytes, num_nodes)
+    return PartedStore(base, StaticCache(base, nodes, num_nodes, policy) if len(nodes) else None)
