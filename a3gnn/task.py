@@ -18,6 +18,8 @@ ModelName = Literal["sage", "gcn", "gat", "gin", "gatv2", "transformer"]
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
 #: Models that learn what in-neighbours are summed by, head by head.
 ATTENTION: tuple[ModelName, ...] = ("gat", "gatv2", "transformer")
+#: Models whose layers use PyG's modules.
+_OF_PYG: tuple[ModelName, ...] = ("gin", *ATTENTION)
 ClassWeights = Literal["none", "balanced"]
 CLASS_WEIGHTS: tuple[ClassWeights, ...] = get_args(ClassWeights)
 LossName = Literal["mse", "mae"]
@@ -181,6 +183,11 @@ class Task:
             lr_schedule=self.lr_schedule,
             lr_epochs=self.lr_epochs,
         )
+
+    @property
+    def uses_pyg(self) -> bool:
+        """Whether modules of PyG are imported for its layers; what a model of your own imports is not known."""
+        return not self.is_own and (self.model in _OF_PYG or self.norm != "none")
 
     @property
     def num_layers(self) -> int:

@@ -15,6 +15,7 @@ TRAIN_TERMS: tuple[str, ...] = ("matrix_products", "sparse_products", "activatio
 #: The terms of a trial's peak of host memory above that of an idle one, in the order of `Calibration.memory`.
 MEMORY_TERMS: tuple[str, ...] = (
     *("features", "cache", "adjacency", "relabelling", "batches", "activations", "weights", "evaluation"),
+    *("evaluated_rows", "modules", "kernels"),
 )
 
 

@@ -16,6 +16,10 @@ from a3gnn_surrogate.volume import BatchVolume
 #: Bytes of full-neighbour evaluation, and whatever else each trial takes. Guess: twice
 #: `a3gnn.training.inference.CHUNK_BYTES`.
 _EVALUATION_BYTES = 64 * 2**20
+#: PyG's modules, where layers use them: what importing them takes (`a3gnn.profiling.trial.imports`).
+_MODULE_BYTES = 64 * 2**20
+#: What oneDNN compiles for products in bfloat16, a kernel per shape: 20 MiB after a hundred mini-batches of one layer.
+_KERNEL_BYTES = 20 * 2**20
 #: Copies of the weights: the weights, their gradient and Adam's two moments.
 _WEIGHT_COPIES = 4
 #: Copies of the activations: the results of forward, and their gradients.
@@ -36,7 +40,8 @@ def memory_terms(columns: Columns, volume: BatchVolume, cost: ModelCost, setting
     """Returns the bytes of each of `MEMORY_TERMS` by the equations, float64, shape (n_configs, n_terms).
 
     Memory-mapped topology and features on disk are reclaimable and do not count; of a partitioned graph one part's
-    features at a time are in RAM. Where there is a device, what training computes and its cache are there.
+    features at a time are in RAM. Where there is a device, what training computes and its cache are there. That a
+    share of all nodes' hidden rows is in memory while they are evaluated is a guess that stored peaks bear out.
     """
     graph, hardware, row_bytes = setting.graph, setting.hardware, stored_row_bytes(columns, setting.task, setting.graph)
     in_ram = columns["feature_tier"] == "ram"
@@ -53,9 +58,13 @@ def memory_terms(columns: Columns, volume: BatchVolume, cost: ModelCost, setting
     activations = trains * _activation_bytes(cost)
     weights = np.full_like(activations, trains * _weight_bytes(cost))
     evaluation = np.full_like(activations, _evaluation_bytes(setting))
+    width = 0 if setting.task.is_own else setting.task.hidden_channels
+    evaluated_rows = np.full_like(activations, 4.0 * graph.num_nodes * width)
+    modules = np.full_like(activations, float(_MODULE_BYTES * setting.task.uses_pyg))
+    kernels = trains * _KERNEL_BYTES * (columns["compute_dtype"] == "bfloat16")
     batches = _in_flight(columns, volume, cost)
-    terms = [features, cache, adjacency, relabelling, batches, activations, weights, evaluation]
-    return np.stack(terms, axis=1)
+    training = [features, cache, adjacency, relabelling, batches, activations, weights]
+    return np.stack([*training, evaluation, evaluated_rows, modules, kernels], axis=1)
 
 
 def peak_device_bytes(columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting) -> Array:

@@ -19,7 +19,10 @@ from a3gnn_surrogate.surrogate import Surrogate
 from a3gnn_surrogate.training_rows import HOST_BYTES
 
 TRUTH = Calibration(
-    train=(0.8, 1.5, 5.0, 2.0, 3.0), sample=2.0, gather=4.0, memory=(1.5, 3.0, 1.0, 2.0, 0.5, 2.0, 1.0, 0.4)
+    train=(0.8, 1.5, 5.0, 2.0, 3.0),
+    sample=2.0,
+    gather=4.0,
+    memory=(1.5, 3.0, 1.0, 2.0, 0.5, 2.0, 1.0, 0.4, 0.2, 1.2, 0.8),
 )
 
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from a3gnn.task import Task
 
-#: Models whose layers use PyG's modules, which takes seconds to import, and 65 MiB: not where sage and gcn are trained.
-_OF_PYG = ("gin", "gat", "gatv2", "transformer")
-
-
 #: What torch imports with a process's first optimiser of its own: a second, and 70 MiB.
 _OF_OPTIMISERS = ("torch._dynamo",)
 
@@ -15,7 +11,8 @@ _OF_OPTIMISERS = ("torch._dynamo",)
 def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
     """Returns the modules that a trial of `task` imports beside those of all trials.
 
-    A process that starts trials imports them once. Of a model of the user's only that of its optimiser is known: what
+    A process that starts trials imports them once: PyG's modules take seconds to import, and 65 MiB, which trials
+    without them are spared. Of a model of the user's only that of its optimiser is known: what
     its module needs, and whether it has changed since, each trial finds out for itself.
 
     Args:
@@ -25,5 +22,5 @@ def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
     optimiser = _OF_OPTIMISERS if task.is_own or has_device else ()
     if task.is_own:
         return optimiser
-    layers = (f"a3gnn.training.layers.{task.model}",) if task.model in _OF_PYG else ()
-    return (*optimiser, *layers, *(() if task.norm == "none" else ("torch_geometric.nn.resolver",)))
+    norm = () if task.norm == "none" else ("torch_geometric.nn.resolver",)
+    return (*optimiser, *((f"a3gnn.training.layers.{task.model}", *norm) if task.uses_pyg else ()))
