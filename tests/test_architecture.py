@@ -34,6 +34,7 @@ VOCABULARY = {
     "notify",
     "objectives",
     "option_names",
+    "outcome",
     "own_model",
     "pareto",
     "prediction",

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from a3gnn.task import Task
+from a3gnn.training.optimiser_imports import optimiser_imports
 
 #: Models whose layers use PyG's modules, which takes seconds to import, and 65 MiB: not where sage and gcn are trained.
 _OF_PYG = ("gin", "gat", "gatv2", "transformer")
-
-
-#: What torch imports with a process's first optimiser of its own: a second, and 70 MiB.
-_OF_OPTIMISERS = ("torch._dynamo",)
 
 
 def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
@@ -22,7 +19,7 @@ def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
         task: What is trained.
         has_device: Whether it is on a device, where Adam is torch's.
     """
-    optimiser = _OF_OPTIMISERS if task.is_own or has_device else ()
+    optimiser = optimiser_imports(task, has_device)
     if task.is_own:
         return optimiser
     layers = (f"a3gnn.training.layers.{task.model}",) if task.model in _OF_PYG else ()
