@@ -86,8 +86,13 @@ def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another {option('out')}") from error
-    (folder / _REQUEST).write_text(json.dumps(request.to_dict(), indent=1), encoding="utf-8")
+    write_request(folder, request)
     return Journal.start(folder)
+
+
+def write_request(folder: Path, request: TuneRequest) -> None:
+    """Writes what a tune is asked for into its folder."""
+    (folder / _REQUEST).write_text(json.dumps(request.to_dict(), indent=1), encoding="utf-8")
 
 
 def read_request(folder: Path) -> TuneRequest:
