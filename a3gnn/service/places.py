@@ -27,7 +27,7 @@ class Places:
     def __init__(self, folders: Iterable[str | Path | None]) -> None:
         self.folders = tuple(str(folder) for folder in folders if folder is not None)
         python = (*sys.path, sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"))
-        ours = (*self.folders, cache_root(), tempfile.gettempdir(), os.path.expanduser("~"), os.getcwd())
+        ours = (*self.folders, str(cache_root()), tempfile.gettempdir(), os.path.expanduser("~"), os.getcwd())
         named = {os.path.abspath(folder) for folder in (*python, *ours) if folder}
         known = {name for folder in named for name in (folder, os.path.realpath(folder))} - {os.sep}
         longest_first = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
