@@ -8,6 +8,8 @@ from a3gnn.errors import UsageError
 
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SIZES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+#: What messages give as examples.
+_SIZE, _DURATION = "512MiB or 4GiB, for example", "90s, 10min or 1h30m, for example"
 _SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -19,10 +21,12 @@ def parse_size(text: str) -> int:
     """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*", text)
     if match is None or match[2].lower() not in _SIZES:
-        raise UsageError(f"a size is a number with a unit such as 512MiB or 4GiB, got {text!r}")
+        raise UsageError(
+            f"a size is a number with a unit (B, kB, MB, GB, TB, KiB, MiB, GiB or TiB), got {text!r}; write {_SIZE}"
+        )
     size = round(float(match[1]) * _SIZES[match[2].lower()])
     if size <= 0:
-        raise UsageError(f"a size must be positive, got {text!r}")
+        raise UsageError(f"a size must be positive, got {text!r}; write {_SIZE}")
     return size
 
 
@@ -35,10 +39,10 @@ def parse_duration(text: str) -> float:
     parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)", text.lower())
     whole = "".join(number + unit for number, unit in parts)
     if not parts or whole != re.sub(r"\s", "", text.lower()) or any(unit not in _SECONDS for _, unit in parts):
-        raise UsageError(f"a duration is numbers with units such as 90s, 10min or 1h30m, got {text!r}")
+        raise UsageError(f"a duration is numbers with units (s, min, h or d), got {text!r}; write {_DURATION}")
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if seconds <= 0:
-        raise UsageError(f"a duration must be positive, got {text!r}")
+        raise UsageError(f"a duration must be positive, got {text!r}; write {_DURATION}")
     return seconds
 
 

@@ -36,6 +36,7 @@ VOCABULARY = {
     "nvtps",
     "objectives",
     "option_names",
+    "outcome",
     "own_model",
     "pareto",
     "prediction",

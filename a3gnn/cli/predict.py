@@ -43,7 +43,7 @@ def predict(model: Path, dataset: str, out: Path, host_memory_limit: int | None,
     saved = SavedModel.read(model)
     if saved.task.is_own:
         import_from_here()
-    found = run(model, dataset, host_memory_limit=host_memory_limit, notify=progress(quiet)).numpy()
+    found = run(saved, dataset, host_memory_limit=host_memory_limit, notify=progress(quiet)).numpy()
     with replacing(out) as draft:
         np.save(draft, found)
     if as_json:

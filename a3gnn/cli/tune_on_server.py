@@ -18,7 +18,7 @@ _OWN = ("dataset", "store", "out", "resume", "task")
 def tune_on_server(
     url: str, token: str | None, options: Mapping[str, Any], asked: Mapping[str, Any], notify: Callable[[str], None]
 ) -> TuneResult:
-    """Returns what a study on the server found; its front and its choice are written here, its journal stays there.
+    """Returns what a study on the server found; the folder here has then what that of a local tune has.
 
     Args:
         url: Where the server is.
@@ -33,8 +33,6 @@ def tune_on_server(
     from a3gnn.service.client import Client
     from a3gnn.training.run_folder import default_folder
     from a3gnn.tuning.folder import check_folder
-    from a3gnn.tuning.result import SearchSummary, TuneResult, write_result
-    from a3gnn.tuning.trial import UNCOUNTED
 
     for name in ("store", "resume"):
         if options[name]:
@@ -51,12 +49,7 @@ def tune_on_server(
     study = Client(url, token).start(options["dataset"], **order)
     notify(f"study {study.id} at {url}; Ctrl-C leaves it running there")
     tuned = study.wait(notify)
-    front, state = study.front(), study.state()
     out: Path = options["out"] or default_folder(tuned.setting.graph.name)
-    out.mkdir(parents=True, exist_ok=True)
-    search = SearchSummary(order["engine"], 0, None, None, None, None, 0.0)
-    seconds = state["ended"] - state["started"]
-    counted = sum(trial["reason"] not in UNCOUNTED for trial in study.trials(limit=1000))
-    result = TuneResult(out, tuned, front, search, counted, seconds)
-    write_result(result, notify)
+    result = study.save(out, options["dataset"], notify)
+    assert result is not None, "it has chosen"
     return result

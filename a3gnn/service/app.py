@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from a3gnn.errors import A3GNNError
 from a3gnn.service.answers import PROBLEM_SCHEMA
+from a3gnn.service.places import Places
 from a3gnn.service.problems import MEDIA_TYPE, Problem
 from a3gnn.service.routers import events, graphs, measurements, pages, studies, suggestions, system, trainings
 from a3gnn.service.security import Guard
@@ -70,12 +71,13 @@ def _describe_problems(app: FastAPI) -> None:
 
 async def _answer(request: Request, error: Exception) -> Response:
     """Returns what is said of `error`."""
-    problem = _problem(error)
+    problem = _problem(error, request.app.state.service.home.places)
     headers = getattr(error, "headers", None)
     return Response(json.dumps(problem.to_dict()), problem.status, headers, media_type=MEDIA_TYPE)
 
 
-def _problem(error: Exception) -> Problem:
+def _problem(error: Exception, places: Places) -> Problem:
+    """Returns what is said of `error`; files are called as `places` does, but for what the request itself named."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, RequestValidationError):
@@ -85,7 +87,9 @@ def _problem(error: Exception) -> Problem:
         return Problem(error.status_code, "http", detail)
     if isinstance(error, SQLAlchemyError):
         return Problem(503, "store", "the database does not answer; nothing was changed: ask again later")
-    return Problem.of(error)
+    problem = Problem.of(error)
+    problem.detail = places.shown(problem.detail)
+    return problem
 
 
 def _invalid(error: RequestValidationError) -> Problem:

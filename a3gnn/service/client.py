@@ -6,13 +6,16 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from a3gnn.errors import UsageError
 from a3gnn.notify import listener
 from a3gnn.report.front import Front
 from a3gnn.service.http_client import HttpClient, ServerAwayError, error_of
 from a3gnn.training.tuned import TunedConfig
+
+if TYPE_CHECKING:
+    from a3gnn.tuning.result import TuneResult
 
 #: Seconds for which a server that is being restarted is waited for. Guess.
 _PATIENCE_S = 60.0
@@ -38,9 +41,9 @@ class Client:
     def __init__(self, url: str, token: str | None = None, timeout_s: float = 600.0) -> None:
         self._http = HttpClient(url, token, timeout_s)
 
-    def graphs(self) -> list[dict[str, Any]]:
-        """Returns the newest graphs that the server knows."""
-        found: list[dict[str, Any]] = self._http.json("GET", "/graphs")["graphs"]
+    def graphs(self, **query: Any) -> list[dict[str, Any]]:
+        """Returns the newest graphs that the server knows; `called`, `before` and `limit` choose among them."""
+        found: list[dict[str, Any]] = self._http.json("GET", "/graphs", **query)["graphs"]
         return found
 
     def add_graph(self, dataset: str | Path, name: str = "") -> dict[str, Any]:
@@ -148,6 +151,26 @@ class RemoteStudy:
             A3GNNError: It has not chosen yet.
         """
         return TunedConfig.from_dict(self._http.json("GET", f"{self._path}/tuned.json"))
+
+    def save(
+        self, folder: str | Path, dataset: str | None = None, notify: Callable[[str], None] | None = None
+    ) -> TuneResult | None:
+        """Writes what a tune leaves in its folder, which `a3gnn front`, `report`, `pick`, `compare` and `export` take.
+
+        Args:
+            folder: A new or empty one.
+            dataset: What loads its graph here; by default what it was called on the server.
+            notify: Takes lines for people; by default a notebook prints them.
+
+        Returns:
+            What `tune` returns; None of a study that has not chosen, of which there is what it has measured so far.
+
+        Raises:
+            UsageError: The folder holds something, or the study has measured nothing yet.
+        """
+        from a3gnn.service.saved_study import save_study
+
+        return save_study(self._http, self._path, Path(folder), dataset, listener(notify))
 
     def wait(self, notify: Callable[[str], None] | None = None) -> TunedConfig:
         """Returns its choice, once it has ended; a server that is restarted meanwhile is waited for.

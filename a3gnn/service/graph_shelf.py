@@ -92,10 +92,17 @@ class GraphShelf:
             raise not_found("graph", number)
         return found
 
-    def newest(self, before: int | None = None, limit: int = 50) -> list[KnownGraph]:
-        """Returns the newest graphs, newest first; `before` is the number that the last page ended with."""
-        condition = sa.true() if before is None else GRAPHS.c.id < before
-        query = sa.select(GRAPHS).where(condition).order_by(GRAPHS.c.id.desc()).limit(limit)
+    def newest(self, before: int | None = None, limit: int = 50, called: str = "") -> list[KnownGraph]:
+        """Returns the newest graphs, newest first.
+
+        Args:
+            before: The number that the last page ended with.
+            limit: So many at most.
+            called: Part of the name, small and capital letters alike.
+        """
+        asked = sa.true() if before is None else GRAPHS.c.id < before
+        asked = sa.and_(asked, GRAPHS.c.name.icontains(called, autoescape=True)) if called else asked
+        query = sa.select(GRAPHS).where(asked).order_by(GRAPHS.c.id.desc()).limit(limit)
         with self._engine.connect() as connection:
             return [KnownGraph.of_row(row) for row in connection.execute(query).mappings()]
 
@@ -110,7 +117,8 @@ class GraphShelf:
         home = None if synthetic else self._home.id
         found = self._examined(spec, None)
         same = sa.and_(GRAPHS.c.spec == spec, GRAPHS.c.fingerprint == found["fingerprint"])
-        return self._first(same) or self._add(found, name, "synthetic" if synthetic else "path", dataset, home)
+        origin, source = "synthetic" if synthetic else "path", self._home.places.shown(dataset)
+        return self._first(same) or self._add(found, name, origin, source, home)
 
     def adopt(self, upload: Path, name: str) -> KnownGraph:
         """Returns the graph in the file `upload`, an .npz, which is converted, and removed with its folder.
@@ -201,5 +209,5 @@ class GraphShelf:
                 "takes more memory or time than it may; a smaller graph may be registered",
             ) from error
         if "error" in found:
-            raise Problem.from_dict(found["error"])
+            raise Problem.from_dict(self._home.places.shown_in(found["error"]))
         return found

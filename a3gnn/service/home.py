@@ -10,6 +10,7 @@ from pathlib import Path
 from a3gnn.errors import A3GNNError
 from a3gnn.service.event_log import EventLog
 from a3gnn.service.job import Job
+from a3gnn.service.places import Places
 from a3gnn.storage.lock import try_lock
 
 _MARK = "home-id"
@@ -26,9 +27,11 @@ class JobFolder:
         retries: In it, a file that asks for the trials that failed to be forgotten before the study goes on.
         hurry: In it, a file that says that a stop was asked for more than once.
         asked: In it, which trials someone else is to run, and what they told of them.
+        places: What its files are called in texts that leave the server.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, places: Places) -> None:
+        self.places = places
         self.path, self.run, self.log = path, path / "run", path / "process.log"
         self.asked, self.retries, self.hurry = path / "asked", path / "retry", path / "hurry"
         self.events = EventLog(path / "events.jsonl")
@@ -51,16 +54,18 @@ class Home:
 
     Args:
         folder: Where it is; it is made where there is none.
+        data_root: What graphs are registered from, if anything.
 
     Attributes:
         id: Its mark, which jobs in it carry.
+        places: What the server's files are called in texts that leave it.
 
     Raises:
         A3GNNError: It can't be made or written.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder.resolve()
+    def __init__(self, folder: Path, data_root: Path | None = None) -> None:
+        self.folder, self.places = folder.resolve(), Places((folder, data_root))
         try:
             for name in ("studies", "trainings", "graphs", "uploads"):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
@@ -70,7 +75,8 @@ class Home:
 
     def of(self, job: Job) -> JobFolder:
         """Returns the folder of `job`, which there may not be yet."""
-        return JobFolder(self.folder / {"study": "studies", "training": "trainings"}[job.kind] / str(job.id))
+        folder = self.folder / {"study": "studies", "training": "trainings"}[job.kind]
+        return JobFolder(folder / str(job.id), self.places)
 
     @property
     def uploads(self) -> Path:

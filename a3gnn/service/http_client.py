@@ -13,20 +13,19 @@ from urllib.parse import urlencode, urlsplit
 
 from a3gnn.errors import A3GNNError, GraphError, InfeasibleError, StoreError, UsageError
 from a3gnn.service.problems import MEDIA_TYPE
+from a3gnn.storage.atomic import replacing
+from a3gnn.units import format_size
 
-#: By the kind of a problem, what is raised for it; anything else is an `A3GNNError`.
-_ERRORS: dict[str, type[A3GNNError]] = {
-    "usage": UsageError,
-    "request": UsageError,
-    "graph": GraphError,
-    "infeasible": InfeasibleError,
-    "store": StoreError,
-    "rows": StoreError,
-}
+#: Bytes that are read at once.
+_PIECE = 1 << 20
 
 
 class ServerAwayError(A3GNNError):
     """The server does not answer: it was not started, is being restarted, or can't be reached from here."""
+
+
+class AbsentError(A3GNNError):
+    """The server has no such thing, or not yet."""
 
 
 class HttpClient:
@@ -65,6 +64,24 @@ class HttpClient:
         with file.open("rb") as opened:
             headers = {"Content-Type": "application/octet-stream", "Content-Length": str(file.stat().st_size)}
             return json.loads(self.content("POST", path, opened, headers, **query))
+
+    def download(self, path: str, place: Path, most: int) -> None:
+        """Writes what the server answers to the file `place`, whole or not at all.
+
+        Raises:
+            AbsentError: There is nothing.
+            A3GNNError: It has more than `most` bytes.
+        """
+        with self._opened("GET", path, None, {}, {}) as response, replacing(place) as draft, draft.open("wb") as file:
+            got = 0
+            while piece := response.read(_PIECE):
+                got += len(piece)
+                if got > most:
+                    raise A3GNNError(
+                        f"what {self._where} sends for {path} may have {format_size(most)}, and has more; is it an "
+                        "a3gnn server?"
+                    )
+                file.write(piece)
 
     def lines(self, path: str, last: int) -> Iterator[str]:
         """Yields the lines of an event stream from the event after `last` on; none where no more come."""
@@ -111,6 +128,18 @@ class HttpClient:
     @property
     def _where(self) -> str:
         return f"{self._parts.scheme}://{self._parts.netloc}"
+
+
+#: By the kind of a problem, what is raised for it; anything else is an `A3GNNError`.
+_ERRORS: dict[str, type[A3GNNError]] = {
+    "usage": UsageError,
+    "request": UsageError,
+    "graph": GraphError,
+    "infeasible": InfeasibleError,
+    "store": StoreError,
+    "rows": StoreError,
+    "not-found": AbsentError,
+}
 
 
 def error_of(problem: dict[str, Any]) -> A3GNNError:

@@ -2,12 +2,12 @@
 
 It reads one JSON object from stdin:
 
-    {"parent": PID, "kind": "study" or "training", "folder": PATH, "arguments": {...}}
+    {"parent": PID, "kind": "study" or "training", "folder": PATH, "folders": [PATH, ...], "arguments": {...}}
 
 calls `tune` or `train` with the arguments, tells of it in the events.jsonl of the folder, and writes how it ended to
-stdout: {"status": "finished" or "stopped"} or {"status": "failed", "error": PROBLEM}. It ends when its parent does, and
-with it the trial that runs: whoever starts it again with the same order goes on after the last trial that ended.
-SIGTERM ends it as Ctrl-C ends a tune.
+stdout: {"status": "finished" or "stopped"} or {"status": "failed", "error": PROBLEM}. What it tells calls files below
+the folders by where they lie there. It ends when its parent does, and with it the trial that runs: whoever starts it
+again with the same order goes on after the last trial that ended. SIGTERM ends it as Ctrl-C ends a tune.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 from a3gnn.process.lifetime import die_with_parent
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.service.home import JobFolder
+from a3gnn.service.places import Places
 from a3gnn.service.problems import Problem
 from a3gnn.task import Task
 from a3gnn.threads import wait_policy
@@ -48,7 +49,7 @@ def main() -> None:
 
 
 def _outcome(order: Mapping[str, Any]) -> dict[str, Any]:
-    folder = JobFolder(Path(order["folder"]))
+    folder = JobFolder(Path(order["folder"]), Places(order["folders"]))
     try:
         stopped = {"study": _tune, "training": _train}[order["kind"]](folder, dict(order["arguments"]))
     except KeyboardInterrupt:
@@ -57,7 +58,7 @@ def _outcome(order: Mapping[str, Any]) -> dict[str, Any]:
         problem = Problem.of(error)
         if problem.kind == "internal":
             traceback.print_exc()
-        return {"status": "failed", "error": problem.to_dict()}
+        return {"status": "failed", "error": folder.places.shown_in(problem.to_dict())}
     return {"status": "stopped" if stopped else "finished"}
 
 
@@ -107,7 +108,7 @@ def _listener(folder: JobFolder) -> Callable[[str], None]:
 
     def listen(line: str) -> None:
         nonlocal seen
-        folder.events.append("line", text=line)
+        folder.events.append("line", text=folder.places.shown(line))
         trials = _trials(journal)
         for number in range(seen, trials):
             folder.events.append("trial", trial=number)

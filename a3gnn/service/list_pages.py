@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from html import escape
+from urllib.parse import urlencode
 
 from a3gnn.page.html import BEGIN
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import Job
 from a3gnn.task import MODELS
-from a3gnn.units import format_duration
+from a3gnn.units import count, format_duration
 
 _PAGE = (
     BEGIN
@@ -66,18 +67,22 @@ def studies_page(studies: Sequence[Job], graphs: Mapping[int, str], next_page: i
     return _page("Studies", body, '<meta http-equiv="refresh" content="10">\n' if active else "")
 
 
-def start_page(graphs: Sequence[KnownGraph], given: Mapping[str, str], wrong: str = "") -> str:
+def start_page(
+    graphs: Sequence[KnownGraph], given: Mapping[str, str], wrong: str = "", older: int | None = None
+) -> str:
     """Returns the form that starts a study.
 
     Args:
         graphs: Those that may be chosen.
-        given: What was filled in before.
+        given: What was filled in before; `find` is what the names of the graphs have in them.
         wrong: What was wrong with that; "" at first.
+        older: The number before which further graphs are; None where there are no more.
     """
-    chosen = given.get("graph", "")
+    chosen, find = given.get("graph", ""), given.get("find", "")
     known = "".join(_option(str(graph.id), graph.name, chosen) for graph in graphs)
     parts = [
         f'<p role="alert"><b>{escape(wrong)}</b></p>' if wrong else "",
+        _finder(find, len(graphs), older),
         _select("graph", "Graph", "One that the server knows.", f'<option value="">another one</option>{known}'),
         _input("dataset", "Another graph", "A path below the data root, or synthetic:nodes=20000.",
                given.get("dataset", "")),
@@ -88,7 +93,18 @@ def start_page(graphs: Sequence[KnownGraph], given: Mapping[str, str], wrong: st
         *(_input(name, label, text, given.get(name, first)) for name, label, text, first in _FIELDS),
     ]  # fmt: skip
     form = f'<form method="post" action="/start">{"".join(parts)}<p><button>Start</button></p></form>'
-    return _page("Start a study", form)
+    return _page("Start a study", f'<form id="finder" method="get" action="/start"></form>{form}')
+
+
+def _finder(find: str, found: int, older: int | None) -> str:
+    """Returns the field that finds graphs by their names, a form of its own, and the way to older ones."""
+    shown = f'<input id="find" name="find" value="{escape(find)}" form="finder" aria-describedby="find-help">'
+    link = f' <a href="/start?{escape(urlencode({"find": find, "before": older}))}">Older graphs</a>' if older else ""
+    kept = f'<input type="hidden" name="find" value="{escape(find)}">' if find else ""
+    named = f' with "{find}" in the name' if find else ""
+    text = f"{count(found, 'graph')}{named} can be chosen below{', and there are older ones' if older else ''}."
+    control = f'<span>{shown} <button form="finder">Find</button>{link}{kept}</span>'
+    return _field("find", "Part of a graph's name", text, control)
 
 
 def study_bar(study: Job, trainings: Sequence[Job], has_chosen: bool, wrong: str = "") -> str:

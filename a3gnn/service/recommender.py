@@ -9,6 +9,7 @@ from collections import OrderedDict
 from typing import Any
 
 from a3gnn.process.interpreter import as_program
+from a3gnn.service.places import Places
 from a3gnn.service.problems import Problem
 from a3gnn.service.turns import Turns
 
@@ -25,10 +26,11 @@ class Recommender:
 
     Args:
         store: Where studies keep measurements, on which predictions stand too.
+        places: What the server's files are called in what it answers.
     """
 
-    def __init__(self, store: str) -> None:
-        self._store = store
+    def __init__(self, store: str, places: Places) -> None:
+        self._store, self._places = store, places
         self._mutex, self._turns = threading.Lock(), Turns("predict", 1, _WAITING)
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
@@ -83,7 +85,7 @@ class Recommender:
         try:
             process.stdin.write(json.dumps(order).encode() + b"\n")
             process.stdin.flush()
-            answer: dict[str, Any] = json.loads(process.stdout.readline())
+            answer: dict[str, Any] = self._places.shown_in(json.loads(process.stdout.readline()))
         except (OSError, ValueError):
             self.close()
             raise Problem(

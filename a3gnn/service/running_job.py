@@ -57,7 +57,13 @@ class RunningJob:
                 env=program.environment,
                 start_new_session=True,
             )
-        order = {"parent": os.getpid(), "kind": job.kind, "folder": str(folder.path), "arguments": arguments}
+        order = {
+            "parent": os.getpid(),
+            "kind": job.kind,
+            "folder": str(folder.path),
+            "folders": folder.places.folders,
+            "arguments": arguments,
+        }
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -84,7 +90,7 @@ class RunningJob:
             ended = f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
             text = self.folder.log.read_text(encoding="utf-8", errors="replace")[-_DETAIL_CHARACTERS:]
             detail = f"its process ended with {ended}; POST .../resume goes on after its last trial: {text}"
-            return Outcome("failed", Problem(500, "failed", detail).to_dict())
+            return Outcome("failed", Problem(500, "failed", self.folder.places.shown(detail)).to_dict())
 
     def stop(self) -> None:
         """Has it end now: a study that has measured something with the best so far, anything else as it is.

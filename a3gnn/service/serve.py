@@ -10,6 +10,7 @@ from types import FrameType
 from a3gnn._imports import optional
 from a3gnn.addresses import ANY_ADDRESS, shown
 from a3gnn.errors import UsageError
+from a3gnn.service.heap import keep_one_heap
 from a3gnn.service.settings import ServiceSettings
 
 #: Seconds that open requests may take to end when the server does. Guess.
@@ -26,6 +27,7 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
         UsageError: The address can't be listened at.
         MissingDependencyError: FastAPI or uvicorn is not installed.
     """
+    keep_one_heap()
     uvicorn = optional("uvicorn", "serve", "a3gnn serve")
     optional("fastapi", "serve", "a3gnn serve")
     from a3gnn.service.app import make_app

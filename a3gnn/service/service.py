@@ -36,12 +36,12 @@ class Service:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
-        self.home = Home(settings.folder)
+        self.home = Home(settings.folder, settings.data_root)
         self._engine = open_service_database(settings.place)
         self.jobs = Jobs(self._engine, self.home.id, settings.max_queued)
         self.graphs = GraphShelf(self._engine, self.home, settings)
         self.worker = QueueWorker(self.jobs, self.graphs, self.home, settings.place, settings.at_once)
-        self.recommender = Recommender(settings.place)
+        self.recommender = Recommender(settings.place, self.home.places)
         self.profiles = Profiles(self._engine, settings.place)
         self.streams = EventStreams()
 

@@ -1,4 +1,7 @@
-"""What the folder of a study says: its trials, its front and its choice, so far; read again only where it changed."""
+"""What the folder of a study says: its trials, its front and its choice, so far; read again only where it changed.
+
+Files of the server are called as the study's `Places` does.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config
 from a3gnn.service.home import JobFolder
 from a3gnn.service.problems import conflict
+from a3gnn.service.study_copy import with_places
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.finished import unfinished_front
 
@@ -65,7 +69,11 @@ def trials(folder: JobFolder) -> list[dict[str, Any]]:
     def read() -> list[dict[str, Any]]:
         text = path.read_bytes().decode("utf-8")
         lines = text[: text.rfind("\n") + 1].splitlines()
-        return [{"number": number, **json.loads(line)} for number, line in enumerate(lines)]
+        found = [{"number": number, **json.loads(line)} for number, line in enumerate(lines)]
+        for measurement in (trial["measurement"] for trial in found):
+            if "failure" in measurement:
+                measurement["failure"] = folder.places.shown_in(measurement["failure"])
+        return found
 
     path = folder.run / "probes.jsonl"
     try:
@@ -84,8 +92,8 @@ def front_json(folder: JobFolder) -> bytes:
         if not _has_finished(folder):
             so_far = _kept.get("so far", folder.run / "probes.jsonl", lambda: _encoded(unfinished_front(folder.run)))
             if so_far is not None:
-                return so_far
-        return (folder.run / "front.json").read_bytes()
+                return with_places(folder, so_far)
+        return with_places(folder, (folder.run / "front.json").read_bytes())
     except FileNotFoundError:
         raise conflict("there is no front before the first trial has ended") from None
 
@@ -101,8 +109,6 @@ def _has_finished(folder: JobFolder) -> bool:
 def views(folder: JobFolder, graph: str) -> dict[str, Any]:
     """Returns what the page of a study shows, made once for all who ask until something happens again.
 
-    Where the server keeps its files is not told: the study's folder is given as below the server's.
-
     Args:
         folder: The study's.
         graph: What the one who named its graph called it.
@@ -114,7 +120,9 @@ def views(folder: JobFolder, graph: str) -> dict[str, Any]:
         raise conflict("there is nothing to see of a study before its tune has begun; GET .../events follows it")
 
     def make() -> dict[str, Any]:
-        return study_views(folder.run, str(folder.run.relative_to(folder.path.parents[1])), graph)
+        found = study_views(folder.run, str(folder.run.relative_to(folder.path.parents[1])), graph)
+        shown: dict[str, Any] = folder.places.shown_in(found)
+        return shown
 
     with _one_makes_views:
         return _kept.get("views", folder.events.path, make)

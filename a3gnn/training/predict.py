@@ -40,7 +40,7 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def predict(
-    model: str | Path,
+    model: str | Path | SavedModel,
     dataset: GraphLike,
     *,
     nodes: Any = None,
@@ -57,7 +57,7 @@ def predict(
     of their evaluation, and a line says so where that is a fixed sample of in-neighbours.
 
     Args:
-        model: The model.pt that `train` left, or its folder.
+        model: The model.pt that `train` left, or its folder; or what `SavedModel.read` has read of it.
         dataset: A graph, a PyG `Data`, of which only x and edge_index are read, or what `Graph.load` takes. It may be
             another one than the model was trained on, with as many features.
         nodes: Node ids in any order, or a bool mask over the nodes; None is all nodes.
@@ -74,7 +74,7 @@ def predict(
     """
     notify = listener(notify)
     limit = size_or_none("host_memory_limit", host_memory_limit)
-    saved = SavedModel.read(model)
+    saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
     place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     compile_ahead(KernelSet(), notify)
     graph = Graph.from_unlabelled(dataset) if is_data(dataset) else as_graph(dataset)

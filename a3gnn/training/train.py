@@ -25,6 +25,7 @@ from a3gnn.training.curve_points import first_point
 from a3gnn.training.evaluate import metric_of
 from a3gnn.training.interrupt import Interrupt
 from a3gnn.training.kernel_set import KernelSet
+from a3gnn.training.optimiser_imports import optimiser_imports
 from a3gnn.training.own.evaluation_bytes import evaluation_bytes
 from a3gnn.training.own.factory import model_name
 from a3gnn.training.progress import Progress
@@ -126,9 +127,8 @@ def train(
     folder = RunFolder(default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     interrupt = Interrupt()
-    if request.task.is_own or device == "cuda":
-        # torch imports it with its first optimiser, for a second or two; trials of a tune begin with it imported.
-        import_module("torch._dynamo")
+    for module in optimiser_imports(request.task, device == "cuda"):
+        import_module(module)  # before what is timed; trials of a tune begin with it imported
     before = perf_counter()
     with (
         watched(graph, notify, interrupt.check),

@@ -86,22 +86,38 @@ def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another {option('out')}") from error
-    (folder / _REQUEST).write_text(json.dumps(request.to_dict(), indent=1), encoding="utf-8")
+    write_request(folder, request)
     return Journal.start(folder)
+
+
+def write_request(folder: Path, request: TuneRequest) -> None:
+    """Writes what a tune is asked for into its folder."""
+    (folder / _REQUEST).write_text(json.dumps(request.to_dict(), indent=1), encoding="utf-8")
 
 
 def read_request(folder: Path) -> TuneRequest:
     """Returns what the tune in `folder` was asked for.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is none, or none of this version.
     """
     try:
         return TuneRequest.from_dict(json.loads((folder / _REQUEST).read_text(encoding="utf-8")))
+    except (FileNotFoundError, NotADirectoryError):
+        raise no_tune(folder, _REQUEST) from None
     except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
         raise UsageError(
-            f"{folder} must be a folder that a tune was started in: {error}; give that as {option('out')}"
+            f"{folder / _REQUEST} must be what this version of a3gnn tune was asked for: {error}; tune again, into "
+            "another folder"
         ) from error
+
+
+def no_tune(folder: Path, name: str) -> UsageError:
+    """Returns what is said where `folder` is to be that of a tune, and lacks the file `name` of one."""
+    return UsageError(
+        f"{folder} must be the --out folder of an a3gnn tune, but it holds no {name}; run a3gnn tune --out {folder} "
+        "first"
+    )
 
 
 def repeating_as_before(task: Task, folder: Path) -> Task:

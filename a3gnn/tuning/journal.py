@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Self
 
 from a3gnn.errors import A3GNNError, ConfigError
-from a3gnn.option_names import option
 from a3gnn.tuning.trial import Trial
 
 
@@ -54,8 +53,8 @@ class Journal:
             trials = [Trial.from_dict(json.loads(line)) for line in whole.splitlines()]
         except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
             raise ConfigError(
-                f"{self.path} must be the journal of a tune by this version of a3gnn: {error}; "
-                f"choose another {option('out')}, or run without {option('resume')} in an empty one"
+                f"{self.path} must be the journal of a tune by this version of a3gnn: {error}; tune again, into "
+                "another folder"
             ) from error
         if mend and whole != text:
             self.path.write_text(whole, encoding="utf-8")

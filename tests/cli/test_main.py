@@ -31,6 +31,7 @@ def test_every_command_has_help(command: str) -> None:
         (["tnue"], "did you mean 'tune'"),
         (["tune"], "--dataset"),
         (["tune", "--dataset", "synthetic:", "--memory-limit", "lots"], "a size is a number with a unit"),
+        (["tune", "--dataset", "synthetic:", "--memory-limit", "4XB"], "got '4XB'; write 512MiB or 4GiB, for example"),
         (["tune", "--dataset", "synthetic:", "--budget", "soon"], "a duration such as 10min or a positive number"),
         (["tune", "--dataset", "synthetic:", "--priority", "speed"], "throughput, memory, accuracy, balanced"),
         (["tune", "--dataset", "synthetic:", "--fix", "batch_size"], "KNOB=VALUE"),
@@ -39,7 +40,7 @@ def test_every_command_has_help(command: str) -> None:
         (["tune", "--dataset", "synthetic:", "--engine", "nsga3"], "did you mean 'nsga2'"),
         (["tune", "--dataset", "synthetic:", "--fix", "batch_size=2.5"], "batch_size must be a whole number"),
         (["front", "."], "run a3gnn tune --out"),
-        (["report", "."], "a folder that a tune was started in"),
+        (["report", "."], "it holds no request.json; run a3gnn tune --out . first"),
     ],
 )
 def test_wrong_usage_exits_with_two_and_says_the_law(arguments: list[str], words: str) -> None:

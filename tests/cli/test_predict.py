@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from a3gnn import predict
 from a3gnn.cli.main import main
@@ -58,6 +59,19 @@ def test_it_writes_what_python_returns(model: str, here: Path, capsys) -> None:
     np.testing.assert_array_equal(found, predict("run/model.pt", SPEC).numpy())
     assert run("predict", "run/model.pt", "--dataset", SPEC, "--out", "again.npy", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"file": "again.npy", "target": "classes", "shape": [300, 4]}
+
+
+def test_the_model_is_read_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("train", "--model", "sage", "--fanouts", "5", "--dataset", SPEC, "--epochs", 1, "--out", "run") == 0
+    read, load = [], torch.load
+
+    def noted(file: Path, **options: object) -> object:
+        read.append(file)
+        return load(file, **options)
+
+    monkeypatch.setattr(torch, "load", noted)
+    assert run("predict", "run", "--dataset", SPEC, "--out", "found.npy") == 0
+    assert read == [Path("run/model.pt")]
 
 
 def test_a_file_that_is_there_and_other_endings_are_refused(here: Path, capsys) -> None:

@@ -1,5 +1,7 @@
 """A server that begins no job: what is asked of it is answered at once."""
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +9,8 @@ import numpy as np
 import pytest
 
 from a3gnn.graphs.graph import Graph
+from a3gnn.service.client import Client, RemoteStudy
+from tests.page.conftest import REAL
 from tests.service.servers import Server, serving
 
 
@@ -40,3 +44,28 @@ def idle(tmp_path_factory: pytest.TempPathFactory, npz: Path) -> Iterator[Server
     options = ("--at-once", "0", "--data-root", str(root), "--max-queued", "3", "--max-nodes", "1000")
     with serving(folder / "home", *options, "--max-upload", "1MiB") as server:
         yield server
+
+
+@pytest.fixture
+def kept(idle: Server) -> Iterator[RemoteStudy]:
+    """A study of people.npz whose files are those of a real tune, with a trial that failed and tells of paths."""
+    study = Client(idle.url).start("people.npz")
+    study.stop()
+    run = idle.folder / "studies" / str(study.id) / "run"
+    shutil.copytree(REAL, run, dirs_exist_ok=True)
+    spec = idle.folder.parent / "data" / "people.npz"
+    request = json.loads((run / "request.json").read_text())
+    (run / "request.json").write_text(json.dumps({**request, "spec": str(spec)}))
+    tuned = json.loads((run / "tuned.json").read_text())
+    tuned["graph"]["spec"] = str(spec)
+    (run / "tuned.json").write_text(json.dumps(tuned))
+    lines = (run / "probes.jsonl").read_text().splitlines()
+    trial = json.loads(lines[4])
+    assert trial["measurement"].pop("metrics")
+    detail = f'Traceback\n  File "{run}/model.py", line 3\n{spec}: no such file\nOSError: {pytest.__file__} in {run}'
+    trial["measurement"]["failure"] = {"kind": "crashed", "detail": detail}
+    lines[4] = json.dumps(trial)
+    (run / "probes.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    (run / "front.csv").write_text("config,note\n")
+    yield study
+    study.delete()

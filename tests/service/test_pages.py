@@ -1,13 +1,18 @@
 """Pages for browsers, as far as a browser is not needed; tests/page has those that are seen in one."""
 
-import json
+import os
 import re
-import shutil
+import tempfile
+from pathlib import Path
 from urllib.parse import urlencode
 
-from a3gnn.service.client import Client
-from tests.page.conftest import REAL
-from tests.service.servers import GRAPH, Server, problem
+import pytest
+
+from a3gnn.service.client import Client, RemoteStudy
+from a3gnn.service.graph_shelf import KnownGraph
+from a3gnn.service.list_pages import start_page
+from a3gnn.service.study_copy import FILES
+from tests.service.servers import GRAPH, JSON, Server, problem
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -58,25 +63,67 @@ def test_a_form_with_too_many_fields_is_refused(idle: Server) -> None:
         assert problem(idle, "POST", path, many, FORM)[0] == 422
 
 
-def test_the_list_names_every_graph_and_pages_name_no_path_of_the_server(idle: Server) -> None:
-    study = Client(idle.url).start("people.npz")
-    study.stop()
-    run = idle.folder / "studies" / str(study.id) / "run"
-    shutil.copytree(REAL, run, dirs_exist_ok=True)  # of another graph, which a path could name
-    request = json.loads((run / "request.json").read_text())
-    spec = str(idle.folder.parent / "data" / "people.npz")
-    (run / "request.json").write_text(json.dumps({**request, "spec": spec}))
-    for file in ("tuned.json", "front.json"):
-        (run / file).write_text((run / file).read_text().replace('"nell.npz"', json.dumps(spec)))
-    views = idle.ask("GET", f"/studies/{study.id}/views").json
-    assert views["folder"] == f"studies/{study.id}/run"
-    assert views["request"]["spec"] == views["tuned"]["graph"]["spec"] == "people.npz"
-    for path in ("views", "page", "tuned.html"):
-        answer = idle.ask("GET", f"/studies/{study.id}/{path}")
-        assert answer.status == 200
-        assert str(idle.folder.parent).encode() not in answer.content
+def test_what_is_told_of_a_study_calls_files_by_their_place_below_the_servers_folders(
+    idle: Server, kept: RemoteStudy
+) -> None:
     assert b"<td>people</td>" in idle.ask("GET", "/").content
-    study.delete()
+    names = ["views", "page", "tuned.html", "trials", "front", "tuned.json", "tuned.csv", "events", "files"]
+    for name in (*names, *(f"files/{name}" for name in FILES if name != "predicted_front.json")):
+        answer = idle.ask("GET", f"/studies/{kept.id}/{name}")
+        assert answer.status == 200, name
+        for folder in (idle.folder.parent, Path(pytest.__file__).parent, tempfile.gettempdir()):
+            assert str(folder).encode() not in answer.content, name
+    views, run = idle.ask("GET", f"/studies/{kept.id}/views").json, f"studies/{kept.id}/run"
+    assert views["folder"] == run
+    assert views["request"]["spec"] == views["tuned"]["graph"]["spec"] == kept.tuned().spec == "people.npz"
+    detail = (
+        f'Traceback\n  File "{run}/model.py", line 3\npeople.npz: no such file\nOSError: pytest/__init__.py in {run}'
+    )
+    assert views["rows"][4]["failure"]["detail"] == kept.trials()[4]["measurement"]["failure"]["detail"] == detail
+    (idle.folder / run / "request.json").write_text("{}")
+    os.utime(idle.folder / "studies" / str(kept.id) / "events.jsonl", (1, 1))  # as where something has happened
+    status, said = problem(idle, "GET", f"/studies/{kept.id}/views")
+    assert (status, said.partition(" must be ")[0]) == (422, f"{run}/request.json")
+
+
+def test_a_graph_that_was_registered_by_its_whole_path_is_called_by_its_place(idle: Server, npz: Path) -> None:
+    other = idle.folder.parent / "data" / "others.npz"
+    other.write_bytes(npz.read_bytes())
+    graph = idle.ask("POST", "/graphs", {"dataset": str(other)}, JSON).json
+    assert (graph["name"], graph["source"]) == ("others", "others.npz")
+    assert idle.ask("DELETE", f"/graphs/{graph['id']}").status == 204
+
+
+def test_the_form_reaches_every_graph(idle: Server) -> None:
+    names = [f"little_{number}%" for number in range(3)]
+    numbers = [
+        idle.ask("POST", "/graphs", {"dataset": f"{GRAPH},seed={seed}", "name": name}, JSON).json["id"]
+        for seed, name in enumerate(names, 1)
+    ]
+
+    def listed(path: str) -> list[str]:
+        return re.findall(r'<option value="\d+"[^>]*>(\w+%)<', idle.ask("GET", path).content.decode())
+
+    assert [name for name in listed("/start") if name in names] == names[::-1]
+    assert listed("/start?find=LITTLE_1%25") == ["little_1%"]
+    assert listed("/start?find=tle%251") == []
+    assert listed(f"/start?find=little&before={numbers[2]}") == names[1::-1]
+    client = Client(idle.url)
+    assert [one["name"] for one in client.graphs(called="little", limit=2)] == names[:0:-1]
+    again = send(idle, graph=str(numbers[0]), find="little_2", budget="soon").content.decode()
+    assert f'<option value="{numbers[0]}" selected>' in again  # though it is not what was looked for
+    assert f'<option value="{numbers[2]}">' in again
+    assert 'value="little_2"' in again
+    assert idle.ask("GET", "/start?find=%22%3E%3Cscript%3E").content.count(b"<script") == 0
+    assert problem(idle, "GET", "/start?before=0")[0] == 422
+    for number in numbers:
+        assert idle.ask("DELETE", f"/graphs/{number}").status == 204
+
+
+def test_the_form_leads_to_older_graphs(idle: Server) -> None:
+    graphs = [KnownGraph(number, f"g{number}", "path", "", "", "", None, 0.0, {}) for number in (9, 8)]
+    assert 'href="/start?find=a+%26b&amp;before=8"' in start_page(graphs, {"find": "a &b"}, older=8)
+    assert "Older graphs" not in start_page(graphs, {})
 
 
 def test_scripts_and_styles_come_from_the_server_alone(idle: Server) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from a3gnn.service.places import Places
 from a3gnn.service.problems import Problem
 from a3gnn.service.recommender import Recommender
 from a3gnn.task import Task
@@ -13,7 +14,7 @@ from a3gnn.task import Task
 
 @pytest.fixture
 def recommender(tmp_path: Path) -> Iterator[Recommender]:
-    found = Recommender(str(tmp_path / "store.sqlite"))
+    found = Recommender(str(tmp_path / "store.sqlite"), Places((tmp_path,)))
     yield found
     found.close()
 
@@ -31,6 +32,7 @@ def test_what_may_pass_is_asked_again_and_what_stays_is_not(recommender: Recomme
     damaged = problem()
     assert (absent.kind, damaged.kind) == ("store", "store")
     assert absent.detail != damaged.detail
+    assert str(tmp_path) not in damaged.detail
     wrong = arguments | {"priority": "nonsense"}
     with pytest.raises(Problem, match="nonsense"):
         recommender.ask("people.npz", wrong, "none")

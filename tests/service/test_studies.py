@@ -172,7 +172,12 @@ def test_the_command_line_tunes_on_the_server(server: Server, tmp_path: Path) ->
     assert "chosen   " in run.stderr
     assert "Pareto front" in run.stdout
     assert f"a3gnn train --config {out}/tuned.json" in run.stdout
-    assert {"tuned.json", "front.csv", "front.json", "front.png"} <= {path.name for path in out.iterdir()}
+    kept = {path.name for path in out.iterdir()}
+    assert {"tuned.json", "front.csv", "front.json", "front.png", "request.json", "probes.jsonl", "state.json"} <= kept
+    shown = subprocess.run(
+        [*command[:3], "pick", str(out), "--json"], capture_output=True, text=True, cwd=ROOT, check=True, timeout=300
+    )
+    assert json.loads(shown.stdout)["config"] == json.loads((out / "tuned.json").read_text())["config"]
     again = subprocess.run([*command, *options], capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
     assert again.returncode == 2
     assert "must be a new or empty folder" in again.stderr

@@ -24,7 +24,7 @@ CONFIG = TrainConfig(batch_size=128)
         ("host_memory_limit", 0, "host_memory_limit must be an integer >= 1, got 0; bytes, or text such as 4GiB"),
         ("host_memory_limit", -5, "host_memory_limit must be an integer >= 1, got -5"),
         ("host_memory_limit", 1.5, "host_memory_limit must be an integer >= 1, got 1.5"),
-        ("host_memory_limit", "much", "host_memory_limit: a size is a number with a unit such as 512MiB"),
+        ("host_memory_limit", "much", "host_memory_limit: a size is a number with a unit"),
         ("out", 3, "out must be a path, got 3"),
         ("resume", "yes", "resume must be True or False, got 'yes'"),
         ("progress", None, "progress must be True or False, got None"),

@@ -64,7 +64,7 @@ WRONG = [
     ({"store": "nowhere://else/what"}, "^store: can't open a profile store"),
     ({"store": 7}, "store must be a path, got 7"),
     ({"out": 7}, "out must be a path, got 7"),
-    ({"resume": True}, "must be a folder that a tune was started in"),
+    ({"resume": True}, r"holds no request\.json; run a3gnn tune --out .*run first"),
     ({"resume": True, "out": None}, "^resume needs the out folder"),
     ({"dataset": "nowhere.npz"}, "nowhere.npz"),
 ]

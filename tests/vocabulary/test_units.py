@@ -15,7 +15,7 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "GiB", "4 gigs", "-1MB", "0", "1e9", "4GiB 2MB"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="a size"):
+    with pytest.raises(UsageError, match=r"^a size .*, got .*; write 512MiB or 4GiB, for example$"):
         parse_size(text)
 
 
@@ -28,7 +28,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "10", "min", "10 fortnights", "0s", "10min x", "-5s"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="a duration"):
+    with pytest.raises(UsageError, match=r"^a duration .*, got .*; write 90s, 10min or 1h30m, for example$"):
         parse_duration(text)
 
 

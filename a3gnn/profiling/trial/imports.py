@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from a3gnn.task import Task
-
-#: What torch imports with a process's first optimiser of its own: a second, and 70 MiB.
-_OF_OPTIMISERS = ("torch._dynamo",)
+from a3gnn.training.optimiser_imports import optimiser_imports
 
 
 def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
@@ -19,7 +17,7 @@ def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
         task: What is trained.
         has_device: Whether it is on a device, where Adam is torch's.
     """
-    optimiser = _OF_OPTIMISERS if task.is_own or has_device else ()
+    optimiser = optimiser_imports(task, has_device)
     if task.is_own:
         return optimiser
     norm = () if task.norm == "none" else ("torch_geometric.nn.resolver",)

@@ -23,9 +23,10 @@ def list_graphs(
     service: Asked,
     before: Annotated[int | None, Query(ge=1, le=MOST)] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    called: Annotated[Word, Query(description="Part of the name.")] = "",
 ) -> Response:
     """Lists graphs; `before` is the number that the last page ended with."""
-    return json_answer({"graphs": [graph.to_dict() for graph in service.graphs.newest(before, limit)]})
+    return json_answer({"graphs": [graph.to_dict() for graph in service.graphs.newest(before, limit, called)]})
 
 
 @router.post("", status_code=201, summary="Register a graph below the data root, or a synthetic one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -17,7 +18,7 @@ from a3gnn.service import study_files
 from a3gnn.service.answers import PROBLEMS, Asked, Number, form_of, json_answer
 from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.list_pages import start_page, studies_page, study_bar, waiting_page
-from a3gnn.service.orders import MOST, StudyOrder
+from a3gnn.service.orders import MOST, StudyOrder, Word
 from a3gnn.service.problems import Problem, not_found
 from a3gnn.service.routers.studies import add_training, resume_study, start
 from a3gnn.service.service import Service
@@ -30,6 +31,8 @@ _POLICY = (
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _ON_A_PAGE = 50
+#: Graphs that the form lists at once.
+_GRAPHS_IN_FORM = 200
 #: What the buttons above a study's page do.
 _ACTIONS: dict[str, Callable[[Service, int], object]] = {
     "stop": lambda service, study: service.stop("study", study),
@@ -90,9 +93,9 @@ def list_page(service: Asked, before: Annotated[int | None, Query(ge=1, le=MOST)
 
 
 @router.get("/start", include_in_schema=False)
-def form_page(service: Asked) -> Response:
-    """Shows the form."""
-    return _html(start_page(service.graphs.newest(limit=200), {}))
+def form_page(service: Asked, find: Word = "", before: Annotated[int | None, Query(ge=1, le=MOST)] = None) -> Response:
+    """Shows the form, with the graphs whose name has `find` in it."""
+    return _html(_form(service, {"find": find}, before=before))
 
 
 @router.post("/start", include_in_schema=False)
@@ -101,7 +104,7 @@ async def start_by_form(service: Asked, request: Request) -> Response:
     form = await form_of(request, 50)
     given = {name: value.strip() for name, value in form.items() if value.strip()}
     try:
-        order = StudyOrder(**_typed(given))
+        order = StudyOrder(**_typed({name: value for name, value in given.items() if name != "find"}))
         job = await to_thread.run_sync(start, service, order)
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
@@ -109,7 +112,18 @@ async def start_by_form(service: Asked, request: Request) -> Response:
         wrong = str(error)
     else:
         return RedirectResponse(f"/studies/{job.id}/page", 303)
-    return _html(start_page(await to_thread.run_sync(service.graphs.newest, None, 200), given, wrong), 422)
+    return _html(await to_thread.run_sync(_form, service, given, wrong), 422)
+
+
+def _form(service: Service, given: dict[str, str], wrong: str = "", before: int | None = None) -> str:
+    """Returns the form with what was filled in, and the graphs that it finds: the newest, or those before a number."""
+    graphs = service.graphs.newest(before, _GRAPHS_IN_FORM, given.get("find", "")[:200])
+    older = graphs[-1].id if len(graphs) == _GRAPHS_IN_FORM else None
+    chosen = given.get("graph", "")
+    if chosen.isdecimal() and all(graph.id != int(chosen) for graph in graphs):
+        with suppress(Problem):  # there is none of this number, which the form says
+            graphs.append(service.graphs.get(min(int(chosen), MOST)))
+    return start_page(graphs, given, wrong, older)
 
 
 def _typed(given: dict[str, str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
 
 from a3gnn.service import study_files
 from a3gnn.service.answers import PROBLEMS, Asked, Number, json_answer
@@ -15,6 +16,7 @@ from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.orders import MOST, Question, ResumeOrder, StudyOrder, TrainOrder
 from a3gnn.service.problems import Problem, conflict
 from a3gnn.service.service import Service
+from a3gnn.service.study_copy import FileName, pieces, sizes, with_places
 from a3gnn.task import Task
 from a3gnn.tuning.arguments import make_request
 
@@ -128,7 +130,9 @@ def get_front(service: Asked, study: Number) -> Response:
 @router.get("/studies/{study}/tuned.json", summary="Take away the choice")
 def get_tuned(service: Asked, study: Number) -> Response:
     """Gives what `a3gnn train --config` takes."""
-    return _file(service, study, "tuned.json", "application/json")
+    job, folder = service.job("study", study)
+    content = with_places(folder, study_files.chosen_file(folder, "tuned.json"), service.graphs.get(job.graph).source)
+    return _taken_away(content, study, "tuned.json", "application/json")
 
 
 @router.get(
@@ -139,7 +143,28 @@ def get_tuned(service: Asked, study: Number) -> Response:
 )
 def get_csv(service: Asked, study: Number) -> Response:
     """Gives the front, a row per measured configuration."""
-    return _file(service, study, "front.csv", "text/csv; charset=utf-8")
+    folder = service.job("study", study)[1]
+    content = folder.places.shown(study_files.chosen_file(folder, "front.csv").decode())
+    return _taken_away(content.encode(), study, "front.csv", "text/csv; charset=utf-8")
+
+
+@router.get("/studies/{study}/files", summary="List the files of a study")
+def list_files(service: Asked, study: Number) -> Response:
+    """Lists what of a study's folder can be taken away, with its bytes: what `a3gnn report` and `pick` need of it."""
+    return json_answer({"files": sizes(service.job("study", study)[1])})
+
+
+@router.get(
+    "/studies/{study}/files/{name}",
+    summary="Take away a file of a study",
+    response_class=Response,
+    responses={200: {"content": {"application/json": {"schema": {}}, "application/jsonl": {"schema": {}}}}},
+)
+def get_file(service: Asked, study: Number, name: FileName) -> Response:
+    """Gives a file of a study's folder as it is now, streamed; paths of the server are shortened."""
+    job, folder = service.job("study", study)
+    content = pieces(folder, name, service.graphs.get(job.graph).source)
+    return StreamingResponse(content, media_type=f"application/{name.rpartition('.')[2]}")
 
 
 @router.post("/studies/{study}/train", status_code=201, summary="Train with the choice", tags=["trainings"])
@@ -172,8 +197,7 @@ def _graph(service: Service, order: Question) -> KnownGraph:
     return service.graphs.register(order.dataset) if order.dataset is not None else service.graphs.get(order.graph or 0)
 
 
-def _file(service: Service, study: int, name: str, media_type: str) -> Response:
-    content = study_files.chosen_file(service.job("study", study)[1], name)
+def _taken_away(content: bytes, study: int, name: str, media_type: str) -> Response:
     shown = f'attachment; filename="study-{study}-{name}"'
     return Response(content, media_type=media_type, headers={"Content-Disposition": shown})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +39,8 @@ def get_training(service: Asked, training: Number) -> Response:
 @router.get("/{training}/result.json", summary="Take away what a training reached")
 def get_result(service: Asked, training: Number) -> Response:
     """Gives the training's result.json."""
-    return FileResponse(_file(service, training, "result.json"), media_type="application/json")
+    content = _file(service, training, "result.json").read_bytes()
+    return json_answer(service.home.places.shown_in(json.loads(content)))
 
 
 @router.get("/{training}/model.pt", summary="Take away the weights", response_class=FileResponse)

@@ -14,7 +14,7 @@ from a3gnn.report.front_row import FrontRow
 from a3gnn.setting import Setting
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.drift import drift_since
-from a3gnn.tuning.folder import read_request
+from a3gnn.tuning.folder import no_tune, read_request
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.measured_front import measured_front
@@ -50,13 +50,10 @@ class KeptTune:
             ConfigError: Its files are not those of this version.
         """
         folder = Path(folder)
-        for name in ("request.json", "probes.jsonl"):
-            if not (folder / name).is_file():
-                raise UsageError(
-                    f"{folder} must be the --out folder of an a3gnn tune, but it holds no {name}; "
-                    f"run a3gnn tune --out {folder} first"
-                )
-        request, trials = read_request(folder), tuple(Journal(folder).read(mend=False))
+        request = read_request(folder)
+        if not (folder / "probes.jsonl").is_file():
+            raise no_tune(folder, "probes.jsonl")
+        trials = tuple(Journal(folder).read(mend=False))
         if not trials:
             raise UsageError(f"the tune in {folder} has no trial yet; wait until it has measured the default")
         measured = trials[0].measurement.setting

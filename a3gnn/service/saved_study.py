@@ -1,0 +1,68 @@
+"""`save_study`: a server's study as a folder of this machine, with what a local tune's has."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+from a3gnn.service.http_client import AbsentError, HttpClient
+from a3gnn.service.study_copy import FILES
+from a3gnn.storage.atomic import replacing
+from a3gnn.tuning.folder import check_folder, read_request, write_request
+from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.result import SearchSummary, TuneResult, write_result
+
+#: Files without which there is no study.
+_NEEDED = ("request.json", "probes.jsonl")
+#: Bytes that a file may have. Guess: a trial takes some 5 KB of the journal.
+_MOST_BYTES = 256 << 20
+
+
+def save_study(
+    http: HttpClient, path: str, folder: Path, dataset: str | None, notify: Callable[[str], None]
+) -> TuneResult | None:
+    """Writes the study at `path` of a server to `folder`, whole or not at all, and returns what it found.
+
+    Args:
+        http: Talks to the server.
+        path: The study's.
+        folder: A new or empty one.
+        dataset: What loads its graph here; None for what it is called there.
+        notify: Takes lines for people.
+
+    Returns:
+        None of a study that has not chosen yet.
+
+    Raises:
+        UsageError: The folder holds something, or the study has measured nothing yet.
+        AbsentError: There is no such study, or it has not begun.
+        ConfigError: Its files are not those of this version.
+    """
+    check_folder(folder, resume=False)
+    with replacing(folder) as draft:
+        draft.mkdir()
+        for name in FILES:
+            try:
+                http.download(f"{path}/files/{name}", draft / name, _MOST_BYTES)
+            except AbsentError:
+                if name in _NEEDED:
+                    raise
+        if dataset is not None:
+            write_request(draft, dataclasses.replace(read_request(draft), spec=dataset))
+        found = _result(draft, dataset)
+        if found is not None:
+            write_result(found, notify)
+    return found and dataclasses.replace(found, folder=folder)
+
+
+def _result(folder: Path, dataset: str | None) -> TuneResult | None:
+    """Returns what the study in `folder` found, its graph called `dataset`; None where it has not chosen."""
+    tune = KeptTune.read(folder)
+    if tune.tuned is None:
+        return None
+    tuned = tune.tuned if dataset is None else dataclasses.replace(tune.tuned, spec=dataset)
+    request, trials = tune.history.study.request, tune.history.trials
+    not_told = SearchSummary(request.engine, 0, None, None, None, None, 0.0)
+    counted = sum(trial.counts for trial in trials)
+    return TuneResult(folder, tuned, tune.front, not_told, counted, tune.state.elapsed_s)
