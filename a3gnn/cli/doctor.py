@@ -36,6 +36,7 @@ _PACKAGES = (
     ("lightning", "lightning", "Lightning's Trainer", "a3gnn[lightning]"),
     ("ogb", "ogb", "ogb: data sets", "a3gnn[ogb]"),
     ("fastapi", "fastapi", "a3gnn serve", "a3gnn[serve]"),
+    ("ray", "ray", "trials on a Ray cluster", "a3gnn[ray]"),
     ("psycopg", "psycopg", "stores in PostgreSQL", "a3gnn[postgres]"),
 )
 

@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "profiles": ("a3gnn.cli.profiles", "List, check, export or import stored measurements."),
     "surrogate": ("a3gnn.cli.surrogate", "Score predictions on measurements that were held out."),
     "cache": ("a3gnn.cli.cache", "Show or empty the folder of copied graphs and probes."),
+    "machines": ("a3gnn.cli.machines", "List the machines of a Ray cluster that trials may be sent to."),
     "doctor": ("a3gnn.cli.doctor", "Say what this machine has, and what is missing."),
 }
 

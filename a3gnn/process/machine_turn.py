@@ -58,8 +58,13 @@ def machine_turn(notify: Callable[[str], None]) -> Iterator[None]:
 
 
 def seconds_waited() -> float:
-    """Returns the seconds that this process has waited for the lock so far."""
+    """Returns the seconds that this process has waited for the lock so far, and for other machines."""
     return _held.waited_s
+
+
+def note_waited(seconds: float) -> None:
+    """Counts seconds that this process waited for another machine as those for this one's lock."""
+    _held.waited_s += seconds
 
 
 def _take(notify: Callable[[str], None]) -> int:

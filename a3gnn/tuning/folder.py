@@ -90,6 +90,11 @@ def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
     return Journal.start(folder)
 
 
+def holds_tune(folder: Path) -> bool:
+    """Returns whether a tune was started in `folder`."""
+    return (folder / _REQUEST).is_file()
+
+
 def read_request(folder: Path) -> TuneRequest:
     """Returns what the tune in `folder` was asked for.
 
