@@ -24,9 +24,14 @@ from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.cluster.executor import RayExecutor
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
+from a3gnn.service.client import Client
 from a3gnn.setting import Setting
 from a3gnn.storage.curve_states import curve_state
 from a3gnn.task import Task
+from a3gnn.tuning.machines import TunedMachine
+from a3gnn.tuning.machines_lines import machines_lines
+from a3gnn.tuning.outcome.told_tune import ToldTune
+from tests.service.servers import GRAPH, QUICK, serving
 from tests.tuning.formulas import SMALL_SPACE
 
 pytest.importorskip("ray", reason="the extra [ray] is not installed")
@@ -165,6 +170,46 @@ def test_a_study_whose_driver_is_killed_goes_on(rays: Rays, tmp_path: Path) -> N
     assert (folder / "tuned.json").exists()
     assert not [line for line in err.splitlines() if "(pid=" in line or "INFO" in line or "WARNING" in line]
     _wait_until(lambda: not node.servers())
+
+
+def test_each_kind_of_machines_has_a_tune_of_its_own_until_all_are_stopped(rays: Rays, tmp_path: Path) -> None:
+    where = ["--executor", "ray", "--ray-address", rays.address, "--machines", "all"]
+    process = _start(*STUDY, *where, "--budget", "1000", "--out", str(tmp_path / "run"), "--json")
+    folders = {name: tmp_path / "run" / name for name in ("single", "pair")}
+    _wait_until(lambda: all(len(_journal(folder)) >= 2 for folder in folders.values()), process)
+    (tmp_path / "run" / "stop").touch()
+    code, out, err = _finish(process)
+    assert code == 0, err
+    found = json.loads(out)["machines"]
+    assert {one["machines"] for one in found} == set(folders)
+    speeds = []
+    for one in found:
+        tuned = json.loads((folders[one["machines"]] / "tuned.json").read_text())
+        assert tuned["hardware"]["label"] == one["machines"]
+        assert tuned["left_out"]  # the play-off, for it was stopped
+        assert one["error"] == ""
+        speeds.append(one["tune"]["choice"]["throughput_epochs_per_s"])
+    assert speeds == sorted(speeds, reverse=True)
+    said = err.splitlines()
+    assert all(line.startswith(("single | ", "pair   | ")) for line in said), err
+    assert any(line.startswith("pair   | default") for line in said)
+    told = [TunedMachine(name, folder, ToldTune.read(folder, 0), "") for name, folder in folders.items()]
+    lines = list(machines_lines([*told, TunedMachine("lost", tmp_path, None, "no machine is left")]))
+    assert lines[0] == f"sage on synthetic, by the priority throughput: best on {found[0]['machines']}"
+    assert [line.split()[0] for line in lines[2:5]] == ["machine", *(one["machines"] for one in found)]
+    assert lines[-1] == "lost: nothing was chosen: no machine is left"
+    assert all(len(line) <= 80 for line in lines if str(tmp_path) not in line)
+    _wait_until(lambda: not any(node.servers() for node in rays.nodes.values()))
+
+
+def test_a_study_of_the_service_runs_its_trials_there(rays: Rays, tmp_path: Path) -> None:
+    pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
+    where = ["--executor", "ray", "--ray-address", rays.address, "--machines", "single"]
+    with serving(tmp_path / "home", *where) as server:
+        study = Client(server.url).start(GRAPH, **QUICK, budget=1000)
+        _wait_until(lambda: study.state().get("trials", 0) >= 1)
+        study.stop()
+        assert study.wait().setting.hardware.label == "single"
 
 
 def test_a_machine_that_is_lost_is_replaced(
