@@ -20,11 +20,9 @@ def machines(here: bool, ray_address: str | None, as_json: bool) -> None:
     """
     if here:
         from a3gnn.machine.probe import bare_machine
-        from a3gnn.process.worker import Worker
         from a3gnn.profiling.cluster.kinds import resources_of
 
-        with Worker() as worker:
-            click.echo(json.dumps(resources_of(bare_machine(worker))))
+        click.echo(json.dumps(resources_of(bare_machine())))
         return
     from a3gnn.profiling.cluster.connection import Connection
 

@@ -113,13 +113,19 @@ def idle_memory(argument: dict[str, Any]) -> dict[str, int]:
     return {"idle_host_bytes": process_memory(os.getpid()).anonymous_bytes}
 
 
-def bare_machine(worker: Worker) -> Hardware:
-    """Returns this machine without a profile. The device is asked in a process of `worker`, if there is one."""
+def bare_machine(worker: Worker | None = None) -> Hardware:
+    """Returns this machine without a profile.
+
+    Args:
+        worker: What runs the process in which a device is asked, if there is one; by default one of its own.
+    """
     import torch
 
     if torch.version.cuda is None or torch.cuda.device_count() == 0:
         return host_with(_NO_PROFILE)
-    return host_with(_NO_PROFILE, **_call(worker, "a3gnn.machine.device_constants:describe_device"))
+    with ExitStack() as stack:
+        worker = worker or stack.enter_context(Worker())
+        return host_with(_NO_PROFILE, **_call(worker, "a3gnn.machine.device_constants:describe_device"))
 
 
 def _without_device(machine: Hardware) -> Hardware:

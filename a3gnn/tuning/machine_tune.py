@@ -84,6 +84,8 @@ class MachineTune:
         assert self._process.stdout is not None
         with self._process.stdout as stdout:
             for line in stdout:
+                if not line.endswith(b"\n"):
+                    return  # it was killed as it wrote
                 said = json.loads(line)
                 if isinstance(said, str):
                     notify(said)

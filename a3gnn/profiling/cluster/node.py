@@ -1,7 +1,8 @@
 """What runs on a machine of the cluster, in a process of Ray's: it runs trials as a local study does.
 
 A process of Ray's carries out one order at a time and is kept for the next, and with it the server that forks trials
-(`LocalExecutor`). When it ends, however it ends, that server's stdin is closed: it ends too, and the trial with it.
+(`LocalExecutor`). When it ends, however it ends, that server's stdin is closed: it ends too, and the trial with it. It
+ends when its tune does, and when Ray does on its machine.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import bare_machine
 from a3gnn.measurement import MEASUREMENT_VERSION, Metrics
+from a3gnn.process.lifetime import die_with_parent
 from a3gnn.process.machine_turn import seconds_waited
 from a3gnn.profiling.cluster import kept_state
 from a3gnn.profiling.cluster.graph_copy import received
@@ -61,6 +63,7 @@ def carry_out(order: Mapping[str, Any], source: Any = None) -> Iterator[Said]:
             fingerprint of the hardware and the versions that are expected here.
         source: The actor that has the graph (`GraphSource`).
     """
+    die_with_parent()  # Ray's own look for that takes a process that has ended for one that runs, where nobody reaps it
     said: SimpleQueue[Said] = SimpleQueue()
     threading.Thread(target=_carry_out, args=(order, source, said), daemon=True).start()
     yield "began", None

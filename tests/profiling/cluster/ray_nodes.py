@@ -19,23 +19,24 @@ NODES = (("first", "single"), ("left", "pair"), ("right", "pair"))
 def main() -> None:
     folder = Path(sys.argv[1])
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {
+        "RAY_health_check_period_ms": "500",
+        "RAY_health_check_failure_threshold": "4",
+    }  # dead in two seconds
     from ray.cluster_utils import Cluster
 
     from a3gnn.machine.probe import bare_machine
-    from a3gnn.process.worker import Worker
     from a3gnn.profiling.cluster.kinds import resources_of
 
     Path("/tmp/ray").mkdir(exist_ok=True)  # where Cluster notes its address
     told = {}
     # Paths of sockets have a hundred characters at most.
-    with (
-        tempfile.TemporaryDirectory(prefix="a3gnn-ray-", dir="/tmp", ignore_cleanup_errors=True) as place,
-        Worker() as worker,
-    ):
+    places = tempfile.TemporaryDirectory(prefix="a3gnn-ray-", dir="/tmp", ignore_cleanup_errors=True)
+    with places as place:
         cluster = Cluster(shutdown_at_exit=True)
         for name, label in NODES:
             os.environ["A3GNN_MACHINE_LABEL"] = label
-            resources = resources_of(bare_machine(worker))
+            resources = resources_of(bare_machine())
             cache = folder / name
             cache.mkdir(parents=True)
             environment = {"A3GNN_MACHINE_LABEL": label, "A3GNN_CACHE": str(cache), "RAY_worker_niceness": "0"}
@@ -45,7 +46,6 @@ def main() -> None:
             )
             raylet = node.all_processes["raylet"][0].process.pid
             told[name] = {"id": node.node_id, "raylet": raylet, "cache": str(cache)}
-        worker.close()
         print(json.dumps({"address": cluster.address, "nodes": told}), flush=True)
         sys.stdin.read()
         cluster.shutdown()

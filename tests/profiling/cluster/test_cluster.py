@@ -213,7 +213,10 @@ def test_a_study_of_the_service_runs_its_trials_there(rays: Rays, tmp_path: Path
 
 
 def test_a_machine_that_is_lost_is_replaced(
-    rays: Rays, ask: Callable[..., TrialRequest], tiny_folder_graph: Graph, tmp_path: Path
+    rays: Rays,
+    ask: Callable[..., TrialRequest],
+    tiny_folder_graph: Graph,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     lines: list[str] = []
     with RayExecutor(rays.address, "pair", lines.append) as executor:
@@ -240,6 +243,7 @@ def test_a_machine_that_is_lost_is_replaced(
         assert 0 < again.curve_train_seconds < found.curve_train_seconds
         assert any("trials go on on the machine" in line for line in lines)
         assert home.id[:8] not in next(line for line in lines if "trials go on" in line)
+    assert capfd.readouterr() == ("", "")  # nothing of Ray's
 
 
 def _start(*arguments: str) -> subprocess.Popen[str]:
