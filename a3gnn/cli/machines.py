@@ -6,6 +6,8 @@ import json
 
 import click
 
+from a3gnn.units import count
+
 
 @click.command()
 @click.option("--here", is_flag=True, help="Print what ray start --resources takes on this machine, nothing else.")
@@ -39,7 +41,8 @@ def machines(here: bool, ray_address: str | None, as_json: bool) -> None:
         label = f", hardware {kind.fingerprint}" if kind.label else ""
         click.echo(f"{kind.name}{label}")
         for one in kind.machines:
-            gpus = f", {one.gpus:g} GPUs" if one.gpus else ""
-            click.echo(f"  {one.name}  {one.cpus:g} cores{gpus}, {studies[one.node]} studies")
+            gpus = f", {count(round(one.gpus), 'GPU')}" if one.gpus else ""
+            runs = "1 study" if studies[one.node] == 1 else f"{studies[one.node]} studies"
+            click.echo(f"  {one.name}  {count(round(one.cpus), 'core')}{gpus}, {runs}")
     if not kinds:
         click.echo("the cluster has no machine that trials may be sent to; a3gnn machines --help says how it gets one")
