@@ -91,7 +91,7 @@ def machine_kinds(nodes: Iterable[Mapping[str, Any]]) -> dict[str, MachineKind]:
             machine = Machine(node["NodeID"], node["NodeManagerHostname"], has.get("CPU", 0.0), has.get("GPU", 0.0))
             found.setdefault((match[1], match[2] or ""), []).append(machine)
     kinds: dict[str, MachineKind] = {}
-    for (fingerprint, label), machines in sorted(found.items()):
+    for (fingerprint, label), machines in sorted(found.items(), key=lambda one: (one[0][1] or one[0][0], one[0][0])):
         kind = MachineKind(fingerprint, label, tuple(sorted(machines, key=lambda machine: machine.name)))
         if (other := kinds.setdefault(kind.name, kind)) is not kind:
             raise UsageError(
