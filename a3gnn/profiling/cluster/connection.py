@@ -19,8 +19,6 @@ from a3gnn.profiling.cluster.kinds import START, MachineKind, machine_kinds
 
 #: Where the actors of all studies are.
 _NAMESPACE = "a3gnn"
-#: Ray would hide GPUs that it was not told of, and warn that this is going to change; and log to stderr.
-_ENVIRONMENT = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
 #: Ray's clients, which are not in the cluster.
 _CLIENT = "ray://"
 
@@ -83,8 +81,8 @@ class Connection:
         return NodeAffinitySchedulingStrategy(node, soft=False)
 
     def _connect(self, address: str | None) -> None:
-        for name, value in _ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
+        # Ray would hide GPUs that it was not told of, and warns that this is going to change.
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         # What it hears of lost machines it would print on stdout, which is for results; our own messages say it.
         importlib.import_module("ray._private.worker").print_to_stdstream = lambda *args, **options: None
         try:

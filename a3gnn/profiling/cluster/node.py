@@ -24,7 +24,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import bare_machine
 from a3gnn.measurement import MEASUREMENT_VERSION, Metrics
 from a3gnn.process.lifetime import die_with_parent
-from a3gnn.process.machine_turn import seconds_waited
+from a3gnn.process.machine_turn import call_this_process, seconds_waited
 from a3gnn.profiling.cluster import kept_state
 from a3gnn.profiling.cluster.graph_copy import received
 from a3gnn.profiling.cluster.kinds import START
@@ -53,6 +53,7 @@ class _Here:
         self.notify: Notify = lambda line: None
         self.executor = LocalExecutor(lambda line: self.notify(line))
         self.machine = bare_machine(self.executor.worker)
+        call_this_process(f"a trial through Ray, on the machine {self.machine.label or self.machine.fingerprint}")
 
 
 def carry_out(order: Mapping[str, Any], source: Any = None) -> Iterator[Said]:
