@@ -84,7 +84,8 @@ class Connection:
         # Ray would hide GPUs that it was not told of, and warns that this is going to change.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         # What it hears of lost machines it would print on stdout, which is for results; our own messages say it.
-        importlib.import_module("ray._private.worker").print_to_stdstream = lambda *args, **options: None
+        internal: Any = importlib.import_module("ray._private.worker")
+        internal.print_to_stdstream = lambda *args, **options: None
         try:
             with _signals_kept():
                 self.ray.init(
