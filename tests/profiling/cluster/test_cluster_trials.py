@@ -37,15 +37,22 @@ PLAN = TrialPlan(curve=CurvePlan(1e6, most_epochs=10), warmup_batches=1, timed_s
 ENDLESS = dataclasses.replace(PLAN, timed_seconds=1000.0, timeout_s=2000.0)
 
 
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    """One that no other test has."""
+    spec = "synthetic:nodes=300,degree=8,classes=4,features=16,seed=17"
+    return Graph.load(spec).save(tmp_path_factory.mktemp("graphs") / "own")
+
+
 @pytest.fixture
-def ask(tiny_folder_graph: Graph, tmp_path: Path) -> Callable[..., TrialRequest]:
+def ask(graph: Graph, tmp_path: Path) -> Callable[..., TrialRequest]:
     """Makes a trial of the tiny graph for the machine that an executor is of, its state kept in the test's folder."""
 
     def make(executor: RayExecutor, known: LearningCurve | None = None, **plan: Any) -> TrialRequest:
         return TrialRequest(
             config=TrainConfig(batch_size=64).canonical(),
-            setting=Setting(TASK, tiny_folder_graph.characteristics(), executor.probe()),
-            graph_folder=str(tiny_folder_graph.folder),
+            setting=Setting(TASK, graph.characteristics(), executor.probe()),
+            graph_folder=str(graph.folder),
             plan=dataclasses.replace(PLAN, **plan),
             known_curve=known,
             curve_state=str(curve_state(tmp_path, "a state")),
@@ -55,15 +62,15 @@ def ask(tiny_folder_graph: Graph, tmp_path: Path) -> Callable[..., TrialRequest]
 
 
 def test_a_trial_runs_as_it_does_here(
-    rays: Rays, ask: Callable[..., TrialRequest], tiny_folder_graph: Graph, tmp_path: Path
+    rays: Rays, ask: Callable[..., TrialRequest], graph: Graph, tmp_path: Path
 ) -> None:
     lines: list[str] = []
     node = rays.nodes["first"]
     with RayExecutor(rays.address, "single", lines.append) as executor, LocalExecutor() as local:
-        assert executor.make_ready(tiny_folder_graph, TASK) > 0
+        assert executor.make_ready(graph, TASK) > 0
         request = ask(executor)
         assert request.setting.hardware.label == "single"
-        assert Graph.load(Path(node.cache) / "graphs" / tiny_folder_graph.fingerprint).num_nodes == 300
+        assert Graph.load(Path(node.cache) / "graphs" / graph.fingerprint).num_nodes == 300
         assert sum("fetching the graph" in line for line in lines) == 1
         found, here = executor.run(request), local.run(request)
         assert isinstance(found, Metrics), found
@@ -89,12 +96,12 @@ def test_a_trial_runs_as_it_does_here(
 def test_a_machine_that_is_lost_is_replaced(
     rays: Rays,
     ask: Callable[..., TrialRequest],
-    tiny_folder_graph: Graph,
+    graph: Graph,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     lines: list[str] = []
     with RayExecutor(rays.address, "pair", lines.append) as executor:
-        executor.make_ready(tiny_folder_graph, TASK)
+        executor.make_ready(graph, TASK)
         request = ask(executor, curve=CurvePlan(1e6, most_epochs=100))
         found = executor.run(request)
         assert isinstance(found, Metrics), found
