@@ -13,7 +13,7 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.learning_curve import LearningCurve
+from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.cluster.executor import RayExecutor
 from a3gnn.profiling.executor import LocalExecutor
@@ -46,15 +46,17 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
 
 @pytest.fixture
 def ask(graph: Graph, tmp_path: Path) -> Callable[..., TrialRequest]:
-    """Makes a trial of the tiny graph for the machine that an executor is of, its state kept in the test's folder."""
+    """Makes a trial of the graph for the machine that an executor is of, its state kept in the test's folder."""
+    probed: list[Hardware] = []
 
-    def make(executor: RayExecutor, known: LearningCurve | None = None, **plan: Any) -> TrialRequest:
+    def make(executor: RayExecutor, **plan: Any) -> TrialRequest:
+        if not probed:
+            probed.append(executor.probe())
         return TrialRequest(
             config=TrainConfig(batch_size=64).canonical(),
-            setting=Setting(TASK, graph.characteristics(), executor.probe()),
+            setting=Setting(TASK, graph.characteristics(), probed[0]),
             graph_folder=str(graph.folder),
             plan=dataclasses.replace(PLAN, **plan),
-            known_curve=known,
             curve_state=str(curve_state(tmp_path, "a state")),
         )
 
@@ -62,8 +64,9 @@ def ask(graph: Graph, tmp_path: Path) -> Callable[..., TrialRequest]:
 
 
 def test_a_trial_runs_as_it_does_here(
-    rays: Rays, ask: Callable[..., TrialRequest], graph: Graph, tmp_path: Path
+    rays: Rays, ask: Callable[..., TrialRequest], graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as on the nodes
     lines: list[str] = []
     node = rays.nodes["first"]
     with RayExecutor(rays.address, "single", lines.append) as executor, LocalExecutor() as local:
@@ -72,7 +75,7 @@ def test_a_trial_runs_as_it_does_here(
         assert request.setting.hardware.label == "single"
         assert Graph.load(Path(node.cache) / "graphs" / graph.fingerprint).num_nodes == 300
         assert sum("fetching the graph" in line for line in lines) == 1
-        found, here = executor.run(request), local.run(request)
+        found, here = executor.run(request), local.run(dataclasses.replace(request, curve_state=""))
         assert isinstance(found, Metrics), found
         assert isinstance(here, Metrics), here
         assert found.curve == here.curve
