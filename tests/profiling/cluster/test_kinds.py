@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from a3gnn.cli.executor_options import refuse_executor
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.hardware import Hardware
 from a3gnn.profiling.cluster.kinds import asked_kinds, machine_kinds, only_kind, resources_of
 from a3gnn.profiling.executor_choice import ExecutorChoice
+from a3gnn.service.settings import ServiceSettings
 
 ONE, OTHER = "0123456789abcdef", "fedcba9876543210"
 
@@ -80,3 +83,12 @@ def test_options_of_a_cluster_need_one() -> None:
     assert ExecutorChoice("ray", machines="slow,fast").names_several
     with ExecutorChoice().opened(print) as executor:
         assert executor is None
+
+
+def test_where_trials_run_is_refused_where_it_can_not_be_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="machines='all' must name one kind of machines: a study of the service"):
+        ServiceSettings(folder=tmp_path, trials=ExecutorChoice("ray", machines="all"))
+    with pytest.raises(UsageError, match="--executor ray means nothing with --server"):
+        refuse_executor(ExecutorChoice("ray"), "http://127.0.0.1:8642")
+    refuse_executor(ExecutorChoice(), "http://127.0.0.1:8642")
+    refuse_executor(ExecutorChoice("ray"), None)
