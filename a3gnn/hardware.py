@@ -73,6 +73,7 @@ class Hardware:
         instruction_sets: Those that decide which kernels run, as Linux names them; empty in rows that were stored
             before this field existed.
         cache_bytes: The first core's L1 data, L2 and L3 cache; empty in rows that were stored before it existed.
+        label: What the user calls such machines, which tells apart those that look alike; mostly empty.
     """
 
     cpu: str
@@ -84,6 +85,7 @@ class Hardware:
     profile: MachineProfile
     instruction_sets: tuple[str, ...] = ()
     cache_bytes: tuple[int, ...] = ()
+    label: str = ""
 
     @property
     def has_device(self) -> bool:
@@ -94,14 +96,15 @@ class Hardware:
     def fingerprint(self) -> str:
         """Hash of what the machine is; what the probe measured, which varies from run to run, is left out.
 
-        Rows that were stored without instruction sets and caches keep the fingerprint that they had.
+        Rows that were stored without instruction sets, caches and label keep the fingerprint that they had.
         """
-        text = "|".join(filter(None, (self._outline, self._processor)))
+        label = self.label and f"label {self.label}"
+        text = "|".join(filter(None, (self._outline, self._processor, label)))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def may_be(self, other: Hardware) -> bool:
         """Whether both may be one machine: every field that both of them know is equal."""
-        same = self._outline == other._outline
+        same = (self._outline, self.label) == (other._outline, other.label)
         return same and (self._processor == other._processor or not (self._processor and other._processor))
 
     @property
@@ -116,8 +119,13 @@ class Hardware:
         return f"{','.join(self.instruction_sets)}|{','.join(map(str, self.cache_bytes))}" if known else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types, with the fingerprint; `profile` is stored by its first name, `limits`."""
+        """Returns the fields as JSON types, with the fingerprint; `profile` is stored by its first name, `limits`.
+
+        An empty label is left out: rows stay as they were before there were labels.
+        """
         fields = dataclasses.asdict(self)
+        if not self.label:
+            del fields["label"]
         return {_STORED.get(name, name): value for name, value in fields.items()} | {"fingerprint": self.fingerprint}
 
     @classmethod

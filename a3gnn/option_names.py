@@ -25,6 +25,11 @@ def as_flags(flags: bool = True) -> Iterator[None]:
         _flags = before
 
 
+def flags_are_used() -> bool:
+    """Returns whether options are named as the command line has them now."""
+    return _flags
+
+
 def as_keywords() -> AbstractContextManager[None]:
     """Has options named as Python, and the service's requests, have them meanwhile, in every thread."""
     return as_flags(False)

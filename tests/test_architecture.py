@@ -74,7 +74,7 @@ ALLOWED = {
     "platforms": {"search", "a3gnn_surrogate"},
     "report": set(),
     "tuning": BELOW
-    | {"graphs", "machine", "training", "profiling", "search", "report", "a3gnn_surrogate", "a3gnn_envs"},
+    | {"process", "graphs", "machine", "training", "profiling", "search", "report", "a3gnn_surrogate", "a3gnn_envs"},
     "page": {"storage", "training", "report", "tuning", "a3gnn_surrogate"},
     "service": BELOW | {"process", "graphs", "training", "profiling", "report", "tuning", "page"},
     "cli": BELOW

@@ -37,6 +37,7 @@ _PACKAGES = (
     ("ogb", "ogb", "ogb: data sets", "a3gnn[ogb]"),
     ("fastapi", "fastapi", "a3gnn serve", "a3gnn[serve]"),
     ("grpc", "grpcio", "graphs by parts", "a3gnn[parts]"),
+    ("ray", "ray", "trials on a Ray cluster", "a3gnn[ray]"),
     ("psycopg", "psycopg", "stores in PostgreSQL", "a3gnn[postgres]"),
 )
 

@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "surrogate": ("a3gnn.cli.surrogate", "Score predictions on measurements that were held out."),
     "explore": ("a3gnn.cli.explore", "Choose an accelerator's design for an FPGA platform, by a model."),
     "cache": ("a3gnn.cli.cache", "Show or empty the folder of copied graphs and probes."),
+    "machines": ("a3gnn.cli.machines", "List the machines of a Ray cluster that trials may be sent to."),
     "doctor": ("a3gnn.cli.doctor", "Say what this machine has, and what is missing."),
 }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
 from a3gnn.cli.options import SIZE
 from a3gnn.cli.output import QUIET
 from a3gnn.cli.task_options import take_task, task_options
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write every row of the store here afterwards: JSON lines, compressed if it ends in .gz.",
 )
+@executor_options(ONE_KIND)
 @QUIET
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def profile(
@@ -80,7 +82,7 @@ def profile(
     from rich.console import Console
 
     from a3gnn.graphs.graph import Graph
-    from a3gnn.machine.probe import probe_hardware, within_peaks
+    from a3gnn.machine.probe import within_peaks
     from a3gnn.profiling.design import space_filling
     from a3gnn.profiling.executor import LocalExecutor
     from a3gnn.profiling.feasibility import why_infeasible
@@ -101,15 +103,17 @@ def profile(
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    with ProfileStore.open(store) as opened, LocalExecutor(say) as executor:
+    choice = take_choice(trained)
+    with ProfileStore.open(store) as opened, choice.opened(say) as machines, LocalExecutor(say) as local:
+        executor = machines or local
         compile_ahead(KernelSet(), say)
         graph = Graph.load(dataset).on_disk()
         described = graph.characteristics()
         task = with_metric(take_task(trained, seed), metric, graph, say)
-        compile_ahead(KernelSet.of(graph, task), say)
+        executor.make_ready(graph, task)
         room = evaluation_bytes(memory_limit)
         task = examined(task, graph, room)
-        hardware = within_peaks(probe_hardware(worker=executor.worker, notify=say), opened.rows(), say)
+        hardware = within_peaks(executor.probe(), opened.rows(), say)
         limits = Limits(device_bytes=memory_limit) if hardware.has_device else Limits(host_bytes=memory_limit)
         if reason := why_infeasible(limits, hardware):
             raise InfeasibleError(reason)

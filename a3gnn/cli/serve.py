@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
 from a3gnn.cli.options import SIZE, import_from_here
 
 
@@ -34,6 +35,7 @@ from a3gnn.cli.options import SIZE, import_from_here
 @click.option("--max-edges", type=click.IntRange(1), default=2_000_000_000, show_default=True, help="Of a graph.")
 @click.option("--max-queued", type=click.IntRange(1), default=100, show_default=True, help="Studies that may wait.")
 @click.option("--at-once", type=click.IntRange(0), default=1, show_default=True, help="Studies that run; 0 for none.")
+@executor_options(ONE_KIND)
 def serve(**options: Any) -> None:
     """Serve studies over HTTP: start, watch, stop and resume them, and take their choice away.
 
@@ -59,6 +61,7 @@ def serve(**options: Any) -> None:
         max_edges=options["max_edges"],
         max_queued=options["max_queued"],
         at_once=options["at_once"],
+        trials=take_choice(options),
     )
     if settings.allowed_models:
         import_from_here()

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from a3gnn.cli.completion import ENGINE
+from a3gnn.cli.executor_options import executor_options, refuse_executor, take_choice
 from a3gnn.cli.options import BUDGET, LIMIT
 from a3gnn.cli.output import QUIET, progress
 from a3gnn.cli.study_options import as_arguments, study_options
@@ -31,6 +32,7 @@ from a3gnn.cli.study_options import as_arguments, study_options
 @click.option("--store", help="Where measurements are kept: a path or a database URL; DIR/profiles.sqlite by default.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder; runs/GRAPH by default.")
 @click.option("--resume", is_flag=True, help="Go on with the tune in --out.")
+@executor_options("Their kinds: names with commas between them, or all, for a tune on each at once in DIR/KIND.")
 @click.option("--server", metavar="URL", help="Have an a3gnn serve tune, on its machine.")
 @click.option("--token", envvar="A3GNN_TOKEN", show_envvar=True, help="What --server wants requests to carry.")
 @QUIET
@@ -42,15 +44,23 @@ def tune(quiet: bool, as_json: bool, server: str | None, token: str | None, **op
     DIR/tuned.json, front.csv and front.png. The choice keeps the memory limit as measured. Ctrl-C keeps what was
     measured for --resume; a file named stop in DIR ends the tune at once with the best so far.
     """
+    choice = take_choice(options)
     asked = as_arguments(options)
+    if choice.names_several:
+        from a3gnn.cli.tune_machines import tune_machines
+
+        tune_machines(choice, server, asked, quiet, as_json)
+        return
     if server is not None:
         from a3gnn.cli.tune_on_server import tune_on_server
 
+        refuse_executor(choice, server)
         result = tune_on_server(server, token, options, asked, progress(quiet))
     else:
         from a3gnn.tuning.tune import tune as run
 
-        result = run(notify=progress(quiet), **asked)
+        with choice.opened(progress(quiet)) as executor:
+            result = run(notify=progress(quiet), executor=executor, **asked)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
         return

@@ -55,7 +55,7 @@ def probe_hardware(
     """
     with ExitStack() as stack:
         worker = worker or stack.enter_context(Worker())
-        machine = _describe(worker)
+        machine = bare_machine(worker)
         path = kept_at(machine, cache)
         found = None if refresh else _read(path)
         kept = None if found is None else found.profile
@@ -84,7 +84,7 @@ def kept_hardware(cache: str | Path | None = None) -> Hardware | None:
     if len(same) == 1 and same[0].has_device == _shows_device():
         return dataclasses.replace(same[0], host_memory_bytes=host.host_memory_bytes)
     with Worker() as worker:
-        machine = _describe(worker)
+        machine = bare_machine(worker)
     found = _read(kept_at(machine, cache))
     return None if found is None else dataclasses.replace(machine, profile=found.profile)
 
@@ -113,13 +113,19 @@ def idle_memory(argument: dict[str, Any]) -> dict[str, int]:
     return {"idle_host_bytes": process_memory(os.getpid()).anonymous_bytes}
 
 
-def _describe(worker: Worker) -> Hardware:
-    """Returns the machine without its profile. The device is asked in a process of its own, if there is one."""
+def bare_machine(worker: Worker | None = None) -> Hardware:
+    """Returns this machine without a profile.
+
+    Args:
+        worker: What runs the process in which a device is asked, if there is one; by default one of its own.
+    """
     import torch
 
     if torch.version.cuda is None or torch.cuda.device_count() == 0:
         return host_with(_NO_PROFILE)
-    return host_with(_NO_PROFILE, **_call(worker, "a3gnn.machine.device_constants:describe_device"))
+    with ExitStack() as stack:
+        worker = worker or stack.enter_context(Worker())
+        return host_with(_NO_PROFILE, **_call(worker, "a3gnn.machine.device_constants:describe_device"))
 
 
 def _without_device(machine: Hardware) -> Hardware:

@@ -31,6 +31,7 @@ class _Held:
         self.depth = 0
         self.lock = -1
         self.waited_s = 0.0
+        self.name = ""
 
 
 _held = _Held()
@@ -58,8 +59,18 @@ def machine_turn(notify: Callable[[str], None]) -> Iterator[None]:
 
 
 def seconds_waited() -> float:
-    """Returns the seconds that this process has waited for the lock so far."""
+    """Returns the seconds that this process has waited for the lock so far, and for other machines."""
     return _held.waited_s
+
+
+def call_this_process(name: str) -> None:
+    """Has those who wait for this process told `name` in the place of its command."""
+    _held.name = name
+
+
+def note_waited(seconds: float) -> None:
+    """Counts seconds that this process waited for another machine as those for this one's lock."""
+    _held.waited_s += seconds
 
 
 def _take(notify: Callable[[str], None]) -> int:
@@ -131,8 +142,8 @@ def _holder(file: int) -> str:
 
 
 def _this_process() -> str:
-    command = _PASSWORD.sub(r"\1:...@", " ".join(sys.orig_argv))
-    return f"process {os.getpid()} since {datetime.now().astimezone():%H:%M:%S} ({command})"
+    what = _held.name or _PASSWORD.sub(r"\1:...@", " ".join(sys.orig_argv))
+    return f"process {os.getpid()} since {datetime.now().astimezone():%H:%M:%S} ({what})"
 
 
 def _forget() -> None:

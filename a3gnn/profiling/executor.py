@@ -8,8 +8,11 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.machine.probe import probe_hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.process.memory import MemoryUse
@@ -17,6 +20,9 @@ from a3gnn.process.worker import Ended, Worker
 from a3gnn.profiling.trial.failures import DETAIL_CHARACTERS
 from a3gnn.profiling.trial.imports import imports_of
 from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.task import Task
+from a3gnn.training.compile_ahead import compile_ahead
+from a3gnn.training.kernel_set import KernelSet
 from a3gnn.units import format_duration, format_size
 
 #: How the detail of a failure begins that happened before the trial, in making its partitions.
@@ -24,13 +30,27 @@ PARTITIONING = "while the graph was partitioned"
 
 
 class TrialExecutor(Protocol):
-    """Runs trials: in processes of this machine (`LocalExecutor`), or from stored rows (`Replay`)."""
+    """Runs trials: in processes of this machine (`LocalExecutor`), of another one, or from stored rows (`Replay`)."""
 
     def run(self, request: TrialRequest) -> Metrics | Failure:
         """Returns what the trial found. A trial that fails is a value, never an exception."""
 
     def close(self) -> None:
         """Gives back what the executor holds."""
+
+
+@runtime_checkable
+class MachineExecutor(TrialExecutor, Protocol):
+    """Runs trials on a machine that it can tell of: this one, or one of a cluster.
+
+    `LocalExecutor`, and `a3gnn.profiling.cluster.executor.RayExecutor`.
+    """
+
+    def make_ready(self, graph: Graph, task: Task) -> float:
+        """Has there what trials of `task` on `graph`, which is on disk, need; returns the seconds that this takes."""
+
+    def probe(self) -> Hardware:
+        """Returns that machine with what a probe measured of it."""
 
 
 class LocalExecutor:
@@ -58,6 +78,14 @@ class LocalExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def make_ready(self, graph: Graph, task: Task) -> float:
+        """Has the kernels compiled that trials of `task` on `graph` need; returns the seconds that this takes."""
+        return compile_ahead(KernelSet.of(graph, task), self._notify)
+
+    def probe(self) -> Hardware:
+        """Returns this machine with what a probe measured of it."""
+        return probe_hardware(worker=self.worker, notify=self._notify)
 
     def run(self, request: TrialRequest) -> Metrics | Failure:
         """Returns what the trial found; an exception here, such as KeyboardInterrupt, ends the trial's process.

@@ -64,6 +64,7 @@ def _outcome(order: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
     """Tunes, and returns whether that was stopped before its budget was."""
+    from a3gnn.profiling.executor_choice import ExecutorChoice
     from a3gnn.profiling.store.store import ProfileStore
     from a3gnn.service.told_trials import Suggestions, ToldTrials
     from a3gnn.tuning.choice import STOPPED
@@ -72,13 +73,16 @@ def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
 
     resume = _goes_on(folder, "probes.jsonl")
     task = Task.from_dict(arguments.pop("task"))
+    choice, notify = ExecutorChoice(**arguments.pop("trials")), _listener(folder)
+    told = None
     if arguments.pop("trainer") == "client":  # figures of another trainer are no measurements for other studies
-        arguments |= {"executor": ToldTrials(Suggestions(folder.asked)), "store": None}
+        told, choice, arguments["store"] = ToldTrials(Suggestions(folder.asked)), ExecutorChoice(), None
     if resume and folder.retries.exists():
         with ProfileStore.open(arguments["store"] or folder.run / "profiles.sqlite") as store:
             folder.events.append("line", text=f"{count(forget_failures(folder.run, store), 'failed trial')} forgotten")
         folder.retries.unlink()
-    result = tune(task=task, out=folder.run, resume=resume, notify=_listener(folder), **arguments)
+    with choice.opened(notify) as machines:
+        result = tune(task=task, out=folder.run, resume=resume, notify=notify, executor=told or machines, **arguments)
     return STOPPED in result.tuned.left_out
 
 

@@ -40,7 +40,7 @@ class Service:
         self._engine = open_service_database(settings.place)
         self.jobs = Jobs(self._engine, self.home.id, settings.max_queued)
         self.graphs = GraphShelf(self._engine, self.home, settings)
-        self.worker = QueueWorker(self.jobs, self.graphs, self.home, settings.place, settings.at_once)
+        self.worker = QueueWorker(self.jobs, self.graphs, self.home, settings.place, settings.at_once, settings.trials)
         self.recommender = Recommender(settings.place, self.home.places)
         self.profiles = Profiles(self._engine, settings.place)
         self.streams = EventStreams()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from a3gnn.addresses import check_address
 from a3gnn.errors import UsageError
+from a3gnn.option_names import option
+from a3gnn.profiling.executor_choice import ExecutorChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +29,11 @@ class ServiceSettings:
         max_edges: A graph may have so many directed edges.
         max_queued: So many studies and trainings may wait.
         at_once: So many studies and trainings run at once; their trials take turns.
+        trials: Where the trials of studies run.
 
     Raises:
-        UsageError: An address that others reach has no token, the token is too short, or a bound is not positive.
+        UsageError: An address that others reach has no token, the token is too short, a bound is not positive, or
+            trials are to run on several kinds of machines.
     """
 
     folder: Path
@@ -45,9 +49,15 @@ class ServiceSettings:
     max_edges: int = 2_000_000_000
     max_queued: int = 100
     at_once: int = 1
+    trials: ExecutorChoice = field(default_factory=ExecutorChoice)
 
     def __post_init__(self) -> None:
         check_address(self.host, self.token, "A3GNN_TOKEN")
+        if self.trials.names_several:
+            raise UsageError(
+                f"{option('machines', self.trials.machines)} must name one kind of machines: a study of the service "
+                "has one front; a3gnn tune has a tune on each of several"
+            )
         if self.data_root is not None and not self.data_root.is_dir():
             raise UsageError(f"--data-root must be a folder, got {self.data_root}")
 

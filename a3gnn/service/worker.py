@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from a3gnn.errors import A3GNNError
+from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.service.graph_shelf import GraphShelf
 from a3gnn.service.home import Home
 from a3gnn.service.job import Job
@@ -39,11 +40,15 @@ class QueueWorker(threading.Thread):
         home: Holds the jobs' files.
         store: Where studies keep measurements.
         at_once: How many.
+        trials: Where the trials of studies run.
     """
 
-    def __init__(self, jobs: Jobs, graphs: GraphShelf, home: Home, store: str, at_once: int) -> None:
+    def __init__(
+        self, jobs: Jobs, graphs: GraphShelf, home: Home, store: str, at_once: int, trials: ExecutorChoice
+    ) -> None:
         super().__init__(name="queue", daemon=True)
         self._jobs, self._graphs, self._home, self._store, self._at_once = jobs, graphs, home, store, at_once
+        self._trials = trials
         self._running: dict[int, RunningJob] = {}
         self._wake, self._closing = threading.Event(), threading.Event()
         self._sizes: dict[int, int] = {}
@@ -119,7 +124,7 @@ class QueueWorker(threading.Thread):
         spec = self._graphs.get(job.graph).spec
         if job.kind == "training":
             return {**job.arguments, "dataset": spec, "config": str(self._home.of(self._jobs.get(job.study or 0)).run)}
-        return {**job.arguments, "dataset": spec, "store": self._store}
+        return {**job.arguments, "dataset": spec, "store": self._store, "trials": self._trials.to_dict()}
 
     def _reap(self) -> None:
         for number, running in list(self._running.items()):

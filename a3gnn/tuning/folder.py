@@ -95,6 +95,11 @@ def write_request(folder: Path, request: TuneRequest) -> None:
     (folder / _REQUEST).write_text(json.dumps(request.to_dict(), indent=1), encoding="utf-8")
 
 
+def holds_tune(folder: Path) -> bool:
+    """Returns whether a tune was started in `folder`."""
+    return (folder / _REQUEST).is_file()
+
+
 def read_request(folder: Path) -> TuneRequest:
     """Returns what the tune in `folder` was asked for.
 

@@ -14,7 +14,9 @@ def intro(hardware: Hardware, graph: GraphCharacteristics) -> Iterator[str]:
     device = (
         f", {hardware.device} with {format_size(hardware.device_memory_bytes)}" if hardware.has_device else ", no GPU"
     )
-    yield f"{hardware.cpu}, {hardware.num_cores} cores, {format_size(hardware.host_memory_bytes)} memory{device}"
+    label = f"{hardware.label}: " if hardware.label else ""
+    memory = format_size(hardware.host_memory_bytes)
+    yield f"{label}{hardware.cpu}, {hardware.num_cores} cores, {memory} memory{device}"
     yield (
         f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features, "
         f"{graph.num_train:,} train seeds"

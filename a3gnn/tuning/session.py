@@ -12,14 +12,12 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
+from a3gnn.profiling.executor import LocalExecutor, MachineExecutor, TrialExecutor
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
-from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.evaluate import unlearnt
-from a3gnn.training.kernel_set import KernelSet
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.folder import check_folder, check_same, open_folder
 from a3gnn.tuning.history import History
@@ -64,7 +62,8 @@ def open_study(
         folder: The tune's: new or empty, or that of the tune which is resumed.
         resume: Whether the trials and the seconds of the tune in `folder` count.
         store: Where measurements are kept; `folder`/profiles.sqlite by default.
-        started: When the tune started, by `time.monotonic`; what compiling kernels takes is added.
+        started: When the tune started, by `time.monotonic`; what compiling kernels takes is added, and what sending the
+            graph to another machine does.
         executor: Where trials run, as in `tune`.
         hardware: The machine on which they do, as in `tune`.
         notify: Takes each line of output.
@@ -83,9 +82,10 @@ def open_study(
         profiles = stack.enter_context(ProfileStore.open(store)) if store is not None else None
         done = Journal(folder).read() if resume else []
         if executor is None:
-            compiling_s = compile_ahead(KernelSet.of(graph, request.task), notify)
-            started = None if started is None else started + compiling_s
             executor = stack.enter_context(LocalExecutor(notify))
+        if isinstance(executor, MachineExecutor):
+            ready_s = executor.make_ready(graph, request.task)
+            started = None if started is None else started + ready_s
         if hardware is None:
             stored = profiles.rows() if profiles else []
             hardware = _machine(executor, [*stored, *(trial.measurement for trial in done)], notify)
@@ -122,6 +122,6 @@ def open_study(
 
 
 def _machine(executor: TrialExecutor, measured: Sequence[Measurement], notify: Callable[[str], None]) -> Hardware:
-    """Returns this machine, as its probe and what was `measured` on it say."""
-    worker = executor.worker if isinstance(executor, LocalExecutor) else None
-    return within_peaks(probe_hardware(worker=worker, notify=notify), measured, notify)
+    """Returns the machine that runs trials, as its probe and what was `measured` on it say."""
+    probed = executor.probe() if isinstance(executor, MachineExecutor) else probe_hardware(notify=notify)
+    return within_peaks(probed, measured, notify)

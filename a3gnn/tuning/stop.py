@@ -12,6 +12,7 @@ from pathlib import Path
 STOP_FILE = "stop"
 #: Seconds between two looks for the file. Guess: a stop should be felt at once.
 _POLL_S = 0.2
+_ASKED = "a file named stop is in the tune's folder"
 
 
 class StopAsked(KeyboardInterrupt):
@@ -57,6 +58,10 @@ def stopped_by_file(folder: Path) -> Iterator[None]:
     thread.start()
     try:
         yield
+    except KeyboardInterrupt as interrupt:
+        if isinstance(interrupt, StopAsked) or not stop_is_asked(folder):
+            raise
+        raise StopAsked(_ASKED) from interrupt  # a library has put an exception of its own in the place of ours
     finally:
         signal.signal(signal.SIGUSR1, lambda number, frame: None)  # one that comes now is too late
         done.set()
@@ -65,4 +70,4 @@ def stopped_by_file(folder: Path) -> Iterator[None]:
 
 
 def _raise(number: int, frame: object) -> None:
-    raise StopAsked("a file named stop is in the tune's folder")
+    raise StopAsked(_ASKED)

@@ -84,7 +84,8 @@ def tune(
         max_accuracy_drop: Points (hundredths) of validation quality, by the metric, that may be lost against the
             default configuration, each trained as long.
         budget: A duration such as "10min" or seconds (float), or a number of trials (int); its clock starts with the
-            call, stands still while kernels are compiled, and goes on where a resumed tune's stopped.
+            call, stands still while kernels are compiled or the graph is sent to another machine, and goes on where a
+            resumed tune's stopped.
         engine: local, ppo, nsga2, tpe, random or exhaustive.
         model: What is trained in place of the task's model: the name of a built-in one (docs/models.md), or one of your
             own: a function (in_channels, out_channels) that returns a torch.nn.Module, or its name as
@@ -106,8 +107,9 @@ def tune(
             finished one is returned as it is otherwise.
         executor: Where trials run; in processes of this machine by default. Any object with the two methods of
             `a3gnn.profiling.executor.TrialExecutor` will do, such as `a3gnn.profiling.replay.Replay` over stored
-            measurements. It stays open.
-        hardware: The machine on which `executor` runs trials; this one, probed, by default.
+            measurements, or `a3gnn.profiling.cluster.executor.RayExecutor` on another machine. It stays open.
+        hardware: The machine on which `executor` runs trials; by default the one that the executor knows, else this
+            one, probed.
         notify: Takes each line of progress; by default a notebook prints them.
 
     Raises:

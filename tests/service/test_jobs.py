@@ -13,6 +13,7 @@ import time
 
 import sqlalchemy as sa
 
+from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.service.database import open_service_database
 from a3gnn.service.graph_shelf import GraphShelf
 from a3gnn.service.home import Home
@@ -91,7 +92,7 @@ def test_a_job_that_could_not_be_begun_can_be_begun_later(
     home = Home(tmp_path / "home")
     jobs = Jobs(engine, home.id, 10)
     settings = ServiceSettings(folder=home.folder)
-    worker = QueueWorker(jobs, GraphShelf(engine, home, settings), home, "", 1)
+    worker = QueueWorker(jobs, GraphShelf(engine, home, settings), home, "", 1, ExecutorChoice())
     job = jobs.add("study", "", 1, {}, None)
     if breaks is None:
         home.of(job).events.path.mkdir(parents=True)  # where a file is to be

@@ -11,10 +11,10 @@ import pytest
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.objectives import Priority
+from a3gnn.profiling import executor
 from a3gnn.task import Task
 from a3gnn.training import compile_ahead
 from a3gnn.training.kernel_set import KernelSet
-from a3gnn.tuning import session
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.session import open_study
@@ -33,7 +33,7 @@ def test_the_clock_stands_still_while_kernels_are_compiled(
     tiny_folder_graph: Graph, hardware: Hardware, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[KernelSet] = []
-    monkeypatch.setattr(session, "compile_ahead", lambda wanted, notify: asked.append(wanted) or 500.0)
+    monkeypatch.setattr(executor, "compile_ahead", lambda wanted, notify: asked.append(wanted) or 500.0)
     task = Task(hidden_channels=16, fanouts=(3, 3))
     request = TuneRequest(
         spec="tiny",

@@ -85,6 +85,22 @@ def test_a_tune_that_is_stopped_before_its_first_trial_ends_has_nothing_to_choos
     assert not (tmp_path / "run" / "tuned.json").exists()
 
 
+def test_a_stop_that_a_library_turns_into_an_interrupt_is_one_all_the_same(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt) as interrupted, stopped_by_file(tmp_path):
+        raise KeyboardInterrupt("by the user")
+    assert not isinstance(interrupted.value, StopAsked)
+
+    def waits_as_ray_does() -> None:
+        try:
+            time.sleep(60)
+        except StopAsked:
+            raise KeyboardInterrupt from None
+
+    ask_to_stop(tmp_path)
+    with pytest.raises(StopAsked), stopped_by_file(tmp_path):
+        waits_as_ray_does()
+
+
 def test_what_the_signal_did_before_is_restored(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGUSR1)
     ask_to_stop(tmp_path)

@@ -6,6 +6,9 @@ import dataclasses
 import gzip
 import json
 
+import pytest
+
+from a3gnn.errors import UsageError
 from a3gnn.hardware import Hardware
 from a3gnn.machine.host import host_with
 from a3gnn.machine.processor import cache_sizes, instruction_sets
@@ -53,3 +56,17 @@ def test_caches_grow_with_their_level() -> None:
     sizes = [size for size in cache_sizes() if size]
     assert sizes == sorted(sizes)
     assert all(1 << 12 <= size <= 1 << 34 for size in sizes)
+
+
+def test_a_label_tells_apart_machines_that_look_alike(hardware: Hardware, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast, slow = (dataclasses.replace(hardware, label=label) for label in ("fast", "slow"))
+    assert len({one.fingerprint for one in (hardware, fast, slow)}) == 3
+    assert not fast.may_be(slow)
+    assert not fast.may_be(hardware)
+    assert Hardware.from_dict(json.loads(json.dumps(fast.to_dict()))) == fast
+    assert "label" not in hardware.to_dict()  # rows stay as they were
+    monkeypatch.setenv("A3GNN_MACHINE_LABEL", "fast")
+    assert host_with(hardware.profile).label == "fast"
+    monkeypatch.setenv("A3GNN_MACHINE_LABEL", "../fast")
+    with pytest.raises(UsageError, match="A3GNN_MACHINE_LABEL must have at most 40 letters"):
+        host_with(hardware.profile)

@@ -89,7 +89,8 @@ def line_hash(line: str) -> str:
 def describe_machine(hardware: Hardware) -> str:
     """Returns what a machine is, beginning with its fingerprint."""
     device = f"{hardware.num_devices} x {hardware.device}" if hardware.has_device else "no GPU"
+    label = f", labelled {hardware.label}" if hardware.label else ""
     return (
         f"{hardware.fingerprint} {hardware.cpu}, {hardware.num_cores} cores, "
-        f"{format_size(hardware.host_memory_bytes)}, {device}"
+        f"{format_size(hardware.host_memory_bytes)}, {device}{label}"
     )

@@ -1,0 +1,113 @@
+"""`Connection`: this process as a driver of a Ray cluster."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import ModuleType
+from typing import Any
+
+from a3gnn._imports import optional
+from a3gnn.errors import A3GNNError, UsageError
+from a3gnn.option_names import option
+from a3gnn.profiling.cluster.graph_source import GraphSource
+from a3gnn.profiling.cluster.kinds import START, MachineKind, machine_kinds
+
+#: Where the actors of all studies are.
+_NAMESPACE = "a3gnn"
+#: Ray's clients, which are not in the cluster.
+_CLIENT = "ray://"
+
+
+class Connection:
+    """Connects this process to a cluster, unless it is connected already: then that stays.
+
+    Args:
+        address: HOST:PORT of the cluster's head; None for the cluster that runs on this machine, or $RAY_ADDRESS.
+
+    Attributes:
+        ray: The module.
+
+    Raises:
+        A3GNNError: No cluster answers.
+        MissingDependencyError: Ray is not installed.
+        UsageError: The address is that of a server for clients outside of the cluster.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        if address is not None and address.startswith(_CLIENT):
+            raise UsageError(
+                f"{option('ray_address')} must be HOST:PORT of the cluster's head, got {address}: a study runs on a "
+                "machine of the cluster, from which the others fetch its graph"
+            )
+        self.ray: ModuleType = optional("ray", "ray", option("executor", "ray"))
+        self._own = not self.ray.is_initialized()
+        if self._own:
+            self._connect(address)
+
+    def close(self) -> None:
+        """Ends the connection, and with it whatever this process has running in the cluster."""
+        if self._own and self.ray.is_initialized():
+            self.ray.shutdown()
+
+    def kinds(self) -> dict[str, MachineKind]:
+        """Returns the kinds of machines that trials may be sent to now, by name.
+
+        Raises:
+            UsageError: Machines of different hardware have one label.
+        """
+        return machine_kinds(self.ray.nodes())
+
+    def start_source(self, node: str) -> Any:
+        """Returns an actor on this machine from which `node` gets graphs, and by which the study there is counted."""
+        here = self.ray.get_runtime_context().get_node_id()
+        name = f"{node}-{os.urandom(8).hex()}"
+        options = {"num_cpus": 0, "name": name, "namespace": _NAMESPACE, "scheduling_strategy": self.on(here)}
+        return self.ray.remote(GraphSource).options(**options).remote()
+
+    def studies(self, node: str) -> int:
+        """Returns how many studies have their trials run on `node`: each has an actor that is named for it."""
+        actors = self.ray.util.list_named_actors(all_namespaces=True)
+        return sum(actor["namespace"] == _NAMESPACE and actor["name"].startswith(node) for actor in actors)
+
+    def on(self, node: str) -> Any:
+        """Returns Ray's strategy that runs something on `node` or not at all."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return NodeAffinitySchedulingStrategy(node, soft=False)
+
+    def _connect(self, address: str | None) -> None:
+        # Ray would hide GPUs that it was not told of, and warns that this is going to change.
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        # What it hears of lost machines it would print on stdout, which is for results; our own messages say it.
+        internal: Any = importlib.import_module("ray._private.worker")
+        internal.print_to_stdstream = lambda *args, **options: None
+        try:
+            with _signals_kept():
+                self.ray.init(
+                    address=address or "auto", namespace=_NAMESPACE, log_to_driver=False, logging_level="ERROR"
+                )
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            where = "on this machine" if address is None else f"at {address}"
+            raise A3GNNError(
+                f"no Ray cluster can be used {where}: {str(error).strip()}; docs/ray.md says how to start one: first "
+                f"ray start --head, then on each machine for trials {START}; {option('ray_address')} takes HOST:PORT"
+            ) from error
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Has SIGTERM do after the block what it did before: Ray sets a handler of its own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        with suppress(TypeError):  # one that was not set from Python can't be set again
+            signal.signal(signal.SIGTERM, before)

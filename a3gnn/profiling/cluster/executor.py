@@ -1,0 +1,243 @@
+"""`RayExecutor`: trials on a machine of a Ray cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from a3gnn.errors import A3GNNError
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.option_names import call, option
+from a3gnn.process.machine_turn import note_waited
+from a3gnn.profiling.cluster import kept_state, node
+from a3gnn.profiling.cluster.connection import Connection
+from a3gnn.profiling.cluster.graph_source import graph_files
+from a3gnn.profiling.cluster.kinds import START, Machine, only_kind
+from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.task import Task
+
+#: Seconds after which someone who waits is told so. Guess.
+_PATIENCE_S = 3.0
+#: Seconds between two looks at what a machine says. Guess.
+_POLL_S = 1.0
+#: How often a machine may be lost before something that is no trial is given up. Guess.
+_MOST_LOST = 3
+
+
+class _LostError(Exception):
+    """The machine, or Ray's process on it, ended in the middle of an order."""
+
+
+class RayExecutor:
+    """Runs trials on the machines of one kind in a Ray cluster: a `MachineExecutor`.
+
+    All trials of a study run on one machine, the one with the fewest studies when it begins; only when that is lost
+    they go on on another one of the kind. A trial takes all of the machine that Ray knows of, and its turn among
+    whatever else a3gnn runs there. There it runs as a `LocalExecutor` has it run.
+
+    Args:
+        address: As `Connection` takes it.
+        machines: The name of the kind; None where the cluster has only one.
+        notify: Takes each line for people.
+
+    Attributes:
+        kind: The machines, as they were at first.
+
+    Raises:
+        A3GNNError: There is no cluster, or no machine for trials in it.
+        MissingDependencyError: Ray is not installed.
+        UsageError: There is no such kind, or several where none was named.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        machines: str | None = None,
+        notify: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._cluster = Connection(address)
+        try:
+            self.kind = only_kind(self._cluster.kinds(), machines)
+        except BaseException:
+            self._cluster.close()
+            raise
+        self._notify = notify
+        self._home: Machine | None = None
+        self._lost: set[str] = set()
+        self._source: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends what this study has running in the cluster, and the connection."""
+        self._leave()
+        self._cluster.close()
+
+    def probe(self) -> Hardware:
+        """Returns the machine with what a probe measured of it there (`probe_hardware`)."""
+        return Hardware.from_dict(self._surely({"what": "probe"})["hardware"])
+
+    def make_ready(self, graph: Graph, task: Task) -> float:
+        """Has the graph, which is on disk, and the kernels on the machine; returns the seconds that this took.
+
+        Another machine gets them when the first trial runs there.
+        """
+        begun = time.monotonic()
+        self._surely({"what": "make_ready", **_needed(graph.fingerprint, str(graph.folder), task)})
+        return time.monotonic() - begun
+
+    def run(self, request: TrialRequest) -> Metrics | Failure:
+        """Returns what the trial found; an exception here, such as KeyboardInterrupt, ends it there.
+
+        A trial whose machine was lost has crashed, which is a failure by chance: the next one runs elsewhere.
+
+        Raises:
+            A3GNNError: No machine of the kind is left, or the graph can't be had there.
+        """
+        setting = request.setting
+        order = {
+            "what": "run_trial",
+            "request": request.to_dict(),
+            "state": self._sent_state(request),
+            **_needed(setting.graph.fingerprint, request.graph_folder, setting.task),
+        }
+        home = self._settled()
+        try:
+            found = self._ask(home, order)
+        except _LostError as lost:
+            self._lost.add(home.node)
+            return Failure(FailureKind.CRASHED, f"the machine {home.name} was lost in the middle of the trial: {lost}")
+        except self._cluster.ray.exceptions.OutOfMemoryError as error:
+            detail = f"Ray ended the process, for {home.name} had no memory left: {str(error).splitlines()[0]}"
+            return Failure(FailureKind.OUT_OF_MEMORY, detail)
+        note_waited(found["waited_s"])
+        if found["state"] is not None:
+            kept_state.keep(Path(request.curve_state), found["state"])
+        return Metrics.from_dict(found["metrics"]) if "metrics" in found else Failure.from_dict(found["failure"])
+
+    def _settled(self) -> Machine:
+        """Returns the machine that runs the trials; another one where that was lost.
+
+        Raises:
+            A3GNNError: None of the kind is left.
+        """
+        kind = self._cluster.kinds().get(self.kind.name)
+        alive = () if kind is None or kind.fingerprint != self.kind.fingerprint else kind.machines
+        if self._home is not None and self._home in alive and self._home.node not in self._lost:
+            return self._home
+        if not alive:
+            raise A3GNNError(
+                f"no machine of the kind {self.kind.name} is left in the cluster; start Ray on one by {START}, then "
+                f"the same {call()} with {option('resume', True)} goes on"
+            )
+        before, self._home = self._home, min(alive, key=self._preference)
+        self._lost.discard(self._home.node)
+        if before is not None:
+            self._notify(f"trials go on on the machine {self._home.name}")
+        self._leave()
+        self._source = self._cluster.start_source(self._home.node)
+        return self._home
+
+    def _preference(self, machine: Machine) -> tuple[bool, int, str]:
+        return machine.node in self._lost, self._cluster.studies(machine.node), machine.name
+
+    def _leave(self) -> None:
+        if self._source is not None:
+            with suppress(self._cluster.ray.exceptions.RayError):
+                self._cluster.ray.kill(self._source)
+            self._source = None
+
+    def _surely(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the result of an order that is no trial; where its machine is lost, another one carries it out."""
+        for _ in range(_MOST_LOST):
+            home = self._settled()
+            try:
+                return self._ask(home, order)
+            except _LostError as error:
+                lost = error
+                self._lost.add(home.node)
+                self._notify(f"the machine {home.name} was lost: {lost}")
+        raise A3GNNError(f"{_MOST_LOST} machines were lost, the last one by: {lost}") from lost
+
+    def _ask(self, home: Machine, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the result of `order`, which `home` carries out when it is free; an exception here ends that.
+
+        Raises:
+            A3GNNError: It is refused there.
+            OutOfMemoryError: Ray's: the machine had none left.
+            _LostError: The machine, or Ray's process there, ended.
+        """
+        ray = self._cluster.ray
+        options = {
+            "num_cpus": home.cpus,
+            "num_gpus": home.gpus,
+            "resources": {self.kind.resource: 1},
+            "scheduling_strategy": self._cluster.on(home.node),
+            "max_retries": 0,
+            "num_returns": "streaming",
+        }
+        asked = {**node.expected(self.kind.fingerprint), **order}
+        answers = ray.remote(node.carry_out).options(**options).remote(asked, self._source)
+        try:
+            return self._followed(answers, home)
+        except ray.exceptions.OutOfMemoryError:
+            raise
+        except ray.exceptions.RayTaskError as error:
+            raise A3GNNError(f"the machine {home.name} can't run a3gnn: {error}") from error
+        except ray.exceptions.RayError as error:
+            raise _LostError((str(error).strip() or type(error).__name__).splitlines()[0]) from error
+        except BaseException:
+            with suppress(ray.exceptions.RayError):
+                ray.cancel(answers, force=True)
+            raise
+
+    def _followed(self, answers: Any, home: Machine) -> dict[str, Any]:
+        """Returns the result among the `answers` of `home`, whose lines are passed on as they come."""
+        ray, asked, told = self._cluster.ray, time.monotonic(), False
+        while True:
+            ready, _ = ray.wait([answers], timeout=_POLL_S)
+            if not ready:
+                if not told and time.monotonic() - asked > _PATIENCE_S:
+                    self._notify(f"waiting for the machine {home.name}, which runs something else")
+                    told = True
+                continue
+            said, content = ray.get(next(answers))
+            if said == "result":
+                found: dict[str, Any] = content
+                return found
+            if said == "refused":
+                raise A3GNNError(f"on the machine {home.name}: {content}")
+            if said == "broken":
+                raise A3GNNError(f"the machine {home.name} could not do what was asked of it:\n{content}")
+            if said == "began":
+                note_waited(time.monotonic() - asked)
+                told = True
+            else:
+                self._notify(content)
+
+    def _sent_state(self, request: TrialRequest) -> dict[str, Any] | None:
+        """Returns the state from which the trial's curve goes on, as it is known here; None for a trial without."""
+        curve = request.plan.curve
+        if not request.curve_state or curve is None or curve.whole:
+            return None
+        path = Path(request.curve_state)
+        known = kept_state.digest(path)
+        return {"digest": known, "content": self._cluster.ray.put(path.read_bytes()) if known else None}
+
+
+def _needed(fingerprint: str, folder: str, task: Task) -> dict[str, Any]:
+    """Returns what of an order says which graph and which kernels it needs."""
+    graph = {"fingerprint": fingerprint, "folder": folder, "files": graph_files(Path(folder))}
+    return {"graph": graph, "task": task.to_dict()}

@@ -1,0 +1,145 @@
+"""The kinds of machines in a Ray cluster, which their nodes' custom resources tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from a3gnn.errors import A3GNNError, UsageError, unknown_name
+from a3gnn.hardware import Hardware
+from a3gnn.option_names import option
+
+#: What stands for all kinds, where several can be asked for.
+ALL = "all"
+#: The resource of a machine: its hardware's fingerprint, and its label if it has one. A trial takes all of it.
+_RESOURCE = re.compile("a3gnn-([0-9a-f]{16})(?:-(.+))?")
+#: The line that starts Ray on a machine as one that trials may be sent to.
+START = """ray start --address HEAD:PORT --resources "$(a3gnn machines --here)\""""
+
+
+class Machine(NamedTuple):
+    """A node of the cluster that trials may be sent to.
+
+    Attributes:
+        node: Ray's id of it.
+        host: Its host's name.
+        cpus: Ray's count of its cores, which a trial takes all of.
+        gpus: Likewise, of its GPUs.
+    """
+
+    node: str
+    host: str
+    cpus: float
+    gpus: float
+
+    @property
+    def name(self) -> str:
+        """What people see of it; several nodes may be on one host."""
+        return f"{self.host} ({self.node[:8]})"
+
+
+@dataclass(frozen=True, slots=True)
+class MachineKind:
+    """Machines of equal hardware, which are one machine as far as measurements go.
+
+    Attributes:
+        fingerprint: Of their hardware.
+        label: What the user calls them; "" for nothing.
+        machines: Those that are alive.
+    """
+
+    fingerprint: str
+    label: str
+    machines: tuple[Machine, ...]
+
+    @property
+    def name(self) -> str:
+        """The label, or else the fingerprint."""
+        return self.label or self.fingerprint
+
+    @property
+    def resource(self) -> str:
+        """The custom resource that each of them has one of."""
+        return _resource(self.fingerprint, self.label)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the kind as JSON types."""
+        machines = [machine._asdict() for machine in self.machines]
+        return {"name": self.name, "fingerprint": self.fingerprint, "label": self.label, "machines": machines}
+
+
+def resources_of(hardware: Hardware) -> dict[str, int]:
+    """Returns what `ray start --resources` takes on a machine of this hardware."""
+    return {_resource(hardware.fingerprint, hardware.label): 1}
+
+
+def machine_kinds(nodes: Iterable[Mapping[str, Any]]) -> dict[str, MachineKind]:
+    """Returns the kinds of machines among the live `nodes`, by name.
+
+    Args:
+        nodes: As `ray.nodes()` has them.
+
+    Raises:
+        UsageError: Machines of different hardware have one label.
+    """
+    found: dict[tuple[str, str], list[Machine]] = {}
+    for node in nodes:
+        has: Mapping[str, float] = node["Resources"] if node["Alive"] else {}
+        for match in filter(None, map(_RESOURCE.fullmatch, has)):
+            machine = Machine(node["NodeID"], node["NodeManagerHostname"], has.get("CPU", 0.0), has.get("GPU", 0.0))
+            found.setdefault((match[1], match[2] or ""), []).append(machine)
+    kinds: dict[str, MachineKind] = {}
+    for (fingerprint, label), machines in sorted(found.items(), key=lambda one: (one[0][1] or one[0][0], one[0][0])):
+        kind = MachineKind(fingerprint, label, tuple(sorted(machines, key=lambda machine: machine.name)))
+        if (other := kinds.setdefault(kind.name, kind)) is not kind:
+            raise UsageError(
+                f"machines with one label must be of equal hardware, but {label} is on {_names(other)} of "
+                f"{other.fingerprint} and on {_names(kind)} of {fingerprint}; label them apart"
+            )
+    return kinds
+
+
+def asked_kinds(kinds: Mapping[str, MachineKind], asked: str | None) -> list[MachineKind]:
+    """Returns the kinds that `asked` names.
+
+    Args:
+        kinds: Those of the cluster, by name.
+        asked: Names with commas between them, or "all"; None for the only kind that there is.
+
+    Raises:
+        A3GNNError: The cluster has no machine for trials.
+        UsageError: A name is not that of a kind, or nothing was asked for and there are several.
+    """
+    if not kinds:
+        raise A3GNNError(
+            f"the cluster has no machine that trials may be sent to; start Ray on one by {START}, see docs/ray.md"
+        )
+    if asked is None and len(kinds) > 1:
+        one = option("machines", next(iter(kinds)))
+        raise UsageError(f"the cluster has machines of {len(kinds)} kinds, {', '.join(kinds)}; name one, such as {one}")
+    if asked is None or asked == ALL:
+        return list(kinds.values())
+    names = dict.fromkeys(name.strip() for name in asked.split(","))
+    for name in names:
+        if name not in kinds:
+            raise unknown_name(option("machines"), name, kinds)
+    return [kinds[name] for name in names]
+
+
+def only_kind(kinds: Mapping[str, MachineKind], asked: str | None) -> MachineKind:
+    """Returns the one kind that `asked` names; raises as `asked_kinds`, and a `UsageError` where it names several."""
+    chosen = asked_kinds(kinds, asked)
+    if len(chosen) > 1:
+        names = ", ".join(kind.name for kind in chosen)
+        raise UsageError(f"{option('machines')} must name one kind of machines here, got {names}")
+    return chosen[0]
+
+
+def _resource(fingerprint: str, label: str) -> str:
+    return f"a3gnn-{fingerprint}-{label}" if label else f"a3gnn-{fingerprint}"
+
+
+def _names(kind: MachineKind) -> str:
+    return ", ".join(machine.name for machine in kind.machines)

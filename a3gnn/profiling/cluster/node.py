@@ -1,0 +1,183 @@
+"""What runs on a machine of the cluster, in a process of Ray's: it runs trials as a local study does.
+
+A process of Ray's carries out one order at a time and is kept for the next, and with it the server that forks trials
+(`LocalExecutor`). When it ends, however it ends, that server's stdin is closed: it ends too, and the trial with it. It
+ends when its tune does, and when Ray does on its machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Literal
+
+from a3gnn.errors import A3GNNError, UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.machine.probe import bare_machine
+from a3gnn.measurement import MEASUREMENT_VERSION, Metrics
+from a3gnn.process.lifetime import die_with_parent
+from a3gnn.process.machine_turn import call_this_process, seconds_waited
+from a3gnn.profiling.cluster import kept_state
+from a3gnn.profiling.cluster.graph_copy import received
+from a3gnn.profiling.cluster.kinds import START
+from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.storage.cache import cache_root
+from a3gnn.storage.curve_states import drop_oldest
+from a3gnn.task import Task
+from a3gnn.training.compile_ahead import compile_ahead
+from a3gnn.training.kernel_set import KernelSet
+from a3gnn.version import __version__
+
+#: began: the machine was free. line: for people. result: of the order. refused: an `A3GNNError`'s message. broken: the
+#: traceback of any other error.
+Said = tuple[Literal["began", "line", "result", "refused", "broken"], Any]
+Notify = Callable[[str], None]
+
+#: Ray sets it to the cores that it counts, which need not be those that a local trial would use.
+_SET_BY_RAY = "OMP_NUM_THREADS"
+
+
+class _Here:
+    """What this process keeps between orders."""
+
+    def __init__(self) -> None:
+        self.notify: Notify = lambda line: None
+        self.executor = LocalExecutor(lambda line: self.notify(line))
+        self.machine = bare_machine(self.executor.worker)
+        call_this_process(f"a trial through Ray, on the machine {self.machine.label or self.machine.fingerprint}")
+
+
+def carry_out(order: Mapping[str, Any], source: Any = None) -> Iterator[Said]:
+    """Yields what is said as `order` is carried out; its result, or why there is none, comes last.
+
+    Args:
+        order: What is done ("probe", "make_ready" or "run_trial") and what that takes, as JSON types; the
+            fingerprint of the hardware and the versions that are expected here.
+        source: The actor that has the graph (`GraphSource`).
+    """
+    die_with_parent()  # Ray's own look for that takes a process that has ended for one that runs, where nobody reaps it
+    said: SimpleQueue[Said] = SimpleQueue()
+    threading.Thread(target=_carry_out, args=(order, source, said), daemon=True).start()
+    yield "began", None
+    last = False
+    while not last:
+        answer = said.get()
+        last = answer[0] != "line"
+        yield answer
+
+
+def expected(fingerprint: str) -> dict[str, Any]:
+    """Returns what of an order says where and by which versions it may be carried out."""
+    return {"fingerprint": fingerprint, "versions": _versions()}
+
+
+def _carry_out(order: Mapping[str, Any], source: Any, said: SimpleQueue[Said]) -> None:
+    def notify(line: str) -> None:
+        said.put(("line", line))
+
+    try:
+        _refuse_versions(order["versions"])
+        _undo_threads()
+        here = _here()
+        here.notify = notify
+        _refuse_hardware(here.machine, order["fingerprint"])
+        work = {"probe": _probe, "make_ready": _make_ready, "run_trial": _run_trial}[order["what"]]
+        said.put(("result", work(here, order, source)))
+    except A3GNNError as error:
+        said.put(("refused", str(error)))
+    except BaseException:
+        said.put(("broken", traceback.format_exc()))
+
+
+def _probe(here: _Here, order: Mapping[str, Any], source: Any) -> dict[str, Any]:
+    if (nice := os.nice(0)) > 0:
+        here.notify(
+            f"trials there run at nice {nice}, after all other work of that machine; RAY_worker_niceness=0 in the "
+            "environment of its ray start changes that"
+        )
+    return {"hardware": here.executor.probe().to_dict()}
+
+
+def _make_ready(here: _Here, order: Mapping[str, Any], source: Any) -> dict[str, Any]:
+    """Has the graph and the kernels here that trials of the order's task need; returns the graph's folder."""
+    import ray
+
+    def read(name: str, offset: int) -> bytes:
+        piece: bytes = ray.get(source.read.remote(graph["folder"], name, offset))
+        return piece
+
+    compile_ahead(KernelSet(), here.notify)
+    graph = order["graph"]
+    folder = received(graph["fingerprint"], graph["files"], read, here.notify)
+    here.executor.make_ready(Graph.load(folder), Task.from_dict(order["task"]))
+    return {"folder": str(folder)}
+
+
+def _run_trial(here: _Here, order: Mapping[str, Any], source: Any) -> dict[str, Any]:
+    """Runs the order's trial; returns its outcome, the state of its curve where that is new, and seconds of waiting."""
+    begun, waited = time.monotonic(), seconds_waited()
+    folder = _make_ready(here, order, source)["folder"]
+    request = TrialRequest.from_dict(order["request"])
+    state = kept_state.here(request.curve_state) if order["state"] is not None else None
+    before = "" if state is None else _with_state(state, order["state"])
+    request = dataclasses.replace(request, graph_folder=folder, curve_state="" if state is None else str(state))
+    ready_s = time.monotonic() - begun - (seconds_waited() - waited)
+    outcome = here.executor.run(request)
+    new = state is not None and kept_state.digest(state) not in ("", before)
+    content = state.read_bytes() if state is not None and new else None
+    drop_oldest(cache_root())
+    return {
+        "metrics" if isinstance(outcome, Metrics) else "failure": outcome.to_dict(),
+        "state": content,
+        "waited_s": ready_s + seconds_waited() - waited,
+    }
+
+
+def _with_state(path: Path, sent: Mapping[str, Any]) -> str:
+    """Returns the digest of the state at `path`, which is that of the study where it has one."""
+    found = kept_state.digest(path)
+    if not sent["digest"] or found == sent["digest"]:
+        return found
+    import ray
+
+    kept_state.keep(path, ray.get(sent["content"]))
+    return str(sent["digest"])
+
+
+@cache
+def _here() -> _Here:
+    return _Here()
+
+
+def _versions() -> dict[str, Any]:
+    return {"a3gnn": __version__, "measurements": MEASUREMENT_VERSION}
+
+
+def _refuse_versions(wanted: Mapping[str, Any]) -> None:
+    if wanted != _versions():
+        raise UsageError(f"it must have the study's versions, {wanted}, and has {_versions()}; install the same a3gnn")
+
+
+def _refuse_hardware(machine: Hardware, fingerprint: str) -> None:
+    if machine.fingerprint != fingerprint:
+        raise UsageError(
+            f"Ray was started on it as a machine of {fingerprint}, but it is one of {machine.fingerprint}: its cores, "
+            f"memory, GPUs or label differ; end Ray there and start it again by {START}"
+        )
+
+
+def _undo_threads() -> None:
+    """Forgets the number of threads that Ray has set, unless whoever started Ray has."""
+    with open("/proc/self/environ", "rb") as file:
+        given = {entry.partition(b"=")[0] for entry in file.read().split(b"\0")}
+    if _SET_BY_RAY.encode() not in given:
+        os.environ.pop(_SET_BY_RAY, None)

@@ -1,0 +1,91 @@
+"""`ExecutorChoice`: where people want trials to run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from a3gnn.errors import UsageError, unknown_name
+from a3gnn.option_names import option
+from a3gnn.profiling.cluster.kinds import ALL
+
+if TYPE_CHECKING:
+    from a3gnn.profiling.executor import MachineExecutor
+
+LOCAL, RAY = "local", "ray"
+EXECUTORS = (LOCAL, RAY)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorChoice:
+    """What the options of commands that run trials say of it; `docs/ray.md` explains them.
+
+    Attributes:
+        executor: local for processes of this machine, ray for machines of a Ray cluster.
+        ray_address: HOST:PORT of the cluster's head; None for the cluster that runs on this machine.
+        machines: The kind of machines, by name; None where the cluster has only one.
+
+    Raises:
+        UsageError: There is no such executor, or an option is not one of it.
+    """
+
+    executor: str = LOCAL
+    ray_address: str | None = None
+    machines: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.executor not in EXECUTORS:
+            raise unknown_name(option("executor"), self.executor, EXECUTORS)
+        for name in ("ray_address", "machines"):
+            value = getattr(self, name)
+            if self.executor == LOCAL and value is not None:
+                raise UsageError(
+                    f"{option(name, value)} means nothing for trials on this machine; add {option('executor', RAY)}"
+                )
+
+    @property
+    def names_several(self) -> bool:
+        """Whether it asks for a tune on each of several kinds of machines."""
+        return self.machines is not None and (self.machines == ALL or "," in self.machines)
+
+    @contextmanager
+    def opened(self, notify: Callable[[str], None]) -> Iterator[MachineExecutor | None]:
+        """Yields the executor; None for processes of this machine, which whoever runs trials starts.
+
+        Args:
+            notify: Takes each line for people.
+
+        Raises:
+            A3GNNError: There is no cluster, or no such machine in it.
+            MissingDependencyError: Ray is not installed.
+        """
+        if self.executor == LOCAL:
+            yield None
+            return
+        from a3gnn.profiling.cluster.executor import RayExecutor
+
+        with RayExecutor(self.ray_address, self.machines, notify) as executor:
+            yield executor
+
+    def kinds(self) -> list[str]:
+        """Returns the names of the kinds of machines that the options name.
+
+        Raises:
+            A3GNNError: There is no cluster, or no machine in it.
+            UsageError: There is no such kind.
+        """
+        from a3gnn.profiling.cluster.connection import Connection
+        from a3gnn.profiling.cluster.kinds import asked_kinds
+
+        cluster = Connection(self.ray_address)
+        try:
+            return [kind.name for kind in asked_kinds(cluster.kinds(), self.machines)]
+        finally:
+            cluster.close()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self)
