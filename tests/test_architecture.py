@@ -27,6 +27,7 @@ VOCABULARY = {
     "figures",
     "hardware",
     "knobs",
+    "layer_cost",
     "learning_curve",
     "limits",
     "measurement",
