@@ -12,6 +12,8 @@ from a3gnn._fields import from_fields
 
 #: Fields that are stored under an earlier name.
 _STORED = {"profile": "limits"}
+#: A device's memory bandwidth is not probed: that of the host, times the ratio of arithmetic to this power. Guess.
+_DEVICE_BANDWIDTH_EXPONENT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,16 @@ class MachineProfile:
     idle_device_bytes: int = 0
     bf16_gemm_flops_per_s: float = 0.0
     device_bf16_gemm_flops_per_s: float = 0.0
+
+    @property
+    def device_traffic_bytes_per_s(self) -> float:
+        """Bytes per second that sparse products read on the device: not probed, but expected from its arithmetic."""
+        faster = max(self.device_gemm_flops_per_s / self.gemm_flops_per_s, 1.0)
+        return float(self.spmm_bytes_per_s * faster**_DEVICE_BANDWIDTH_EXPONENT)
+
+    def copy_speedup(self, threads: int) -> float:
+        """Returns how many times faster than one thread so many copy rows."""
+        return 1 + (threads - 1) * self.thread_efficiency
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

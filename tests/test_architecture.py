@@ -28,6 +28,7 @@ VOCABULARY = {
     "figures",
     "hardware",
     "knobs",
+    "layer_cost",
     "learning_curve",
     "limits",
     "measurement",
@@ -123,6 +124,42 @@ def test_no_import_runs_up(home: str, path: Path) -> None:
         return
     rooms = {room(name) for name in imports(path)} - {None, home}
     assert rooms <= ALLOWED[home], f"{path} imports {rooms - ALLOWED[home]}"
+
+
+#: Parts of a room that must not know of each other, whatever the room may import.
+APART = {
+    "a3gnn/training/hybrid/simulation": (
+        "a3gnn.training.hybrid.model",
+        "a3gnn.training.hybrid.control",
+        "a3gnn.layer_cost",
+        "a3gnn.hardware",
+    ),
+    "a3gnn/training/hybrid/model": ("a3gnn.training.hybrid.simulation", "a3gnn.training.hybrid.control"),
+    "a3gnn/training/hybrid/control": ("a3gnn.training.hybrid.simulation", "a3gnn.training.hybrid.model"),
+}
+
+
+@pytest.mark.parametrize("folder", APART)
+def test_what_is_simulated_what_is_predicted_and_what_is_controlled_know_nothing_of_each_other(folder: str) -> None:
+    """A model that is tested on a simulation which shares its equations would err by nothing, and prove nothing."""
+    paths = sorted((ROOT / folder).glob("*.py"))
+    assert len(paths) > 2
+    reached = set().union(*(_imported_by(path) for path in paths))
+    for banned in APART[folder]:
+        assert not {name for name in reached if name == banned or name.startswith(f"{banned}.")}
+
+
+def _imported_by(path: Path) -> set[str]:
+    """Every module of ours that `path` imports, itself or through what it imports."""
+    found, open_paths = set(), [path]
+    while open_paths:
+        for name in imports(open_paths.pop()) - found:
+            file = ROOT / Path(*name.split(".")).with_suffix(".py")
+            if name.startswith("a3gnn."):
+                found.add(name)
+                if file.exists():
+                    open_paths.append(file)
+    return found
 
 
 def test_help_imports_nothing_heavy() -> None:

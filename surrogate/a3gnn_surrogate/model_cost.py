@@ -9,55 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.layer_cost import (
+    COUNTED_PASSES,
+    OPERATORS,
+    Layer,
+    aggregated_bytes,
+    map_parameters,
+    message_width,
+    output_flops,
+    update_flops,
+)
 from a3gnn.task import Task
 from a3gnn_surrogate.between_layers import between_layers
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.own_cost import own_step
 from a3gnn_surrogate.rows import reads_table, row_entries, served_row_bytes
 from a3gnn_surrogate.volume import BatchVolume
-
-
-@dataclass(frozen=True, slots=True)
-class _Operators:
-    """What one layer of a model computes, counted by hand from the models' definitions; attention's are a guess.
-
-    Attributes:
-        maps_destinations: Linear maps in -> out applied to the layer's destinations.
-        maps_sources: Linear maps in -> out applied to its sources.
-        maps_output: Linear maps out -> out applied to its destinations.
-        input_widths: Values that the input layer reads per destination when aggregation is fused with the gather, in
-            multiples of the feature width; 0 where the model reads the rows themselves.
-        edge_passes: Passes over the edges' messages.
-        edge_values: Values kept for backward per edge and head.
-        edge_widths: Mapped rows, in float32, kept for backward per edge, where scores are of pairs of mapped rows; then
-            every head of the last layer is as wide as the output.
-    """
-
-    maps_destinations: int
-    maps_sources: int
-    maps_output: int
-    input_widths: int
-    edge_passes: int
-    edge_values: int
-    edge_widths: int = 0
-
-
-_OPERATORS = {
-    "sage": _Operators(
-        maps_destinations=2, maps_sources=0, maps_output=0, input_widths=2, edge_passes=1, edge_values=0
-    ),
-    "gcn": _Operators(maps_destinations=1, maps_sources=0, maps_output=0, input_widths=1, edge_passes=1, edge_values=0),
-    "gin": _Operators(maps_destinations=1, maps_sources=0, maps_output=1, input_widths=1, edge_passes=1, edge_values=0),
-    "gat": _Operators(
-        maps_destinations=0, maps_sources=1, maps_output=0, input_widths=0, edge_passes=3, edge_values=14
-    ),
-    "gatv2": _Operators(
-        maps_destinations=1, maps_sources=1, maps_output=0, input_widths=0, edge_passes=3, edge_values=14, edge_widths=1
-    ),
-    "transformer": _Operators(
-        maps_destinations=2, maps_sources=2, maps_output=0, input_widths=0, edge_passes=3, edge_values=14, edge_widths=2
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,52 +48,37 @@ class ModelCost:
     narrow: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    width_in: int
-    width_out: int
-    sources: Array
-    destinations: Array
-    edges: Array
-    first: bool
-    last: bool
-
-
 def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> ModelCost:
     """Returns the cost of a step (HyScale-GNN's Eqs. 10 to 12: aggregation is memory traffic, the update is GEMM).
 
-    Backward costs two forward passes; one in the first layer, whose inputs need no gradient. In bfloat16 activations
-    and inputs take half the bytes, but of sparse features and of the layer that reads them. Of a model of the user's
-    nothing is known but what was counted.
+    Passes are counted (`COUNTED_PASSES`): Eq. 10 charges one update less in all but the first layer. In bfloat16
+    activations and inputs take half the bytes, but of sparse features and of the layer that reads them. Of a model of
+    the user's nothing is known but what was counted.
     """
     narrow = columns["compute_dtype"] == "bfloat16"
     if task.own is not None:
         step, inputs = own_step(columns, volume, task.own), _input_bytes(columns, volume, task, graph)
         parameters = task.own.cost.parameters
         return ModelCost(step.flops, step.moved_bytes, step.activation_bytes, inputs, parameters, narrow)
-    ops = _OPERATORS[task.model]
+    ops = OPERATORS[task.model]
     value_bytes = np.where(narrow, 2.0, 4.0)
     flops, spmm, activations = (np.zeros_like(volume.seeds) for _ in range(3))
     parameters = 0
     stored = np.maximum(row_entries(columns, task, graph), 1.0)
     for layer in _layers(columns, volume, task, graph):
         mapped_width = layer.width_out * (task.heads if ops.edge_widths and layer.last else 1)
-        weights = layer.width_in * mapped_width
-        square = layer.width_out**2 * ops.maps_output
-        parameters += weights * (ops.maps_destinations + ops.maps_sources) + square + layer.width_out
-        passes = 2 if layer.first else 3
+        parameters += map_parameters(ops, layer.width_in, mapped_width) + layer.width_out
         size = 4.0 if layer.first and graph.sparse_features else value_bytes
-        mapped = ops.maps_destinations * layer.destinations + ops.maps_sources * layer.sources
-        message, aggregated = size * _message_width(layer, task), layer.width_in
+        message, aggregated = size * message_width(layer, ops), layer.width_in
         if layer.first and graph.sparse_features:
-            spmm = spmm + passes * 4.0 * layer.sources * stored * layer.width_out
+            spmm = spmm + COUNTED_PASSES.of_update(layer) * 4.0 * layer.sources * stored * layer.width_out
             message, aggregated = 4.0 * layer.width_out, 0
             activations = activations + 4.0 * layer.sources * layer.width_out
         else:
-            flops = flops + passes * 2.0 * mapped * weights
-        flops = flops + 3 * 2.0 * layer.destinations * square
+            flops = flops + update_flops(layer, ops, mapped_width)
+        flops = flops + output_flops(layer, ops)
         if not (layer.first and aggregates_while_gathering(task, graph)):
-            spmm = spmm + (1 if layer.first else 2) * ops.edge_passes * layer.edges * message
+            spmm = spmm + aggregated_bytes(layer, ops, message)
         rows = layer.destinations * (aggregated + (3 + 2 * ops.maps_output) * layer.width_out)
         rows = rows + ops.maps_sources * 2 * layer.sources * mapped_width
         rows = rows + ops.edge_values * task.heads * layer.edges
@@ -140,7 +92,7 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
 
 def aggregates_while_gathering(task: Task, graph: GraphCharacteristics) -> bool:
     """Returns whether the input layer's aggregation is fused with the gather: sums and means of dense rows are."""
-    return not task.is_own and _OPERATORS[task.model].input_widths > 0 and not graph.sparse_features
+    return not task.is_own and OPERATORS[task.model].input_widths > 0 and not graph.sparse_features
 
 
 def _input_bytes(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
@@ -148,18 +100,11 @@ def _input_bytes(columns: Columns, volume: BatchVolume, task: Task, graph: Graph
     narrow = (columns["compute_dtype"] == "bfloat16") & ~np.bool_(graph.sparse_features or task.is_own)
     share = np.where(narrow, 0.5, 1.0)
     if aggregates_while_gathering(task, graph):
-        return np.asarray(share * 4.0 * _OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
+        return np.asarray(share * 4.0 * OPERATORS[task.model].input_widths * graph.num_features * volume.nodes[-2])
     return np.asarray(share * volume.input_nodes * served_row_bytes(columns, task, graph))
 
 
-def _message_width(layer: _Layer, task: Task) -> int:
-    """Returns the values per edge: inputs are aggregated unmapped, unless the model maps sources first."""
-    if layer.first and not _OPERATORS[task.model].maps_sources:
-        return layer.width_in
-    return min(layer.width_in, layer.width_out)
-
-
-def _layers(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Iterator[_Layer]:
+def _layers(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Iterator[Layer[Array]]:
     """Yields the layers, the input layer first; layer l computes the nodes that are seen after hop L - 1 - l.
 
     An input layer that reads a table has no edges.
@@ -171,4 +116,4 @@ def _layers(columns: Columns, volume: BatchVolume, task: Task, graph: GraphChara
         edges = np.sum(volume.edges[: hop + 1], axis=0)
         edges = np.where(reads_table(columns), 0.0, edges) if layer == 0 else edges
         sources, destinations = volume.nodes[hop + 1], volume.nodes[hop]
-        yield _Layer(widths[layer], widths[layer + 1], sources, destinations, edges, layer == 0, hop == 0)
+        yield Layer(widths[layer], widths[layer + 1], sources, destinations, edges, layer == 0, hop == 0)

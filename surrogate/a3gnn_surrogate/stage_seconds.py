@@ -21,8 +21,6 @@ from a3gnn_surrogate.volume import BatchVolume
 _BIASED_DRAW = 1.25
 #: Sampling speed of a device over that of one thread. Guess: no device was available.
 _DEVICE_SAMPLING_SPEEDUP = 8.0
-#: A device's memory bandwidth is not probed: that of the host, times the ratio of arithmetic to this power. Guess.
-_DEVICE_BANDWIDTH_EXPONENT = 0.5
 #: Share of the probed loss of two threads that grows with the pairs of threads, not with their number. Guess.
 _PAIRWISE_SHARE = 0.1
 #: Exponent of the norm between sum (1) and maximum (infinity) of stages that overlap. Guess.
@@ -74,7 +72,7 @@ def stage_seconds(
     copied = (misses if hardware.has_device else hits + misses) * (1 + stored_share(columns, setting.task, graph)) / 2
     # All cores gather, except with workers of mode 1 next to a device: they use one thread each.
     one_thread = (columns["parallel_mode"] == "mode1") & hardware.has_device
-    speedup = np.where(one_thread, 1.0, _all_cores_speedup(hardware))
+    speedup = np.where(one_thread, 1.0, limits.copy_speedup(hardware.num_cores))
     gather = (copied / limits.copy_bytes_per_s + from_disk) / speedup + upkeep
     transfer = np.zeros_like(gather)
     if hardware.has_device:
@@ -90,7 +88,7 @@ def train_terms(cost: ModelCost, hardware: Hardware) -> Array:
     limits = hardware.profile
     flops, narrow, traffic = limits.gemm_flops_per_s, limits.bf16_gemm_flops_per_s, limits.spmm_bytes_per_s
     if hardware.has_device:
-        traffic *= max(limits.device_gemm_flops_per_s / flops, 1.0) ** _DEVICE_BANDWIDTH_EXPONENT
+        traffic = limits.device_traffic_bytes_per_s
         flops, narrow = max(limits.device_gemm_flops_per_s, 1.0), limits.device_bf16_gemm_flops_per_s
     # Where bfloat16 was not probed, nothing is promised of it.
     speed = np.where(cost.narrow & (narrow > 0), narrow, flops)
@@ -99,11 +97,6 @@ def train_terms(cost: ModelCost, hardware: Hardware) -> Array:
     constant = [_OPTIMISER_BYTES * cost.parameters / traffic, limits.batch_overhead_s]
     varying = [cost.gemm_flops / speed, cost.spmm_bytes / traffic, cost.activation_bytes / copied]
     return np.stack([*varying, *(np.full(len(cost.gemm_flops), seconds) for seconds in constant)], axis=1)
-
-
-def _all_cores_speedup(hardware: Hardware) -> float:
-    """Returns how many times faster than one thread all cores copy rows."""
-    return 1 + (hardware.num_cores - 1) * hardware.profile.thread_efficiency
 
 
 def effective_workers(num_workers: NDArray[np.int64], hardware: Hardware) -> Array:

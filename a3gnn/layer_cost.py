@@ -1,0 +1,154 @@
+"""What one layer of a model costs, forward and backward: the surrogate and the hybrid performance model share it.
+
+HyScale-GNN's Eqs. 10 to 12: aggregation is traffic of |E^l| rows, the update is a matrix product of |V^l| rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: A number, or one per configuration, float64.
+N = TypeVar("N", float, NDArray[np.float64])
+
+
+@dataclass(frozen=True, slots=True)
+class Operators:
+    """What one layer of a model computes, counted by hand from the models' definitions; attention's are a guess.
+
+    Attributes:
+        maps_destinations: Linear maps in -> out applied to the layer's destinations.
+        maps_sources: Linear maps in -> out applied to its sources.
+        maps_output: Linear maps out -> out applied to its destinations.
+        input_widths: Values that the input layer reads per destination when aggregation is fused with the gather, in
+            multiples of the feature width; 0 where the model reads the rows themselves.
+        edge_passes: Passes over the edges' messages.
+        edge_values: Values kept for backward per edge and head.
+        edge_widths: Mapped rows, in float32, kept for backward per edge, where scores are of pairs of mapped rows; then
+            every head of the last layer is as wide as the output.
+    """
+
+    maps_destinations: int
+    maps_sources: int
+    maps_output: int
+    input_widths: int
+    edge_passes: int
+    edge_values: int
+    edge_widths: int = 0
+
+
+#: Of the built-in models.
+OPERATORS = {
+    "sage": Operators(maps_destinations=2, maps_sources=0, maps_output=0, input_widths=2, edge_passes=1, edge_values=0),
+    "gcn": Operators(maps_destinations=1, maps_sources=0, maps_output=0, input_widths=1, edge_passes=1, edge_values=0),
+    "gin": Operators(maps_destinations=1, maps_sources=0, maps_output=1, input_widths=1, edge_passes=1, edge_values=0),
+    "gat": Operators(maps_destinations=0, maps_sources=1, maps_output=0, input_widths=0, edge_passes=3, edge_values=14),
+    "gatv2": Operators(
+        maps_destinations=1, maps_sources=1, maps_output=0, input_widths=0, edge_passes=3, edge_values=14, edge_widths=1
+    ),
+    "transformer": Operators(
+        maps_destinations=2, maps_sources=2, maps_output=0, input_widths=0, edge_passes=3, edge_values=14, edge_widths=2
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layer(Generic[N]):
+    """One layer of a mini-batch.
+
+    Attributes:
+        width_in: Values per source.
+        width_out: Values per destination.
+        sources: Nodes that are aggregated from.
+        destinations: Nodes that are computed, |V^l|.
+        edges: Sampled edges between them, |E^l|.
+        first: Whether it is the input layer.
+        last: Whether it is the output layer.
+    """
+
+    width_in: int
+    width_out: int
+    sources: N
+    destinations: N
+    edges: N
+    first: bool
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """How often a training step runs a layer's update and aggregation.
+
+    Attributes:
+        update: Of all layers but the first: forward, and backward for the gradients of its weights and of its inputs.
+        first_update: Of the first, whose inputs need no gradient.
+        aggregation: Of all layers but the first.
+        first_aggregation: Of the first.
+    """
+
+    update: int = 3
+    first_update: int = 2
+    aggregation: int = 2
+    first_aggregation: int = 1
+
+    @property
+    def forward(self) -> Passes:
+        """Of forward propagation alone."""
+        return Passes(1, 1, 1, 1)
+
+    @property
+    def backward(self) -> Passes:
+        """Of backward propagation alone."""
+        return Passes(self.update - 1, self.first_update - 1, self.aggregation - 1, self.first_aggregation - 1)
+
+    def of_update(self, layer: Layer[Any]) -> int:
+        """Returns how often the update of `layer` runs."""
+        return self.first_update if layer.first else self.update
+
+    def of_aggregation(self, layer: Layer[Any]) -> int:
+        """Returns how often the aggregation of `layer` runs."""
+        return self.first_aggregation if layer.first else self.aggregation
+
+
+#: What backward computes: two products per update, one in the first layer.
+COUNTED_PASSES = Passes()
+#: HyScale-GNN's Eq. 10 as printed: backward costs as much as forward, without the first layer's aggregation.
+EQUATION_10_PASSES = Passes(update=2)
+
+
+def update_flops(layer: Layer[N], ops: Operators, width_out: int, passes: Passes = COUNTED_PASSES) -> N:
+    """Returns the multiplications and additions of the linear maps in -> out, 2 m n k per product (Eq. 12).
+
+    Args:
+        layer: Whose maps they are.
+        ops: What the model computes.
+        width_out: Values per mapped row: the layer's, times heads where each has its own.
+        passes: How often a step runs them.
+    """
+    mapped = ops.maps_destinations * layer.destinations + ops.maps_sources * layer.sources
+    return passes.of_update(layer) * 2.0 * mapped * (layer.width_in * width_out)
+
+
+def output_flops(layer: Layer[N], ops: Operators, passes: Passes = COUNTED_PASSES) -> N:
+    """Returns the same of the maps out -> out; their inputs need gradients in the first layer, too."""
+    return passes.update * 2.0 * layer.destinations * (layer.width_out**2 * ops.maps_output)
+
+
+def aggregated_bytes(layer: Layer[N], ops: Operators, message: N | float, passes: Passes = COUNTED_PASSES) -> N:
+    """Returns the bytes that aggregation reads, `message` bytes per edge (Eq. 11)."""
+    return passes.of_aggregation(layer) * ops.edge_passes * layer.edges * message
+
+
+def map_parameters(ops: Operators, width_in: int, width_out: int) -> int:
+    """Returns the number of weights of the linear maps in -> out and out -> out."""
+    return width_in * width_out * (ops.maps_destinations + ops.maps_sources) + width_out**2 * ops.maps_output
+
+
+def message_width(layer: Layer[Any], ops: Operators) -> int:
+    """Returns the values per edge: inputs are aggregated unmapped, unless the model maps sources first."""
+    if layer.first and not ops.maps_sources:
+        return layer.width_in
+    return min(layer.width_in, layer.width_out)

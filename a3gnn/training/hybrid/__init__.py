@@ -1,0 +1,1 @@
+"""Hybrid training: processors and accelerators train one model together, and work follows what is measured."""

@@ -1,0 +1,127 @@
+"""`Assignment`: which trainer has how many seeds of a mini-batch, and which stage how many threads."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from a3gnn.checks import whole_number
+from a3gnn.errors import UsageError
+
+#: What a trainer runs on; accelerators have memory of their own behind a link.
+TrainerKind = Literal["processor", "accelerator"]
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """The host's threads by stage; a stage that has work needs one at least.
+
+    Attributes:
+        sampling: For sampling on the processors.
+        loading: For feature loading.
+        training: For the trainers on processors.
+    """
+
+    sampling: int
+    loading: int
+    training: int
+
+    @property
+    def total(self) -> int:
+        """Threads in all."""
+        return self.sampling + self.loading + self.training
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """How one mini-batch is divided. The real trainers and the simulated ones take the same.
+
+    Attributes:
+        kinds: What each trainer runs on.
+        shares: Seeds of each trainer, in the same order; 0 leaves a trainer out.
+        sampled_on_accelerators: Seeds whose neighbours accelerators sample, equally many each; processors sample those
+            of the others. Who samples does not depend on who trains.
+        threads: Of the host.
+        weights: In proportion to which the trainers of a kind share what their kind has when it changes, such as their
+            speeds; none make them equal.
+
+    Raises:
+        UsageError: Numbers do not fit together, or a stage that has work has no thread.
+    """
+
+    kinds: tuple[TrainerKind, ...]
+    shares: tuple[int, ...]
+    sampled_on_accelerators: int
+    threads: Threads
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.kinds) != len(self.shares):
+            raise UsageError(f"shares must be one per trainer, got {len(self.shares)} for {len(self.kinds)} trainers")
+        if self.weights and (len(self.weights) != len(self.kinds) or min(self.weights) <= 0):
+            raise UsageError(
+                f"weights must be one per trainer and above 0, got {self.weights}; leave them out for equal"
+            )
+        for share in self.shares:
+            whole_number("shares", share, 0, "0 leaves a trainer out")
+        batch, sampled = self.batch_size, self.sampled_on_accelerators
+        if batch < 1 or not 0 <= sampled <= batch:
+            raise UsageError(f"0 <= sampled_on_accelerators <= seeds, and seeds >= 1, got {sampled} of {batch} seeds")
+        if sampled and "accelerator" not in self.kinds:
+            raise UsageError(f"sampled_on_accelerators must be 0 without an accelerator, got {sampled}")
+        work = (("sampling", batch - sampled), ("loading", batch), ("training", self.seeds_of("processor")))
+        for stage, seeds in work:
+            threads = getattr(self.threads, stage)
+            whole_number(f"threads.{stage}", threads, 1 if seeds else 0, "a stage that has work needs a thread")
+
+    @property
+    def batch_size(self) -> int:
+        """Seeds of the mini-batch."""
+        return sum(self.shares)
+
+    def seeds_of(self, kind: TrainerKind) -> int:
+        """Returns the seeds that all trainers of `kind` have."""
+        return sum(share for share, own in zip(self.shares, self.kinds, strict=True) if own == kind)
+
+    def divided(self, on_processors: int, sampled_on_accelerators: int, threads: Threads) -> Assignment:
+        """Returns the division of the same mini-batch in which processors train `on_processors` seeds."""
+        shares = list(self.shares)
+        parts: tuple[tuple[TrainerKind, int], ...] = (
+            ("processor", on_processors),
+            ("accelerator", self.batch_size - on_processors),
+        )
+        for kind, seeds in parts:
+            places = [place for place, other in enumerate(self.kinds) if other == kind]
+            weights = [self.weights[place] if self.weights else 1.0 for place in places]
+            for place, share in zip(places, divide(seeds, weights), strict=True):
+                shares[place] = share
+        return dataclasses.replace(
+            self, shares=tuple(shares), sampled_on_accelerators=sampled_on_accelerators, threads=threads
+        )
+
+
+def trainer_kinds(num_accelerators: int) -> tuple[TrainerKind, ...]:
+    """Returns the kinds of the usual trainers: the processors, then each accelerator."""
+    accelerator: TrainerKind = "accelerator"
+    return ("processor", *(accelerator for _ in range(num_accelerators)))
+
+
+def divide(total: int, weights: Sequence[float]) -> list[int]:
+    """Returns `total` as whole numbers in proportion to `weights`, all above 0, by largest remainders.
+
+    Raises:
+        UsageError: There is something to divide, and nobody to have it.
+    """
+    if not weights:
+        if total:
+            raise UsageError(f"{total} seeds must go to trainers of a kind of which there are none")
+        return []
+    whole = sum(weights)
+    exact = [total * weight / whole for weight in weights]
+    parts = [int(part) for part in exact]
+    by_remainder = sorted(range(len(parts)), key=lambda place: parts[place] - exact[place])
+    for place in by_remainder[: total - sum(parts)]:
+        parts[place] += 1
+    return parts

@@ -1,0 +1,66 @@
+"""`Managed`: a controller at work while training runs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from a3gnn.training.hybrid.assignment import Assignment
+from a3gnn.training.hybrid.control.controller import Controller
+from a3gnn.training.hybrid.stage_times import StageTimes
+
+
+class Iteration(NamedTuple):
+    """One step of a controller: the division, and the means of what was measured of it."""
+
+    assignment: Assignment
+    times: StageTimes
+
+
+class Managed:
+    """Lets a controller divide mini-batches, and ends after so many of its steps.
+
+    A new division takes effect once the pipeline has drained: mini-batches of the old one are not counted, nor are the
+    first ones of the new one, which ran beside them.
+
+    Args:
+        controller: Who decides.
+        start: The first division.
+        iterations: Steps of the controller.
+        measured: Mini-batches per step whose means it is given.
+        skipped: Mini-batches of a division that are not counted: as many as the pipeline holds.
+
+    Attributes:
+        history: A division per step, and what was measured of it.
+        current: The division after the last step.
+    """
+
+    def __init__(
+        self, controller: Controller, start: Assignment, iterations: int = 20, measured: int = 4, skipped: int = 4
+    ) -> None:
+        self._controller, self._iterations = controller, iterations
+        self._wanted, self._skipped = measured, skipped
+        self._seen = 0
+        self._times: list[StageTimes] = []
+        self.current = start
+        self.history: list[Iteration] = []
+
+    def assignment(self) -> Assignment | None:
+        """Returns the current division, or None after the last step."""
+        return self.current if len(self.history) < self._iterations else None
+
+    def measured(self, assignment: Assignment, times: StageTimes) -> None:
+        """Counts `times`, and lets the controller decide when there are enough."""
+        if assignment is not self.current or len(self.history) >= self._iterations:
+            return
+        self._seen += 1
+        if self._seen <= self._skipped:
+            return
+        self._times.append(times)
+        if len(self._times) < self._wanted:
+            return
+        mean = StageTimes.mean(self._times)
+        self.history.append(Iteration(assignment, mean))
+        self._times = []
+        adjusted = self._controller.adjust(assignment, mean)
+        if adjusted != self.current:
+            self.current, self._seen = adjusted, 0

@@ -1,0 +1,134 @@
+"""`CountCurve`: how many nodes and edges a share of a mini-batch holds, by its seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import UsageError
+
+if TYPE_CHECKING:  # its kernels are heavy, and simulations need none
+    from a3gnn.sampling.sampler import NeighbourSampler
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the part of a mini-batch holds that one trainer has.
+
+    Attributes:
+        nodes: Distinct nodes after each hop, the seeds first: num_layers + 1 numbers. |V^l| is `nodes[L - l]`.
+        edges: Edges sampled at each hop, the seeds' hop first: num_layers numbers. Layer l computes with those of the
+            hops up to L - l: |E^l| is their sum.
+    """
+
+    nodes: tuple[float, ...]
+    edges: tuple[float, ...]
+
+    @property
+    def input_nodes(self) -> float:
+        """|V^0|: distinct nodes whose features are loaded."""
+        return self.nodes[-1]
+
+    @property
+    def layers(self) -> tuple[tuple[float, float, float], ...]:
+        """Sources, destinations and edges of each layer, the input layer first."""
+        depth = len(self.edges)
+        hops = range(depth - 1, -1, -1)
+        return tuple((self.nodes[hop + 1], self.nodes[hop], sum(self.edges[: hop + 1])) for hop in hops)
+
+    @property
+    def traversed_edges(self) -> float:
+        """Edges over all layers, the numerator of MTEPS (Eq. 5)."""
+        return sum(edges for _, _, edges in self.layers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountCurve:
+    """Counts by seeds, linear between those that were counted; no seeds hold nothing.
+
+    Cutting a mini-batch repeats work: nodes that two shares reach are in both, so that nodes grow slower than seeds.
+
+    Attributes:
+        seeds: Numbers of seeds that were counted, ascending.
+        nodes: Shape (len(seeds), num_layers + 1), float64.
+        edges: Shape (len(seeds), num_layers), float64.
+
+    Raises:
+        UsageError: Numbers of seeds do not ascend.
+    """
+
+    seeds: tuple[int, ...]
+    nodes: NDArray[np.float64]
+    edges: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if not self.seeds or list(self.seeds) != sorted({seeds for seeds in self.seeds if seeds > 0}):
+            raise UsageError(f"seeds must be positive and ascend, got {self.seeds}")
+
+    def at(self, seeds: int) -> Counts:
+        """Returns the counts of a share of `seeds` seeds.
+
+        Raises:
+            UsageError: More seeds than were counted.
+        """
+        return _interpolated(self, seeds)
+
+    @classmethod
+    def sampled(
+        cls, sampler: NeighbourSampler, train: NDArray[np.int32], seeds: Sequence[int], repeats: int = 3
+    ) -> CountCurve:
+        """Returns what `sampler` finds: means over `repeats` mini-batches of random seeds out of `train`.
+
+        Random numbers are keyed by hop and node, so a share that is sampled alone holds about what the whole
+        mini-batch, cut by seeds, holds for it: only nodes that the whole one reaches at an earlier hop differ.
+        """
+        nodes, edges = [], []
+        for count in seeds:
+            found = [_count(sampler, train, count, repeat) for repeat in range(repeats)]
+            nodes.append(np.mean([one.nodes for one in found], axis=0))
+            edges.append(np.mean([one.edges for one in found], axis=0))
+        return cls(tuple(seeds), np.array(nodes), np.array(edges))
+
+    @classmethod
+    def expected(cls, num_nodes: int, mean_degree: float, fanouts: Sequence[int], seeds: Sequence[int]) -> CountCurve:
+        """Returns what a graph would give in which all nodes have `mean_degree` in-neighbours and are equally popular.
+
+        Real graphs have hubs: their mini-batches hold fewer distinct nodes. For graphs that are not at hand.
+        """
+        nodes, edges = [], []
+        for count in seeds:
+            seen, frontier = [float(count)], float(count)
+            drawn = []
+            for fanout in fanouts:
+                drawn.append(frontier * min(fanout, mean_degree))
+                reached = num_nodes - (num_nodes - seen[-1]) * np.exp(-drawn[-1] / num_nodes)
+                frontier = reached - seen[-1]
+                seen.append(float(reached))
+            nodes.append(seen)
+            edges.append(drawn)
+        return cls(tuple(seeds), np.array(nodes), np.array(edges))
+
+
+@lru_cache(maxsize=1 << 14)
+def _interpolated(curve: CountCurve, seeds: int) -> Counts:
+    if not 0 <= seeds <= curve.seeds[-1]:
+        raise UsageError(f"counts are known up to {curve.seeds[-1]} seeds, got {seeds}; count larger shares")
+    grid = (0, *curve.seeds)
+
+    def between(table: NDArray[np.float64]) -> tuple[float, ...]:
+        return tuple(float(np.interp(seeds, grid, (0.0, *column))) for column in table.T)
+
+    return Counts(between(curve.nodes), between(curve.edges))
+
+
+def _count(sampler: NeighbourSampler, train: NDArray[np.int32], seeds: int, repeat: int) -> Counts:
+    picked = np.random.default_rng(repeat).permutation(len(train))[:seeds]
+    found = sampler.sample(train[picked], epoch=0, batch=repeat)
+    ends = [int(found.indptr[size]) for size in found.hop_sizes[:-1]]
+    edges = np.diff([0, *ends])
+    return Counts(tuple(map(float, found.hop_sizes)), tuple(map(float, edges)))

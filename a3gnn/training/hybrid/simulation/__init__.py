@@ -1,0 +1,1 @@
+"""A simulated platform on a virtual clock; it imports nothing of the performance model."""

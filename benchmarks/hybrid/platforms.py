@@ -1,0 +1,118 @@
+"""Platforms that are simulated: random ones, and those of the papers' Table II."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from a3gnn.training.hybrid.assignment import Assignment, Threads, divide
+from a3gnn.training.hybrid.counts import CountCurve
+from a3gnn.training.hybrid.simulation.operations import SimulatedModel
+from a3gnn.training.hybrid.simulation.platform import SimulatedAccelerator, SimulatedPlatform, SimulatedProcessor
+from a3gnn.training.hybrid.simulation.training import SimulatedTraining
+
+#: Seeds of a mini-batch, fanouts and hidden units (HyScale-GNN, section VI-A).
+BATCH, FANOUTS, HIDDEN = 1024, (25, 10), 256
+_COUNTED = tuple(2**power for power in range(13))
+
+
+def random_training(seed: int) -> SimulatedTraining:
+    """Returns a model on a random platform: each constant log-uniform over what processors and accelerators have."""
+    random = np.random.default_rng(seed)
+
+    def between(low: float, high: float) -> float:
+        return float(np.exp(random.uniform(np.log(low), np.log(high))))
+
+    processor = SimulatedProcessor(
+        threads=int(random.integers(4, 17)),
+        flops_per_s=between(2e10, 1.5e11),
+        load_bytes_per_s=between(2e9, 1.2e10),
+        sampled_edges_per_s=between(1e7, 8e7),
+        memory_bytes_per_s=between(2e10, 3e11),
+        thread_loss=float(random.uniform(0.0, 0.03)),
+        launch_s=between(5e-6, 5e-5),
+    )
+    accelerator = SimulatedAccelerator(
+        flops_per_s=between(3e11, 2e13),
+        memory_bytes_per_s=between(5e10, 1e12),
+        memory_bytes=between(2e9, 3.2e10),
+        link_bytes_per_s=between(3e9, 3e10),
+        launch_s=between(3e-6, 3e-5),
+        sampled_edges_per_s=between(3e7, 1e9) if random.random() < 0.5 else 0.0,
+        samples_beside=bool(random.random() < 0.5),
+        pipelined=bool(random.random() < 0.5),
+        flush_s=between(1e-6, 3e-5),
+    )
+    devices = int(random.integers(1, 5))
+    platform = SimulatedPlatform(
+        processor, (accelerator,) * devices, sent_host_bytes=float(random.integers(0, 2)), jitter=0.02
+    )
+    widths = (int(between(32, 768)), int(random.choice([64, 128, 256])), int(random.integers(2, 173)))
+    counts = CountCurve.expected(int(between(1e5, 1e8)), between(8, 60), FANOUTS, _COUNTED)
+    return SimulatedTraining(platform, SimulatedModel(widths, bool(random.random() < 0.5)), counts, seed=seed)
+
+
+def random_start(training: SimulatedTraining, seed: int) -> Assignment:
+    """Returns a division that is as bad as chance makes it: every stage has work that can have some."""
+    random = np.random.default_rng([seed, 1])
+    platform = training.platform
+    cuts = np.sort(random.choice(np.arange(1, platform.processor.threads), size=2, replace=False))
+    threads = Threads(*(int(part) for part in np.diff([0, *cuts, platform.processor.threads])))
+    sampled = int(random.integers(1, BATCH)) if platform.can_sample else 0
+    own = int(random.integers(1, BATCH))
+    shares = (own, *divide(BATCH - own, [1.0] * len(platform.accelerators)))
+    return Assignment(platform.kinds, shares, sampled, threads)
+
+
+class Dataset(NamedTuple):
+    """A graph of HyScale-GNN's Table III; mini-batches are expected ones of equally popular nodes.
+
+    Attributes:
+        nodes: Number of nodes.
+        edges: Number of edges.
+        features: Values per node.
+        classes: Values of the output layer.
+    """
+
+    nodes: int
+    edges: int
+    features: int
+    classes: int
+
+    def counts(self, most: int) -> CountCurve:
+        """Returns what shares of up to `most` seeds hold."""
+        seeds = [2**power for power in range(most.bit_length() + 1)]
+        return CountCurve.expected(self.nodes, self.edges / self.nodes, FANOUTS, seeds)
+
+
+DATASETS = {
+    "products": Dataset(2_449_029, 61_859_140, 100, 47),
+    "papers100M": Dataset(111_059_956, 1_615_685_872, 128, 172),
+    "MAG240M": Dataset(121_751_666, 1_297_748_926, 768, 153),  # 768 features; the table has 756
+}
+#: Table II: two EPYC 7763 of 64 cores (3.6 TFLOPS each; the table's 205 GB/s). That products of a mini-batch's size
+#: reach a fifth of the peak on so many cores, and what a core samples and loads, are guesses.
+EPYC = SimulatedProcessor(
+    threads=128,
+    flops_per_s=0.2 * 7.2e12 / 128,
+    load_bytes_per_s=4e9,
+    sampled_edges_per_s=1e7,
+    memory_bytes_per_s=205e9,
+    thread_loss=0.002,
+    launch_s=2e-5,
+)
+#: The table's peak performance and memory bandwidth, links of 16 GB/s; launches and flushes are guesses.
+U250 = SimulatedAccelerator(0.6e12, 77e9, 64e9, 16e9, launch_s=5e-5, samples_beside=True, pipelined=True, flush_s=5e-5)
+A5000 = SimulatedAccelerator(27.8e12, 768e9, 24e9, 16e9, launch_s=1e-5)
+ACCELERATORS = {"FPGA": U250, "GPU": A5000}
+
+
+def paper_training(
+    accelerator: str, dataset: str, model: str, devices: int = 4, jitter: float = 0.02
+) -> SimulatedTraining:
+    """Returns one of HyScale-GNN's set-ups: `model` is gcn or sage; 1,024 seeds per accelerator are one mini-batch."""
+    graph = DATASETS[dataset]
+    platform = SimulatedPlatform(EPYC, (ACCELERATORS[accelerator],) * devices, sent_host_bytes=0.0, jitter=jitter)
+    shape = SimulatedModel((graph.features, HIDDEN, graph.classes), concatenates=model == "sage")
+    return SimulatedTraining(platform, shape, graph.counts(BATCH * devices))

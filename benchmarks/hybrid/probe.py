@@ -1,0 +1,81 @@
+"""The performance model's constants of a simulated platform: its data sheet, and what is measured on it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from a3gnn.layer_cost import COUNTED_PASSES, Passes
+from a3gnn.training.hybrid.counts import Counts
+from a3gnn.training.hybrid.model.performance import ModelShape, PerformanceModel
+from a3gnn.training.hybrid.model.speeds import AcceleratorSpeeds, PlatformSpeeds
+from a3gnn.training.hybrid.simulation.operations import (
+    SimulatedModel,
+    sampled_bytes,
+    sampling_on_accelerator,
+    sampling_on_processor,
+)
+from a3gnn.training.hybrid.simulation.training import SimulatedTraining
+
+#: Of the rows that the probe of a real machine copies (`a3gnn/machine/host_constants.py`).
+_FEATURES = 100
+
+#: Times that sampling is measured, by seeds and threads.
+_MEASURED = 3
+
+
+def performance_model(
+    training: SimulatedTraining, passes: Passes = COUNTED_PASSES, *, shares_memory: bool = True
+) -> PerformanceModel:
+    """Returns the performance model of what is simulated.
+
+    Operations per second and the bandwidths of accelerators and links are the parts' own; those of loading are what
+    comes of rows of 100 features, as in the probe of a real machine. Launches, flushed pipelines, activations, small
+    matrix products and other rows are not in the model.
+
+    Args:
+        training: What is simulated.
+        passes: How often a step runs each layer.
+        shares_memory: Whether the host's memory bounds the iteration; False is the paper's model.
+    """
+    platform, shape = training.platform, training.model
+    processor = platform.processor
+    # Of the bytes that are read, those of the row.
+    useful = 4 * _FEATURES / SimulatedModel((_FEATURES, 1)).loaded_bytes(Counts((1.0, 1.0), (1.0,)))
+
+    def sampling(seeds: int, threads: int) -> float:
+        alone = sampling_on_processor(processor, threads, training.counts.at(seeds))
+        return _measured(alone, platform.jitter, (training.seed, seeds, threads))
+
+    def accelerator_sampling(seeds: int) -> float:
+        counts = training.counts.at(seeds)
+        sent = (sampled_bytes(counts) / one.link_bytes_per_s for one in platform.accelerators)
+        alone = (sampling_on_accelerator(one, counts) for one in platform.accelerators)
+        longest = max(map(sum, zip(alone, sent, strict=True)))
+        return _measured(longest, platform.jitter, (training.seed, seeds))
+
+    speeds = PlatformSpeeds(
+        threads=processor.threads,
+        speedup=processor.speed,
+        host_bytes_per_s=useful * processor.memory_bytes_per_s,
+        load_bytes_per_s=useful * processor.load_bytes_per_s,
+        flops_per_s=processor.flops_per_s,
+        memory_bytes_per_s=processor.load_bytes_per_s,
+        accelerators=tuple(
+            AcceleratorSpeeds(one.flops_per_s, one.memory_bytes_per_s, one.link_bytes_per_s, one.pipelined)
+            for one in platform.accelerators
+        ),
+        sampling=sampling,
+        accelerator_sampling=accelerator_sampling if platform.can_sample else None,
+        sent_host_bytes=platform.sent_host_bytes if shares_memory else None,
+    )
+    name = "sage" if shape.concatenates else "gcn"
+    return PerformanceModel(
+        ModelShape(name, shape.widths, shape.fused_gather), training.counts, speeds, training.schedule, passes
+    )
+
+
+def _measured(seconds: float, jitter: float, key: tuple[int, ...]) -> float:
+    """Returns the mean of a few measurements of what takes `seconds` without jitter; always the same for a key."""
+    return seconds * float(
+        np.exp(jitter * np.random.default_rng(key).standard_normal(_MEASURED) - jitter**2 / 2).mean()
+    )
