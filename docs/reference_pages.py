@@ -5,6 +5,7 @@ A hook of MkDocs (`mkdocs.yml`). The pages exist in the site alone, so nothing i
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -72,7 +73,8 @@ def _command(command: click.Command, context: click.Context, level: int) -> Iter
     options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
     if options:
         rows = [f"| {_flags(one)} | {_values(one, context)} | {_cell(one.help or '')} |" for one in options]
-        yield "\n".join(["| option | value | meaning |", "|---|---|---|", *rows])
+        table = "\n".join(["| option | value | meaning |", "|---|---|---|", *rows])
+        yield f'<div class="options" markdown="1">\n\n{table}\n\n</div>'
     yield _prose(command.epilog)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -89,17 +91,20 @@ def _flags(option: click.Option) -> str:
 def _values(option: click.Option, context: click.Context) -> str:
     """Returns what an option takes, and whether it must be given, may be repeated or has a default."""
     extra: Any = option.get_help_extra(context)
-    found = [] if option.is_flag else [f"`{option.make_metavar(context)}`"]
+    if isinstance(option.type, click.Choice):
+        found = [" or ".join(f"`{choice}`" for choice in option.type.choices)]
+    else:
+        found = [] if option.is_flag else [f"`{option.make_metavar(context).removesuffix(' RANGE')}`"]
     found += [f"default {extra['default']}"] if "default" in extra else []
     found += [_cell(extra[key]) for key in ("range", "required") if key in extra]
     found += ["may be repeated"] if option.multiple else []
     found += [f"or `${name}`" for name in extra.get("envvars", ())]
-    return ", ".join(found).replace("|", "\\|")
+    return ", ".join(found)
 
 
 def _prose(text: str | None) -> str:
     """Returns what click says as Markdown: paragraphs, in which stars and angles stay as they are."""
-    return re.sub(r"([*<])", r"\\\1", (text or "").replace("\b", "")).strip()
+    return re.sub(r"([*<])", r"\\\1", inspect.cleandoc(text or "").replace("\b", ""))
 
 
 def _cell(text: str) -> str:

@@ -16,6 +16,7 @@ INSTALLS = "installs packages"
 LONG = "measures for minutes or hours"
 SERVES = "serves until it is ended: the commands below it are asked of a server that the test starts"
 OWN_MODEL = "the same as in docs/own_models.md, where it is run"
+LIKE_README = "the tune of README.md with other limits, priority or fanouts"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 
 COMMANDS: dict[str, dict[str, str]] = {
@@ -35,7 +36,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn train --config runs/mine/tuned.json": OWN_MODEL,
         'pip install "a3gnn[serve]"': INSTALLS,
         "a3gnn serve --data-root ~/graphs": SERVES,
-        "a3gnn tune --server http://127.0.0.1:8642 --dataset graph.npz --budget 10min": RUN,
+        "a3gnn tune --server http://127.0.0.1:8642 --dataset graph.npz --budget 10min": "tests/service/test_studies.py"
+        " tunes so",
     },
     "profiles/README.md": {"python -m benchmarks.corpus --export profiles/corpus.jsonl.gz": LONG},
     "docs/acquisition.md": {
@@ -66,6 +68,31 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.engine --short": LONG,
         "python -m benchmarks.engine --show benchmarks/results/engine-amd-epyc-2026-11-21.json": RUN,
     },
+    "docs/howto/fanouts.md": {
+        "a3gnn tune --dataset graph.npz --fanouts 25,10 --priority time --budget 10min --out runs/mine": LIKE_README,
+        "a3gnn front runs/mine": RUN,
+        "a3gnn graph info graph.npz": RUN,
+        "a3gnn tune --dataset graph.npz --fanouts 15,10,5 --range seed_fanout=3:10 --budget 10min"
+        " --out runs/three": RUN,
+        "a3gnn recommend --dataset graph.npz --priority time": RUN,
+    },
+    "docs/howto/gpu_waits.md": {
+        "a3gnn tune --dataset graph.npz --priority throughput --budget 10min --out runs/mine": LIKE_README,
+        "a3gnn report runs/mine": RUN,
+    },
+    "docs/howto/out_of_memory.md": {
+        "a3gnn tune --dataset graph.npz --priority memory --memory-limit 2GiB --budget 10min"
+        " --out runs/small": LIKE_README,
+        "a3gnn train --config runs/small/tuned.json": RUN,
+        "a3gnn graph info graph.npz": RUN,
+        "a3gnn tune --dataset graph.npz --fix feature_tier=disk --memory-limit 1GiB --budget 10min"
+        " --out runs/disk": RUN,
+        "a3gnn graph convert graph.npz big --memory-budget 512MiB": RUN,
+        "a3gnn tune --dataset big --memory-limit 1GiB --budget 10min --out runs/big": RUN,
+        "a3gnn train --config runs/small/tuned.json --host-memory-limit 3GiB --out runs/trained": RUN,
+        "a3gnn train --config runs/small/tuned.json --host-memory-limit 4GiB --out runs/trained --resume": RUN,
+    },
+    "docs/howto/own_loop.md": {"a3gnn serve": SERVES},
     "docs/out_of_core.md": {
         "a3gnn graph convert huge.npz /fast/huge": RUN,
         "a3gnn train --dataset /fast/huge --config tuned.json": RUN,
@@ -116,7 +143,27 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.levers graph.npz": LONG,
         "python -m benchmarks.table2 --budget 5min": LONG,
     },
+    "docs/tutorial.md": {
+        "python3 -m venv .venv": INSTALLS,
+        "source .venv/bin/activate": "enters it",
+        'pip install ".[plot,report]"': INSTALLS,
+        "a3gnn doctor": RUN,
+        "a3gnn graph info synthetic:": RUN,
+        "a3gnn recommend --dataset synthetic: --priority time --memory-limit 1GiB": RUN,
+        "a3gnn tune --dataset synthetic: --priority time --memory-limit 1GiB --budget 2min --out runs/tutorial": RUN,
+        "a3gnn front runs/tutorial": RUN,
+        "a3gnn report runs/tutorial": RUN,
+        "a3gnn pick runs/tutorial --priority memory": RUN,
+        "a3gnn train --config runs/tutorial/tuned.json --out runs/trained": RUN,
+        "a3gnn predict runs/trained --dataset synthetic: --out predictions.npy": RUN,
+    },
 }
+
+#: What the README makes, in this order, and other pages go on with: run once.
+SHARED = (
+    "a3gnn tune --dataset graph.npz --priority time --memory-limit 4GiB --budget 10min --out runs/mine",
+    "a3gnn train --config runs/mine/tuned.json --out runs/trained",
+)
 
 #: What is put in the place of what a page shows, so that a command runs in seconds in a folder of the test's own.
 SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -124,6 +171,7 @@ SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r'"budget": "\d+min"'), '"budget": "2s"'),
     (re.compile(r"(?<![\w.])/fast/"), "fast/"),
     (re.compile(r"nodes=20000000,degree=17"), "nodes=2000,degree=17"),
+    (re.compile(r"synthetic: "), "synthetic:nodes=2000 "),
     (re.compile(r"benchmarks/results/"), "$ROOT/benchmarks/results/"),
     (re.compile(r"^curl "), "curl -sSf --max-time 120 "),
 )
