@@ -3,53 +3,53 @@
     python -m benchmarks.many_machines [--measured FILE.json] [--machines 2 8 64 512] [--gbit 10 25 100]
 
 The constants are those in benchmarks/results/many_machines.json; a layer of which one is null is not calculated. No
-figure of this script is a measurement, but for those that it reads.
+figure that is printed is a measurement.
 
-Symbols: N machines; s, g, t seconds per mini-batch of one machine for sampling, gathering and training; B bytes per
-second of each machine's link, both ways at once; a seconds until a message arrives; E(N) seconds on N machines.
-Efficiency is E(1) / (N E(N)). Machines are alike, links have nothing else to do, and the switch between them is as wide
-as all of them together.
+Symbols: N machines; B bytes per second of each machine's link, each way; a seconds until a message arrives at another
+machine; E(N) seconds on N machines. Machines are alike, links have nothing else to do, and the switch between them
+carries all of them at full rate.
 
-**Trials (Ray).** A study of R trials has k of them under way at a time, and waits for all k before it proposes more. A
-trial takes T seconds where it runs, and o more until its result is back; the driver takes d seconds per trial for
-fitting, proposing and storing, one after the other. The driver sends the graph, G bytes, to each other machine once.
+**Trials (Ray).** Each of N studies has a machine for its trials, and goes trial by trial. A trial takes T seconds where
+it runs, and o more until its result is back; fitting, proposing and storing take d seconds of one of the C cores of the
+machine that all studies are started on. It sends the graph, G bytes, to each machine once. A study has R trials:
 
-    E(N) = (N - 1) G / B + (R / k) (ceil(k / N) (T + o) + k d)
+    E(N) = N G / B + R max(T + o + d, N d / C);    efficiency R (T + d) / E(N)
 
-With as many studies as machines (k = 1 in each, one driver for all of them), each of R trials, the work grows with N:
+**Ranks (torch.distributed).** A mini-batch takes one machine s, g and t seconds for sampling, gathering and training.
+Every rank samples it whole, and gathers and trains the share u(N) of it that its seeds reach, which is more than 1 / N
+as shares have nodes in common (`python -m benchmarks.shares`). Gradients, D bytes, are summed by a ring all-reduce,
+which is bandwidth-optimal (Patarasuk and Yuan, 2009). An epoch has S mini-batches:
 
-    E(N) = (N - 1) G / B + R max(T + o + d, N d);    efficiency E(1) / E(N)
+    E(N) = S (s + u(N) (g + t) + 2 (N - 1) / N D / B + 2 (N - 1) a);    efficiency S (s + g + t) / (N E(N))
 
-**Ranks (torch.distributed).** A mini-batch is sampled whole by every rank, and cut by its seeds: a rank gathers and
-trains the share u(N) of its input rows (more than 1 / N, as shares have nodes in common; measured with the sampler).
-Gradients, D bytes, are summed by a ring all-reduce, which is bandwidth-optimal (Patarasuk and Yuan, 2009).
+What is learnt does not depend on N. Where the mini-batch grows with N instead (N of them joined), it does; an epoch has
+S / N of them, each takes N s of sampling, and a rank gathers and trains as much as one machine of one of them:
 
-    step = s + u(N) (g + t) + 2 (N - 1) / N D / B + 2 (N - 1) a;    E(N) = steps per epoch * step
+    E(N) = S / N (N s + g + t + 2 (N - 1) / N D / B + 2 (N - 1) a)
 
-The mini-batch is the same for any N, and so is what is learnt. Where it grows with N instead, w machines' mini-batches
-joined, sampling takes N s, an epoch has a N-th of the steps, and each rank gathers and trains what one machine does.
+**Graph servers.** Every machine serves a part and trains by itself, so that it serves as much as it asks for. A mini-
+batch takes m seconds of a machine that has the graph, and p of one that does all of it, serving included, without a
+link. It asks in h rounds, one after the other, and V bytes come back, all but 1 / N of them from other machines:
 
-**Graph servers.** Every machine serves a part and trains mini-batches of its own. A mini-batch asks in h rounds, one
-per hop and one for rows; V bytes come back, of which (N - 1) / N are another machine's; the machines' servers together
-take c seconds of a core for it, and a request l seconds there and back beside that.
+    E(N) = S / N (p + 2 h a + (N - 1) / N V / B);    efficiency S m / (N E(N))
 
-    step = max(t, s + h (l + 2 a) + c + (N - 1) / N V / B) with workers that load ahead, their sum without
-
-With N machines that train for themselves, E(N) = steps per epoch / N * step: what the servers cost, no all-reduce.
+Nothing overlaps in it: with workers that ask ahead, what comes after p may be hidden.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 MEASURED = Path(__file__).parent / "results" / "many_machines.json"
 #: Seconds until a message arrives at another machine of the same switch: TCP over Ethernet. A guess.
 MESSAGE_S = 30e-6
+#: What each layer is called in the constants.
+LAYERS = ("trials", "ranks", "servers")
 
 
 class Link(NamedTuple):
@@ -65,41 +65,40 @@ class Link(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """What was measured of trials by Ray: a study's trials, and seconds and bytes as in the module's text."""
+    """Of a study by Ray: its trials, seconds per trial, cores of the machine that starts studies, the graph's bytes."""
 
     trials: int
-    per_round: int
     trial_s: float
     overhead_s: float
     driver_s: float
+    driver_cores: int
     graph_bytes: float
 
 
 class Ranks(NamedTuple):
-    """What was measured of ranks: seconds per mini-batch, steps per epoch, gradients, and shares by number of ranks."""
+    """Of a training by ranks: mini-batches per epoch, seconds of one's stages, bytes of gradients, shares by ranks."""
 
-    steps: int
+    batches: int
     sample_s: float
     gather_s: float
     train_s: float
     gradient_bytes: float
-    shares: Mapping[int, float]
+    shares: Mapping[str, float]
 
 
 class Servers(NamedTuple):
-    """What was measured of graph servers: per mini-batch seconds, rounds of requests and bytes that come back."""
+    """Of a training over graph servers: seconds per mini-batch with the graph and over servers, rounds, bytes."""
 
-    steps: int
-    sample_s: float
-    train_s: float
+    batches: int
+    local_s: float
+    served_s: float
+    server_s: float
     rounds: int
-    request_s: float
-    serve_s: float
     answer_bytes: float
 
 
 class Row(NamedTuple):
-    """One row of the table: seconds per study or epoch, and what takes most of them."""
+    """One row of the table: seconds per study or epoch, and what takes most of them beside the work itself."""
 
     layer: str
     machines: int
@@ -112,23 +111,14 @@ class Row(NamedTuple):
 Parts = dict[str, float]
 
 
-def one_study(m: Trials, machines: int, link: Link) -> Parts:
-    """Returns the seconds of a study whose rounds are spread over the machines."""
-    rounds = m.trials / m.per_round
+def studies(m: Trials, machines: int, link: Link) -> Parts:
+    """Returns the seconds of as many studies as machines."""
+    beside = m.trial_s + m.overhead_s
     return {
-        "copying the graph": (machines - 1) * m.graph_bytes / link.bytes_per_s,
-        "trials": rounds * math.ceil(m.per_round / machines) * (m.trial_s + m.overhead_s),
-        "the driver": m.trials * m.driver_s,
-    }
-
-
-def many_studies(m: Trials, machines: int, link: Link) -> Parts:
-    """Returns the seconds of as many studies as machines, each of `trials`, whose proposals one driver makes."""
-    one = m.trials * (m.trial_s + m.overhead_s + m.driver_s)
-    return {
-        "copying the graph": (machines - 1) * m.graph_bytes / link.bytes_per_s,
-        "trials": one,
-        "the driver": max(0.0, m.trials * machines * m.driver_s - one),
+        "trials": m.trials * m.trial_s,
+        "getting trials there and back": m.trials * m.overhead_s,
+        "the driver": m.trials * max(m.driver_s, machines * m.driver_s / m.driver_cores - beside),
+        "copying the graph": machines * m.graph_bytes / link.bytes_per_s,
     }
 
 
@@ -137,83 +127,98 @@ def all_reduce_s(num_bytes: float, ranks: int, link: Link) -> float:
     return 2 * (ranks - 1) / ranks * num_bytes / link.bytes_per_s + 2 * (ranks - 1) * link.message_s
 
 
-def same_batch(m: Ranks, ranks: int, link: Link) -> Parts:
+def same_batches(m: Ranks, ranks: int, link: Link) -> Parts:
     """Returns the seconds per epoch of ranks that share each mini-batch of one machine.
 
     Raises:
         KeyError: The share of so many ranks was not measured.
     """
-    share = 1.0 if ranks == 1 else m.shares[ranks]
+    share = 1.0 if ranks == 1 else m.shares[str(ranks)]
     return {
-        "sampling": m.steps * m.sample_s,
-        "gathering and training": m.steps * share * (m.gather_s + m.train_s),
-        "the all-reduce": m.steps * all_reduce_s(m.gradient_bytes, ranks, link),
+        "sampling": m.batches * m.sample_s,
+        "gathering and training": m.batches * share * (m.gather_s + m.train_s),
+        "the all-reduce": m.batches * all_reduce_s(m.gradient_bytes, ranks, link),
     }
 
 
 def joined_batches(m: Ranks, ranks: int, link: Link) -> Parts:
     """Returns the seconds per epoch of ranks whose mini-batch is as many times one machine's."""
-    steps = m.steps / ranks
+    batches = m.batches / ranks
     return {
-        "sampling": steps * ranks * m.sample_s,
-        "gathering and training": steps * (m.gather_s + m.train_s),
-        "the all-reduce": steps * all_reduce_s(m.gradient_bytes, ranks, link),
+        "sampling": batches * ranks * m.sample_s,
+        "gathering and training": batches * (m.gather_s + m.train_s),
+        "the all-reduce": batches * all_reduce_s(m.gradient_bytes, ranks, link),
     }
 
 
-def graph_servers(m: Servers, machines: int, link: Link) -> Parts:
-    """Returns the seconds per epoch, loading and training one after the other, of machines that serve and train."""
-    steps, remote = m.steps / machines, (machines - 1) / machines
+def served(m: Servers, machines: int, link: Link) -> Parts:
+    """Returns the seconds per epoch of machines that serve parts and train."""
+    batches, remote = m.batches / machines, (machines - 1) / machines
     return {
-        "sampling": steps * m.sample_s,
-        "waiting for answers": steps * m.rounds * (m.request_s + 2 * link.message_s * (machines > 1)),
-        "serving": steps * m.serve_s,
-        "the link": steps * remote * m.answer_bytes / link.bytes_per_s,
-        "training": steps * m.train_s,
+        "training and serving": batches * m.served_s,
+        "waiting for messages": batches * 2 * m.rounds * link.message_s * (machines > 1),
+        "the link": batches * remote * m.answer_bytes / link.bytes_per_s,
     }
-
-
-def ahead(parts: Parts) -> Parts:
-    """Returns the parts where workers load ahead: training, or the loading that exceeds it, as one part each."""
-    loading = sum(seconds for name, seconds in parts.items() if name != "training")
-    return {"training": parts["training"], "loading beyond it": max(0.0, loading - parts["training"])}
 
 
 def rows(measured: Mapping[str, Any], machines: Sequence[int], gbits: Sequence[float]) -> Iterator[Row]:
     """Yields the table's rows of the layers whose constants are all there."""
-    if trials := _constants(Trials, measured["trials"]):
-        yield from _rows("Ray, one study", lambda n, link: one_study(trials, n, link), machines, gbits)
-        several = _rows("Ray, a study each", lambda n, link: many_studies(trials, n, link), machines, gbits)
-        yield from (row._replace(efficiency=row.efficiency * row.machines) for row in several)  # the work grows
-    if ranks := _constants(Ranks, measured["ranks"]):
-        ranks = ranks._replace(shares={int(n): share for n, share in ranks.shares.items()})
-        yield from _rows("ranks, same mini-batch", lambda n, link: same_batch(ranks, n, link), machines, gbits)
-        yield from _rows("ranks, joined mini-batches", lambda n, link: joined_batches(ranks, n, link), machines, gbits)
-    if servers := _constants(Servers, measured["servers"]):
-        yield from _rows("graph servers", lambda n, link: graph_servers(servers, n, link), machines, gbits)
-        yield from _rows("the same, ahead", lambda n, link: ahead(graph_servers(servers, n, link)), machines, gbits)
+    if m := constants(Trials, measured["trials"]):
+        alone = m.trials * (m.trial_s + m.driver_s)
+        yield from _rows("trials: a study per machine", partial(studies, m), machines, gbits, lambda n: alone)
+    if m := constants(Ranks, measured["ranks"]):
+        epoch = m.batches * (m.sample_s + m.gather_s + m.train_s)
+        yield from _rows("ranks: same mini-batch", partial(same_batches, m), machines, gbits, lambda n: epoch / n)
+        yield from _rows("ranks: joined mini-batches", partial(joined_batches, m), machines, gbits, lambda n: epoch / n)
+    if m := constants(Servers, measured["servers"]):
+        local = m.batches * m.local_s
+        yield from _rows("graph servers", partial(served, m), machines, gbits, lambda n: local / n)
 
 
-def _constants(kind: Any, found: Mapping[str, Any]) -> Any:
-    missing = [name for name in kind._fields if found.get(name) is None]
-    return None if missing else kind(**{name: found[name] for name in kind._fields})
+def limits(measured: Mapping[str, Any], gbits: Sequence[float]) -> Iterator[str]:
+    """Yields what bounds each layer however many machines there are, of the layers whose constants are all there."""
+    if m := constants(Trials, measured["trials"]):
+        most = m.driver_cores * (m.trial_s + m.overhead_s + m.driver_s) / m.driver_s
+        yield f"trials: the machine that studies are started on keeps {most:,.0f} of them busy"
+    if m := constants(Ranks, measured["ranks"]):
+        most = (m.sample_s + m.gather_s + m.train_s) / m.sample_s
+        yield f"ranks: at most {most:.1f} times one machine's speed, as every rank samples the whole mini-batch"
+    if m := constants(Servers, measured["servers"]):
+        trainers = (m.served_s - m.server_s) / m.server_s
+        yield f"graph servers: one core that serves keeps {trainers:.1f} trainers busy that do nothing else"
+        for gbit in gbits:
+            each = m.answer_bytes / Link.of_gbit(gbit).bytes_per_s
+            yield f"graph servers: at {gbit:g} Gbit/s the link alone takes {each * 1e3:.2f} ms per mini-batch"
+
+
+def constants(kind: Any, found: Mapping[str, Any]) -> Any:
+    """Returns the constants of a layer, or None where one was not measured."""
+    return None if missing(kind, found) else kind(**{name: found[name] for name in kind._fields})
+
+
+def missing(kind: Any, found: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the constants that were not measured."""
+    return [name for name in kind._fields if found.get(name) is None]
 
 
 def _rows(
-    layer: str, calculate: Callable[[int, Link], Parts], machines: Sequence[int], gbits: Sequence[float]
+    layer: str,
+    calculate: Callable[[int, Link], Parts],
+    machines: Sequence[int],
+    gbits: Sequence[float],
+    least_s: Callable[[int], float],
 ) -> Iterator[Row]:
     for gbit in gbits:
-        link = Link.of_gbit(gbit)
-        alone = sum(calculate(1, link).values())
         for count in machines:
-            parts = calculate(count, link)
+            parts = calculate(count, Link.of_gbit(gbit))
             seconds = sum(parts.values())
-            yield Row(layer, count, gbit, seconds, alone / (count * seconds), max(parts, key=lambda name: parts[name]))
+            bound = max(parts, key=lambda name: parts[name])
+            yield Row(layer, count, gbit, seconds, least_s(count) / seconds, bound)
 
 
 def table(found: Sequence[Row]) -> str:
     """Returns the rows as a table in Markdown."""
-    lines = ["| layer | machines | Gbit/s | seconds | efficiency | bound by |", "|---|---:|---:|---:|---:|---|"]
+    lines = ["| layer | machines | Gbit/s | seconds | efficiency | most of it |", "|---|---:|---:|---:|---:|---|"]
     for row in found:
         seconds = f"{row.seconds:,.0f}" if row.seconds >= 100 else f"{row.seconds:.3g}"
         lines.append(
@@ -223,18 +228,18 @@ def table(found: Sequence[Row]) -> str:
 
 
 def main() -> None:
-    """Prints the table, and what could not be calculated."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    """Prints the table, what bounds each layer, and what could not be calculated."""
+    parser = argparse.ArgumentParser(description="How far the layers for many machines go.")
     parser.add_argument("--measured", type=Path, default=MEASURED, help="the constants, as JSON")
     parser.add_argument("--machines", type=int, nargs="+", default=[2, 8, 64, 512])
     parser.add_argument("--gbit", type=float, nargs="+", default=[10, 25, 100], help="10^9 bits per second of a link")
     options = parser.parse_args()
     measured = json.loads(options.measured.read_text(encoding="utf-8"))
     print(table(list(rows(measured, options.machines, options.gbit))))
-    for kind, layer in ((Trials, "trials"), (Ranks, "ranks"), (Servers, "servers")):
-        missing = [name for name in kind._fields if measured[layer].get(name) is None]
-        if missing:
-            print(f"{layer}: not calculated, for these are not measured: {', '.join(missing)}")
+    print(*limits(measured, options.gbit), sep="\n")
+    for kind, layer in zip((Trials, Ranks, Servers), LAYERS, strict=True):
+        if names := missing(kind, measured[layer]):
+            print(f"{layer}: not calculated, for these are not measured: {', '.join(names)}")
 
 
 if __name__ == "__main__":

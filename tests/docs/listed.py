@@ -23,6 +23,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "README.md": {
         "make tune": INSTALLS + ", then tunes for five minutes",
         "make test": "runs these tests",
+        "make docs": "tests/docs/test_site.py builds the site",
         "source .venv/bin/activate": "enters what make tune installed",
         "a3gnn recommend --dataset graph.npz --memory-limit 4GiB": RUN,
         "a3gnn tune --dataset graph.npz --priority time --memory-limit 4GiB --budget 10min --out runs/mine": RUN,
@@ -79,6 +80,11 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/howto/gpu_waits.md": {
         "a3gnn tune --dataset graph.npz --priority throughput --budget 10min --out runs/mine": LIKE_README,
         "a3gnn report runs/mine": RUN,
+    },
+    "docs/howto/many_machines.md": {
+        "a3gnn profiles export measured.jsonl.gz --store runs/mine/profiles.sqlite": RUN,
+        "a3gnn profiles import measured.jsonl.gz --store runs/profiles.db": RUN,
+        "a3gnn recommend --dataset graph.npz --priority time": RUN,
     },
     "docs/howto/out_of_memory.md": {
         "a3gnn tune --dataset graph.npz --priority memory --memory-limit 2GiB --budget 10min"
