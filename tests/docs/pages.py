@@ -46,3 +46,17 @@ def blocks(page: str) -> list[Block]:
 def shown(page: str, language: str) -> list[Block]:
     """Returns a page's blocks of a language."""
     return [block for block in blocks(page) if block.language == language]
+
+
+def links(page: str) -> list[str]:
+    """Returns where a page's links lead, those in tables too."""
+    tokens = MarkdownIt("commonmark").enable("table").parse((ROOT / page).read_text(encoding="utf-8"))
+    inner = [child for token in tokens for child in token.children or ()]
+    return [str(child.attrs["href"]) for child in inner if child.type == "link_open"]
+
+
+def headings(page: str) -> list[str]:
+    """Returns the text of a page's headings, as a reader sees it."""
+    tokens = MarkdownIt("commonmark").parse((ROOT / page).read_text(encoding="utf-8"))
+    after = [tokens[at + 1] for at, token in enumerate(tokens) if token.type == "heading_open"]
+    return ["".join(child.content for child in token.children or ()) for token in after]
