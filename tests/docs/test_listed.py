@@ -48,6 +48,7 @@ def test_its_words_are_known(page: str, command: str, tmp_path: Path, monkeypatc
         "a3gnn tune --budget 2min",
         "a3gnn tnue --dataset graph.npz",
         "a3gnn graph verify",
+        "torchrun --nproc-per-node 2 -m a3gnn train --confg tuned.json",
         "make tnue",
         'pip install "a3gnn[severe]"',
         "python -m benchmarks.nothing",
@@ -69,6 +70,8 @@ def check(words: list[str]) -> None:
             pass  # a shell's completion, asked for by a variable
         case ["a3gnn", *rest]:
             parse(app, "a3gnn", rest)
+        case ["torchrun", *rest] if "a3gnn" in rest:
+            parse(app, "a3gnn", rest[rest.index("a3gnn") + 1 :])
         case ["make", target, *_]:
             assert re.search(rf"^{re.escape(target)}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
         case ["pip", "install", *packages]:
