@@ -5,15 +5,23 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import click
 import pytest
 
 from a3gnn.cli.main import app
+from a3gnn.cli.study_options import as_arguments
+from a3gnn.errors import A3GNNError
+from a3gnn.tuning.arguments import make_request
+from a3gnn.tuning.request import TuneRequest
 from tests.docs.listed import COMMANDS, RUN, substituted
 from tests.docs.pages import PAGES, ROOT, Block, blocks, shown
 
+#: What is asked of a tune, and what `a3gnn recommend` does not ask.
+REQUESTED = {field.name for field in fields(TuneRequest)} - {"spec", "fixed"} | {"fix"}
+WITHOUT_TRIALS = {"budget": 1, "engine": "local", "accuracy_epochs": None, "target_accuracy": None}
 LANGUAGES = {"bash", "python", "diff", "text", "json", "yaml", "toml"}
 SHOWN = [(page, command) for page in PAGES for block in shown(page, "bash") for command in block.commands]
 
@@ -46,6 +54,9 @@ def test_its_words_are_known(page: str, command: str, tmp_path: Path, monkeypatc
     [
         "a3gnn tune --dataset graph.npz --memory 4GiB",
         "a3gnn tune --budget 2min",
+        "a3gnn tune --dataset graph.npz --fix feature_tier=tape",
+        "a3gnn recommend --dataset graph.npz --range seed_fanout=10:3",
+        "a3gnn tune --dataset graph.npz --priority speed",
         "a3gnn tnue --dataset graph.npz",
         "a3gnn graph verify",
         "torchrun --nproc-per-node 2 -m a3gnn train --confg tuned.json",
@@ -57,7 +68,7 @@ def test_its_words_are_known(page: str, command: str, tmp_path: Path, monkeypatc
     ],
 )
 def test_unknown_words_are_found(command: str) -> None:
-    with pytest.raises((click.ClickException, AssertionError)):
+    with pytest.raises((click.ClickException, A3GNNError, AssertionError)):
         check(shlex.split(command))
 
 
@@ -92,7 +103,10 @@ def parse(command: click.Command, name: str, words: list[str], parent: click.Con
         assert inner is not None, f"{name} has no command {words[0]}"
         parse(inner, words[0], words[1:], context)
         return
-    command.make_context(name, words, parent=parent)
+    given = command.make_context(name, words, parent=parent).params
+    if name in ("tune", "recommend"):
+        asked = WITHOUT_TRIALS | as_arguments(given)
+        make_request(**{name: asked[name] for name in REQUESTED})
 
 
 def check_extra(package: str) -> None:

@@ -25,7 +25,8 @@ def left_out(text: str) -> bool:
 
 
 def test_every_page_with_python_is_listed() -> None:
-    assert list(GIVEN) == sorted({block.page for block in BLOCKS}, key=lambda page: (page != "README.md", page))
+    pages = {block.page for block in BLOCKS if not left_out(block.text)}
+    assert list(GIVEN) == sorted(pages, key=lambda page: (page != "README.md", page))
     assert all(any(line in block.text for block in BLOCKS) for line in NOT_RUN)
 
 
