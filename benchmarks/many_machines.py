@@ -25,7 +25,7 @@ which is bandwidth-optimal (Patarasuk and Yuan, 2009). An epoch has S mini-batch
 What is learnt does not depend on N. Where the mini-batch grows with N instead (N of them joined), it does; an epoch has
 S / N of them, each takes N s of sampling, and a rank gathers and trains as much as one machine of one of them:
 
-    E(N) = S / N (N s + g + t + 2 (N - 1) / N D / B + 2 (N - 1) a)
+    E(N) = S / N (N s + g + t + 2 (N - 1) / N D / B + 2 (N - 1) a)        with S ranks where N is more: the rest idles
 
 **Graph servers.** Every machine serves a part and trains by itself, so that it serves as much as it asks for. A mini-
 batch takes m seconds of a machine that has the graph, and p of one that does all of it, serving included, without a
@@ -142,7 +142,8 @@ def same_batches(m: Ranks, ranks: int, link: Link) -> Parts:
 
 
 def joined_batches(m: Ranks, ranks: int, link: Link) -> Parts:
-    """Returns the seconds per epoch of ranks whose mini-batch is as many times one machine's."""
+    """Returns the seconds per epoch of ranks whose mini-batch is as many times one machine's, at most the epoch."""
+    ranks = min(ranks, m.batches)
     batches = m.batches / ranks
     return {
         "sampling": batches * ranks * m.sample_s,

@@ -80,6 +80,11 @@ def test_ranks_with_joined_mini_batches_take_fewer_steps_and_sample_as_much() ->
     )
 
 
+def test_no_more_mini_batches_are_joined_than_an_epoch_has() -> None:
+    assert joined_batches(RANKS, 512, LINK) == joined_batches(RANKS, 100, LINK)
+    assert joined_batches(RANKS, 100, LINK)["gathering and training"] == pytest.approx(0.8)
+
+
 def test_a_machine_asks_itself_without_a_link() -> None:
     assert served(SERVERS, 1, LINK) == pytest.approx(
         {"training and serving": 60, "waiting for messages": 0, "the link": 0}

@@ -176,6 +176,7 @@ SHARED = (
 #: What is put in the place of what a page shows, so that a command runs in seconds in a folder of the test's own.
 SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"--budget \d+min"), "--budget 2s"),
+    (re.compile(r"^(a3gnn tune (?!.*--budget).*)"), r"\1 --budget 2s"),
     (re.compile(r'"budget": "\d+min"'), '"budget": "2s"'),
     (re.compile(r"(?<![\w.])/fast/"), "fast/"),
     (re.compile(r"nodes=20000000,degree=17"), "nodes=2000,degree=17"),
