@@ -178,7 +178,7 @@ SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"--budget \d+min"), "--budget 2s"),
     (re.compile(r"^(a3gnn tune (?!.*--budget).*)"), r"\1 --budget 2s"),
     (re.compile(r'"budget": "\d+min"'), '"budget": "2s"'),
-    (re.compile(r"(?<![\w.])/fast/"), "fast/"),
+    (re.compile(r"(?<![\w.])/(fast|data)/"), r"\1/"),
     (re.compile(r"nodes=20000000,degree=17"), "nodes=2000,degree=17"),
     (re.compile(r"synthetic: "), "synthetic:nodes=2000 "),
     (re.compile(r"benchmarks/results/"), "$ROOT/benchmarks/results/"),

@@ -20,7 +20,7 @@ def run(script: str, folder: Path, *, program: tuple[str, ...] = ("bash", "-euo"
     """Returns the output of a script in a folder that is also the home; bash ends it with any command's error."""
     programs = folder / "bin"
     programs.mkdir(exist_ok=True)
-    for name, words in (("a3gnn", "-m a3gnn"), ("python", "")):
+    for name, words in (("a3gnn", "-m a3gnn"), ("python", ""), ("torchrun", "-m torch.distributed.run")):
         (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8")
         (programs / name).chmod(0o755)
     sources = os.pathsep.join(map(str, (ROOT, ROOT / "surrogate", ROOT / "envs")))
