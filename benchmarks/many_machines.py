@@ -27,11 +27,11 @@ S / N of them, each takes N s of sampling, and a rank gathers and trains as much
 
     E(N) = S / N (N s + g + t + 2 (N - 1) / N D / B + 2 (N - 1) a)        with S ranks where N is more: the rest idles
 
-**Graph servers.** Every machine serves a part and trains by itself, so that it serves as much as it asks for. A mini-
-batch takes m seconds of a machine that has the graph, and p of one that does all of it, serving included, without a
-link. It asks in h rounds, one after the other, and V bytes come back, all but 1 / N of them from other machines:
+**Graph servers.** Every machine serves a part and has a training of its own, so that it serves as much as it asks for.
+A mini-batch takes m seconds of a machine that has the graph, and p of one that does all of it, serving included,
+without a link. It asks in h rounds, one after the other, and V bytes come back, all but 1 / N from other machines:
 
-    E(N) = S / N (p + 2 h a + (N - 1) / N V / B);    efficiency S m / (N E(N))
+    E(N) = S (p + 2 h a + (N - 1) / N V / B);    efficiency S m / E(N)
 
 Nothing overlaps in it: with workers that ask ahead, what comes after p may be hidden.
 """
@@ -153,12 +153,12 @@ def joined_batches(m: Ranks, ranks: int, link: Link) -> Parts:
 
 
 def served(m: Servers, machines: int, link: Link) -> Parts:
-    """Returns the seconds per epoch of machines that serve parts and train."""
-    batches, remote = m.batches / machines, (machines - 1) / machines
+    """Returns the seconds per epoch of as many trainings as machines, which serve a part each."""
+    remote = (machines - 1) / machines
     return {
-        "training and serving": batches * m.served_s,
-        "waiting for messages": batches * 2 * m.rounds * link.message_s * (machines > 1),
-        "the link": batches * remote * m.answer_bytes / link.bytes_per_s,
+        "training and serving": m.batches * m.served_s,
+        "waiting for messages": m.batches * 2 * m.rounds * link.message_s * (machines > 1),
+        "the link": m.batches * remote * m.answer_bytes / link.bytes_per_s,
     }
 
 
@@ -173,7 +173,7 @@ def rows(measured: Mapping[str, Any], machines: Sequence[int], gbits: Sequence[f
         yield from _rows("ranks: joined mini-batches", partial(joined_batches, m), machines, gbits, lambda n: epoch / n)
     if m := constants(Servers, measured["servers"]):
         local = m.batches * m.local_s
-        yield from _rows("graph servers", partial(served, m), machines, gbits, lambda n: local / n)
+        yield from _rows("graph servers: a training each", partial(served, m), machines, gbits, lambda n: local)
 
 
 def limits(measured: Mapping[str, Any], gbits: Sequence[float]) -> Iterator[str]:
@@ -222,9 +222,8 @@ def table(found: Sequence[Row]) -> str:
     lines = ["| layer | machines | Gbit/s | seconds | efficiency | most of it |", "|---|---:|---:|---:|---:|---|"]
     for row in found:
         seconds = f"{row.seconds:,.0f}" if row.seconds >= 100 else f"{row.seconds:.3g}"
-        lines.append(
-            f"| {row.layer} | {row.machines} | {row.gbit_per_s:g} | {seconds} | {row.efficiency:.0%} | {row.bound} |"
-        )
+        efficiency = f"{row.efficiency:.0%}" if row.efficiency >= 0.095 else f"{row.efficiency:.1%}"
+        lines.append(f"| {row.layer} | {row.machines} | {row.gbit_per_s:g} | {seconds} | {efficiency} | {row.bound} |")
     return "\n".join(lines)
 
 
