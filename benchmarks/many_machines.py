@@ -31,9 +31,7 @@ S / N of them, each takes N s of sampling, and a rank gathers and trains as much
 A mini-batch takes m seconds of a machine that has the graph, and p of one that does all of it, serving included,
 without a link. It asks in h rounds, one after the other, and V bytes come back, all but 1 / N from other machines:
 
-    E(N) = S (p + 2 h a + (N - 1) / N V / B);    efficiency S m / E(N)
-
-Nothing overlaps in it: with workers that ask ahead, what comes after p may be hidden.
+    E(N) = S (p + 2 h a + (N - 1) / N V / B);    efficiency S m / E(N)        (workers that ask ahead may hide the rest)
 """
 
 from __future__ import annotations
@@ -218,13 +216,19 @@ def _rows(
 
 
 def table(found: Sequence[Row]) -> str:
-    """Returns the rows as a table in Markdown."""
-    lines = ["| layer | machines | Gbit/s | seconds | efficiency | most of it |", "|---|---:|---:|---:|---:|---|"]
-    for row in found:
-        seconds = f"{row.seconds:,.0f}" if row.seconds >= 100 else f"{row.seconds:.3g}"
-        efficiency = f"{row.efficiency:.0%}" if row.efficiency >= 0.095 else f"{row.efficiency:.1%}"
-        lines.append(f"| {row.layer} | {row.machines} | {row.gbit_per_s:g} | {seconds} | {efficiency} | {row.bound} |")
+    """Returns the rows as a table in Markdown: a column per link, and what takes most with the first of them."""
+    gbits = list(dict.fromkeys(row.gbit_per_s for row in found))
+    head = ["layer", "machines", *(f"{gbit:g} Gbit/s" for gbit in gbits), "most of it"]
+    lines = [f"| {' | '.join(head)} |", f"|---|---:|{'---:|' * len(gbits)}---|"]
+    for layer, count in dict.fromkeys((row.layer, row.machines) for row in found):
+        same = [row for row in found if (row.layer, row.machines) == (layer, count)]
+        lines.append(f"| {' | '.join([layer, str(count), *map(_cell, same), same[0].bound])} |")
     return "\n".join(lines)
+
+
+def _cell(row: Row) -> str:
+    seconds = f"{row.seconds:,.0f}" if row.seconds >= 100 else f"{row.seconds:.3g}"
+    return f"{seconds} s, {row.efficiency:.{0 if row.efficiency >= 0.095 else 1}%}"
 
 
 def main() -> None:

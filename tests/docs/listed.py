@@ -101,7 +101,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn train --config runs/small/tuned.json --host-memory-limit 4GiB --out runs/trained --resume": RUN,
     },
     "docs/howto/own_loop.md": {"a3gnn serve": SERVES},
-    "docs/many_machines.md": {"python -m benchmarks.many_machines --gbit 10 100": RUN},
+    "docs/many_machines.md": {"python -m benchmarks.many_machines": RUN},
     "docs/out_of_core.md": {
         "a3gnn graph convert huge.npz /fast/huge": RUN,
         "a3gnn train --dataset /fast/huge --config tuned.json": RUN,
