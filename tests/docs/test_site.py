@@ -72,9 +72,9 @@ def test_the_reference_has_every_command_and_every_option(site: Path) -> None:
         assert words in shown
 
 
-@pytest.mark.parametrize("name", a3gnn.__all__)
-def test_the_reference_has_every_public_name(name: str, site: Path) -> None:
-    assert f'id="a3gnn.{name}"' in (site / "reference" / "python.html").read_text(encoding="utf-8")
+def test_the_reference_has_every_public_name(site: Path) -> None:
+    page = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    assert [name for name in a3gnn.__all__ if f'id="a3gnn.{name}"' not in page] == []
 
 
 @pytest.mark.parametrize("page", DOCS)
