@@ -3,17 +3,16 @@
     python -m benchmarks.many_machines [--measured FILE.json] [--machines 2 8 64 512] [--gbit 10 25 100]
 
 The constants are those in benchmarks/results/many_machines.json; a layer of which one is null is not calculated. No
-figure that is printed is a measurement.
-
-Symbols: N machines; B bytes per second of each machine's link, each way; a seconds until a message arrives at another
-machine; E(N) seconds on N machines. Machines are alike, links have nothing else to do, and the switch between them
-carries all of them at full rate.
+figure that is printed is a measurement. Symbols: N machines; B bytes per second of each machine's link, each way; a
+seconds until a message arrives at another machine; E(N) seconds on N machines. Machines are alike, links have nothing
+else to do, and the switch between them carries all of them at full rate.
 
 **Trials (Ray).** Each of N studies has a machine for its trials, and goes trial by trial. A trial takes T seconds where
 it runs, and o more until its result is back; fitting, proposing and storing take d seconds of one of the C cores of the
-machine that all studies are started on. It sends the graph, G bytes, to each machine once. A study has R trials:
+machine that all studies are started on. It sends the graph, G bytes, to each machine once, where a study takes b
+seconds to begin. A study has R trials:
 
-    E(N) = N G / B + R max(T + o + d, N d / C);    efficiency R (T + d) / E(N)
+    E(N) = N G / B + b + R max(T + o + d, N d / C);    efficiency R (T + d) / E(N)
 
 **Ranks (torch.distributed).** A mini-batch takes one machine s, g and t seconds for sampling, gathering and training.
 Every rank samples it whole, and gathers and trains the share u(N) of it that its seeds reach, which is more than 1 / N
@@ -46,8 +45,7 @@ from typing import Any, NamedTuple
 MEASURED = Path(__file__).parent / "results" / "many_machines.json"
 #: Seconds until a message arrives at another machine of the same switch: TCP over Ethernet. A guess.
 MESSAGE_S = 30e-6
-#: What each layer is called in the constants.
-LAYERS = ("trials", "ranks", "servers")
+LAYERS = ("trials", "ranks", "servers")  # in the constants
 
 
 class Link(NamedTuple):
@@ -63,8 +61,9 @@ class Link(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """Of a study by Ray: its trials, seconds per trial, cores of the machine that starts studies, the graph's bytes."""
+    """Of a study by Ray: seconds to begin, trials, seconds per trial, cores where studies start, the graph's bytes."""
 
+    begin_s: float
     trials: int
     trial_s: float
     overhead_s: float
@@ -114,6 +113,7 @@ def studies(m: Trials, machines: int, link: Link) -> Parts:
     beside = m.trial_s + m.overhead_s
     return {
         "trials": m.trials * m.trial_s,
+        "beginning": m.begin_s,
         "getting trials there and back": m.trials * m.overhead_s,
         "the driver": m.trials * max(m.driver_s, machines * m.driver_s / m.driver_cores - beside),
         "copying the graph": machines * m.graph_bytes / link.bytes_per_s,
@@ -192,7 +192,7 @@ def limits(measured: Mapping[str, Any], gbits: Sequence[float]) -> Iterator[str]
 
 def constants(kind: Any, found: Mapping[str, Any]) -> Any:
     """Returns the constants of a layer, or None where one was not measured."""
-    return None if missing(kind, found) else kind(**{name: found[name] for name in kind._fields})
+    return None if missing(kind, found) else kind(*map(found.get, kind._fields))
 
 
 def missing(kind: Any, found: Mapping[str, Any]) -> list[str]:
