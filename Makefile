@@ -10,7 +10,7 @@ BENCHMARKS := engine loader_swap accuracy_parity out_of_core cache_policies cach
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune test test-slow lint notebooks bench corpus grids peers services clean
+.PHONY: tune test test-slow lint docs notebooks bench corpus grids peers services clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --priority throughput --memory-limit 1GiB --budget $(BUDGET)
@@ -25,6 +25,10 @@ lint: $(VENV)/.dev  ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.dev  ## build the docs site into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "site/index.html is the docs site; to search in it, serve it: $(BIN)/python -m http.server --directory site"
 
 notebooks: $(VENV)/.dev  ## execute the notebooks in place
 	for notebook in notebooks/*.ipynb; do \
@@ -48,7 +52,7 @@ services:  ## install PostgreSQL and Chromium by apt, for the tests that use the
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends postgresql chromium
 
 clean:  ## remove the environment and what the tools cached
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"a3gnn needs Python >= 3.11, got {sys.version}; make PYTHON=python3.11 ...")'

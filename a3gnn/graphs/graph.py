@@ -32,7 +32,7 @@ class Graph(GraphArrays):
     Raises:
         GraphError: An array has another type or length than `GraphArrays` says, or holds what it must not.
 
-    Example:
+    Examples:
         >>> graph = Graph.load("synthetic:nodes=1000,seed=3")
         >>> graph.num_nodes
         1000

@@ -47,7 +47,7 @@ class Loader(SeedLoader):
     where it has some (`seed_fanout`, `deep_fanout`), hold over `num_neighbors`, as they do over a task's. A warning
     names what only a3gnn's trainer applies: `compute_dtype`, `input_aggregation` and `learning_rate_scale`.
 
-    Example:
+    Examples:
         >>> loader = Loader(data, num_neighbors=[25, 10], input_nodes=data.train_mask, batch_size=1024, shuffle=True)
         >>> for batch in loader:
         ...     out = model(batch.x, batch.edge_index)[: batch.batch_size]

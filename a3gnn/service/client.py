@@ -29,10 +29,10 @@ class Client:
         token: Its --token, if it has one.
         timeout_s: Seconds in which it must answer.
 
-    Example:
-        client = Client("http://127.0.0.1:8642")
-        study = client.start("graph.npz", priority="time", memory_limit="4GiB", budget="10min")
-        tuned = study.wait()
+    Examples:
+        >>> client = Client("http://127.0.0.1:8642")
+        >>> study = client.start("graph.npz", priority="time", memory_limit="4GiB", budget="10min")
+        >>> tuned = study.wait()
 
     Raises:
         UsageError: The URL is none of a server.

@@ -25,7 +25,7 @@ class TunedDataModule(_pytorch.LightningDataModule):  # type: ignore[misc, name-
     test and prediction take as many seeds per mini-batch and no other knob: they sample uniformly, `eval_neighbors`
     in-neighbours per node. A warning names the knobs that only a3gnn's trainer applies.
 
-    Example:
+    Examples:
         >>> module = TunedDataModule("runs/mine/tuned.json", data)
         >>> lightning.Trainer(max_epochs=20).fit(model, module)
 

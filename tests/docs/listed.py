@@ -1,0 +1,194 @@
+"""What becomes of each command that the docs show: run by `test_commands.py`, or not, with the reason.
+
+A command that is not listed under its page fails a test, and so does one that is listed and no longer there. What is
+not run is checked all the same: a3gnn's options by the real parser, a benchmark's by its sources, a target by the
+Makefile, an extra by pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: A command that is run.
+RUN = "run"
+
+INSTALLS = "installs packages"
+LONG = "measures for minutes or hours"
+SERVES = "serves until it is ended: the commands below it are asked of a server that the test starts"
+OWN_MODEL = "the same as in docs/own_models.md, where it is run"
+LIKE_README = (
+    "the tune of README.md with other limits, priority, fanouts or knobs, which are checked as a tune checks them"
+)
+DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
+
+COMMANDS: dict[str, dict[str, str]] = {
+    "README.md": {
+        "make tune": INSTALLS + ", then tunes for five minutes",
+        "make test": "runs these tests",
+        "make docs": "tests/docs/test_site.py builds the site",
+        "source .venv/bin/activate": "enters what make tune installed",
+        "a3gnn recommend --dataset graph.npz --memory-limit 4GiB": RUN,
+        "a3gnn tune --dataset graph.npz --priority time --memory-limit 4GiB --budget 10min --out runs/mine": RUN,
+        "a3gnn front runs/mine": RUN,
+        "a3gnn report runs/mine": RUN,
+        "a3gnn pick runs/mine --priority memory --max-accuracy-drop 0.5": RUN,
+        "a3gnn train --config runs/mine/tuned.json --out runs/trained": RUN,
+        "a3gnn predict runs/trained --dataset graph.npz --out predictions.npy": RUN,
+        "a3gnn tune --model my_package.models:make_model --dataset graph.npz --fanouts 15,10"
+        " --out runs/mine": OWN_MODEL,
+        "a3gnn train --config runs/mine/tuned.json": OWN_MODEL,
+        'pip install "a3gnn[serve]"': INSTALLS,
+        "a3gnn serve --data-root ~/graphs": SERVES,
+        "a3gnn tune --server http://127.0.0.1:8642 --dataset graph.npz --budget 10min": "tests/service/test_studies.py"
+        " tunes so",
+    },
+    "profiles/README.md": {"python -m benchmarks.corpus --export profiles/corpus.jsonl.gz": LONG},
+    "docs/acquisition.md": {
+        "python -m benchmarks.acquisition.train --seeds 0 1 2 --steps 61440 --candidates 48": LONG,
+        "python -m benchmarks.acquisition.compare runs/acquisition/* --worlds 1024": LONG,
+        "make grids": LONG,
+        "python -m benchmarks.grids wordnet_en --dry-run": "needs a real graph, which is not part of the repository",
+        "python -m benchmarks.decisions runs/acquisition/* --grids runs/grids/facebook_pages.jsonl.gz"
+        " runs/grids/wordnet_en.jsonl.gz": LONG,
+    },
+    "docs/cache_folder.md": {
+        "a3gnn cache info": RUN,
+        "a3gnn cache clean": RUN,
+        "a3gnn cache clean --older-than 30d": RUN,
+        "a3gnn cache clean --downloads": RUN,
+        "a3gnn cache clean --dry-run": RUN,
+    },
+    "docs/command_line.md": {
+        """echo 'eval "$(_A3GNN_COMPLETE=bash_source a3gnn)"' >> ~/.bashrc""": RUN,
+        """echo 'eval "$(_A3GNN_COMPLETE=zsh_source a3gnn)"' >> ~/.zshrc""": RUN,
+        "_A3GNN_COMPLETE=fish_source a3gnn > ~/.config/fish/completions/a3gnn.fish": RUN,
+    },
+    "docs/engine.md": {
+        "make peers": INSTALLS,
+        "make bench": LONG,
+        "python -m benchmarks.engine --graphs arxiv --rows load train-sage --rounds 3": LONG,
+        "python -m benchmarks.engine --quick": LONG,
+        "python -m benchmarks.engine --short": LONG,
+        "python -m benchmarks.engine --show benchmarks/results/engine-amd-epyc-2026-11-21.json": RUN,
+    },
+    "docs/howto/fanouts.md": {
+        "a3gnn tune --dataset graph.npz --fanouts 25,10 --priority time --budget 10min --out runs/mine": LIKE_README,
+        "a3gnn front runs/mine": RUN,
+        "a3gnn graph info graph.npz": RUN,
+        "a3gnn tune --dataset graph.npz --fanouts 15,10,5 --range seed_fanout=5:15 --budget 10min"
+        " --out runs/three": LIKE_README,
+        "a3gnn recommend --dataset graph.npz --priority time": RUN,
+    },
+    "docs/howto/gpu_waits.md": {
+        "a3gnn tune --dataset graph.npz --priority throughput --budget 10min --out runs/mine": LIKE_README,
+        "a3gnn report runs/mine": RUN,
+    },
+    "docs/howto/many_machines.md": {
+        "a3gnn profiles export measured.jsonl.gz --store runs/mine/profiles.sqlite": RUN,
+        "a3gnn profiles import measured.jsonl.gz --store runs/profiles.db": RUN,
+        "a3gnn recommend --dataset graph.npz --priority time": RUN,
+    },
+    "docs/howto/out_of_memory.md": {
+        "a3gnn tune --dataset graph.npz --priority memory --memory-limit 2GiB --budget 10min"
+        " --out runs/small": LIKE_README,
+        "a3gnn train --config runs/small/tuned.json": RUN,
+        "a3gnn graph info graph.npz": RUN,
+        "a3gnn tune --dataset graph.npz --fix feature_tier=disk --memory-limit 1GiB --budget 10min"
+        " --out runs/disk": LIKE_README,
+        "a3gnn graph convert graph.npz big --memory-budget 512MiB": RUN,
+        "a3gnn tune --dataset big --memory-limit 1GiB --budget 10min --out runs/big": LIKE_README,
+        "a3gnn train --config runs/small/tuned.json --host-memory-limit 3GiB --out runs/trained": RUN,
+        "a3gnn train --config runs/small/tuned.json --host-memory-limit 4GiB --out runs/trained --resume": RUN,
+    },
+    "docs/howto/own_loop.md": {"a3gnn serve": SERVES},
+    "docs/many_machines.md": {"python -m benchmarks.many_machines": RUN},
+    "docs/out_of_core.md": {
+        "a3gnn graph convert huge.npz /fast/huge": RUN,
+        "a3gnn train --dataset /fast/huge --config tuned.json": RUN,
+        "a3gnn graph verify /fast/huge": RUN,
+        "a3gnn graph convert synthetic:nodes=20000000,degree=17,features=32,classes=16 big": RUN,
+    },
+    "docs/own_models.md": {
+        "a3gnn tune --model my_package.models:make_model --dataset graph.npz --fanouts 15,10 --out runs/mine": RUN,
+        "a3gnn train --config runs/mine/tuned.json": RUN,
+        "a3gnn train --model my_package.models:make_model --dataset graph.npz --fanouts 15,10": RUN,
+    },
+    "docs/picking.md": {
+        "a3gnn pick runs/mine --max-memory 4GiB --max-accuracy-drop 0.5 --priority time": RUN,
+        "a3gnn pick runs/mine --priority memory": RUN,
+        "a3gnn compare runs/throughput runs/time": RUN,
+        "a3gnn export runs/mine --optuna sqlite:///optuna.db": RUN,
+        "optuna-dashboard sqlite:///optuna.db": "serves; tests/tuning/outcome/test_optuna_export.py asks it",
+    },
+    "docs/predict.md": {"a3gnn predict runs/train-mine --dataset graph.npz --out predictions.npy": RUN},
+    "docs/report.md": {"a3gnn report runs/mine": RUN, "a3gnn report runs/mine --out mine.html": RUN},
+    "docs/search.md": {
+        "python -m benchmarks.search_engines --graphs citeseer actor squirrel_filtered --evaluations 3000 10000"
+        " --engines local ppo random --seeds 3": LONG,
+        "python -m benchmarks.search_engines --seeds 3 --engines local ppo random": LONG,
+        "python -m benchmarks.search_engines --seeds 3 --engines local ppo random --fine": LONG,
+    },
+    "docs/service.md": {
+        'pip install "a3gnn[serve]"': INSTALLS,
+        "a3gnn serve --data-root ~/graphs": SERVES,
+        "H=http://127.0.0.1:8642; J='Content-Type: application/json'": RUN,
+        """curl $H/graphs -H "$J" -d '{"dataset": "mine.npz"}'""": RUN,
+        'curl --data-binary @mine.npz "$H/graphs/upload?name=mine"': RUN,
+        """curl $H/studies -H "$J" -d '{"graph": 1, "priority": "time", "memory_limit": "4GiB","""
+        """ "budget": "10min"}'""": RUN,
+        "curl -N $H/studies/1/events": RUN,
+        "curl $H/studies/1": RUN,
+        'curl "$H/studies/1/trials?sort=throughput&limit=5"': RUN,
+        "curl $H/studies/1/front": RUN,
+        "curl -X POST $H/studies/1/stop": "the study has ended by then; tests/service/test_studies.py stops one",
+        "curl -OJ $H/studies/1/tuned.json": RUN,
+        """curl -X POST $H/studies/1/train -H "$J" -d '{"epochs": 50}'""": RUN,
+        """curl $H/recommend -H "$J" -d '{"graph": 1, "priority": "memory"}'""": RUN,
+        "a3gnn serve --database postgresql+psycopg://a3gnn@db.example/a3gnn --folder /var/lib/a3gnn": DATABASE,
+    },
+    "docs/tuning.md": {
+        "a3gnn recommend --dataset graph.npz --priority throughput --memory-limit 4GiB --out runs/guess": RUN,
+        "python -m benchmarks.tuned_gain runs/mine": LONG,
+        "python -m benchmarks.levers graph.npz": LONG,
+        "python -m benchmarks.table2 --budget 5min": LONG,
+    },
+    "docs/tutorial.md": {
+        "python3 -m venv .venv": INSTALLS,
+        "source .venv/bin/activate": "enters it",
+        'pip install ".[plot,report]"': INSTALLS,
+        "a3gnn doctor": RUN,
+        "a3gnn graph info synthetic:": RUN,
+        "a3gnn recommend --dataset synthetic: --priority time --memory-limit 1GiB": RUN,
+        "a3gnn tune --dataset synthetic: --priority time --memory-limit 1GiB --budget 2min --out runs/tutorial": RUN,
+        "a3gnn front runs/tutorial": RUN,
+        "a3gnn report runs/tutorial": RUN,
+        "a3gnn pick runs/tutorial --priority memory": RUN,
+        "a3gnn train --config runs/tutorial/tuned.json --out runs/trained": RUN,
+        "a3gnn predict runs/trained --dataset synthetic: --out predictions.npy": RUN,
+    },
+}
+
+#: What the README makes, in this order, and other pages go on with: run once.
+SHARED = (
+    "a3gnn tune --dataset graph.npz --priority time --memory-limit 4GiB --budget 10min --out runs/mine",
+    "a3gnn train --config runs/mine/tuned.json --out runs/trained",
+)
+
+#: What is put in the place of what a page shows, so that a command runs in seconds in a folder of the test's own.
+SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"--budget \d+min"), "--budget 2s"),
+    (re.compile(r"^(a3gnn tune (?!.*--budget).*)"), r"\1 --budget 2s"),
+    (re.compile(r'"budget": "\d+min"'), '"budget": "2s"'),
+    (re.compile(r"(?<![\w.])/(fast|data)/"), r"\1/"),
+    (re.compile(r"nodes=20000000,degree=17"), "nodes=2000,degree=17"),
+    (re.compile(r"synthetic: "), "synthetic:nodes=2000 "),
+    (re.compile(r"benchmarks/results/"), "$ROOT/benchmarks/results/"),
+    (re.compile(r"^curl "), "curl -sSf --max-time 120 "),
+)
+
+
+def substituted(command: str) -> str:
+    """Returns a command as the tests run it."""
+    for pattern, text in SUBSTITUTIONS:
+        command = pattern.sub(text, command)
+    return command

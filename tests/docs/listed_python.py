@@ -1,0 +1,91 @@
+"""What the Python blocks of the docs need, page by page: a page's blocks are run as one script, after what is here.
+
+A page that is not listed, or a block that is neither run nor left out with a reason, fails a test.
+"""
+
+from __future__ import annotations
+
+import re
+
+_DATA = """\
+from a3gnn import *
+
+graph = Graph.load("graph.npz")
+data = graph.to_pyg()
+"""
+
+#: What a page's script begins with: what the page speaks of as given.
+GIVEN: dict[str, str] = {
+    "README.md": """\
+from torch_geometric.nn import GraphSAGE
+
+model = GraphSAGE(64, 8, num_layers=2, out_channels=4)
+""",
+    "docs/caching.md": """\
+import numpy as np
+from a3gnn.graphs.conversion.convert import convert
+
+convert("graph.npz", "fast/huge")
+ids = np.arange(100, dtype=np.int32)
+""",
+    "docs/howto/own_loop.md": _DATA,
+    "docs/models.md": _DATA + "in_channels, out_channels = data.num_features, int(data.y.max()) + 1\n",
+    "docs/out_of_core.md": "",
+    "docs/own_models.md": "",
+    "docs/picking.md": "",
+    "docs/predict.md": _DATA,
+    "docs/python.md": _DATA,
+    "docs/search.md": """\
+from functools import partial
+
+from a3gnn.limits import Limits
+from benchmarks.toy_problem import ToyProblem
+
+toy = ToyProblem()
+space = toy.space()
+predict, limits = partial(toy.predict, space), Limits(host_bytes=2**30)
+""",
+    "docs/service.md": """\
+def my_trainer(config, plan):
+    if config["batch_size"] > 4096:
+        raise MemoryError
+    return [2.0, 4.0, 3.0], 300 << 20, [1, 2, 3, 6], [0.2, 0.4, 0.5, 0.6]
+""",
+    "docs/surrogate.md": """\
+from a3gnn import Graph, Task
+from a3gnn.figures import Reference
+from a3gnn.profiling.store.existing import existing_rows
+from a3gnn.space import SearchSpace
+
+measurements = existing_rows("runs/mine/profiles.sqlite")
+graph, task, hardware = Graph.load("graph.npz"), Task(), measurements[0].setting.hardware
+space = SearchSpace.of(measurements[0].setting)
+rows, reference = space.sample(5, seed=0), Reference(1.0, 0.7, 0.69, False)
+""",
+}
+
+#: Blocks that are not run, by a line in them, with the reason.
+NOT_RUN: dict[str, str] = {
+    "tune(data, task=task)": "a second tune of the page; tests/tuning/test_own_models.py gives tasks",
+    'client.start("graph.npz", trainer="client"': "the loop of docs/service.md, where it is run",
+    'out="runs/python"': "the tutorial's Python is that of README.md",
+    "import lightning": "Lightning may not be installed; tests/training/test_data_module.py runs it where it is",
+}
+
+#: What is put in the place of what a page shows.
+SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r'budget="\d+min"'), 'budget="2s"'),
+    (re.compile(r"budget=20\b"), "budget=2"),
+    (re.compile(r'"/fast/'), '"fast/'),
+    (re.compile(r"synthetic:nodes=20000"), "synthetic:nodes=600"),
+    (re.compile(r'"synthetic:"'), '"synthetic:nodes=600"'),
+    (re.compile(r"num_envs=256"), "num_envs=4"),
+    (re.compile(r"100_000"), "10"),
+)
+
+
+def substituted(code: str) -> str:
+    """Returns a block as the tests run it."""
+    for pattern, text in SUBSTITUTIONS:
+        code = pattern.sub(text, code)
+    return code

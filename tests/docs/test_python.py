@@ -1,0 +1,50 @@
+"""The Python that the docs show runs: each page's blocks as one script."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.listed_python import GIVEN, NOT_RUN, substituted
+from tests.docs.pages import PAGES, shown
+from tests.docs.running import run, server_if_asked
+
+BLOCKS = [block for page in PAGES for block in shown(page, "python")]
+#: The page whose block is a module: `folder` has it, and the page's commands import it.
+MODULE = "docs/own_models.md"
+
+
+def left_out(text: str) -> bool:
+    return any(line in text for line in NOT_RUN)
+
+
+def test_every_page_with_python_is_listed() -> None:
+    pages = {block.page for block in BLOCKS if not left_out(block.text)}
+    assert list(GIVEN) == sorted(pages, key=lambda page: (page != "README.md", page))
+    assert all(any(line in block.text for block in BLOCKS) for line in NOT_RUN)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[f"{block.page}-{at}" for at, block in enumerate(BLOCKS)])
+def test_what_it_imports_is_there(block) -> None:
+    for node in ast.walk(ast.parse(block.text)):
+        if isinstance(node, ast.ImportFrom) and not left_out(block.text):
+            module = importlib.import_module(node.module)
+            assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in GIVEN if page != MODULE])
+def test_a_page(page: str, folder: Path) -> None:
+    blocks = [substituted(block.text) for block in shown(page, "python") if not left_out(block.text)]
+    script = "\n".join([GIVEN[page], *blocks])
+    for place in re.findall(r'out="(runs/\w+)"', script):  # made by the page
+        shutil.rmtree(folder / place, ignore_errors=True)
+    with server_if_asked(script, folder) as asking:
+        (folder / "page.py").write_text(asking, encoding="utf-8")
+        run("page.py", folder, program=(sys.executable,))
