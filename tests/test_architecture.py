@@ -26,6 +26,7 @@ VOCABULARY = {
     "errors",
     "figures",
     "hardware",
+    "launch",
     "knobs",
     "learning_curve",
     "limits",
