@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 BUDGET ?= 5min
 PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
-BENCHMARKS := engine loader_swap accuracy_parity out_of_core cache_policies cache_reads seed_order partitioners \
-	graph_servers isolation search_engines service surrogate_card two_stage wait_policy
+BENCHMARKS := engine distributed_training loader_swap accuracy_parity out_of_core cache_policies cache_reads seed_order \
+	partitioners graph_servers isolation search_engines service surrogate_card two_stage wait_policy
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 

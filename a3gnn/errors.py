@@ -61,6 +61,10 @@ class MemoryLimitError(A3GNNError, MemoryError):
     """A run that would pass, or has passed, its memory limit."""
 
 
+class PeerLostError(A3GNNError):
+    """Another process of a training by several has ended, or doesn't answer."""
+
+
 class InfeasibleError(A3GNNError):
     """No configuration keeps the limits.
 

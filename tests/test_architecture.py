@@ -27,6 +27,7 @@ VOCABULARY = {
     "errors",
     "figures",
     "hardware",
+    "launch",
     "knobs",
     "layer_cost",
     "learning_curve",

@@ -39,6 +39,7 @@ from a3gnn.cli.output import QUIET, fitted
 from a3gnn.cli.output import progress as lines
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.launch import launch
 from a3gnn.metric import AUTO
 from a3gnn.task import Task
 from a3gnn.units import format_duration, format_size
@@ -131,6 +132,8 @@ def train(
 
     Writes DIR/metrics.jsonl (a line per epoch), model.pt (the best epoch's weights, or those that reached the target),
     result.json and a checkpoint, from which --resume goes on exactly where Ctrl-C or a memory limit stopped.
+
+    By several processes: torchrun --nproc-per-node 2 -m a3gnn train ... (docs/distributed.md).
     """
     import dataclasses
 
@@ -168,6 +171,9 @@ def train(
         progress=not (as_json or quiet),
         notify=lines(quiet),
     )
+    started = launch()
+    if started is not None and started.rank:
+        return  # rank 0 says it
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:

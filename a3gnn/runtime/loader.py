@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -26,6 +25,7 @@ from a3gnn.runtime.pyg_source import source_of
 from a3gnn.runtime.seed_loader import SeedLoader
 from a3gnn.runtime.seed_plan import SeedPlan
 from a3gnn.runtime.worker_cores import WorkerCores, checked_cores
+from a3gnn.sampling.share import Shares
 from a3gnn.task import Task
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class Loader(SeedLoader):
         adjs: Whether each `Data` also has `adjs`: every layer's adjacency, input layer first, sparse CSR with int64
             indices, shape (num_dst, num_src). PyG's convolutions take `conv((x, x[: adj.size(0)]), adj)`, and are
             faster by it.
+        share: (rank, ranks): gives what this one of so many processes trains (docs/distributed.md); None gives all.
         config: The other knobs: as a configuration, a dict, a tuned.json (or its folder), or what a tune returned.
         others: Of NeighborLoader and `DataLoader`; those that ask for what is not supported are refused.
 
@@ -124,12 +125,13 @@ class Loader(SeedLoader):
         seed: int = 0,
         device: str = "cpu",
         adjs: bool = False,
+        share: tuple[int, int] | None = None,
         config: ConfigLike | None = None,
         **others: Any,
     ) -> None:
         others |= {"input_time": input_time, "temporal_strategy": temporal_strategy, "time_attr": time_attr}
         others |= {"transform_sampler_output": transform_sampler_output, "neighbor_sampler": neighbor_sampler}
-        check_arguments(others, _PARAMETERS)
+        check_arguments(others, Loader)
         seed = whole_number("seed", seed, 0)
         if transform is not None and not callable(transform):
             raise UsageError(f"transform must take a mini-batch and return another, got {transform!r}")
@@ -143,6 +145,7 @@ class Loader(SeedLoader):
             drop_last=flag("drop_last", drop_last),
             sampler=sampler,
             batch_sampler=batch_sampler,
+            share=share,
         )
         config, left = loader_config(config, batch_size, num_workers)
         for remedy in left:
@@ -163,6 +166,7 @@ class Loader(SeedLoader):
             input_nodes=self._inputs.nodes,
             shuffle=asked.shuffle,
             sampling=sampling_of(source, asked, config, self._inputs),
+            shares=None if share is None else Shares.equal(*share),
         )
         order = None if sampler is None and batch_sampler is None else self.batch_sampler
         self._plan = SeedPlan(self._inputs, config.batch_size, seed, shuffle=asked.shuffle, order=order)
@@ -244,7 +248,3 @@ class Loader(SeedLoader):
     def _served(self, batch: MiniBatch, input_id: Tensor) -> Any:
         data = self._as_data(batch, input_id)
         return data if self.transform is None else self.transform(data)
-
-
-#: What `Loader` itself takes.
-_PARAMETERS = tuple(name for name in inspect.signature(Loader.__init__).parameters if name not in ("self", "others"))

@@ -25,6 +25,7 @@ class Asked(NamedTuple):
     drop_last: bool
     sampler: Any
     batch_sampler: Any
+    share: tuple[int, int] | None = None
 
 
 def check_together(asked: Asked, config: TrainConfig, batch_size: int | None) -> None:
@@ -33,6 +34,8 @@ def check_together(asked: Asked, config: TrainConfig, batch_size: int | None) ->
     Raises:
         UsageError: They do.
     """
+    if asked.share is not None:
+        _check_share(asked)
     given = [name for name in ("sampler", "batch_sampler") if getattr(asked, name) is not None]
     if len(given) == 2 or (given and asked.shuffle):
         raise UsageError(f"{given[0]} must be left out with another order: give one of shuffle, sampler, batch_sampler")
@@ -51,6 +54,24 @@ def check_together(asked: Asked, config: TrainConfig, batch_size: int | None) ->
         raise UsageError(
             f"{given[0]} orders the seeds, got seed_order {config.seed_order!r}, which does as well; drop one"
         )
+
+
+def _check_share(asked: Asked) -> None:
+    """Checks that shares of mini-batches are what each rank would have of the whole, and of the same whole."""
+    whole = isinstance(asked.share, tuple) and [type(number) for number in asked.share] == [int, int]
+    if not whole:
+        raise UsageError(f"share must be (rank, ranks), two integers, or None, got {asked.share!r}")
+    if asked.subgraph_type != "directional":
+        raise UsageError(
+            f"share needs subgraph_type='directional', got {asked.subgraph_type!r}, whose edges between nodes of "
+            "different shares would be lost"
+        )
+    for name in ("sampler", "batch_sampler"):
+        if getattr(asked, name) is not None:
+            raise UsageError(
+                f"share needs an order that is the same in every process, got a {name}; use shuffle=True, whose order "
+                "the seed decides, with one seed for all"
+            )
 
 
 def sampling_of(source: Source, asked: Asked, config: TrainConfig, inputs: InputNodes) -> EdgeSampling | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from a3gnn.errors import UsageError, unknown_name
@@ -42,12 +43,12 @@ _HINTS = (
 )
 
 
-def check_arguments(arguments: Mapping[str, Any], taken: Iterable[str] = ()) -> None:
+def check_arguments(arguments: Mapping[str, Any], loader: type) -> None:
     """Checks that `arguments` of NeighborLoader ask for nothing that `Loader` does not do.
 
     Args:
         arguments: Those that `Loader` has no use for.
-        taken: Names of its parameters, one of which may have been meant.
+        loader: It, one of whose parameters may have been meant.
 
     Raises:
         UsageError: One does, or is unknown.
@@ -56,6 +57,7 @@ def check_arguments(arguments: Mapping[str, Any], taken: Iterable[str] = ()) -> 
         if name in _HINTS:
             continue
         if name not in _UNSUPPORTED:
+            taken = set(inspect.signature(loader).parameters) - {"others"}
             raise unknown_name("an argument of Loader", name, (*taken, *_UNSUPPORTED, *_HINTS))
         only, remedy = _UNSUPPORTED[name]
         if value is not only and (type(value) is not type(only) or value != only):

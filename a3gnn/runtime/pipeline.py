@@ -34,6 +34,7 @@ from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.runtime.samplers import EdgeSampling
 from a3gnn.runtime.sources import open_sources
 from a3gnn.runtime.stages import Sampled, Stages
+from a3gnn.sampling.share import CutSampler, Shares
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool
 from a3gnn.threads.ordered_map import ordered_map
@@ -70,6 +71,7 @@ class Pipeline:
         dtype: What dense features, or their aggregates, come as: float32 or bfloat16. Sparse ones are float32.
         resources: What holds over `config.resources`: an allocation, auto or free.
         sampling: The edges that are sampled in place of `graph`'s, on the host; mini-batches then know their ids.
+        shares: Which share of each mini-batch is given (`a3gnn.sampling.share`); None gives all of it.
 
     Attributes:
         store: The features.
@@ -100,12 +102,11 @@ class Pipeline:
         dtype: torch.dtype = torch.float32,
         resources: Resources | Allocation | None = None,
         sampling: EdgeSampling | None = None,
+        shares: Shares | None = None,
     ) -> None:
         device = checked_device(device, config.sampling_device)
         fanouts = fanouts if table is None else fanouts[:-1]
-        self._config = config.canonical()
-        self._seed = seed
-        self._shuffle = shuffle
+        self._config, self._seed, self._shuffle = config.canonical(), seed, shuffle
         if isinstance(graph, PartedGraph):
             check_over_parts(config)
         self._seeds = graph.train_ids if input_nodes is None else input_nodes
@@ -117,18 +118,18 @@ class Pipeline:
             indptr, indices = restrict_to_parts(graph, self._parts)
         self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
         self._order = self._proximity(graph, indptr, indices)
-        rows, ahead = (indptr, indices), self._first_seeds()
-        given = fanouts, self._config, seed, device, self._parts, ahead, table, sampling
-        self.store, self.sampler = open_sources(graph, rows, *given)
-        on_host = not self.store.is_sparse and device == "cpu"
-        tabled = table is not None
-        aggregator = aggregator if tabled or self.store.can_aggregate else None
+        how = fanouts, self._config, seed, device, self._parts, self._first_seeds(), table, sampling
+        self.store, self.sampler = open_sources(graph, (indptr, indices), *how)
+        on_host, tabled = not self.store.is_sparse and device == "cpu", table is not None
+        # Rows are weighed by degrees within what is read, and those of a share's last nodes are the whole's.
+        if not (tabled or (self.store.can_aggregate and (shares is None or aggregator != "gcn"))):
+            aggregator = None
         width = input_width(None if tabled else aggregator, self.store.num_features)
         workers = 0 if config.parallel_mode == "sequential" else config.num_workers
         # What one epoch has out at once: each worker's mini-batch, the caller's, and the one that it has yet to drop.
         buffers = BufferPool(width, spare=workers + 2, dtype=dtype) if on_host else None
         self._stages = Stages(
-            self.sampler,
+            self.sampler if shares is None else CutSampler(self.sampler, shares),
             self.store,
             graph.labels,
             device,
@@ -140,10 +141,9 @@ class Pipeline:
         )
         self._overlap = OverlapPolicy(config.num_workers)
         self.on_worker_start: Callable[[], None] | None = None
-        resources = self._config.resources if resources is None else resources
-        self.isolation: Isolation | None = None
-        if resources != "free":
-            self.isolation = Isolation(self._stages, self._config, resources, self.store.row_bytes)
+        given = self._config.resources if resources is None else resources
+        isolate = partial(Isolation, self._stages, self._config, row_bytes=self.store.row_bytes)
+        self.isolation: Isolation | None = None if given == "free" else isolate(given)
         self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[MiniBatch]:
@@ -178,8 +178,8 @@ class Pipeline:
         )
 
     def first_samples(self, count: int) -> list[Subgraph]:
-        """Returns the sampled ids of the first `count` mini-batches of the first epoch, or of all that it has."""
-        return [self._stages.sample(0, planned).subgraph for planned in self.plan(0)[:count]]
+        """Returns what is sampled for the first `count` mini-batches of the first epoch, or for all that it has."""
+        return [self._stages.sample(0, planned).subgraph.sampled for planned in self.plan(0)[:count]]
 
     def close(self) -> None:
         """Ends every epoch that is under way, and its threads."""

@@ -60,6 +60,8 @@ class PygBatches:
             data.batch = torch.from_numpy(subgraph.tree)
         data.input_id = input_id
         data.batch_size = subgraph.num_seeds
+        if subgraph.share is not None:
+            data.seed_share = subgraph.share.num_seeds / subgraph.sampled.num_seeds
         if self._type == "directional":
             data.num_sampled_nodes = _steps(subgraph.hop_sizes)
             data.num_sampled_edges = _steps([int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1]])

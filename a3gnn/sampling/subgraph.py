@@ -23,6 +23,23 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Share:
+    """What a part of a mini-batch that was cut by its seeds knows of the whole (`a3gnn.sampling.share`).
+
+    Attributes:
+        whole: What was sampled, for all seeds.
+        places: Each node's place among those of the whole, int32, shape (num_nodes,).
+        owned: Which nodes are this part's to count: those of the whole are each owned by one part, bool, (num_nodes,).
+        num_seeds: Seeds of the whole that are this part's: 0 where the part only keeps step.
+    """
+
+    whole: Subgraph
+    places: NDArray[np.int32]
+    owned: NDArray[np.bool_]
+    num_seeds: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Subgraph:
     """A sampled neighbourhood: nodes in order of discovery, and the in-neighbours of all but the last hop's nodes.
 
@@ -37,6 +54,7 @@ class Subgraph:
         hop_sizes: Nodes known after each hop, beginning with the seeds; `num_rows` is the last but one.
         e_id: Each edge's id, int64, shape (num_edges,); None where the sampler doesn't know it.
         tree: The seed, counted from 0, in whose tree each node is, int64, shape (num_nodes,); None for one tree of all.
+        share: What it is of a larger mini-batch; None where it is all of one.
     """
 
     n_id: NDArray[np.int32]
@@ -45,6 +63,7 @@ class Subgraph:
     hop_sizes: tuple[int, ...]
     e_id: NDArray[np.int64] | None = None
     tree: NDArray[np.int64] | None = None
+    share: Share | None = None
 
     @property
     def num_seeds(self) -> int:
@@ -71,6 +90,11 @@ class Subgraph:
         """Bytes of the arrays."""
         optional = [array.nbytes for array in (self.e_id, self.tree) if array is not None]
         return self.n_id.nbytes + self.indptr.nbytes + self.indices.nbytes + sum(optional)
+
+    @property
+    def sampled(self) -> Subgraph:
+        """What was sampled: the whole of which this is a share, or this."""
+        return self if self.share is None else self.share.whole
 
     def layer_sizes(self, layer: int) -> tuple[int, int]:
         """Returns (num_src, num_dst) of `layer`, 0 for the input layer.

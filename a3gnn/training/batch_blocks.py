@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 from torch import Tensor
 
 from a3gnn.runtime.batch import MiniBatch, TorchBlock
+from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.kernels import count_in_edges
 
@@ -20,16 +23,37 @@ def blocks_of(batch: MiniBatch, *, with_degrees: bool, whole: Tensor | None = No
         whole: Where `x` are rows of a table of whole in-neighbourhoods, each node's in-neighbours other than itself,
             float32, shape (num_nodes of the graph,): the in-degrees of nodes of the last hop, as if one more hop had
             been sampled in full.
+
+    Those of a share of a mini-batch know the whole's: degrees are the whole's, and so is what is dropped.
     """
-    parts = batch.blocks
+    share = batch.subgraph.share
+    if share is None:
+        return _blocks(batch.blocks, batch.subgraph, with_degrees, whole)
+    of_whole = (share.whole.block(layer) for layer in range(share.whole.num_layers))
+    parts = [TorchBlock(torch.from_numpy(b.indptr), torch.from_numpy(b.indices), *b[2:]) for b in of_whole]
+    places = torch.from_numpy(share.places).long()
+    own = _blocks(batch.blocks, batch.subgraph, False, None)
+    pairs = zip(own, _blocks(parts, share.whole, with_degrees, whole), strict=True)
+    return [_placed(block, of_all, places[: block.num_src]) for block, of_all in pairs]
+
+
+def _blocks(parts: list[TorchBlock], subgraph: Subgraph, with_degrees: bool, whole: Tensor | None) -> list[LayerBlock]:
     blocks = [LayerBlock(part.indptr, part.indices, part.num_src, slice(0, part.num_dst)) for part in parts]
     if not with_degrees or not blocks:
         return blocks
     degrees = _in_degrees(parts[0])
     if whole is not None:
-        last = batch.subgraph.n_id[parts[0].num_dst :]
+        last = subgraph.n_id[parts[0].num_dst :]
         degrees[parts[0].num_dst :] = whole[torch.from_numpy(last)].to(degrees.device)
     return [LayerBlock(b.indptr, b.indices, b.num_src, b.dst, degrees[: b.num_src]) for b in blocks]
+
+
+def _placed(block: LayerBlock, whole: LayerBlock, places: Tensor) -> LayerBlock:
+    """Returns `block` as part of the block `whole`, whose nodes' degrees its own have."""
+    degrees, device = whole.in_degrees, block.indptr.device
+    if degrees is not None:
+        degrees = degrees.index_select(0, places).to(device)
+    return dataclasses.replace(block, in_degrees=degrees, whole=whole, places=places.to(device))
 
 
 def _in_degrees(part: TorchBlock) -> Tensor:

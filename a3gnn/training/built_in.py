@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.batch import MiniBatch
-from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.subgraph import Share, Subgraph
 from a3gnn.seeding import derive
 from a3gnn.task import Task
 from a3gnn.training.adam import Optimizer, make_adam
@@ -20,8 +21,9 @@ from a3gnn.training.evaluate import Evaluator
 from a3gnn.training.input_table import input_table
 from a3gnn.training.layers.aggregation import warm_up
 from a3gnn.training.layers.cost import Work
-from a3gnn.training.loss import loss_of
+from a3gnn.training.loss import loss_of, loss_weight
 from a3gnn.training.model import build_model
+from a3gnn.training.ranks.protocol import Ranks
 from a3gnn.training.scratch import Scratch
 
 
@@ -35,6 +37,7 @@ class BuiltIn:
         device: Where the model is.
         scratch: Where evaluation writes.
         on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
+        ranks: Among whom evaluation is shared out; None evaluates alone.
 
     Raises:
         ConfigError: The input layer is to read a table that its model has none of, or that is too large; or the loss is
@@ -53,8 +56,9 @@ class BuiltIn:
         device: torch.device,
         scratch: Scratch,
         on_chunk: Callable[[], None],
+        ranks: Ranks | None = None,
     ) -> None:
-        self._graph, self._task = graph, task
+        self._graph, self._task, self._ranks = graph, task, ranks
         self._device, self._scratch, self._on_chunk = device, scratch, on_chunk
         self._loss = loss_of(graph, task, device)
         sparse = graph.features.is_sparse
@@ -64,6 +68,7 @@ class BuiltIn:
         self.table = input_table(graph, self.model, config, on_chunk) if full else None
         self.rows = None if self.table is None else self.table.rows
         self.dtype: torch.dtype = getattr(torch, config.compute_dtype)
+        self._weight = loss_weight(graph, task)
         if self.dtype is torch.bfloat16 and self.aggregator is not None:
             warm_up(self.aggregator)
 
@@ -82,13 +87,23 @@ class BuiltIn:
             group["lr"] = rate
 
     def loss(self, batch: MiniBatch) -> Tensor:
-        """Returns the seeds' mean loss; dropout is drawn from the mini-batch's own seed."""
+        """Returns the seeds' mean loss; dropout is drawn from the mini-batch's own seed.
+
+        Of a share it is the part in the whole's mean: those of all shares add up to it.
+        """
         blocks = blocks_of(
             batch, with_degrees=self.model.needs_degrees, whole=self.table.degrees if self.table else None
         )
         seed = derive(self._task.seed, "dropout", batch.epoch, batch.index)
         logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed, dtype=self.dtype)
-        return self._loss(logits, batch.y)
+        loss, share = self._loss(logits, batch.y), batch.subgraph.share
+        return loss if share is None else loss * self._part(share)
+
+    def _part(self, share: Share) -> float:
+        """Returns what a share's mean loss weighs in that of the whole; 0 where it has no seeds."""
+        n_id, labels = share.whole.n_id[: share.whole.num_seeds], np.asarray(self._graph.labels)
+        own = n_id[share.places[: share.num_seeds]]
+        return self._weight(labels[own]) / self._weight(labels[n_id]) if share.num_seeds else 0.0
 
     def cost(self, subgraph: Subgraph) -> float:
         """Returns the cost of training on `subgraph`; sampling and the optimiser come on top of it."""
@@ -127,4 +142,5 @@ class BuiltIn:
             scratch=self._scratch,
             device=self._device,
             on_chunk=self._on_chunk,
+            ranks=self._ranks,
         )

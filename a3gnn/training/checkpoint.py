@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -19,15 +19,18 @@ from a3gnn.training.trainer import Trainer
 CHECKPOINT_VERSION = 1
 
 
-def identity(graph: Graph, config: TrainConfig, task: Task) -> dict[str, Any]:
+def identity(graph: Graph, config: TrainConfig, task: Task, ranks: int = 1) -> dict[str, Any]:
     """Returns what must be equal for a run to go on bit-identically, by name.
+
+    The number of ranks is: their gradients are summed in another order.
 
     Modes, workers and tiers may change: they decide when a mini-batch comes, not what is in it. Knobs that came later
     than the first checkpoints are left out at their defaults.
     """
     learning, of_task = dict(config.learning_key()), task.to_dict()
     own = {f"the model's {name}": value for name, value in of_task.pop("own", {}).items()}
-    return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **of_task, **own}
+    many = {"ranks": ranks} if ranks > 1 else {}
+    return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **of_task, **own, **many}
 
 
 def save_checkpoint(path: Path, trainer: Trainer, progress: Progress, known: dict[str, Any]) -> None:
@@ -52,14 +55,18 @@ def save_checkpoint(path: Path, trainer: Trainer, progress: Progress, known: dic
     )
 
 
-def restore_checkpoint(path: Path, trainer: Trainer, known: dict[str, Any]) -> Progress:
+def restore_checkpoint(
+    path: Path, trainer: Trainer, known: dict[str, Any], content: BinaryIO | None = None
+) -> Progress:
     """Returns the progress saved at `path`, with `trainer`'s model and optimiser set to their state then.
+
+    With `content` that is read, which is what another machine may have at `path`.
 
     Raises:
         ConfigError: It is not a checkpoint, or one of another run: the message says what differs.
     """
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(path if content is None else content, map_location="cpu", weights_only=True)
         before, progress = state["identity"], Progress.from_dict(state["progress"])
     except Exception as error:
         raise ConfigError(
@@ -77,7 +84,7 @@ def restore_checkpoint(path: Path, trainer: Trainer, known: dict[str, Any]) -> P
 
 def _changes(before: dict[str, Any], known: dict[str, Any]) -> list[str]:
     """Returns what differs between two `identity`, for people; later knobs at their defaults are in none."""
-    defaults = {knob.name: knob.default for knob in KNOBS if knob.later} | Task.later_defaults()
+    defaults = {knob.name: knob.default for knob in KNOBS if knob.later} | Task.later_defaults() | {"ranks": 1}
     names = dict.fromkeys((*known, *before))
     pairs = ((name, *(one.get(name, defaults.get(name)) for one in (before, known))) for name in names)
     return [f"{name} was {was!r} and is {now!r}" for name, was, now in pairs if was != now]

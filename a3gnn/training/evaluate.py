@@ -19,6 +19,8 @@ from a3gnn.seeding import generator
 from a3gnn.task import Task
 from a3gnn.training.inference import CHUNK_BYTES, Inference
 from a3gnn.training.model import Model
+from a3gnn.training.ranks.joined_quality import joined_quality
+from a3gnn.training.ranks.protocol import Ranks
 from a3gnn.training.scratch import Scratch
 from a3gnn.training.tally import check_defined, new_tally
 
@@ -41,6 +43,7 @@ class Evaluator:
         device: Where the models are.
         chunk_bytes: What a chunk's temporaries may take.
         on_chunk: Called before each chunk of nodes; what it raises ends the evaluation there.
+        ranks: Among whom it is shared out; each gets the quality of all nodes. None evaluates alone.
 
     Raises:
         GraphError: No validation or no test node has a label, or the metric is not defined on those that have.
@@ -56,6 +59,7 @@ class Evaluator:
         device: torch.device | str = "cpu",
         chunk_bytes: int = CHUNK_BYTES,
         on_chunk: Callable[[], None] = lambda: None,
+        ranks: Ranks | None = None,
     ) -> None:
         self._test = tested(graph, task)
         self._graph, self._metric = graph, metric_of(task, graph)
@@ -68,6 +72,7 @@ class Evaluator:
             device=device,
             chunk_bytes=chunk_bytes,
             on_chunk=on_chunk,
+            ranks=ranks,
         )
         self._of_val = self._inference(validated(graph, task))
 
@@ -84,15 +89,20 @@ class Evaluator:
         return self._of_val.cost(model)
 
     def _quality(self, model: Model, inference: Inference) -> float:
-        return quality(model, inference.logits(model), self._graph, self._metric)
+        return quality(model, inference.logits(model), self._graph, self._metric, inference.ranks)
 
 
 def quality(
-    model: nn.Module, outputs: Iterable[tuple[NDArray[np.int32], Tensor]], graph: Graph, metric: Metric
+    model: nn.Module,
+    outputs: Iterable[tuple[NDArray[np.int32], Tensor]],
+    graph: Graph,
+    metric: Metric,
+    ranks: Ranks | None = None,
 ) -> float:
     """Returns the quality by `metric` of a model's `outputs`, some nodes and theirs at a time.
 
-    The model is in evaluation mode meanwhile, and then again as it was.
+    The model is in evaluation mode meanwhile, and then again as it was. With `ranks`, each of which has outputs of
+    other nodes, it is that of all of them.
     """
     found = new_tally(metric, graph.target, graph.num_classes)
     was_training = model.training
@@ -102,7 +112,7 @@ def quality(
             found.add(some, graph.labels[ids])
     finally:
         model.train(was_training)
-    return found.quality()
+    return found.quality() if ranks is None else joined_quality(found, ranks)
 
 
 def validated(graph: Graph, task: Task) -> NDArray[np.int32]:

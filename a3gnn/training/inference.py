@@ -20,6 +20,8 @@ from a3gnn.training.layers.cost import Work
 from a3gnn.training.layers.layer import Layer
 from a3gnn.training.model import Model
 from a3gnn.training.neighbourhoods import Neighbourhoods, slice_or_ids
+from a3gnn.training.ranks.exchange import RowExchange
+from a3gnn.training.ranks.protocol import Ranks
 from a3gnn.training.scratch import Scratch
 
 #: Bytes of a chunk's temporaries. Guess.
@@ -49,6 +51,10 @@ class Inference:
         chunk_bytes: What a chunk's temporaries may take.
         in_place: Whether layers read whole matrices in place; by default on the CPU.
         on_chunk: Called before each chunk; what it raises ends the work there.
+        ranks: Who compute as many of each layer's nodes each, and send them each other; None computes all here.
+
+    Attributes:
+        ranks: As given; None where there are fewer nodes to answer for than ranks, which then all compute all.
 
     Raises:
         GraphError: The table is damaged, or can't be written.
@@ -66,8 +72,11 @@ class Inference:
         chunk_bytes: int = CHUNK_BYTES,
         in_place: bool | None = None,
         on_chunk: Callable[[], None] = lambda: None,
+        ranks: Ranks | None = None,
     ) -> None:
         self._graph = graph
+        self.ranks = ranks if ranks is not None and len(ids) >= ranks.size else None
+        self._cut = RowExchange(graph, self.ranks)
         self._device = torch.device(device)
         self._scratch = scratch
         self._in_place = self._device.type == "cpu" if in_place is None else in_place
@@ -84,7 +93,10 @@ class Inference:
 
     @torch.inference_mode()
     def logits(self, model: Model) -> Outputs:
-        """Yields the nodes in order, in chunks of (ids, logits float32 of shape (n, num_classes) on the device)."""
+        """Yields the nodes in order, in chunks of (ids, logits float32 of shape (n, num_classes) on the device).
+
+        Among ranks each yields its own nodes, which come before those of the next rank.
+        """
         first = model.layers[0]
         outputs = self._of_features(model) if self._table is None else self._of_table(first, self._table)
         for i in range(1, len(model.layers)):
@@ -106,7 +118,8 @@ class Inference:
 
     def _of_table(self, layer: Layer, table: FeatureRows) -> Outputs:
         """Yields what the input layer makes of the table's rows."""
-        for ids in self._around.chunks(self._needed[0], 4 * (4 * layer.in_channels + 2 * layer.out_channels), 0):
+        mine = self._cut.mine(self._needed[0])
+        for ids in self._around.chunks(mine, 4 * (4 * layer.in_channels + 2 * layer.out_channels), 0):
             yield ids, layer.combine(table.read(ids, self._device))
 
     def _of_features(self, model: Model) -> Outputs:
@@ -116,9 +129,10 @@ class Inference:
         mapped = layer.maps_first(self._work(self._inputs, self._needed[0], sparse=rows.is_sparse))
         if mapped or rows.whole is None:
             row_bytes = 4 * (2 * layer.in_channels + 2 * layer.out_channels)
-            for ids in self._around.chunks(self._inputs, row_bytes, 0):
+            for ids in self._around.chunks(self._cut.mine(self._inputs), row_bytes, 0):
                 part = layer.sources(rows.read(ids, self._device), mapped)
                 _put(self._matrix(0, "sources", self._graph.num_nodes, part.shape[1]), ids, part)
+            self._cut.send(self._kept[0, "sources"], self._inputs)
             sources = FeatureRows(self._kept[0, "sources"])
         own = rows if mapped else sources  # which are rows as they are; of a graph by parts, here by now
         yield from self._updated(0, model, sources, lambda ids, _: own.read(ids, self._device), mapped)
@@ -133,7 +147,9 @@ class Inference:
         mapped = layer.maps_first(self._work(inputs, outputs))
         is_output = np.zeros(self._graph.num_nodes, dtype=bool)
         is_output[outputs] = True
-        own, done = self._matrix(i, "own", len(outputs) if mapped else 0, layer.in_channels), 0
+        own = self._matrix(i, "own", len(outputs) if mapped else 0, layer.in_channels)
+        bounds = self._cut.within(outputs, inputs)
+        done = bounds[self._cut.rank]
         for ids, rows in before:
             hidden = functional.relu_(model.normalised(i, rows))
             part = layer.sources(hidden, mapped)
@@ -142,6 +158,9 @@ class Inference:
                 chosen = hidden[torch.from_numpy(is_output[ids]).to(self._device)]
                 own[done : done + len(chosen)] = chosen.cpu()
                 done += len(chosen)
+        self._cut.send(self._kept[i, "sources"], inputs)
+        if mapped:
+            self._cut.send_runs(own, bounds)
         sources = FeatureRows(self._kept[i, "sources"])
 
         def own_rows(ids: NDArray[np.int32], place: int) -> Tensor:
@@ -161,8 +180,8 @@ class Inference:
         layer = model.layers[i]
         row_bytes = 4 * (2 * layer.in_channels + 4 * layer.out_channels)
         edge_bytes = EDGE_BYTES + layer.edge_bytes + (0 if self._in_place else 4 * sources.columns)
-        place = 0
-        for ids in self._around.chunks(self._needed[i], row_bytes, edge_bytes):
+        place = self._cut.bounds(self._needed[i])[self._cut.rank]
+        for ids in self._around.chunks(self._cut.mine(self._needed[i]), row_bytes, edge_bytes):
             block, aggregated = self._around.block(sources, ids, with_degrees=layer.needs_degrees)
             rows = own(ids, place)
             yield ids, model.with_shortcut(i, layer.update(block, aggregated, rows, mapped), rows)

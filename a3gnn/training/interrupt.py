@@ -13,13 +13,19 @@ class Interrupt:
 
     Off the main thread, where Python delivers no signals, it does nothing.
 
+    Args:
+        agreed: Whether others have to stop at the same mini-batch: nothing is raised then, `noted` is for them to know.
+            Whoever started them all hands the same signal on, so that a second one means nothing.
+
     Attributes:
         forced: Whether a second one came: the model may be in the middle of an update.
+        noted: Whether one came.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, agreed: bool = False) -> None:
         self.forced = False
-        self._noted = False
+        self.noted = False
+        self._agreed = agreed
         self._before: dict[int, signal._HANDLER] = {}
 
     def __enter__(self) -> Self:
@@ -36,11 +42,11 @@ class Interrupt:
 
     def check(self) -> None:
         """Raises KeyboardInterrupt if one was noted; call it where stopping is safe."""
-        if self._noted:
+        if self.noted and not self._agreed:
             raise KeyboardInterrupt
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._noted:
+        if self.noted and not self._agreed:
             self.forced = True
             raise KeyboardInterrupt
-        self._noted = True
+        self.noted = True

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -33,6 +35,17 @@ def loss_of(graph: Graph, task: Task, device: torch.device) -> Loss:
             return partial(_of_labels, weights=weights)
         case "values":
             return partial(_of_values, functional.l1_loss if task.loss == "mae" else functional.mse_loss)
+
+
+def loss_weight(graph: Graph, task: Task) -> Callable[[NDArray[Any]], float]:
+    """Returns what the mean of `loss_of` divides by, of labels: the seeds, or the sum of their classes' weights.
+
+    A share of a mini-batch weighs what its labels have of this, over what the whole's have.
+    """
+    if task.class_weights == "none" or graph.target != "classes":
+        return lambda labels: float(len(labels))
+    weights = _balanced(graph).numpy().astype(np.float64)
+    return lambda labels: float(weights[labels].sum())
 
 
 def check_loss(graph: Graph, task: Task) -> None:

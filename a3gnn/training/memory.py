@@ -51,14 +51,20 @@ class MemoryGuard:
         self._ended.set()
         self._thread.join()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the limit was passed."""
+        self._sample()
+        return self._limit is not None and self.peak_bytes > self._limit
+
     def check(self) -> None:
         """Does nothing while the limit has been kept.
 
         Raises:
             MemoryLimitError: It was passed.
         """
-        self._sample()
-        if self._limit is not None and self.peak_bytes > self._limit:
+        if self.is_over:
+            assert self._limit is not None
             raise MemoryLimitError(
                 f"the run must keep to {format_size(self._limit)} of host memory, it took "
                 f"{format_size(self.peak_bytes)}; raise the limit, or take a smaller batch_size, num_workers or "

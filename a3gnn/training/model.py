@@ -67,7 +67,7 @@ class Model(nn.Module):
         seed: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> Tensor:
-        """Returns the seeds' logits, float32, shape (num_seeds, num_classes).
+        """Returns the seeds' logits, float32 (float64 where that is `dtype`), shape (num_seeds, num_classes).
 
         Args:
             x: Input nodes' features, of `dtype` or in sparse CSR float32, (num_src of the first block, num_features);
@@ -76,7 +76,8 @@ class Model(nn.Module):
                 aggregated the input layer's is not read, and may be left out.
             aggregated: Which of the two `x` is.
             seed: Decides what is dropped in training; None draws a seed from torch's generator.
-            dtype: Of activations and of the operands of products, float32 or bfloat16.
+            dtype: Of activations and of the operands of products, float32 or bfloat16; or float64, with weights and `x`
+                of it, which is slow.
         """
         if seed is None:
             seed = int(torch.randint(2**62, ())) if self.training else 0
@@ -91,11 +92,13 @@ class Model(nn.Module):
                 continue
             # Sparse features are float32, and so is what the input layer makes of them.
             x = self._hidden(i, block, self.normalised(i, x.to(dtype)), seed)
-        return x.float()
+        return x.float() if x.dtype is torch.bfloat16 else x
 
     def _hidden(self, i: int, block: LayerBlock, x: Tensor, seed: int) -> Tensor:
         """Returns what layer `i` makes of `x` before ReLU and dropout, with its residual connection."""
         dropout = Dropout.of(self.dropout if self.training else 0.0, seed, "hidden", i)
+        if block.whole is not None and block.places is not None:
+            dropout = dropout.at(block.places, block.whole.num_src)
         layer, drawn = self.layers[i], derive(seed, "layer", i)
         if not self.shortcuts:
             out: Tensor = layer(block, x, dropout, drawn)

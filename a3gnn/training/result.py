@@ -41,6 +41,7 @@ class TrainResult:
         task: What was trained.
         graph: The graph's name.
         metric: By what the qualities are.
+        ranks: Processes that trained it together; memory is that of all of them, other figures are rank 0's.
     """
 
     test_accuracy: float
@@ -65,6 +66,7 @@ class TrainResult:
     task: Task
     graph: str
     metric: Metric
+    ranks: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the result as one JSON object."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from a3gnn.errors import GraphServerError, MemoryLimitError
+from a3gnn.errors import GraphServerError, MemoryLimitError, PeerLostError
 from a3gnn.metric import Metric
 from a3gnn.option_names import call, options
 from a3gnn.training.fit import fit
@@ -29,16 +29,19 @@ def run(
     target: Target | None,
     progress: bool,
     notify: Callable[[str], None],
+    save_without_all: Callable[[], bool] = lambda: False,
 ) -> float:
     """Trains to the end, leaves model.pt, and returns the quality on test nodes of its weights.
 
     These the trainer then has.
-    What stops it after a mini-batch, or between chunks of evaluation, leaves a checkpoint.
+    What stops it after a mini-batch, or between chunks of evaluation, leaves a checkpoint, and so does the loss of
+    another rank: `save_without_all` writes it, and returns whether this rank did.
 
     Raises:
         MemoryLimitError: The memory limit was passed; the error says how to go on.
         GraphServerError: A graph server can't be reached any more, likewise.
         KeyboardInterrupt: By Ctrl-C, likewise.
+        PeerLostError: Another rank has ended, likewise.
     """
     from a3gnn.training.progress_bar import ProgressBar
 
@@ -85,6 +88,10 @@ def run(
             if not (trained or interrupt.forced):
                 folder.save()
             raise type(error)(_how_to_go_on(error, done, folder.path)) from error
+        except PeerLostError as error:
+            if trained or not save_without_all():
+                raise
+            raise PeerLostError(_how_to_go_on(error, done, folder.path)) from error
 
 
 def ended_at(target: Target | None, done: Progress) -> bool:

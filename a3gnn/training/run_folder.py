@@ -76,7 +76,7 @@ class RunFolder:
     def save(self) -> None:
         """Writes a checkpoint."""
         with self._timer.writing():
-            save_checkpoint(self._checkpoint, self._trainer, self._progress, self._known)
+            self._write()
         self._saved_best = self._best_epoch()
         self._drop_best_but(self._saved_best)
 
@@ -110,6 +110,9 @@ class RunFolder:
         """Writes `result` as result.json."""
         with replacing(self.path / "result.json") as draft:
             draft.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+    def _write(self) -> None:
+        save_checkpoint(self._checkpoint, self._trainer, self._progress, self._known)
 
     def _best_epoch(self) -> int | None:
         best = self._progress.best

@@ -14,9 +14,9 @@ class Step:
     Attributes:
         epoch: Epoch, from 0.
         index: Place in the epoch, from 0.
-        loss: Mean cross-entropy of its seeds.
-        seeds: Seeds.
-        input_nodes: Rows of features that it read.
+        loss: Mean loss of its seeds.
+        seeds: Seeds, of all shares where it was cut.
+        input_nodes: Rows of features that it read; of the share that was trained here, as all that follows.
         hits: Those that the cache served.
         sampled_edges: Sampled edges.
         seconds: Work in each stage.

@@ -15,6 +15,8 @@ from a3gnn.graphs.labels import target_of
 from a3gnn.metric import Metric, Target
 from a3gnn.option_names import option
 from a3gnn.training.ranking import average_precision, roc_auc
+from a3gnn.training.ranks.exchange import summed
+from a3gnn.training.ranks.protocol import Ranks
 
 #: The metrics that tell positive nodes from negative ones.
 _RANKING: dict[str, Callable[[NDArray[np.bool_], NDArray[np.float32]], float]] = {
@@ -36,6 +38,9 @@ class Tally(Protocol):
 
     def quality(self) -> float:
         """Returns the quality of all that was taken in, at least one node."""
+
+    def join(self, ranks: Ranks) -> None:
+        """Takes in, on rank 0, what the other ranks' tallies have taken in; all of them call it."""
 
 
 def new_tally(metric: Metric, target: Target, num_classes: int) -> Tally:
@@ -90,6 +95,9 @@ class _Right:
     def quality(self) -> float:
         return self._right / self._count
 
+    def join(self, ranks: Ranks) -> None:
+        self._right, self._count = summed(ranks, np.array([self._right, self._count])).tolist()
+
 
 class _F1:
     """F1 from counts: the mean over the classes or labels that a node has, as others have none to find; or of all."""
@@ -116,6 +124,10 @@ class _F1:
             return float(right.sum() / max(both.sum(), 1))
         found = self._actual > 0
         return float((right[found] / both[found]).mean()) if found.any() else 0.0
+
+    def join(self, ranks: Ranks) -> None:
+        counts = np.stack([self._right, self._predicted, self._actual])
+        self._right, self._predicted, self._actual = summed(ranks, counts)
 
 
 class _Ranking:
@@ -145,6 +157,10 @@ class _Ranking:
         columns = np.flatnonzero(_both(positive))
         return float(np.mean([self._of(positive[:, one], scores[:, one]) for one in columns]))
 
+    def join(self, ranks: Ranks) -> None:
+        self._scores = ranks.gathered(np.concatenate(self._scores))
+        self._positive = ranks.gathered(np.concatenate(self._positive))
+
 
 class _AbsoluteError:
     """The quality of the mean absolute error."""
@@ -159,6 +175,10 @@ class _AbsoluteError:
 
     def quality(self) -> float:
         return 1 - self._sum / self._count / self._scale
+
+    def join(self, ranks: Ranks) -> None:
+        self._sum, count = summed(ranks, np.array([self._sum, self._count])).tolist()
+        self._count = int(count)
 
 
 def _predicted(outputs: Tensor) -> NDArray[np.int64]:

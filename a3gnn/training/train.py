@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -23,16 +24,16 @@ from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.curve_points import first_point
 from a3gnn.training.evaluate import metric_of
-from a3gnn.training.interrupt import Interrupt
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.optimiser_imports import optimiser_imports
 from a3gnn.training.own.evaluation_bytes import evaluation_bytes
 from a3gnn.training.own.factory import model_name
 from a3gnn.training.progress import Progress
+from a3gnn.training.ranks.processes import Alone, processes
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult
 from a3gnn.training.run import ended_at, run
-from a3gnn.training.run_folder import RunFolder, default_folder
+from a3gnn.training.run_folder import default_folder
 from a3gnn.training.target import Target
 from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
@@ -63,7 +64,8 @@ def train(
     The folder `out` gets metrics.jsonl as epochs end, model.pt (the weights of the best validation epoch, or of where
     training ended at a target, which PyG's model of the same shape loads) and result.json. Test nodes are evaluated
     once, at the end, with these weights. Ctrl-C and a passed memory limit leave a checkpoint, from which
-    `resume` goes on bit-identically.
+    `resume` goes on bit-identically. In a process that `torchrun` started, all of its processes train one model
+    together (docs/distributed.md).
 
     Args:
         config: A configuration, a dict of its fields, or a tuned one, itself or by the path of its tuned.json (or of
@@ -99,73 +101,83 @@ def train(
         MemoryLimitError: The memory limit was passed; the message says how to go on.
         GraphServerError: A graph server can't be reached any more, likewise.
         KeyboardInterrupt: By Ctrl-C, likewise.
+        PeerLostError: One of several processes that train together has ended, likewise.
     """
     begin, notify = perf_counter(), listener(notify)
     _check(epochs, patience, out, resume, progress, task)
     metric = checked_metric(metric)
     limit = size_or_none("host_memory_limit", host_memory_limit)
-    if isinstance(config, Mapping):
-        config = TrainConfig.from_dict(config)
-    begin += compile_ahead(KernelSet(), notify)
-    request = TrainRequest.of(config, dataset, task, None if model is None else model_name(model), metric, notify)
-    begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
-    request = request.described(notify)
-    falls = request.task.lr_epochs
-    if falls is not None and falls != epochs:
-        outcome = "later ones change no weight" if falls < epochs else "training ends before it is there"
-        notify(f"the learning rate falls to 0 over {falls} epochs, and at most {epochs} are trained: {outcome}")
-    accuracy = request.target
-    if target_accuracy is not None:
-        accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)
-    if flag("until_target", until_target) and accuracy is None:
-        raise UsageError(
-            f"{option('until_target')} needs a target: give {option('target_accuracy')}, or a tuned.json that has one"
-        )
-    if limit is None and request.tuned is not None:
-        limit = request.tuned.limits.host_bytes
-    graph = request.graph
-    folder = RunFolder(default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    interrupt = Interrupt()
-    for module in optimiser_imports(request.task, device == "cuda"):
-        import_module(module)  # before what is timed; trials of a tune begin with it imported
-    before = perf_counter()
-    with (
-        watched(graph, notify, interrupt.check),
-        Trainer(
-            graph,
-            request.config,
-            request.task,
-            device=device,
-            scratch=folder.path,
-            host_memory_limit=limit,
-            evaluation_bytes=evaluation_bytes(limit),
-            on_chunk=interrupt.check,
-        ) as trainer,
-    ):
-        setup_s = perf_counter() - before
-        done = folder.begin(trainer, identity(graph, request.config, request.task))
-        done.setup_s = done.setup_s if resume else setup_s
-        if request.task.is_own:
-            notify(f"{trainer.metric.label} is computed from {trainer.evaluation}")
-        target = None if accuracy is None else _target(trainer, done, accuracy, ends=until_target)
-        others = OtherWork()
-        test = run(
-            trainer,
-            folder,
-            done,
-            interrupt,
-            epochs=epochs,
-            patience=patience,
-            target=target,
-            progress=progress,
-            notify=notify,
-        )
-        result = _result(
-            trainer, done, request, folder.path, perf_counter() - begin, others.stolen_share(), target, test
-        )
-        folder.finish(result.to_dict())
-    return result
+    with processes() as us, ExitStack() as stack:
+        notify = us.said(notify)
+        if isinstance(config, Mapping):
+            config = TrainConfig.from_dict(config)
+        with us.first_alone():
+            begin += compile_ahead(KernelSet(), notify)
+            request = TrainRequest.of(
+                config, dataset, task, None if model is None else model_name(model), metric, notify
+            )
+            begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
+        request = us.adapted(request.described(notify), notify)
+        falls = request.task.lr_epochs
+        if falls is not None and falls != epochs:
+            outcome = "later ones change no weight" if falls < epochs else "training ends before it is there"
+            notify(f"the learning rate falls to 0 over {falls} epochs, and at most {epochs} are trained: {outcome}")
+        accuracy = request.target
+        if target_accuracy is not None:
+            accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)
+        if flag("until_target", until_target) and accuracy is None:
+            raise UsageError(
+                f"{option('until_target')} needs a target: give {option('target_accuracy')}, or a tuned.json that has "
+                "one"
+            )
+        if limit is None and request.tuned is not None:
+            limit = request.tuned.limits.host_bytes
+        graph = request.graph
+        folder = us.folder(lambda: default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
+        device, interrupt, limit = us.device, us.interrupt(), us.limit(limit)
+        for module in optimiser_imports(request.task, device != "cpu"):
+            import_module(module)  # before what is timed; trials of a tune begin with it imported
+        before = perf_counter()
+        stack.enter_context(watched(graph, notify, interrupt.check))
+        with us.first_alone():
+            made = Trainer(
+                graph,
+                request.config,
+                request.task,
+                device=device,
+                scratch=folder.path,
+                host_memory_limit=limit,
+                evaluation_bytes=evaluation_bytes(limit),
+                on_chunk=interrupt.check,
+                member=us.member,
+                should_stop=lambda: interrupt.noted,
+            )
+            us.prepare(made)
+        with made as trainer:
+            setup_s = perf_counter() - before
+            done = folder.begin(trainer, identity(graph, request.config, request.task, us.count))
+            done.setup_s = done.setup_s if resume else setup_s
+            if request.task.is_own:
+                notify(f"{trainer.metric.label} is computed from {trainer.evaluation}")
+            target = None if accuracy is None else _target(trainer, done, accuracy, ends=until_target)
+            others = OtherWork()
+            test = run(
+                trainer,
+                folder,
+                done,
+                interrupt,
+                epochs=epochs,
+                patience=patience,
+                target=target,
+                progress=progress and us.speaks,
+                notify=notify,
+                save_without_all=lambda: us.save_without_all(folder),
+            )
+            result = _result(
+                trainer, done, request, folder.path, perf_counter() - begin, others.stolen_share(), target, test, us
+            )
+            folder.finish(result.to_dict())
+        return result
 
 
 def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) -> Target:
@@ -196,6 +208,7 @@ def _result(
     stolen_share: float,
     target: Target | None,
     test_accuracy: float,
+    us: Alone,
 ) -> TrainResult:
     reached = None if target is None else done.reached(target.accuracy)
     best = None if ended_at(target, done) else done.best
@@ -212,7 +225,7 @@ def _result(
         batches_to_accuracy=None if reached is None else reached.batches,
         eval_seconds_to_accuracy=None if reached is None else reached.eval_s,
         eval_seconds=done.eval_s,
-        peak_host_bytes=trainer.memory.peak_bytes,
+        peak_host_bytes=us.total(trainer.memory.peak_bytes),
         peak_device_bytes=int(torch.cuda.max_memory_reserved()) if torch.cuda.is_available() else 0,
         cache_hit_rate=done.cache_hit_rate,
         cache_bytes=trainer.cache_bytes,
@@ -224,6 +237,7 @@ def _result(
         task=request.task,
         graph=request.graph.name,
         metric=trainer.metric,
+        ranks=us.count,
     )
 
 

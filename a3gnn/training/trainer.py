@@ -36,10 +36,12 @@ from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.evaluate import metric_of
+from a3gnn.training.joined_step import JoinedStep, check_member
 from a3gnn.training.learner import Learner
 from a3gnn.training.learning_rate import LearningRate
 from a3gnn.training.memory import MemoryGuard
 from a3gnn.training.own.learner import Own
+from a3gnn.training.peers import Member
 from a3gnn.training.scratch import Scratch
 from a3gnn.training.step import Step
 
@@ -61,6 +63,8 @@ class Trainer:
         evaluation_bytes: What evaluating a model of the user's may take at a time; None for an eighth of the machine's
             memory. Built-in models need some tens of MiB.
         on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
+        member: Which share of each mini-batch is trained here, and who trains the others; None trains all of it here.
+        should_stop: Asked at each mini-batch that others train shares of: all stop after it where one of them should.
 
     Attributes:
         graph: As given.
@@ -90,13 +94,18 @@ class Trainer:
         host_memory_limit: int | None = None,
         evaluation_bytes: int | None = None,
         on_chunk: Callable[[], None] = lambda: None,
+        member: Member | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
+        check_member(member, config, task)
         self.graph, self.config, self.task = graph, config, task
+        self._member = member
         self._device = torch.device(checked_device(device))
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
         self._learner = self._learner_of(on_chunk, evaluation_bytes)
         self.model = self._learner.model
+        self._joined = None if member is None else JoinedStep(self.model, member.peers, self.memory, should_stop)
         self._pipeline = Pipeline(
             graph,
             config,
@@ -106,6 +115,7 @@ class Trainer:
             aggregator=self._learner.aggregator,
             table=self._learner.rows,
             dtype=self._learner.dtype,
+            shares=None if member is None else member.shares,
         )
         self.optimizer = self._learner.fresh_optimizer()
         self.batches_per_epoch = self._pipeline.num_batches
@@ -142,13 +152,15 @@ class Trainer:
 
         Raises:
             MemoryLimitError: The limit was passed; the mini-batch before has been trained on.
+            KeyboardInterrupt: Someone who trains shares of the same mini-batches should stop, likewise.
+            PeerLostError: One of them has ended; weights and optimiser are those after the mini-batch before.
             A3GNNError: The loss is not finite.
         """
         self.model.train()
         with closing(self._pipeline.epoch(epoch, start)) as batches:  # type: ignore[type-var]
             for batch in batches:
                 yield self._train(batch)
-                self.memory.check()
+                self.memory.check() if self._joined is None else self._joined.check()
 
     def starts(self, epoch: int) -> set[int]:
         """Returns the indices of the mini-batches that begin `epoch` or a part in it."""
@@ -203,16 +215,22 @@ class Trainer:
         given = self.graph, self.config, self.task
         if self.task.is_own:
             return Own(*given, device=self._device, evaluation_bytes=evaluation_bytes, on_chunk=on_chunk)
-        return BuiltIn(*given, device=self._device, scratch=self._scratch, on_chunk=on_chunk)
+        ranks = None if self._member is None else self._member.ranks
+        return BuiltIn(*given, device=self._device, scratch=self._scratch, on_chunk=on_chunk, ranks=ranks)
 
     def _train(self, batch: MiniBatch) -> Step:
         begin = perf_counter()
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self._learner.loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        if self._joined is None:
+            loss = self._learner.loss(batch)
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            loss = self._joined.gradients(batch, self._learner.loss)
         number = batch.epoch * self.batches_per_epoch + batch.index
         self._learner.set_rate(self.optimizer, self._learning_rate.at(number), number, self.batches_per_epoch)
         self.optimizer.step()
+        if self._joined is not None:
+            self._joined.finish()
         value = loss.item()  # waits for the device
         if not math.isfinite(value):
             raise A3GNNError(
@@ -224,7 +242,7 @@ class Trainer:
             epoch=batch.epoch,
             index=batch.index,
             loss=value,
-            seeds=batch.num_seeds,
+            seeds=batch.subgraph.sampled.num_seeds,
             input_nodes=batch.subgraph.num_nodes,
             hits=batch.hits,
             sampled_edges=batch.subgraph.num_edges,

@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from a3gnn.features.rows.tensors import as_array
 from a3gnn.threads import pool
 from a3gnn.training.layers.dropout import Dropout
-from a3gnn.training.layers.kernels import gate, rectify
+from a3gnn.training.layers.kernels import gate, rectify, rectify_rows
 
 # Entries too few to be worth a second thread: some 50 microseconds of work. Guess.
 _GRAIN = 1 << 16
@@ -26,13 +26,22 @@ def relu_dropout(x: Tensor, dropout: Dropout) -> Tensor:
 
 def rectify_in_place(x: Tensor, dropout: Dropout) -> None:
     """Overwrites `x` by its ReLU after `dropout`, unseen by autograd."""
-    if x.is_cuda:
+    if not _runs_compiled(x):
         x.clamp_min_(0)
         if dropout.threshold:
             x.mul_(dropout.factors(x))
         return
+    if dropout.places is not None:
+        rows, few = as_array(x.detach()), max(1, _GRAIN // x.shape[1])
+        pool.in_chunks(partial(rectify_rows, rows, dropout.places.numpy(), *dropout.arguments), len(rows), few)
+        return
     flat = as_array(x.detach().view(-1))
     pool.in_chunks(partial(rectify, flat, *dropout.arguments), len(flat), _GRAIN)
+
+
+def _runs_compiled(x: Tensor) -> bool:
+    """Returns whether kernels of ours take it: no double precision, which torch computes."""
+    return not x.is_cuda and x.dtype is not torch.float64
 
 
 class _ReluDropout(torch.autograd.Function):
@@ -50,7 +59,7 @@ class _ReluDropout(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (out,) = ctx.saved_tensors
-        if grad.is_cuda:
+        if not _runs_compiled(grad):
             return grad.mul(out > 0).mul_(float(ctx.scale)), None
         passed = torch.empty_like(out)
         parts = (as_array(part.reshape(-1)) for part in (grad, out))

@@ -25,6 +25,8 @@ class LayerBlock:
         dst: Where the destinations sit among the sources: a slice, or int64 of shape (num_dst,).
         in_degrees: In-neighbours of each source in the whole (sampled) graph, self loops left out, float32,
             shape (num_src,); only GCN reads it.
+        whole: The block of the whole mini-batch, on the host, where this is one of a share of it; None elsewhere.
+        places: Each source's place among those of `whole`, int64, shape (num_src,), beside `indptr`.
     """
 
     indptr: Tensor
@@ -32,6 +34,8 @@ class LayerBlock:
     num_src: int
     dst: slice | Tensor
     in_degrees: Tensor | None = None
+    whole: LayerBlock | None = None
+    places: Tensor | None = None
 
     @property
     def num_dst(self) -> int:

@@ -42,6 +42,22 @@ def with_self_loops(block: LayerBlock) -> tuple[Tensor, Tensor]:
     return wider, looped
 
 
+def at_slots(dropout: Dropout, block: LayerBlock, *, looped: bool) -> Dropout:
+    """Returns `dropout` of attention slots, a row each, where the whole mini-batch has those of `block`.
+
+    Args:
+        dropout: Of the attention.
+        block: The edges.
+        looped: Whether the slots are `with_self_loops`; if not they are the edges.
+    """
+    if block.whole is None or block.places is None or not dropout.threshold:
+        return dropout
+    own, whole = ((with_self_loops(one)[0] if looped else one.indptr).long().cpu() for one in (block, block.whole))
+    first = whole[block.places[: block.num_dst].cpu()] - own[:-1]
+    places = torch.arange(int(own[-1])) + first.repeat_interleave(own.diff())
+    return dropout.at(places.to(block.indptr.device), int(whole[-1]))
+
+
 def attention_sum(indptr: Tensor, indices: Tensor, score: Tensor, by_head: Tensor, dropout: Dropout) -> Tensor:
     """Returns each destination's sums by the softmax of its edges' scores, float32, shape (num_dst, heads, width).
 

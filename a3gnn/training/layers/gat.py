@@ -14,7 +14,15 @@ from a3gnn.training.layers.attention.heads import map_heads
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.cost import Work
 from a3gnn.training.layers.dropout import Dropout
-from a3gnn.training.layers.edge_softmax import EDGE_COST, NEGATIVE_SLOPE, attention_sum, edges_cost, with_self_loops
+from a3gnn.training.layers.edge_attention import at_least_single
+from a3gnn.training.layers.edge_softmax import (
+    EDGE_COST,
+    NEGATIVE_SLOPE,
+    at_slots,
+    attention_sum,
+    edges_cost,
+    with_self_loops,
+)
 from a3gnn.training.layers.layer import Layer, linear, work_of
 
 
@@ -66,8 +74,8 @@ class GATLayer(Layer):
             flat = sums.transpose(0, 1).flatten(1)
             return linear(flat, weight.transpose(0, 1).flatten(1) / self.heads, self.bias)
         x = x if dropout is None else relu_dropout(x, dropout)
-        by_head = linear(x, self.lin.weight).float().view(block.num_src, self.heads, -1)
-        score = linear(x, self._scorer(self.att_src)).float()
+        by_head = at_least_single(linear(x, self.lin.weight)).view(block.num_src, self.heads, -1)
+        score = at_least_single(linear(x, self._scorer(self.att_src)))
         return self._output(self._attend(block, by_head, score, block.destinations(x), attention)).to(x.dtype)
 
     def _attends_first(self, work: Work) -> bool:
@@ -93,21 +101,21 @@ class GATLayer(Layer):
         return scorer
 
     def _attend(self, block: LayerBlock, by_head: Tensor, source: Tensor, x: Tensor, dropout: Dropout) -> Tensor:
-        """Returns attention-weighted sums, float32, shape (num_dst, heads, n_columns).
+        """Returns attention-weighted sums, of the dtype of `by_head`, shape (num_dst, heads, n_columns).
 
         Args:
             block: The edges.
-            by_head: What is summed, float32, shape (num_src, heads, n_columns).
-            source: The sources' scores, float32, shape (num_src, heads).
+            by_head: What is summed, float32 or float64, shape (num_src, heads, n_columns).
+            source: The sources' scores, likewise, shape (num_src, heads).
             x: The destinations' rows of the input.
             dropout: Of the attention.
         """
         indptr, indices = with_self_loops(block)
         counts = (indptr[1:] - indptr[:-1]).long()
-        target = linear(x, self._scorer(self.att_dst)).float()
+        target = at_least_single(linear(x, self._scorer(self.att_dst)))
         own = target.repeat_interleave(counts, dim=0, output_size=indices.numel())
         score = functional.leaky_relu(source.index_select(0, indices) + own, NEGATIVE_SLOPE)
-        return attention_sum(indptr, indices, score, by_head, dropout)
+        return attention_sum(indptr, indices, score, by_head, at_slots(dropout, block, looped=True))
 
     def _output(self, out: Tensor) -> Tensor:
         return (out.flatten(1) if self.concat else out.mean(dim=1)) + self.bias

@@ -11,7 +11,7 @@ from torch_geometric.nn.inits import glorot
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.edge_attention import EdgeAttention, at_least_single
-from a3gnn.training.layers.edge_softmax import NEGATIVE_SLOPE, attention_sum, with_self_loops
+from a3gnn.training.layers.edge_softmax import NEGATIVE_SLOPE, at_slots, attention_sum, with_self_loops
 from a3gnn.training.layers.layer import linear
 
 
@@ -49,4 +49,5 @@ class GATv2Layer(EdgeAttention):
         pairs = pairs.add_(own.repeat_interleave(counts, dim=0, output_size=indices.numel()))
         pairs = functional.leaky_relu_(pairs, NEGATIVE_SLOPE)
         score = torch.stack([pairs[:, head] @ weight for head, weight in enumerate(self.att[0])], dim=1)
+        attention = at_slots(attention, block, looped=True)
         return self._joined(attention_sum(indptr, indices, score, by_head, attention)) + self.bias

@@ -66,6 +66,27 @@ def rectify(
 
 
 @njit(cache=True, nogil=True)
+def rectify_rows(
+    x: NDArray[Any],
+    places: NDArray[np.int64],
+    threshold: np.uint32,
+    scale: np.float32,
+    low_key: np.uint32,
+    high_key: np.uint32,
+    low: int,
+    high: int,
+) -> None:
+    """Overwrites rows `low` to `high` of `x`, (n_rows, width), as `rectify` does the rows at `places` of the whole."""
+    width = x.shape[1]
+    for i in range(low, high):
+        part, first = x[i], np.uint32(places[i] * width)
+        for j in range(len(part)):
+            factor = _ZERO if random_bits(low_key, high_key, np.uint32(j) + first) < threshold else scale
+            value = widened(part[j])
+            part[j] = narrowed((_ZERO if value <= _ZERO else value) * factor, part)
+
+
+@njit(cache=True, nogil=True)
 def gate(
     grad: NDArray[Any],
     alive: NDArray[Any],

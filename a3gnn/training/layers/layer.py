@@ -102,7 +102,11 @@ class Layer(nn.Module, ABC):
 
 
 def work_of(block: LayerBlock, x: Tensor) -> Work:
-    """Returns the shapes of a layer on `block` whose input is `x`."""
+    """Returns the shapes of a layer on `block` whose input is `x`.
+
+    Of a share they are the whole mini-batch's: which order a layer takes decides the last bits, and what it drops.
+    """
+    block = block.whole or block
     sparse, trains = x.layout is torch.sparse_csr, torch.is_grad_enabled()
     return Work(block.num_src, block.num_dst, block.indices.numel(), sparse, trains, trains and x.requires_grad)
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.edge_attention import EdgeAttention, at_least_single
-from a3gnn.training.layers.edge_softmax import attention_sum
+from a3gnn.training.layers.edge_softmax import at_slots, attention_sum
 from a3gnn.training.layers.layer import linear
 
 
@@ -40,5 +40,6 @@ class TransformerLayer(EdgeAttention):
         query = at_least_single(linear(x, self.lin_query.weight, self.lin_query.bias)).view(-1, self.heads, self.width)
         keys = rows[:, : self.heads].index_select(0, indices)
         score = (query.index_select(0, block.rows) * keys).sum(dim=2) / math.sqrt(self.width)
+        attention = at_slots(attention, block, looped=False)
         out = self._joined(attention_sum(indptr, indices, score, rows, attention))
         return out + at_least_single(linear(x, self.lin_skip.weight, self.lin_skip.bias))

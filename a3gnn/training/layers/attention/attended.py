@@ -43,6 +43,15 @@ def attended(
     return out  # type: ignore[no-any-return]
 
 
+def _first_slots(block: LayerBlock) -> NDArray[np.int64]:
+    """Returns where each destination's slots begin in the whole mini-batch, int64; empty where this is all of one."""
+    if block.whole is None or block.places is None:
+        return np.empty(0, dtype=np.int64)
+    places = block.places[: block.num_dst].numpy()
+    begins: NDArray[np.int64] = block.whole.indptr.numpy()[places] + places
+    return begins
+
+
 class _Attend(torch.autograd.Function):
     """Returns the sums, and `x` where it was overwritten: autograd must know of that."""
 
@@ -59,7 +68,7 @@ class _Attend(torch.autograd.Function):
         heads, slots = len(source_map), block.indices.numel() + block.num_dst
         source, target = _scores(rows, source_map), _scores(rows[: block.num_dst], target_map)
         weights, out = source.new_empty(slots, heads), x.new_empty(heads, block.num_dst, x.shape[1])
-        arguments = (_edges(block), (source.numpy(), target.numpy()), attention.arguments)
+        arguments = (_edges(block), (source.numpy(), target.numpy()), attention.arguments, _first_slots(block))
         written = (as_array(rows.detach()), weights.numpy(), as_array(out))
         pool.in_chunks(partial(kernels.attend, *arguments, *written), block.num_dst, _GRAIN)
         ctx.block, ctx.scale, ctx.before = block, attention.scale, before

@@ -39,6 +39,7 @@ def attend(
     block: _Pair,
     scores: _Pair,
     dropping: tuple[np.uint32, np.float32, np.uint32, np.uint32],
+    first_slots: NDArray[np.int64],
     x: NDArray[Any],
     attention: NDArray[np.float32],
     out: NDArray[Any],
@@ -51,6 +52,7 @@ def attend(
         block: indptr and indices, int32, shapes (num_dst + 1,) and (num_edges,).
         scores: Of the sources and of the destinations, shapes (num_src, heads) and (num_dst, heads).
         dropping: `Dropout.arguments`; the sign of what is dropped becomes negative.
+        first_slots: Where each destination's slots begin in the whole mini-batch, (num_dst,); empty for where they do.
         x: Rows of the sources, of which the destinations are the first, shape (num_src, width).
         attention: Written, shape (num_edges + num_dst, heads).
         out: Written, shape (heads, num_dst, width).
@@ -75,7 +77,8 @@ def attend(
         own = attention[first : end + i + 1]
         softmax(own)
         if threshold > 0:
-            flat, place = own.reshape(-1), np.uint32(first * heads)
+            begins = first_slots[i] if len(first_slots) else np.int64(first)
+            flat, place = own.reshape(-1), np.uint32(begins * heads)
             for k in range(len(flat)):
                 dropped = random_bits(low_key, high_key, np.uint32(k) + place) < threshold
                 flat[k] = -flat[k] if dropped else flat[k]

@@ -1,0 +1,45 @@
+"""`Launch`: what `torchrun` says of the process that it started, in the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from a3gnn.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One of several processes that were started to train together.
+
+    Attributes:
+        rank: Which one, from 0.
+        size: How many there are.
+        local_rank: Which one on this machine, from 0.
+        local_size: How many there are on it.
+    """
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+
+
+#: Variables that every process of `torchrun` has, in the order of `Launch`'s fields.
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+
+
+def launch(environment: Mapping[str, str] = os.environ) -> Launch | None:
+    """Returns what `torchrun` says of this process; None where it started none, or this one alone.
+
+    Raises:
+        UsageError: Some of its variables are there, and ask for several processes, but not all are numbers.
+    """
+    if environment.get("WORLD_SIZE", "1") == "1":
+        return None
+    found = [environment.get(name, "") for name in _VARIABLES]
+    if not all(value.isdecimal() for value in found):
+        told = ", ".join(f"{name}={value!r}" for name, value in zip(_VARIABLES, found, strict=True))
+        raise UsageError(f"{', '.join(_VARIABLES)} must be integers, got {told}; start all processes by torchrun")
+    return Launch(*map(int, found))

@@ -1,0 +1,112 @@
+"""A mini-batch cut by its seeds, so that shares of it, trained beside each other, come to what the whole comes to.
+
+A node's in-neighbours are drawn at the hop that discovers it. Sampled for themselves, a share's seeds would discover
+some nodes later than the whole mini-batch does, and draw them otherwise; so the whole is sampled, and each share takes
+of it what its seeds reach: whole rows, as they were drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import UsageError
+from a3gnn.sampling.share_kernels import cut_hops, owned_nodes
+from a3gnn.sampling.subgraph import Share, Subgraph
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How every mini-batch is cut, and which share is taken.
+
+    Attributes:
+        rank: The share that is taken, from 0.
+        weights: What each share has of the seeds, whole numbers in proportion; one of 0 has none.
+
+    Raises:
+        UsageError: There is no such share, or none has any seed.
+    """
+
+    rank: int
+    weights: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        whole = all(isinstance(weight, int) and weight >= 0 for weight in self.weights)
+        if not whole or not any(self.weights):
+            raise UsageError(f"shares must be integers >= 0, one above 0, got {self.weights}")
+        if not 0 <= self.rank < len(self.weights):
+            raise UsageError(f"rank must be in [0, {len(self.weights)}), got {self.rank}")
+
+    @classmethod
+    def equal(cls, rank: int, ranks: int) -> Shares:
+        """Returns the share `rank` of `ranks` equal ones."""
+        return cls(rank, (1,) * ranks)
+
+    def bounds(self, num_seeds: int) -> tuple[int, int]:
+        """Returns the first of the share's seeds among `num_seeds`, and the one past its last."""
+        ends = seed_bounds(num_seeds, self.weights)
+        return ends[self.rank], ends[self.rank + 1]
+
+
+def seed_bounds(num_seeds: int, weights: Sequence[int]) -> list[int]:
+    """Returns where shares of `num_seeds` seeds begin and end, (len(weights) + 1,), in proportion to `weights`.
+
+    Weights that sum to `num_seeds` are the shares' own sizes.
+    """
+    total = sum(weights)
+    return [0, *(num_seeds * reached // total for reached in accumulate(weights))]
+
+
+def cut(whole: Subgraph, low: int, high: int) -> Subgraph:
+    """Returns what the seeds `low` to `high` of `whole` reach in its layers, with `Subgraph.share`.
+
+    Its rows are rows of `whole`, edge by edge in the same order. Shares that together have every seed have every edge
+    that a layer of `whole` reads, and each node is owned by one of them, which has it wherever a layer of `whole` does.
+
+    Without seeds (`low == high`) it is what the first seed of `whole` reaches, at weight 0 and owning no node: a model
+    can take part in what all shares compute together, and adds nothing.
+
+    Raises:
+        UsageError: There are no such seeds.
+    """
+    if not 0 <= low <= high <= whole.num_seeds:
+        raise UsageError(f"a share's seeds must be within [0, {whole.num_seeds}], got {low} to {high}")
+    taken = (low, high) if high > low else (0, 1)
+    arrays = whole.indptr, whole.indices, whole.num_nodes
+    places, indptr, indices, edges, sizes = cut_hops(*arrays, *taken, whole.num_layers)
+    owned: NDArray[np.bool_] = owned_nodes(*arrays, whole.num_seeds, low, high)[places]
+    return Subgraph(
+        whole.n_id[places],
+        indptr,
+        indices,
+        tuple(sizes.tolist()),
+        None if whole.e_id is None else whole.e_id[edges],
+        None if whole.tree is None else whole.tree[places] - taken[0],
+        Share(whole, places, owned, high - low),
+    )
+
+
+class _Sampler(Protocol):
+    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph: ...
+
+
+class CutSampler:
+    """Samples whole mini-batches with another sampler, and gives a share of each; as thread-safe as that one.
+
+    Args:
+        sampler: Samples the whole.
+        shares: Says what is taken of it.
+    """
+
+    def __init__(self, sampler: _Sampler, shares: Shares) -> None:
+        self._sampler, self._shares = sampler, shares
+
+    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
+        """Returns the share of the neighbourhood of `seeds`, which are all of the mini-batch's."""
+        whole = self._sampler.sample(seeds, epoch, batch)
+        return cut(whole, *self._shares.bounds(whole.num_seeds))

@@ -1,0 +1,149 @@
+"""`JoinedStep`: a step of training whose mini-batch several trainers have shares of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import MemoryLimitError, UsageError
+from a3gnn.runtime.batch import MiniBatch
+from a3gnn.task import Task
+from a3gnn.training.memory import MemoryGuard
+from a3gnn.training.peers import Member, Peers
+
+if TYPE_CHECKING:
+    from a3gnn.training.layers.shared_norm import Statistics
+
+
+class Told(NamedTuple):
+    """What trainers tell each other with their gradients, summed: losses, and who wants to stop, and why."""
+
+    loss: float = 0.0
+    interrupted: float = 0.0
+    over_memory: float = 0.0
+
+
+class JoinedStep:
+    """Sums gradients, losses and statistics over all trainers, whose weights stay equal, bit for bit.
+
+    One message holds all gradients, in the dtype of the first weight, and a few numbers more.
+
+    Args:
+        model: This trainer's; its batch norms are replaced by those that see whole mini-batches.
+        peers: All trainers.
+        memory: This one's guard.
+        should_stop: Whether this one should.
+
+    Attributes:
+        seconds: That passed in sums of gradients so far, waiting for the slowest trainer included.
+    """
+
+    def __init__(
+        self, model: nn.Module, peers: Peers, memory: MemoryGuard, should_stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._memory, self._should_stop = memory, should_stop
+        self._statistics = _joined(model, peers)
+        self._weights, self._peers = list(model.parameters()), peers
+        self._told = Told()
+        self.seconds = 0.0
+
+    def gradients(self, batch: MiniBatch, loss_of: Callable[[MiniBatch], Tensor]) -> Tensor:
+        """Returns the whole mini-batch's mean loss, and leaves its gradients in the weights.
+
+        Args:
+            batch: The share that is trained here.
+            loss_of: Gives its part of that loss.
+
+        Raises:
+            PeerLostError: Another trainer has ended, or doesn't answer.
+        """
+        share = batch.subgraph.share
+        if share is not None and self._statistics is not None:
+            self._statistics.owned = torch.from_numpy(share.owned).to(self._weights[0].device)
+        loss = loss_of(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return self._summed(Told(loss.item(), self._should_stop(), self._memory.is_over))
+
+    def _summed(self, told: Told) -> Tensor:
+        """Overwrites each gradient by the sum of all trainers', and returns the sum of their losses."""
+        begin, message = perf_counter(), self._message
+        message[: len(told)] = message.new_tensor(told)
+        places: list[tuple[Tensor, Tensor]] = []
+        end = len(told)
+        for grad in (weight.grad for weight in self._weights):
+            if grad is not None:
+                part = message[end : end + grad.numel()].view(grad.shape)
+                places.append((grad, part.copy_(grad)))
+                end += grad.numel()
+        self._peers.sum(message[:end])
+        for grad, part in places:
+            grad.copy_(part)
+        self._told = Told(*message[: len(told)].tolist())
+        self.seconds += perf_counter() - begin
+        return message[0].clone()
+
+    def finish(self) -> None:
+        """Takes the mini-batch's statistics into the running ones: its step is made."""
+        if self._statistics is not None:
+            self._statistics.keep()
+
+    @cached_property
+    def _message(self) -> Tensor:
+        numbers = sum(weight.numel() for weight in self._weights) + len(Told._fields)
+        return self._weights[0].detach().new_empty(numbers)
+
+    def check(self) -> None:
+        """Does nothing unless a trainer told that all should stop after the last mini-batch.
+
+        Raises:
+            MemoryLimitError: One of them has passed its limit.
+            KeyboardInterrupt: One of them was interrupted.
+        """
+        if self._told.over_memory:
+            self._memory.check()
+            raise MemoryLimitError("another rank passed its part of the memory limit, as it says")
+        if self._told.interrupted:
+            raise KeyboardInterrupt
+
+
+def check_member(member: Member | None, config: TrainConfig, task: Task) -> None:
+    """Does nothing where shares of mini-batches come to what the whole would.
+
+    Raises:
+        UsageError: They would not, or nothing says that they do.
+    """
+    if member is None:
+        return
+    if task.is_own:
+        raise UsageError(
+            f"the model must be a built-in one where mini-batches are shared out, got {task.model}: what it draws, and "
+            "what it computes of all nodes together, would differ from one process; train it by "
+            "DistributedDataParallel in a loop of your own, whose Loader takes shares (docs/distributed.md)"
+        )
+    if config.sampling_device != "cpu":
+        raise UsageError(
+            f"sampling_device must be cpu where mini-batches are shared out, got {config.sampling_device!r}: they are "
+            "cut on the host, and each rank has a GPU of its own"
+        )
+    if config.resources != "free":
+        raise UsageError(
+            f"resources must be free where mini-batches are shared out, got {config.resources!r}, which gives cores to "
+            "stages as if no other trainer had them; set OMP_NUM_THREADS to each rank's threads"
+        )
+
+
+def _joined(model: nn.Module, peers: Peers) -> Statistics | None:
+    """Returns what the norms of `model` share; None where it has none: the import of PyG takes 65 MiB."""
+    if not any(type(module).__name__ == "BatchNorm" for module in model.modules()):
+        return None
+    from a3gnn.training.layers.shared_norm import Statistics
+
+    made = Statistics(peers)
+    made.join(model)
+    return made

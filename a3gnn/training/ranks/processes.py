@@ -1,0 +1,177 @@
+"""`processes`: what a training run does as one process, or as one of several that `torchrun` started."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from a3gnn.errors import UsageError
+from a3gnn.launch import launch
+from a3gnn.option_names import option
+from a3gnn.parts.graph import PartedGraph
+from a3gnn.sampling.share import Shares, cut
+from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.training.interrupt import Interrupt
+from a3gnn.training.layers.kernels import rectify_rows
+from a3gnn.training.peers import Member
+from a3gnn.training.ranks.exchange import summed
+from a3gnn.training.ranks.folders import FollowerFolder, LeaderFolder
+from a3gnn.training.ranks.group import TorchRanks, joined
+from a3gnn.training.request import TrainRequest
+from a3gnn.training.run_folder import RunFolder
+from a3gnn.training.trainer import Trainer
+
+
+class Alone:
+    """One process, which has all to itself.
+
+    Attributes:
+        member: The share of mini-batches that it trains; None for all.
+        count: Processes.
+        speaks: Whether it is this one that speaks to people.
+    """
+
+    member: Member | None = None
+    count = 1
+    speaks = True
+
+    @property
+    def device(self) -> str:
+        """Where it trains."""
+        return "cuda" if torch.cuda.is_available() else "cpu"
+
+    def first_alone(self) -> AbstractContextManager[None]:
+        """Within it, what is made once per machine is made."""
+        return nullcontext()
+
+    def folder(self, path: Callable[[], Path], *, resume: bool) -> RunFolder:
+        """Returns the run's folder at what `path` returns."""
+        return RunFolder(path(), resume=resume)
+
+    def interrupt(self) -> Interrupt:
+        """Returns what notes Ctrl-C."""
+        return Interrupt()
+
+    def prepare(self, trainer: Trainer) -> None:
+        """Makes what a trainer else makes when it is first asked for it, once per machine."""
+
+    def adapted(self, request: TrainRequest, notify: Callable[[str], None]) -> TrainRequest:
+        """Returns what is to be trained where `request` is what one process would train; says what is different."""
+        return request
+
+    def limit(self, host_bytes: int | None) -> int | None:
+        """Returns what of a machine's limit is this process's."""
+        return host_bytes
+
+    def save_without_all(self, folder: RunFolder) -> bool:
+        """Writes a checkpoint where other processes are lost, and returns whether this one did: there are none."""
+        return False
+
+    def said(self, notify: Callable[[str], None]) -> Callable[[str], None]:
+        """Returns what takes lines for people: `notify` in the process that speaks."""
+        return notify
+
+    def total(self, count: int) -> int:
+        """Returns the sum of every process's `count`."""
+        return count
+
+
+class Together(Alone):
+    """One of several processes: rank 0 writes and speaks.
+
+    Args:
+        ranks: All of them.
+    """
+
+    def __init__(self, ranks: TorchRanks) -> None:
+        self._ranks = ranks
+        self.count, self.speaks = ranks.size, not ranks.rank
+        self.member = Member(Shares.equal(ranks.rank, ranks.size), ranks, ranks)
+
+    @property
+    def device(self) -> str:
+        """Where it trains: each rank of a machine on a GPU of its own. Threads begin on the first one unless told."""
+        return f"cuda:{self._ranks.launch.local_rank}" if torch.cuda.is_available() else "cpu"
+
+    def first_alone(self) -> AbstractContextManager[None]:
+        """Within it, the first rank of each machine goes ahead; the others then find what it has made."""
+        return self._ranks.first_alone()
+
+    def folder(self, path: Callable[[], Path], *, resume: bool) -> RunFolder:
+        """Returns the run's folder at what `path` returns on rank 0."""
+        if self._ranks.rank:
+            return FollowerFolder(self._ranks)
+        return LeaderFolder(path(), resume=resume, ranks=self._ranks)
+
+    def interrupt(self) -> Interrupt:
+        """Returns what notes Ctrl-C, on which all ranks act at the same mini-batch."""
+        return Interrupt(agreed=True)
+
+    def prepare(self, trainer: Trainer) -> None:
+        """Makes what evaluation reads, such as a table of the input layer."""
+        _ = trainer.validation_cost
+
+    def adapted(self, request: TrainRequest, notify: Callable[[str], None]) -> TrainRequest:
+        """Returns `request` with rows read by memory map, one copy for all ranks of a machine; in RAM each has one.
+
+        Raises:
+            UsageError: The graph is on graph servers.
+        """
+        if isinstance(request.graph, PartedGraph):
+            raise UsageError(
+                f"{option('dataset')} must be a graph that each rank can read where {self.count} ranks train, got "
+                "parts on graph servers, which each rank would ask for whole mini-batches; train in one process"
+            )
+        local = self._ranks.launch.local_size
+        if request.config.feature_tier == "disk" or local == 1:
+            return request
+        notify(f"features are read by memory map (feature_tier disk), one copy for the {local} ranks of this machine")
+        return dataclasses.replace(request, config=request.config.replace(feature_tier="disk"))
+
+    def limit(self, host_bytes: int | None) -> int | None:
+        """Returns the limit over this machine's ranks."""
+        return None if host_bytes is None else host_bytes // self._ranks.launch.local_size
+
+    def save_without_all(self, folder: RunFolder) -> bool:
+        """Writes a checkpoint unless another of the ranks that are left does; returns whether this one has."""
+        assert isinstance(folder, LeaderFolder | FollowerFolder)
+        return folder.save_without_all()
+
+    def said(self, notify: Callable[[str], None]) -> Callable[[str], None]:
+        """Returns `notify` on rank 0, and what takes lines and drops them on the others: they would say the same."""
+        return notify if self.speaks else lambda line: None
+
+    def total(self, count: int) -> int:
+        """Returns the sum of all ranks' `count`; every rank calls it."""
+        return int(summed(self._ranks, np.array([count]))[0])
+
+
+@contextmanager
+def processes() -> Generator[Alone]:
+    """Yields what this process is of a training run, with its group while it is within.
+
+    Raises:
+        UsageError: The environment tells of several processes, and not which one this is.
+        DeviceError: There are fewer GPUs than ranks.
+        PeerLostError: Others didn't come.
+    """
+    launched = launch()
+    if launched is None:
+        yield Alone()
+        return
+    with joined(launched) as ranks:
+        with ranks.first_alone():
+            _warm_up()
+        yield Together(ranks)
+
+
+def _warm_up() -> None:
+    """Compiles the kernels of shares, or loads them from numba's cache."""
+    node, one = np.zeros(1, dtype=np.int32), np.uint32(0)
+    cut(Subgraph(node, np.arange(2, dtype=np.int32), node, (1, 1)), 0, 1)
+    rectify_rows(np.zeros((1, 1), dtype=np.float32), np.zeros(1, dtype=np.int64), one, np.float32(1), one, one, 0, 1)

@@ -1,0 +1,32 @@
+"""`Ranks`: processes that train together, as training and evaluation see them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+from torch import Tensor
+
+from a3gnn.training.peers import Peers
+
+
+class Ranks(Peers, Protocol):
+    """Peers in processes of their own; all of them make the same calls, in the same order."""
+
+    @property
+    def rank(self) -> int:
+        """Which one this is, from 0: rank 0 writes files and speaks."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def broadcast(self, values: Tensor, source: int) -> None:
+        """Overwrites `values`, on the host, by those of the rank `source`; as `sum` otherwise."""
+
+    def gathered(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Returns the arrays of all ranks, in their order, on rank 0; nothing elsewhere.
+
+        Args:
+            values: Of one dtype and number of dimensions everywhere; lengths may differ in the first alone.
+        """

@@ -1,0 +1,75 @@
+"""Real `torchrun` processes on the cores of a test: one thread each, a free port."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+#: Seconds after which a launch has hung.
+PATIENCE_S = 120
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+def start(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Popen[str]:
+    """Starts `torchrun --nproc-per-node 2` with `arguments`, in a session of its own."""
+    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    command = [*TORCHRUN, *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=environment, cwd=cwd, start_new_session=True, **pipes)  # type: ignore[call-overload,no-any-return]
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Returns exit code, stdout and stderr of `process`, of whose descendants nothing is left."""
+    try:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    finally:
+        end(process)
+    return process.returncode, out, err
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Kills what is left of a launch; torchrun itself ends its workers before it ends."""
+    for member in _family(process):
+        with suppress(psutil.NoSuchProcess):
+            member.kill()
+    with process:
+        process.wait()
+
+
+def run(*arguments: str | Path) -> str:
+    """Returns the stdout of a launch that ends well."""
+    code, out, err = ended(start(*arguments))
+    assert code == 0, err[-4000:]
+    return out
+
+
+def kill_rank(process: subprocess.Popen[str], rank: int, when: Callable[[], bool]) -> None:
+    """Kills the process of `rank`, by SIGKILL, as soon as `when` says."""
+    deadline = time.monotonic() + PATIENCE_S
+    try:
+        while not when():
+            assert process.poll() is None, "it ended before it was killed"
+            assert time.monotonic() < deadline, "it never got there"
+            time.sleep(0.02)
+        (victim,) = [member for member in _family(process) if member.environ().get("RANK") == str(rank)]
+        victim.kill()
+    except BaseException:
+        end(process)
+        raise
+
+
+def _family(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Returns `process` and its descendants, which have sessions of their own."""
+    try:
+        first = psutil.Process(process.pid)
+        return [first, *first.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
