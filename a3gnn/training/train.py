@@ -113,9 +113,8 @@ def train(
             config = TrainConfig.from_dict(config)
         with us.first_alone():
             begin += compile_ahead(KernelSet(), notify)
-            request = TrainRequest.of(
-                config, dataset, task, None if model is None else model_name(model), metric, notify
-            )
+            name = None if model is None else model_name(model)
+            request = TrainRequest.of(config, dataset, task, name, metric, notify)
             begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
         request = us.adapted(request.described(notify), notify)
         falls = request.task.lr_epochs
@@ -127,8 +126,7 @@ def train(
             accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)
         if flag("until_target", until_target) and accuracy is None:
             raise UsageError(
-                f"{option('until_target')} needs a target: give {option('target_accuracy')}, or a tuned.json that has "
-                "one"
+                f"{option('until_target')} needs a target: give {option('target_accuracy')}, or a tuned.json with one"
             )
         if limit is None and request.tuned is not None:
             limit = request.tuned.limits.host_bytes
@@ -173,9 +171,8 @@ def train(
                 notify=notify,
                 save_without_all=lambda: us.save_without_all(folder),
             )
-            result = _result(
-                trainer, done, request, folder.path, perf_counter() - begin, others.stolen_share(), target, test, us
-            )
+            seconds = perf_counter() - begin
+            result = _result(trainer, done, request, folder.path, seconds, others.stolen_share(), target, test, us)
             folder.finish(result.to_dict())
         return result
 
