@@ -68,12 +68,13 @@ ALLOWED = {
     "a3gnn_surrogate": set(),
     "a3gnn_envs": set(),
     "report": set(),
+    "hls": {"storage", "graphs", "sampling", "runtime", "training"},
     "tuning": BELOW
     | {"graphs", "machine", "training", "profiling", "search", "report", "a3gnn_surrogate", "a3gnn_envs"},
     "page": {"storage", "training", "report", "tuning", "a3gnn_surrogate"},
     "service": BELOW | {"process", "graphs", "training", "profiling", "report", "tuning", "page"},
     "cli": BELOW
-    | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "page", "service"},
+    | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "page", "service", "hls"},
 }
 
 
