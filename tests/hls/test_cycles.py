@@ -37,6 +37,16 @@ def test_aggregation_takes_what_the_model_says(units: int, accelerator: Accelera
     assert aggregate.computing <= aggregate.counted <= 1.02 * aggregate.computing + FILL
 
 
+@pytest.mark.parametrize("units", [4, *(pytest.param(units, marks=SLOW) for units in (1, 2, 8, 16))])
+def test_random_edges_take_a_little_more(units: int, accelerator: Accelerator) -> None:
+    """Units whose sums are asked for more often end later, and so do those that wait for a sum."""
+    draw = np.random.default_rng(1)
+    case = case_with(layer(300, 800, (draw.integers(0, 300, 6000), draw.integers(0, 800, 6000)), (128, 16)))
+    aggregate, _ = forward(Design(units, 64), simulate(accelerator(units, 64), case)[1])
+    assert aggregate.modelled == 6000 * 128 / (16 * units)
+    assert aggregate.modelled < aggregate.counted <= 1.1 * aggregate.modelled
+
+
 def test_reading_bounds_aggregation_where_sources_have_few_edges(accelerator: Accelerator) -> None:
     case = spread(sources=600, degree=2, destinations=500)
     aggregate, _ = forward(Design(4, 64), simulate(accelerator(4, 64), case)[1])

@@ -65,4 +65,4 @@ def test_what_is_not_there_yet_is_waited_for(program: Path) -> None:
 def test_a_stream_that_nothing_is_written_to_is_an_error(program: Path) -> None:
     run = subprocess.run([str(program), "more"], capture_output=True, text=True, check=False)
     assert run.returncode != 0
-    assert "the process would wait for ever" in run.stderr
+    assert "it would wait for ever" in run.stderr

@@ -23,7 +23,7 @@ class stream {
     // Reads the next value; the process waits until it is there.
     T read() {
         if (next_ == values_.size()) {
-            std::fprintf(stderr, "%s is read that nothing more is written to: the process would wait for ever\n", name_);
+            std::fprintf(stderr, "%s is read that nothing more is written to: it would wait for ever\n", name_);
             std::abort();
         }
         simulation::Cycle& now = clock();
