@@ -15,8 +15,8 @@ WORD_BYTES = 4 * LANES
 #: What the gather units keep on the chip. Guess: a U250 has 54 MB of such memory on its four dies (HitGNN, Table III).
 RESULT_BYTES = 4 * 1024**2
 
-#: Values that a FIFO of the routing network holds. Guess.
-FIFO_DEPTH = 64
+#: Values that a FIFO of the routing network holds: what random edges need (docs/hls.md).
+FIFO_DEPTH = 256
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import pytest
 
 from a3gnn.hls.case import Case
 from a3gnn.hls.cycles import CycleComparison, compare_cycles
-from a3gnn.hls.design import Design
+from a3gnn.hls.design import FIFO_DEPTH, Design
 from a3gnn.hls.simulation import KernelCall, simulate
 from tests.hls.cases import Accelerator, case_with, layer
 
@@ -42,9 +42,11 @@ def test_random_edges_take_a_little_more(units: int, accelerator: Accelerator) -
     """Units whose sums are asked for more often end later, and so do those that wait for a sum."""
     draw = np.random.default_rng(1)
     case = case_with(layer(300, 800, (draw.integers(0, 300, 6000), draw.integers(0, 800, 6000)), (128, 16)))
-    aggregate, _ = forward(Design(units, 64), simulate(accelerator(units, 64), case)[1])
+    _, calls = simulate(accelerator(units, 64), case)
+    aggregate, _ = forward(Design(units, 64), calls)
     assert aggregate.modelled == 6000 * 128 / (16 * units)
     assert aggregate.modelled < aggregate.counted <= 1.1 * aggregate.modelled
+    assert calls[0].depths["network"] <= FIFO_DEPTH
 
 
 def test_reading_bounds_aggregation_where_sources_have_few_edges(accelerator: Accelerator) -> None:
