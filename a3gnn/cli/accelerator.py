@@ -52,7 +52,7 @@ def generate(
 
     design = Design(units, multipliers, result_bytes)
     files = write(design, out)
-    found = []
+    found: list[Check] = []
     if checked or check_opencl:
         from a3gnn.hls.check import ACCELERATED, check
 

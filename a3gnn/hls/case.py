@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 #: The first number of a case's file; `read_case` in template/host/case.cpp reads the rest.
 _MAGIC = 0x53484C31
 
+#: float32 values, of any shape.
 Floats = NDArray[np.float32]
 
 
@@ -102,7 +103,9 @@ class LayerResult:
     @classmethod
     def read(cls, path: Path, case: Case) -> list[Self]:
         """Returns the results of `case` that a simulation or a host program wrote to `path`, a layer each."""
-        values, results, begin = np.fromfile(path, dtype="<f4"), [], 0
+        values = np.fromfile(path, dtype="<f4")
+        results: list[Self] = []
+        begin = 0
         for layer in case.layers:
             columns = len(layer.bias)
             shapes = (

@@ -53,7 +53,7 @@ def _may_be_written(folder: Path) -> bool:
 
 def _files(folder: Traversable, inside: str = "") -> dict[str, Traversable]:
     """Returns every file under `folder` by its path in it."""
-    found = {}
+    found: dict[str, Traversable] = {}
     for entry in folder.iterdir():
         if entry.is_dir():
             found |= _files(entry, f"{inside}{entry.name}/")

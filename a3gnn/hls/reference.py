@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from a3gnn.hls.case import Case, LayerCase, LayerResult
+from a3gnn.hls.case import Case, Floats, LayerCase, LayerResult
 from a3gnn.training.layers.aggregation import factors
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.gcn import GCNLayer
@@ -69,10 +69,11 @@ def _bias(layer: SAGELayer | GCNLayer) -> Tensor:
     return layer.lin_l.bias if isinstance(layer, SAGELayer) else layer.bias
 
 
-def _gradient(layer: SAGELayer | GCNLayer) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+def _gradient(layer: SAGELayer | GCNLayer) -> Floats:
     return np.concatenate([_array(weight.grad).T for weight in layer.input_weights])
 
 
-def _array(values: Tensor | None) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+def _array(values: Tensor | None) -> Floats:
     assert values is not None
-    return values.detach().numpy().copy()
+    copied: Floats = values.detach().numpy().copy()
+    return copied
