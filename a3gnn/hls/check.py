@@ -127,9 +127,10 @@ def _mini_batch(graph: Graph) -> MiniBatch:
     """Returns a sampled mini-batch of `graph`."""
     sampler = NeighbourSampler(graph.indptr, graph.indices, _FANOUTS, seed=0)
     subgraph = sampler.sample(graph.train_ids[:_SEEDS].astype(np.int32), epoch=0, batch=0)
-    x, structure = torch.from_numpy(graph.features.arrays()["x"][subgraph.n_id]), (subgraph.indptr, subgraph.indices)
+    x = torch.from_numpy(graph.features.arrays()["x"][subgraph.n_id])
     y = torch.from_numpy(graph.labels[subgraph.n_id[:_SEEDS]])
-    return MiniBatch(0, 0, subgraph, x, y, *map(torch.from_numpy, structure), 0, StageSeconds(0, 0, 0, 0))
+    indptr, indices = torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices)
+    return MiniBatch(0, 0, subgraph, x, y, indptr, indices, 0, StageSeconds(0, 0, 0, 0))
 
 
 def _case_of(name: AcceleratedModel, batch: MiniBatch) -> tuple[Case, list[LayerResult]]:
