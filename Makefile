@@ -47,9 +47,10 @@ grids: $(VENV)/.dev  ## measure the grids that decisions are replayed on (two ho
 
 peers: $(PEERS)/dgl/.installed $(PEERS)/pyg/.installed  ## build the environments of PyG and DGL (half an hour)
 
-services:  ## install PostgreSQL and Chromium by apt, for the tests that use them; as root
+services:  ## install PostgreSQL, Chromium and OpenCL on the processor by apt, for the tests that use them; as root
 	apt-get update -q
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends postgresql chromium
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends postgresql chromium \
+		g++ pocl-opencl-icd ocl-icd-opencl-dev opencl-headers
 
 clean:  ## remove the environment and what the tools cached
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -75,13 +75,14 @@ ALLOWED = {
     "a3gnn_envs": set(),
     "platforms": {"search", "a3gnn_surrogate"},
     "report": set(),
+    "hls": {"storage", "graphs", "sampling", "runtime", "training"},
     "tuning": BELOW
     | {"process", "graphs", "machine", "training", "profiling", "search", "report", "a3gnn_surrogate", "a3gnn_envs"},
     "page": {"storage", "training", "report", "tuning", "a3gnn_surrogate"},
     "service": BELOW | {"process", "graphs", "training", "profiling", "report", "tuning", "page"},
     "cli": BELOW
     | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "page", "service"}
-    | {"parts", "platforms"},
+    | {"parts", "platforms", "hls"},
 }
 
 

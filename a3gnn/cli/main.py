@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("a3gnn.cli.export", "Write the trials of a tune into an Optuna storage."),
     "report": ("a3gnn.cli.report", "Write a study as one HTML file."),
     "serve": ("a3gnn.cli.serve", "Serve studies over HTTP: start, watch, stop, resume, take away."),
+    "accelerator": ("a3gnn.cli.accelerator", "Generate an accelerator for FPGAs: HLS C++ and OpenCL C."),
     "graph": ("a3gnn.cli.graph", "Convert a graph, verify it, or describe it."),
     "parts": ("a3gnn.cli.parts", "Cut a graph into parts, and serve them from several machines."),
     "profile": ("a3gnn.cli.profile", "Measure many configurations and store them."),

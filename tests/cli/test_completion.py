@@ -88,6 +88,13 @@ def test_bash_gets_what_follows_the_sign(words: list[str], found: str, monkeypat
     assert answer.splitlines() == [f"plain,{value}" for value in found.split()]
 
 
+def test_accelerators() -> None:
+    assert completed("acc") == ["accelerator"]
+    assert completed("accelerator", "") == ["generate"]
+    assert completed("accelerator", "generate", "--check") == ["--check", "--check-opencl"]
+    assert completed("accelerator", "generate", "--out", "runs/") == ["(file)"]
+
+
 def test_the_command_answers_bash() -> None:
     asked = {"_A3GNN_COMPLETE": "bash_complete", "COMP_WORDS": "a3gnn tune --fix feature_tier = d", "COMP_CWORD": "5"}
     run = subprocess.run(

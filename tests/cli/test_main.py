@@ -39,6 +39,10 @@ def test_every_command_has_help(command: str) -> None:
         (["tune", "--dataset", "synthetic:", "--resume"], "--resume needs the --out folder"),
         (["tune", "--dataset", "synthetic:", "--engine", "nsga3"], "did you mean 'nsga2'"),
         (["tune", "--dataset", "synthetic:", "--fix", "batch_size=2.5"], "batch_size must be a whole number"),
+        (
+            ["accelerator", "generate", "--units", "6", "--multipliers", "64", "--out", "x"],
+            "--units must be a power of two",
+        ),
         (["front", "."], "run a3gnn tune --out"),
         (["report", "."], "it holds no request.json; run a3gnn tune --out . first"),
     ],

@@ -1,0 +1,95 @@
+"""`a3gnn accelerator`: generate an accelerator's sources, and check them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from a3gnn.cli.options import SIZE
+from a3gnn.cli.output import QUIET, fitted, progress
+from a3gnn.errors import ExitCode
+
+if TYPE_CHECKING:
+    from a3gnn.hls.check import Check
+    from a3gnn.hls.design import Design
+
+
+@click.group()
+def accelerator() -> None:
+    """Generate accelerators of graph layers for FPGAs, as HLS C++ and OpenCL C."""
+
+
+@accelerator.command()
+@click.option("--units", type=int, required=True, metavar="N", help="Scatter-gather units, a power of two.")
+@click.option("--multipliers", type=int, required=True, metavar="M", help="Multipliers, a power of two.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="A folder for the sources.")
+@click.option("--result-bytes", type=SIZE, default="4MiB", show_default=True, help="On-chip memory for sums.")
+@click.option("--check", "checked", is_flag=True, help="Compile the C simulation and compare it with torch.")
+@click.option("--check-opencl", is_flag=True, help="The same, and run the OpenCL host program, too.")
+@QUIET
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def generate(
+    units: int,
+    multipliers: int,
+    out: Path,
+    result_bytes: int,
+    checked: bool,
+    check_opencl: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Write an accelerator of N scatter-gather units and M multipliers (HitGNN, section V-C) to the folder DIR.
+
+    Its sources are streaming HLS C++, a C simulation that counts cycles, and a host program with OpenCL C kernels, for
+    GraphSAGE and GCN. Nobody has synthesised them or run them on an FPGA. Exits with 1 where a check fails.
+    """
+    from a3gnn.hls.design import Design
+    from a3gnn.hls.generate import generate as write
+
+    design = Design(units, multipliers, result_bytes)
+    files = write(design, out)
+    found: list[Check] = []
+    if checked or check_opencl:
+        from a3gnn.hls.check import ACCELERATED, check
+
+        for model in ACCELERATED:
+            progress(quiet)(f"running a mini-batch of {model} in the C simulation, which is compiled if need be")
+            found.append(check(design, model, out, opencl=check_opencl))
+    if as_json:
+        said = {"folder": str(out), "files": [str(file.relative_to(out)) for file in files]}
+        click.echo(json.dumps(said | {"checks": [one.to_dict() for one in found]}))
+    else:
+        lines = [_summary(design, out, len(files)), *(line for one in found for line in _lines(one))]
+        click.echo("\n".join(part for line in lines for part in fitted(line)))
+    if not all(one.passed for one in found):
+        raise SystemExit(ExitCode.FAILED)
+
+
+def _summary(design: Design, out: Path, files: int) -> str:
+    array = f"{design.multipliers:,} multipliers ({design.rows} x {design.columns})"
+    return f"{out}: {files} files, {design.units} scatter-gather units, {array}"
+
+
+def _lines(found: Check) -> Iterator[str]:
+    """Yields what a check found."""
+    from a3gnn.hls.design import FIFO_DEPTH
+
+    outcome = "equals" if found.passed else "DIFFERS from"
+    yield ""
+    yield f"{found.model}: the C simulation of {found.nodes:,} nodes and {found.edges:,} edges {outcome} torch"
+    yield f"  largest relative error  {found.forward:.1e} forward, {found.backward:.1e} backward"
+    yield f"  rows read               {found.rows_read:,} for {found.distinct_sources:,} distinct sources"
+    waits = f", whose depth is {FIFO_DEPTH}: an accelerator would wait" if found.network_depth > FIFO_DEPTH else ""
+    yield f"  routing network         at most {found.network_depth:,} values in a FIFO{waits}"
+    if found.device is not None:
+        yield f"  OpenCL                  largest relative error {found.opencl:.1e}, on {found.device}"
+    yield f"  {'layer':<7}{'pass':<10}{'kernel':<11}{'cycles':>9}{'modelled':>11}{'computing':>11}{'reading':>10}"
+    for one in found.cycles:
+        yield (
+            f"  {one.layer:<7}{one.direction:<10}{one.kernel:<11}{one.counted:>9,}{one.modelled:>11,.0f}"
+            f"{one.computing:>11,.0f}{one.reading:>10,}"
+        )

@@ -1,0 +1,132 @@
+"""`Case`: a mini-batch's training step as arrays, the file that accelerators read, and the one that they write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: The first number of a case's file; `read_case` in template/host/case.cpp reads the rest.
+_MAGIC = 0x53484C31
+
+#: float32 values, of any shape.
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCase:
+    """A layer: aggregated rows times weights, plus bias, through ReLU where `rectified`.
+
+    A destination's aggregated row has `parts` pieces beside each other. Edges go to pieces: piece p of destination i is
+    `i * parts + p`.
+
+    Attributes:
+        num_sources: Rows of the layer's input.
+        num_destinations: Rows of its output.
+        sources: Of each edge, uint32, shape (num_edges,).
+        pieces: To which each edge adds, uint32, shape (num_edges,).
+        factors: By which each edge's source's row is multiplied, float32, shape (num_edges,).
+        weight: float32, shape (parts * in_columns, out_columns).
+        bias: float32, shape (out_columns,).
+        rectified: Whether ReLU follows.
+        parts: Pieces per destination.
+    """
+
+    num_sources: int
+    num_destinations: int
+    sources: NDArray[np.uint32]
+    pieces: NDArray[np.uint32]
+    factors: Floats
+    weight: Floats
+    bias: Floats
+    rectified: bool
+    parts: int
+
+    @property
+    def in_columns(self) -> int:
+        """Columns of the layer's input."""
+        return len(self.weight) // self.parts
+
+    def write(self, file: BinaryIO) -> None:
+        """Appends the layer to a case's file."""
+        sizes = self.num_sources, self.num_destinations, self.in_columns, len(self.bias), self.parts, self.rectified
+        np.array([*sizes, len(self.sources)], dtype="<u4").tofile(file)
+        for edges, kind in ((self.sources, "<u4"), (self.pieces, "<u4"), (self.factors, "<f4")):
+            edges.astype(kind).tofile(file)
+        for values in (self.weight, self.bias):
+            values.astype("<f4").tofile(file)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A training step: the mini-batch's layers, its features, and the gradient of what the last layer makes of them.
+
+    Attributes:
+        layers: The input layer first; each one's destinations are the next one's sources.
+        features: float32, shape (num_sources of the first layer, in_columns).
+        gradient: float32, shape (num_destinations of the last layer, its out_columns).
+    """
+
+    layers: tuple[LayerCase, ...]
+    features: Floats
+    gradient: Floats
+
+    def write(self, path: Path) -> None:
+        """Writes the file that the C simulation and the OpenCL host program read."""
+        with path.open("wb") as file:
+            np.array([_MAGIC, len(self.layers)], dtype="<u4").tofile(file)
+            for layer in self.layers:
+                layer.write(file)
+            self.features.astype("<f4").tofile(file)
+            self.gradient.astype("<f4").tofile(file)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerResult:
+    """What a layer made, forward and backward; float32, shaped as `LayerCase` has them.
+
+    Attributes:
+        out: Shape (num_destinations, out_columns).
+        weight_gradient: Shape (parts * in_columns, out_columns).
+        bias_gradient: Shape (out_columns,).
+        source_gradient: Of the layer's input, shape (num_sources, in_columns).
+    """
+
+    out: Floats
+    weight_gradient: Floats
+    bias_gradient: Floats
+    source_gradient: Floats
+
+    @classmethod
+    def read(cls, path: Path, case: Case) -> list[Self]:
+        """Returns the results of `case` that a simulation or a host program wrote to `path`, a layer each."""
+        values = np.fromfile(path, dtype="<f4")
+        results: list[Self] = []
+        begin = 0
+        for layer in case.layers:
+            columns = len(layer.bias)
+            shapes = (
+                (layer.num_destinations, columns),
+                layer.weight.shape,
+                (columns,),
+                (layer.num_sources, layer.in_columns),
+            )
+            arrays = []
+            for shape in shapes:
+                end = begin + int(np.prod(shape))
+                arrays.append(values[begin:end].reshape(shape))
+                begin = end
+            results.append(cls(*arrays))
+        return results
+
+    def errors(self, expected: LayerResult) -> dict[str, float]:
+        """Returns, by field, the largest difference from `expected` relative to its largest value."""
+        found = {}
+        for name in LayerResult.__dataclass_fields__:
+            mine, theirs = getattr(self, name), getattr(expected, name)
+            scale = float(np.abs(theirs).max(initial=0.0))
+            found[name] = float(np.abs(mine - theirs).max(initial=0.0)) / (scale or 1.0)
+        return found

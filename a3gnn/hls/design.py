@@ -1,0 +1,72 @@
+"""`Design`: what an accelerator is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from a3gnn.checks import whole_number
+from a3gnn.errors import UsageError
+from a3gnn.option_names import option
+from a3gnn.units import format_size
+
+#: float32 values in a word of 512 bits (HitGNN, section VI-B).
+LANES = 16
+WORD_BYTES = 4 * LANES
+#: What the gather units keep on the chip. Guess: a U250 has 54 MB of such memory on its four dies (HitGNN, Table III).
+RESULT_BYTES = 4 * 1024**2
+
+#: Values that a FIFO of the routing network holds: what random edges need (docs/hls.md).
+FIFO_DEPTH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """An accelerator: an aggregate and an update kernel (HitGNN, section V-C), for GraphSAGE and GCN alike.
+
+    Attributes:
+        units: Scatter-gather units n of the aggregate kernel, a power of two.
+        multipliers: Multipliers m of the update kernel, a power of two.
+        result_bytes: On-chip memory for sums, all gather units together. Rows that don't fit are summed in slabs.
+
+    Raises:
+        UsageError: One of them is not what it must be.
+    """
+
+    units: int
+    multipliers: int
+    result_bytes: int = RESULT_BYTES
+
+    def __post_init__(self) -> None:
+        for name, value in (("units", self.units), ("multipliers", self.multipliers)):
+            whole_number(option(name), value, 1)
+            if value & (value - 1):
+                near = 1 << value.bit_length() - 1
+                raise UsageError(
+                    f"{option(name)} must be a power of two, got {value}; {near} and {2 * near} are the nearest"
+                )
+        least = self.units * WORD_BYTES
+        if whole_number(option("result_bytes"), self.result_bytes, 1) < least:
+            raise UsageError(
+                f"{option('result_bytes')} must hold a word of {WORD_BYTES} B for each of {self.units} units, got "
+                f"{format_size(self.result_bytes)}; {format_size(RESULT_BYTES)} is the default"
+            )
+
+    @property
+    def rows(self) -> int:
+        """Rows of the array of multipliers: a word of a transposed operand enters them at once, if they are 16."""
+        return min(self.multipliers, LANES)
+
+    @property
+    def columns(self) -> int:
+        """Columns of the array of multipliers."""
+        return self.multipliers // self.rows
+
+    @property
+    def result_words(self) -> int:
+        """Words of 512 bits for sums, as many for each unit."""
+        return self.result_bytes // WORD_BYTES // self.units * self.units
+
+    def constants(self) -> dict[str, str]:
+        """Returns what the templates of files call $units, $multipliers, ..."""
+        names = ("units", "multipliers", "rows", "columns", "result_words")
+        return {name: str(getattr(self, name)) for name in names} | {"fifo_depth": str(FIFO_DEPTH)}

@@ -1,0 +1,103 @@
+"""Compiles and runs what was generated: the C simulation, with what it counts, and the OpenCL host program."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from a3gnn.errors import A3GNNError, MissingDependencyError
+from a3gnn.hls.case import Case, LayerResult
+
+Program = Literal["simulate", "opencl_host"]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """A call of a kernel in the C simulation, with what was counted.
+
+    Attributes:
+        layer: The layer, 0 for the input layer.
+        direction: forward or backward.
+        kernel: aggregate, update or activation_gradient.
+        cycles: Until the last process ended.
+        sizes: What the kernel was called with: edges, destinations and words (per row, of 512 bits) of an aggregate;
+            rows, depth and columns of an update's product.
+        iterations: Of each process's pipelined loop; of a process that there are several of, the most.
+        ends: The cycle in which each process ended; of several, the last.
+        counts: feature_words (read from memory) and adder_waits of an aggregate.
+        marks: The cycle in which an aggregate's last value was added: `summed`.
+        depths: The most values that a FIFO of an aggregate's `network` held at once.
+    """
+
+    layer: int
+    direction: str
+    kernel: str
+    cycles: int
+    sizes: Mapping[str, int]
+    iterations: Mapping[str, int]
+    ends: Mapping[str, int]
+    counts: Mapping[str, int]
+    marks: Mapping[str, int]
+    depths: Mapping[str, int]
+
+
+def build(folder: Path, program: Program) -> Path:
+    """Returns the compiled `program` of the accelerator in `folder`.
+
+    Raises:
+        MissingDependencyError: There is no make or no C++ compiler.
+        A3GNNError: It does not compile.
+    """
+    compiler = os.environ.get("CXX") or "g++"
+    missing = [tool for tool in ("make", compiler) if shutil.which(tool) is None]
+    if missing:
+        raise MissingDependencyError(
+            f"compiling {program} needs make and a C++ compiler, and there is no {' and no '.join(missing)}; install "
+            "them (Debian: apt-get install make g++), or name a compiler by the variable CXX"
+        )
+    _run(["make", "-s", "-C", str(folder), f"CXX={compiler}", program], f"{folder} does not compile")
+    return folder / program
+
+
+def simulate(folder: Path, case: Case) -> tuple[list[LayerResult], list[KernelCall]]:
+    """Runs `case` in the C simulation of the accelerator in `folder`, compiling it first if need be.
+
+    Raises:
+        MissingDependencyError: There is no make or no C++ compiler.
+        A3GNNError: It does not compile or run.
+    """
+    results, counted = _results(build(folder, "simulate"), case, [])
+    return results, [KernelCall(direction=call.pop("pass"), **call) for call in counted]
+
+
+def run_opencl(folder: Path, case: Case) -> tuple[list[LayerResult], str]:
+    """Runs `case` by the OpenCL host program of the accelerator in `folder`; returns the results and the device's name.
+
+    Raises:
+        MissingDependencyError: There is no make or no C++ compiler.
+        A3GNNError: It does not compile (OpenCL's headers are missing) or run (there is no device).
+    """
+    results, said = _results(build(folder, "opencl_host"), case, [str(folder / "opencl" / "kernels.cl")])
+    return results, said["device"]
+
+
+def _results(program: Path, case: Case, arguments: Sequence[str]) -> tuple[list[LayerResult], Any]:
+    with tempfile.TemporaryDirectory() as scratch:
+        given, made = Path(scratch) / "case", Path(scratch) / "results"
+        case.write(given)
+        said = _run([str(program), str(given), str(made), *arguments], f"{program} failed")
+        return LayerResult.read(made, case), json.loads(said)
+
+
+def _run(command: Sequence[str], failure: str) -> str:
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise A3GNNError(f"{failure}: {(ended.stderr.strip() or f'exit code {ended.returncode}')[-2000:]}")
+    return ended.stdout
