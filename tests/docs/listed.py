@@ -19,10 +19,52 @@ OWN_MODEL = "the same as in docs/own_models.md, where it is run"
 LIKE_README = (
     "the tune of README.md with other limits, priority, fanouts or knobs, which are checked as a tune checks them"
 )
+CLUSTER = "needs a Ray cluster; the tests in tests/profiling/cluster start one"
+OVER_PARTS = "needs graph servers; the tests in tests/parts start three"
+PLATFORM = "needs the files that the page shows below; tests/platforms/test_files.py reads such"
+COMPILES = "needs a C++ compiler; the tests in tests/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 
 COMMANDS: dict[str, dict[str, str]] = {
+    "docs/accelerators.md": {
+        "a3gnn explore --platform u250": RUN,
+        "a3gnn explore --platform u250 --dataset graph.npz --beta 0.8 --model gcn": RUN,
+        "a3gnn explore --platform mine.toml --devices 8 --json": PLATFORM,
+        "python -m benchmarks.two_stage": LONG,
+    },
+    "docs/distributed.md": {
+        "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json --out runs/two": RUN,
+    },
+    "docs/graph_servers.md": {
+        'pip install "a3gnn[parts]"': INSTALLS,
+        "a3gnn graph convert graph.npz /data/graph": RUN,
+        "a3gnn parts make /data/graph /data/parts --num-parts 3": RUN,
+        "a3gnn parts serve /data/parts/part-0 --port 8652": SERVES,
+        "a3gnn train --config tuned.json --dataset parts:HOST0:8652,HOST1:8652,HOST2:8652": OVER_PARTS,
+    },
+    "docs/hls.md": {
+        "a3gnn accelerator generate --units 8 --multipliers 2048 --out runs/accelerator --check": COMPILES,
+    },
+    "docs/ray.md": {
+        "ray start --head --port 6379 --include-dashboard false --disable-usage-stats": CLUSTER,
+        'RAY_worker_niceness=0 ray start --address HEAD:6379 --resources "$(a3gnn machines --here)"'
+        " --disable-usage-stats": CLUSTER,
+        "a3gnn tune --executor ray --dataset graph.npz --out runs/mine": CLUSTER,
+        "a3gnn tune --executor ray --machines fast --dataset graph.npz --out runs/fast": CLUSTER,
+        "a3gnn profile --executor ray --machines fast --dataset graph.npz --configs 100": CLUSTER,
+        "a3gnn serve --executor ray --machines fast --at-once 4": CLUSTER,
+        "a3gnn tune --executor ray --machines all --dataset graph.npz --priority time --out runs/which": CLUSTER,
+        "HEAD=$(hostname)": CLUSTER,
+        "srun --nodes=$((SLURM_NNODES - 1)) --ntasks-per-node=1 --exclude=$HEAD bash -c 'RAY_worker"
+        "_niceness=0 ray start --address '$HEAD':6379 --resources \"$(a3gnn machines --here)\" --disa"
+        "ble-usage-stats --block' &": CLUSTER,
+        "sleep 20": CLUSTER,
+        "a3gnn tune --executor ray --machines all --dataset graph.npz --out runs/which": CLUSTER,
+    },
     "README.md": {
+        "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json --out runs/two": RUN,
+        'pip install "a3gnn[ray]"': INSTALLS,
+        "a3gnn tune --executor ray --machines all --dataset graph.npz --out runs/which": CLUSTER,
         "make tune": INSTALLS + ", then tunes for five minutes",
         "make test": "runs these tests",
         "make docs": "tests/docs/test_site.py builds the site",

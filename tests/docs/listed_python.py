@@ -66,6 +66,9 @@ rows, reference = space.sample(5, seed=0), Reference(1.0, 0.7, 0.69, False)
 
 #: Blocks that are not run, by a line in them, with the reason.
 NOT_RUN: dict[str, str] = {
+    "RayExecutor(": "needs a Ray cluster; the tests in tests/profiling/cluster start one",
+    "share=(rank, ranks)": "a process of several: tests/examples/distributed_loop.py, which a test runs, has it",
+    'graph_of("parts:': "needs graph servers; the tests in tests/parts start three",
     "tune(data, task=task)": "a second tune of the page; tests/tuning/test_own_models.py gives tasks",
     'client.start("graph.npz", trainer="client"': "the loop of docs/service.md, where it is run",
     'out="runs/python"': "the tutorial's Python is that of README.md",
