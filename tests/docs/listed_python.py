@@ -21,6 +21,7 @@ from torch_geometric.nn import GraphSAGE
 
 model = GraphSAGE(64, 8, num_layers=2, out_channels=4)
 """,
+    "docs/accelerators.md": "",
     "docs/caching.md": """\
 import numpy as np
 from a3gnn.graphs.conversion.convert import convert
@@ -29,6 +30,7 @@ convert("graph.npz", "fast/huge")
 ids = np.arange(100, dtype=np.int32)
 """,
     "docs/howto/own_loop.md": _DATA,
+    "docs/hybrid.md": "",
     "docs/models.md": _DATA + "in_channels, out_channels = data.num_features, int(data.y.max()) + 1\n",
     "docs/out_of_core.md": "",
     "docs/own_models.md": "",
@@ -66,6 +68,7 @@ rows, reference = space.sample(5, seed=0), Reference(1.0, 0.7, 0.69, False)
 
 #: Blocks that are not run, by a line in them, with the reason.
 NOT_RUN: dict[str, str] = {
+    'check(design, "sage"': "needs a C++ compiler; the tests in tests/hls run it where there is one",
     "RayExecutor(": "needs a Ray cluster; the tests in tests/profiling/cluster start one",
     "share=(rank, ranks)": "a process of several: tests/examples/distributed_loop.py, which a test runs, has it",
     'graph_of("parts:': "needs graph servers; the tests in tests/parts start three",
