@@ -78,7 +78,7 @@ def test_before_the_first_trial_there_is_what_was_asked(running: Path) -> None:
 
 
 def test_a_folder_without_a_tune_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no request.json"):
+    with pytest.raises(UsageError, match="holds no request"):
         study_views(tmp_path)
 
 

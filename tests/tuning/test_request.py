@@ -96,7 +96,7 @@ def test_resume_takes_the_same_request_with_any_budget(make_request, tmp_path: P
     open_folder(tmp_path / "run", make_request(budget=50), resume=True)
     with pytest.raises(UsageError, match="engine was 'ppo' and is 'tpe'"):
         open_folder(tmp_path / "run", make_request(engine="tpe"), resume=True)
-    with pytest.raises(UsageError, match="holds no request.json"):
+    with pytest.raises(UsageError, match="holds no request"):
         open_folder(tmp_path / "nothing", make_request(), resume=True)
 
 
