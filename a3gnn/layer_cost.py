@@ -1,6 +1,7 @@
 """What one layer of a model costs, forward and backward: the surrogate and the hybrid performance model share it.
 
 HyScale-GNN's Eqs. 10 to 12: aggregation is traffic of |E^l| rows, the update is a matrix product of |V^l| rows.
+How wide these rows are in the paper and in a3gnn's own layers, which differ, is `message_width`.
 """
 
 from __future__ import annotations
@@ -147,8 +148,15 @@ def map_parameters(ops: Operators, width_in: int, width_out: int) -> int:
     return width_in * width_out * (ops.maps_destinations + ops.maps_sources) + width_out**2 * ops.maps_output
 
 
-def message_width(layer: Layer[Any], ops: Operators) -> int:
-    """Returns the values per edge: inputs are aggregated unmapped, unless the model maps sources first."""
-    if layer.first and not ops.maps_sources:
+def message_width(layer: Layer[Any], ops: Operators, *, maps_first: bool = True) -> int:
+    """Returns the values per edge.
+
+    Args:
+        layer: That is aggregated.
+        ops: What the model computes. Where it maps sources (attention), mapped rows are aggregated in any case.
+        maps_first: Whether layers map before they aggregate where that is narrower, as a3gnn's own do: min(f^(l-1),
+            f^l) values, but inputs are aggregated unmapped. Otherwise f^(l-1) in all layers (Eq. 11).
+    """
+    if not ops.maps_sources and (layer.first or not maps_first):
         return layer.width_in
     return min(layer.width_in, layer.width_out)

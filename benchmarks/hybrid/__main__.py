@@ -8,8 +8,9 @@
 management: seconds per mini-batch after 20 steps of each controller, over those of the best static division, on random
 platforms, from random starts and from that division itself. ablation: what hybrid training, dynamic resource management
 and prefetching gain over offloading all training, in the paper's set-ups. scaling: throughput with 1 to 16
-accelerators. model: by how much the performance model misses what is simulated. Every figure is of simulated platforms
-on a virtual clock: nothing is timed, and the seeds of random numbers are fixed.
+accelerators. model: by how much the performance model misses what is simulated; its constants and counts are the
+simulator's own, so only structural error is shown. Every figure is of simulated platforms on a virtual clock: nothing
+is timed, and the seeds of random numbers are fixed.
 """
 
 from __future__ import annotations

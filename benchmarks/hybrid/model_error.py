@@ -1,4 +1,4 @@
-"""By how much the performance model misses what is simulated."""
+"""By how much the performance model misses what is simulated, with the simulator's own constants and counts."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ def performance_model(
 
     Operations per second and the bandwidths of accelerators and links are the parts' own; those of loading are what
     comes of rows of 100 features, as in the probe of a real machine. Launches, flushed pipelines, activations, small
-    matrix products and other rows are not in the model.
+    matrix products and other rows are not in the model. As constants and counts are the simulator's own, only
+    structural error shows: none of it comes of constants that were measured wrong.
 
     Args:
         training: What is simulated.

@@ -86,7 +86,14 @@ class CountCurve:
 
         Random numbers are keyed by hop and node, so a share that is sampled alone holds about what the whole
         mini-batch, cut by seeds, holds for it: only nodes that the whole one reaches at an earlier hop differ.
+
+        Raises:
+            UsageError: There are fewer train seeds than are to be counted.
         """
+        if max(seeds, default=0) > len(train):
+            raise UsageError(
+                f"seeds must be at most the {len(train)} of train, got {tuple(seeds)}; count smaller shares"
+            )
         nodes, edges = [], []
         for count in seeds:
             found = [_count(sampler, train, count, repeat) for repeat in range(repeats)]

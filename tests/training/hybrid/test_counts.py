@@ -12,10 +12,26 @@ from a3gnn.training.hybrid.counts import CountCurve
 
 
 @pytest.fixture(scope="module")
-def sampled() -> CountCurve:
-    graph = Graph.load("synthetic:nodes=2000,degree=8,features=4")
-    sampler = NeighbourSampler(graph.indptr, graph.indices, (5, 3), seed=0)
+def graph() -> Graph:
+    return Graph.load("synthetic:nodes=2000,degree=8,features=4")
+
+
+@pytest.fixture(scope="module")
+def sampler(graph: Graph) -> NeighbourSampler:
+    return NeighbourSampler(graph.indptr, graph.indices, (5, 3), seed=0)
+
+
+@pytest.fixture(scope="module")
+def sampled(graph: Graph, sampler: NeighbourSampler) -> CountCurve:
     return CountCurve.sampled(sampler, graph.train_ids, (16, 64, 256))
+
+
+def test_more_seeds_than_there_are_to_train_on_are_refused(graph, sampler):
+    """Else the row for 512 would hold what 100 seeds reach."""
+    train = graph.train_ids[:100]
+    with pytest.raises(UsageError, match=r"at most the 100 of train, got \(64, 512\); count smaller shares"):
+        CountCurve.sampled(sampler, train, (64, 512))
+    assert CountCurve.sampled(sampler, train, (64, 100), repeats=1).at(100).nodes[0] == 100
 
 
 def test_the_sampler_is_counted_hop_by_hop(sampled):

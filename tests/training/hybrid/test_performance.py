@@ -70,17 +70,27 @@ def test_transfer_is_the_rows_of_one_trainer_by_its_link(model):
 
 def test_a_trainer_aggregates_and_updates_forward_and_backward(model):
     """Eqs. 10 to 12 with 2 m n k operations; |E^1|, |E^2| are 110 and 10 per seed, |V^1|, |V^2| 11 and 1."""
-    aggregate = [400 * 110 * 100 * 4 / 1e11, 400 * 10 * 10 * 4 / 1e11]
+    aggregate = [400 * 110 * 100 * 4 / 1e11, 400 * 10 * 64 * 4 / 1e11]
     update = [2 * 400 * 11 * 100 * 64 / 2e12, 2 * 400 * 64 * 10 / 2e12]
     printed = dataclasses.replace(model, passes=EQUATION_10_PASSES).training((224, 400, 400), 3)[1]
     assert printed == pytest.approx(sum(aggregate) + sum(update) + update[0] + aggregate[1] + update[1])
     assert model.training((224, 400, 400), 3)[1] == pytest.approx(printed + update[1])
 
 
+def test_layers_that_map_first_aggregate_the_narrower_rows(model):
+    """As a3gnn's own: 10 values per edge of the output layer, forward and backward, in place of Eq. 11's 64."""
+    narrow = dataclasses.replace(model, shape=dataclasses.replace(SHAPE, maps_first=True))
+    saved = model.training((224, 400, 400), 3)[1] - narrow.training((224, 400, 400), 3)[1]
+    assert saved == pytest.approx(2 * 400 * 10 * (64 - 10) * 4 / 1e11)
+    wide = ModelShape("gcn", (100, 8, 64))
+    grows = (dataclasses.replace(model, shape=dataclasses.replace(wide, maps_first=one)) for one in (False, True))
+    assert len({one.training((224, 400, 400), 3) for one in grows}) == 1
+
+
 def test_a_pipelined_trainer_costs_the_slower_of_aggregation_and_update(model, speeds):
     device = dataclasses.replace(speeds.accelerators[0], pipelined=True)
     piped = dataclasses.replace(model, speeds=dataclasses.replace(speeds, accelerators=(device, device)))
-    aggregate = [400 * 110 * 100 * 4 / 1e11, 400 * 10 * 10 * 4 / 1e11]
+    aggregate = [400 * 110 * 100 * 4 / 1e11, 400 * 10 * 64 * 4 / 1e11]
     update = [2 * 400 * 11 * 100 * 64 / 2e12, 2 * 400 * 64 * 10 / 2e12]
     expected = (
         max(aggregate[0], update[0]) + max(aggregate[1], update[1]) + update[0] + max(aggregate[1], 2 * update[1])
@@ -117,10 +127,10 @@ def test_an_iteration_takes_the_longest_stage_or_the_sum_of_those_that_do_not_ov
 
 
 def test_the_hosts_memory_bounds_an_iteration_where_it_is_shared(model, speeds, assignment):
-    """Loading, copies, and the aggregation of processors: 110 rows of features and twice 10 of the output per seed."""
+    """Loading, copies, and the aggregation of processors: 110 rows of features and twice 10 hidden ones per seed."""
     narrow = dataclasses.replace(speeds, host_bytes_per_s=1e9, sent_host_bytes=1.0)
     shared = dataclasses.replace(model, speeds=narrow)
-    rows, aggregated = (1024 + 800) * 111 * 400, 224 * (110 * 400 + 2 * 10 * 40)
+    rows, aggregated = (1024 + 800) * 111 * 400, 224 * (110 * 400 + 2 * 10 * 256)
     assert shared.host_memory(assignment.shares) == pytest.approx((rows + aggregated) / 1e9)
     assert shared.predict(assignment).iteration == shared.host_memory(assignment.shares)
     assert model.host_memory(assignment.shares) == 0.0
@@ -168,7 +178,7 @@ def test_the_probes_constants_are_those_of_the_machine(counts):
 
 @pytest.mark.parametrize("name", ["gcn", "sage", "gin", "gat", "transformer"])
 def test_the_model_charges_what_the_surrogates_physics_charges(name):
-    """One implementation: the same counts cost the same operations and bytes in both."""
+    """One implementation: the same counts cost the same operations and bytes in both, of layers that map first."""
     from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
     from a3gnn.config import TrainConfig
     from a3gnn.task import Task
@@ -186,7 +196,7 @@ def test_the_model_charges_what_the_surrogates_physics_charges(name):
     cost = model_cost(columns, volume, task, graph)
     curve = CountCurve((1024,), np.array(volume.nodes).T, np.array(volume.edges).T)
     fused = name in ("gcn", "sage", "gin")
-    shape = ModelShape(name, (100, 64, 10), fused_gather=fused)
+    shape = ModelShape(name, (100, 64, 10), fused_gather=fused, maps_first=True)
 
     def charged(flops_per_s: float, bytes_per_s: float) -> float:
         device = AcceleratorSpeeds(flops_per_s, bytes_per_s, 1.0)

@@ -162,6 +162,14 @@ def test_an_assignment_of_another_platform_is_refused(training, assignment, chan
         training.seconds_per_batch(dataclasses.replace(assignment, **change))
 
 
+@pytest.mark.parametrize(
+    ("name", "unit"), [("launch_s", "second"), ("sampled_edges_per_s", "edge per second"), ("half_rows", "row")]
+)
+def test_a_refused_figure_names_its_unit(training, name, unit):
+    with pytest.raises(UsageError, match=f"{name} must be >= 0 {unit}, got -1"):
+        dataclasses.replace(training.platform.accelerators[0], **{name: -1})
+
+
 def test_accelerators_that_cannot_sample_are_not_asked_to(training, assignment):
     blind = tuple(dataclasses.replace(one, sampled_edges_per_s=0.0) for one in training.platform.accelerators)
     with pytest.raises(UsageError, match="sampled_edges_per_s"):

@@ -37,6 +37,8 @@ class ModelShape:
         widths: Values per node: features, then the output of each layer.
         fused_gather: Whether loading sums the input layer's rows as it reads them: then the trainers' first aggregation
             is left out, and |V^1| rows are sent (GraphSAGE: twice as wide) in place of |V^0|.
+        maps_first: Whether layers map before they aggregate where that is narrower, as a3gnn's own do: then
+            min(f^(l-1), f^l) values per edge are read. False is Eq. 11, f^(l-1), which simulated platforms execute.
 
     Raises:
         UsageError: There is no such model, or it can't be fused.
@@ -45,6 +47,7 @@ class ModelShape:
     name: str
     widths: tuple[int, ...]
     fused_gather: bool = False
+    maps_first: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in OPERATORS:
@@ -187,7 +190,8 @@ class PerformanceModel:
         if layer.first and self.shape.fused_gather:
             return 0.0
         ops = self.shape.operators
-        return aggregated_bytes(layer, ops, _VALUE * message_width(layer, ops), passes)
+        width = message_width(layer, ops, maps_first=self.shape.maps_first)
+        return aggregated_bytes(layer, ops, _VALUE * width, passes)
 
     @property
     def _row_bytes(self) -> float:

@@ -173,11 +173,15 @@ class VirtualClock:
         if asked != self._next_end:
             return
         self._advance()
-        done = [flow for flow in self._flows if flow.left <= _ROUNDING * flow.bytes]
-        self._flows = [flow for flow in self._flows if flow.left > _ROUNDING * flow.bytes]
+        done = [flow for flow in self._flows if self._is_done(flow)]
+        self._flows = [flow for flow in self._flows if flow not in done]
         self._share()
         for flow in done:
             flow.done.trigger()
+
+    def _is_done(self, flow: _Flow) -> bool:
+        """Returns whether only rounding is left of `flow`: by its bytes, or as its end can't be told from now."""
+        return flow.left <= _ROUNDING * flow.bytes or self.now + flow.left / flow.rate <= self.now
 
 
 def set_rates(flows: list[_Flow]) -> None:

@@ -81,8 +81,10 @@ class SimulatedAccelerator:
 
     def __post_init__(self) -> None:
         _positive(self, "flops_per_s", "memory_bytes_per_s", "memory_bytes", "link_bytes_per_s")
-        for name in ("link_latency_s", "launch_s", "flush_s", "sampled_edges_per_s", "half_rows"):
+        for name in ("link_latency_s", "launch_s", "flush_s"):
             real_number(name, getattr(self, name), "second")
+        real_number("sampled_edges_per_s", self.sampled_edges_per_s, "edge per second")
+        real_number("half_rows", self.half_rows, "row")
 
 
 @dataclass(frozen=True, slots=True)
