@@ -92,3 +92,19 @@ def test_what_can_not_be_saved_leaves_nothing(
     (tmp_path / "file").write_text("mine")
     with pytest.raises(UsageError, match="must be a new or empty folder"):
         kept.save(tmp_path)
+
+
+def test_a_study_that_was_dropped_is_not_called_saved(
+    kept: RemoteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, read = tmp_path / "mine", saved_study.KeptTune.read
+
+    def intruding(folder: Path) -> object:
+        out.mkdir()
+        (out / "theirs").write_text("theirs")
+        return read(folder)
+
+    monkeypatch.setattr(saved_study.KeptTune, "read", intruding)
+    with pytest.raises(UsageError, match="must stay empty while a study is saved"):
+        kept.save(out)
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "theirs"]
