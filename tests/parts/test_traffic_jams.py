@@ -34,17 +34,24 @@ class Proxy:
         self._target, self._listening = (host, int(port)), socket.create_server((HOST, 0))
         self.address = f"{HOST}:{self._listening.getsockname()[1]}"
         self.connections, self.swallow = 0, threading.Event()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._ends: list[socket.socket] = [self._listening]
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
+
+    def _start(self, work: Callable[..., None], *arguments: object) -> None:
+        self._threads.append(threading.Thread(target=work, args=arguments, daemon=True))
+        self._threads[-1].start()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 near, _ = self._listening.accept()
                 far = socket.create_connection(self._target)
+                self._ends += near, far
                 self.connections += 1
                 dies = self.connections == 1
                 for ends in ((near, far), (far, near)):
-                    threading.Thread(target=self._forward, args=(*ends, dies), daemon=True).start()
+                    self._start(self._forward, *ends, dies)
 
     def _forward(self, source: socket.socket, sink: socket.socket, dies: bool) -> None:
         with suppress(OSError):
@@ -54,7 +61,13 @@ class Proxy:
             sink.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        self._listening.close()
+        for end in self._ends:
+            with suppress(OSError):  # its other side has gone
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(5)
+        for end in self._ends:
+            end.close()
 
 
 def test_a_connection_that_dies_in_silence_is_made_anew(
