@@ -10,6 +10,8 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
 #: A token of fewer characters can be guessed. Guess: 16 of 64 letters are 96 bits.
 _TOKEN_CHARACTERS = 16
+#: A header of more is refused by some of what stands between. Guess.
+_MOST_TOKEN_CHARACTERS = 1000
 
 
 def check_address(host: str, token: str | None, variable: str) -> None:
@@ -21,7 +23,7 @@ def check_address(host: str, token: str | None, variable: str) -> None:
         variable: The environment variable that gives the token.
 
     Raises:
-        UsageError: There is no token, or one that can be guessed.
+        UsageError: There is no token, or one that can be guessed or that no request can carry.
     """
     if host not in LOOPBACK and token is None:
         raise UsageError(
@@ -32,6 +34,21 @@ def check_address(host: str, token: str | None, variable: str) -> None:
         raise UsageError(
             f"--token must have {_TOKEN_CHARACTERS} characters or more, got {len(token)}; python -c "
             "'import secrets; print(secrets.token_urlsafe())' makes one"
+        )
+    if token is not None:
+        check_token(token, f"--token (or {variable})")
+
+
+def check_token(token: str, name: str) -> None:
+    """Checks that a request can carry `token`, which errors call `name`, in a header.
+
+    Raises:
+        UsageError: It can't.
+    """
+    if len(token) > _MOST_TOKEN_CHARACTERS or not all("!" <= character <= "~" for character in token):
+        raise UsageError(
+            f"{name} must be of printable ASCII characters without blanks, {_MOST_TOKEN_CHARACTERS:,} at most; the one "
+            f"given has {len(token):,} characters, as requests can't carry it"
         )
 
 

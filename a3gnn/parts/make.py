@@ -106,8 +106,13 @@ def make_parts(
                 edges = int((graph.indptr[nodes.astype(np.int64) + 1] - graph.indptr[nodes]).sum())
                 made.append(MadePart(folder / inner.name, len(nodes), edges, cut, size))
                 notify(f"part {number} of {num_parts}: {len(nodes):,} nodes, {edges:,} edges into them")
+            written = draft.stat().st_ino
     except OSError as error:
         raise GraphError(f"the parts can't be written to {folder}: {error}; nothing was left there") from error
+    if folder.stat().st_ino != written:
+        raise GraphError(
+            f"{folder} must stay empty while parts are made, something came into it; choose another folder"
+        )
     return made
 
 

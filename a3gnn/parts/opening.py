@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,12 @@ from a3gnn.parts.spec import PartsSpec, names_parts
 from a3gnn.parts.traffic import TrafficCounter
 
 
-def graph_of(data: object) -> Graph:
+def graph_of(data: object, notify: Callable[[str], None] = lambda line: None) -> Graph:
     """Returns the graph that `data` is, names or holds: as `as_graph` does, or by parts.
+
+    Args:
+        data: The graph, or where it is.
+        notify: Takes lines for people while it is opened: which servers do not answer.
 
     Raises:
         UsageError: `data` is something else.
@@ -35,21 +40,26 @@ def graph_of(data: object) -> Graph:
     if not names_parts(data):
         return as_graph(data)
     assert isinstance(data, str)
-    return open_parts(PartsSpec.parse(data))
+    return open_parts(PartsSpec.parse(data), notify)
 
 
-def open_parts(spec: PartsSpec) -> PartedGraph:
+def open_parts(spec: PartsSpec, notify: Callable[[str], None] = lambda line: None) -> PartedGraph:
     """Returns the graph whose parts are served at `spec`'s addresses.
 
     What is kept here of each node: 8 bytes of where its in-edges begin, its label, its part in a byte, and 4 bytes
     where it is for training, validation or test.
 
+    Args:
+        spec: The addresses, and for how long a server is waited for.
+        notify: Takes lines for people, until the graph is open: which servers do not answer.
+
     Raises:
+        UsageError: No request can carry the token.
         GraphError: The servers' parts are not those of one graph, each once.
         GraphServerError: A server can't be reached, or refuses.
         MissingDependencyError: gRPC is not installed.
     """
-    token, counter, listener = os.environ.get(TOKEN_VARIABLE) or None, TrafficCounter(), Listener()
+    token, counter, listener = os.environ.get(TOKEN_VARIABLE) or None, TrafficCounter(), Listener(notify)
     found = [PartLink(address, spec.patience_s, token, counter, listener) for address in spec.addresses]
     asked = [link.ask("About", b"") for link in found]
     told = [_about(link, answer.wait()) for link, answer in zip(found, asked, strict=True)]
@@ -69,7 +79,9 @@ def open_parts(spec: PartsSpec) -> PartedGraph:
         raise GraphError(f"the parts must hold every node of {of_graph['name']}, {int((~taken).sum()):,} are in none")
     client = PartsClient(links, cut, owners, counter, listener)
     kind, shape = about["columns"]["labels"]
-    return _assembled(client, of_graph, about["features"], np.dtype(kind), tuple(shape[1:]))
+    graph = _assembled(client, of_graph, about["features"], np.dtype(kind), tuple(shape[1:]))
+    listener.notify = Listener().notify
+    return graph
 
 
 def _assembled(

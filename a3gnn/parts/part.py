@@ -34,7 +34,7 @@ _DTYPES = {
 }
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 _REMEDY = "copy the part again, or make the parts again: a3gnn parts make"
-# Bytes that are hashed, or checked for finite values, together. Guess.
+# Bytes that are hashed together. Guess.
 _PIECE = 1 << 22
 
 

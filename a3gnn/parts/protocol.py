@@ -29,10 +29,10 @@ PROTOCOL_VERSION = 1
 TOKEN_HEADER = "authorization"
 #: The environment variable that holds it, for who serves and for who asks.
 TOKEN_VARIABLE = "A3GNN_PARTS_TOKEN"
-#: Node ids that a request may hold, and bytes that an answer may have but for a single node's row.
-MAX_IDS, MAX_ANSWER_BYTES = 1 << 20, 1 << 26
 #: Bytes of an answer that a request asks for, at most: more of them travel at once. Guess.
 ASKED_BYTES = 1 << 22
+#: Node ids that a request may hold, and bytes that an answer may have but for a single node's row.
+MAX_IDS, MAX_ANSWER_BYTES = 1 << 20, 2 * ASKED_BYTES
 MAX_REQUEST_BYTES = 4 * MAX_IDS + 4096
 
 _KEY = struct.Struct("<16sI")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hmac
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +30,8 @@ from a3gnn.threads.affinity import available_cores
 
 #: Requests that may wait or be answered at once; further ones are told to come again. Guess.
 _MOST_AT_ONCE = 256
+#: Bytes of answers that may be on their way at once, which gRPC has once more; further ones likewise. Guess.
+_MOST_BYTES = 1 << 28
 #: Seconds that answers under way may take when the server ends. Guess.
 _LEAVE_S = 2.0
 
@@ -83,7 +87,8 @@ def serving(part: Part, host: str, port: int, token: str | None) -> Iterator[tup
     ]
     workers = ThreadPoolExecutor(max(2, 2 * available_cores()))
     server = grpc.server(workers, options=options, maximum_concurrent_rpcs=_MOST_AT_ONCE)
-    handlers = {name: _handler(grpc, answers.methods[name], token) for name in METHODS}
+    budget = Budget(_MOST_BYTES)
+    handlers = {name: _handler(grpc, answers.methods[name], token, budget) for name in METHODS}
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
     port = _listen(server, host, port)
     server.start()
@@ -94,7 +99,31 @@ def serving(part: Part, host: str, port: int, token: str | None) -> Iterator[tup
         workers.shutdown()
 
 
-def _handler(grpc: ModuleType, answer: Callable[[bytes], bytes], token: str | None) -> Any:
+class Budget:
+    """Bytes of answers that are on their way, which a client that doesn't read keeps here. Thread-safe.
+
+    Args:
+        most: That many at once; a single answer may have more.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._taken, self._lock = most, 0, threading.Lock()
+
+    def take(self, num_bytes: int) -> bool:
+        """Counts an answer, or returns False where there is no room for it."""
+        with self._lock:
+            if self._taken and self._taken + num_bytes > self._most:
+                return False
+            self._taken += num_bytes
+            return True
+
+    def give_back(self, num_bytes: int) -> None:
+        """Notes that an answer is sent, or given up."""
+        with self._lock:
+            self._taken -= num_bytes
+
+
+def _handler(grpc: ModuleType, answer: Callable[[bytes], bytes], token: str | None, budget: Budget) -> Any:
     expected = None if token is None else f"Bearer {token}".encode()
 
     def answered(request: bytes, context: Any) -> bytes:
@@ -103,10 +132,15 @@ def _handler(grpc: ModuleType, answer: Callable[[bytes], bytes], token: str | No
             if not hmac.compare_digest(str(given).encode("utf-8", "replace"), expected):
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "a request must carry the server's token")
         try:
-            return answer(request)
+            found = answer(request)
         except RefusedError as refusal:
             context.abort(grpc.StatusCode[refusal.code], str(refusal))
             raise  # which it has
+        if not budget.take(len(found)):
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many answers are on their way")
+        if not context.add_callback(partial(budget.give_back, len(found))):  # the client has gone
+            budget.give_back(len(found))
+        return found
 
     return grpc.unary_unary_rpc_method_handler(answered)
 

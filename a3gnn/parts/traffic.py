@@ -53,7 +53,7 @@ class TrafficCounter:
         self._lock = threading.Lock()
         self._traffic = Traffic()
 
-    def answered(self, sent: int, received: int, waited_s: float) -> None:
+    def answered(self, sent: int, received: int) -> None:
         """Counts a request that was answered."""
         with self._lock:
             was = self._traffic
@@ -61,8 +61,12 @@ class TrafficCounter:
                 requests=was.requests + 1,
                 bytes_sent=was.bytes_sent + sent,
                 bytes_received=was.bytes_received + received,
-                waited_s=was.waited_s + waited_s,
             )
+
+    def waited(self, waited_s: float) -> None:
+        """Counts seconds for which a thread waited for an answer, whether it came or not."""
+        with self._lock:
+            self._traffic = self._traffic._replace(waited_s=self._traffic.waited_s + waited_s)
 
     def retried(self) -> None:
         """Counts a request that is sent again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
             "data must be a path or spec, an a3gnn Graph or a PyG Data, got HeteroData; heterogeneous graphs are PyG's "
             "NeighborLoader's to load, or data.to_homogeneous() may make one Data of it"
         )
-    graph = graph_of(data)
+    graph = graph_of(data, lambda line: warnings.warn(line, stacklevel=2))
     rows = graph.indptr, graph.indices
     if isinstance(graph, PartedGraph):  # whose edges are not here; what needs them is refused (`open_sources`)
         rows = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)

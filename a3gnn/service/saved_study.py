@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
+from a3gnn.errors import UsageError
 from a3gnn.service.http_client import AbsentError, HttpClient
 from a3gnn.service.study_copy import FILES
 from a3gnn.storage.atomic import replacing
@@ -53,6 +54,9 @@ def save_study(
         found = _result(draft, dataset)
         if found is not None:
             write_result(found, notify)
+        written = draft.stat().st_ino
+    if folder.stat().st_ino != written:
+        raise UsageError(f"{folder} must stay empty while a study is saved, something came into it; choose another")
     return found and dataclasses.replace(found, folder=folder)
 
 

@@ -68,7 +68,7 @@ class MemoryGuard:
             raise MemoryLimitError(
                 f"the run must keep to {format_size(self._limit)} of host memory, it took "
                 f"{format_size(self.peak_bytes)}; raise the limit, or take a smaller batch_size, num_workers or "
-                "cache_bytes, or feature_tier disk"
+                "cache_bytes, or feature_tier disk where the graph is not read by parts"
             )
 
     def _watch(self) -> None:

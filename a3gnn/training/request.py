@@ -81,7 +81,7 @@ class TrainRequest:
         source = dataset if dataset is not None else tuned.spec if tuned else None
         if source is None:
             raise UsageError("train needs a dataset: give one, or a tuned.json, which names its own")
-        graph = graph_of(source)
+        graph = graph_of(source, notify)
         for note in graph.notes:
             notify(note)
         graph = graph.on_disk()

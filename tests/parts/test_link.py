@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a3gnn.config import TrainConfig
 from a3gnn.errors import GraphServerError
 from a3gnn.graphs.graph import Graph
 from a3gnn.parts.graph import PartedGraph
@@ -18,6 +19,8 @@ from a3gnn.parts.opening import open_parts
 from a3gnn.parts.part import open_part
 from a3gnn.parts.serve import serving
 from a3gnn.parts.spec import PartsSpec
+from a3gnn.runtime.loader import Loader
+from a3gnn.training.train import train
 from tests.parts.servers import HOST
 
 ALL = np.arange(2000, dtype=np.int32)
@@ -105,8 +108,16 @@ def test_waiting_can_be_ended(halves: Path) -> None:
 def test_a_server_that_never_was_is_said(halves: Path) -> None:
     with serving(open_part(halves / "part-0"), HOST, 0, None) as (_, first):
         pass
+    told: list[str] = []
     with pytest.raises(GraphServerError, match=f"the graph server at {first} has not answered since"):
-        open_parts(PartsSpec((first,), 0.3))
+        open_parts(PartsSpec((first,), 0.3), told.append)
+    assert told == [f"the graph server at {first} does not answer (UNAVAILABLE); it is asked again for 0.3 s"]
+    told.clear()
+    with pytest.raises(GraphServerError):
+        train(TrainConfig(), f"parts:{first},wait=1s", notify=told.append)
+    assert f"the graph server at {first} does not answer" in told[-1]
+    with pytest.raises(GraphServerError), pytest.warns(UserWarning, match=f"the graph server at {first} does not"):
+        Loader(f"parts:{first},wait=1s", [2])
 
 
 def test_what_is_no_graph_server_is_said(halves: Path) -> None:

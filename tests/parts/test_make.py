@@ -131,3 +131,15 @@ def test_what_is_no_part_is_refused(part_folder: Path, key: str, value: object, 
     (part_folder / "meta.json").write_text(json.dumps(meta | {key: value}))
     with pytest.raises(GraphError, match=says):
         open_part(part_folder)
+
+
+def test_parts_that_were_dropped_are_not_called_made(tiny_graph: Graph, tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+
+    def intrude(line: str) -> None:
+        folder.mkdir(exist_ok=True)
+        (folder / "mine").write_text("mine")
+
+    with pytest.raises(GraphError, match="must stay empty while parts are made"):
+        make_parts(tiny_graph, folder, 2, partitioner="random", notify=intrude)
+    assert [path.name for path in tmp_path.rglob("*")] == ["parts", "mine"]

@@ -112,6 +112,9 @@ def test_a_token_is_needed(parts_folder: Path, monkeypatch: pytest.MonkeyPatch) 
             monkeypatch.setenv(TOKEN_VARIABLE, wrong)
             with pytest.raises(GraphServerError, match=f"refuses \\(UNAUTHENTICATED.*set {TOKEN_VARIABLE}"):
                 open_parts(spec)
+        monkeypatch.setenv(TOKEN_VARIABLE, f"{TOKEN}\u00e4")
+        with pytest.raises(UsageError, match=f"{TOKEN_VARIABLE} must be of printable ASCII"):
+            open_parts(spec)
         monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
         assert open_parts(spec).num_nodes == 2000
 

@@ -12,6 +12,7 @@ from a3gnn.report.front import Front
 from a3gnn.service import saved_study
 from a3gnn.service.client import Client, RemoteStudy
 from a3gnn.service.http_client import AbsentError
+from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.outcome.pick import pick
 from tests.service.servers import GRAPH, Server
 
@@ -92,3 +93,19 @@ def test_what_can_not_be_saved_leaves_nothing(
     (tmp_path / "file").write_text("mine")
     with pytest.raises(UsageError, match="must be a new or empty folder"):
         kept.save(tmp_path)
+
+
+def test_a_study_that_was_dropped_is_not_called_saved(
+    kept: RemoteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, read = tmp_path / "mine", KeptTune.read
+
+    def intruding(folder: Path) -> object:
+        out.mkdir()
+        (out / "theirs").write_text("theirs")
+        return read(folder)
+
+    monkeypatch.setattr(KeptTune, "read", intruding)
+    with pytest.raises(UsageError, match="must stay empty while a study is saved"):
+        kept.save(out)
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "theirs"]
