@@ -123,10 +123,16 @@ class LayerResult:
         return results
 
     def errors(self, expected: LayerResult) -> dict[str, float]:
-        """Returns, by field, the largest difference from `expected` relative to its largest value."""
+        """Returns, by field, the largest difference from `expected` relative to its largest value.
+
+        It is inf where a value of either is not finite: Python's `max` would pass over a NaN.
+        """
         found = {}
         for name in LayerResult.__dataclass_fields__:
             mine, theirs = getattr(self, name), getattr(expected, name)
+            if not (np.isfinite(mine).all() and np.isfinite(theirs).all()):
+                found[name] = float("inf")
+                continue
             scale = float(np.abs(theirs).max(initial=0.0))
             found[name] = float(np.abs(mine - theirs).max(initial=0.0)) / (scale or 1.0)
         return found

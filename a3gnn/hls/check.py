@@ -81,6 +81,8 @@ class Check:
 def check(design: Design, model: AcceleratedModel, folder: str | os.PathLike[str], *, opencl: bool = False) -> Check:
     """Compiles what `generate` wrote to `folder`, and compares a training step of two layers with torch's.
 
+    The step's case stays in the folder, as `sage.case` or `gcn.case`.
+
     Args:
         design: Of the accelerator.
         model: Of which a training step is run.
@@ -93,6 +95,7 @@ def check(design: Design, model: AcceleratedModel, folder: str | os.PathLike[str
     """
     batch = _mini_batch(Graph.load(_GRAPH))
     case, expected = _case_of(model, batch)
+    case.write(Path(folder) / f"{model}.case")
     found, calls = simulate(Path(folder), case)
     errors = [layer.errors(wanted) for layer, wanted in zip(found, expected, strict=True)]
     device, opencl_error = None, None

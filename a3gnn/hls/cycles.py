@@ -18,9 +18,10 @@ class CycleComparison:
         layer: The layer, 0 for the input layer.
         direction: forward or backward.
         kernel: aggregate, or update, of which a backward pass has two.
-        counted: Until the last product was added: by the gather units, or in the array of multipliers.
-        computing: By the model: |A| f / (16 n) of an aggregate, |V| f_in f_out / m of an update. Widths f count with
-            the zeros that pad rows to 16 values.
+        counted: Until the last product was added: by the gather units, or in the array of multipliers. Where an update
+            takes longer to write its blocks, one word per cycle, the cycles of that: the array would wait.
+        computing: By the model: |A| f / (16 n) of an aggregate, |V| f_in f_out / m of an update. The width
+            f of an aggregate counts with the zeros that pad rows to 16 values.
         reading: Of an aggregate, words of features that were read, one per cycle; 0 of an update.
         written: Until the last word was written to memory, which the model leaves out.
     """
@@ -67,5 +68,5 @@ def _of_aggregate(design: Design, slabs: list[KernelCall]) -> CycleComparison:
 def _of_update(design: Design, call: KernelCall) -> CycleComparison:
     sizes = call.sizes
     computing = sizes["rows"] * sizes["depth"] * sizes["columns"] / design.multipliers
-    counted = call.ends["multiply_add"]
+    counted = max(call.ends["multiply_add"], call.iterations["write_block"])
     return CycleComparison(call.layer, call.direction, call.kernel, counted, computing, 0, call.cycles)

@@ -17,6 +17,8 @@ RESULT_BYTES = 4 * 1024**2
 
 #: Values that a FIFO of the routing network holds: what random edges need (docs/hls.md).
 FIFO_DEPTH = 256
+#: Cycles of a float addition. Guess: it depends on the chip and on the clock.
+ADD_LATENCY = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,21 @@ class Design:
         return self.multipliers // self.rows
 
     @property
+    def entry_depth(self) -> int:
+        """Values that a FIFO of the array's entries holds.
+
+        The multiplier in row r and column c begins r + c cycles after the first one: until then the left entries of its
+        row wait, one per cycle, and the top ones of its column, one in `ADD_LATENCY` cycles. The rest is slack.
+        """
+        return self.rows + self.columns // ADD_LATENCY + LANES
+
+    @property
     def result_words(self) -> int:
         """Words of 512 bits for sums, as many for each unit."""
         return self.result_bytes // WORD_BYTES // self.units * self.units
 
     def constants(self) -> dict[str, str]:
         """Returns what the templates of files call $units, $multipliers, ..."""
-        names = ("units", "multipliers", "rows", "columns", "result_words")
-        return {name: str(getattr(self, name)) for name in names} | {"fifo_depth": str(FIFO_DEPTH)}
+        names = ("units", "multipliers", "rows", "columns", "result_words", "entry_depth")
+        fixed = {"fifo_depth": str(FIFO_DEPTH), "add_latency": str(ADD_LATENCY)}
+        return {name: str(getattr(self, name)) for name in names} | fixed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -33,7 +34,8 @@ class KernelCall:
         ends: The cycle in which each process ended; of several, the last.
         counts: feature_words (read from memory) and adder_waits of an aggregate.
         marks: The cycle in which an aggregate's last value was added: `summed`.
-        depths: The most values that a FIFO of an aggregate's `network` held at once.
+        depths: The most values that a FIFO held at once: of an aggregate's `network`; of the `lefts` and `tops` that
+            enter an update's array.
     """
 
     layer: int
@@ -49,21 +51,21 @@ class KernelCall:
 
 
 def build(folder: Path, program: Program) -> Path:
-    """Returns the compiled `program` of the accelerator in `folder`.
+    """Returns the absolute path of the compiled `program` of the accelerator in `folder`.
 
     Raises:
         MissingDependencyError: There is no make or no C++ compiler.
         A3GNNError: It does not compile.
     """
-    compiler = os.environ.get("CXX") or "g++"
-    missing = [tool for tool in ("make", compiler) if shutil.which(tool) is None]
+    compiler = os.environ.get("CXX", "").strip() or "g++"
+    missing = [tool for tool in ("make", shlex.split(compiler)[0]) if shutil.which(tool) is None]
     if missing:
         raise MissingDependencyError(
             f"compiling {program} needs make and a C++ compiler, and there is no {' and no '.join(missing)}; install "
             "them (Debian: apt-get install make g++), or name a compiler by the variable CXX"
         )
     _run(["make", "-s", "-C", str(folder), f"CXX={compiler}", program], f"{folder} does not compile")
-    return folder / program
+    return folder.resolve() / program
 
 
 def simulate(folder: Path, case: Case) -> tuple[list[LayerResult], list[KernelCall]]:
@@ -84,7 +86,8 @@ def run_opencl(folder: Path, case: Case) -> tuple[list[LayerResult], str]:
         MissingDependencyError: There is no make or no C++ compiler.
         A3GNNError: It does not compile (OpenCL's headers are missing) or run (there is no device).
     """
-    results, said = _results(build(folder, "opencl_host"), case, [str(folder / "opencl" / "kernels.cl")])
+    program = build(folder, "opencl_host")
+    results, said = _results(program, case, [str(program.parent / "opencl" / "kernels.cl")])
     return results, said["device"]
 
 

@@ -65,14 +65,23 @@ def test_one_destination_waits_for_its_own_sum(accelerator: Accelerator) -> None
     assert 8 * 399 <= aggregate.counted <= 8 * 399 + FILL
 
 
+@pytest.mark.parametrize("depth", [128, 32, 8])
 @pytest.mark.parametrize("multipliers", [64, *(pytest.param(count, marks=SLOW) for count in (16, 512, 2048))])
-def test_updates_take_what_the_model_says(multipliers: int, accelerator: Accelerator) -> None:
+def test_updates_take_what_the_model_says_or_writing_takes(
+    multipliers: int, depth: int, accelerator: Accelerator
+) -> None:
+    """A block of 128 rows by `columns` takes `8 * depth` cycles, and a cycle per word that is written."""
     none = np.empty(0, dtype=int)
-    case = case_with(layer(1, 256, (none, none), (128, 128)))
+    case = case_with(layer(1, 256, (none, none), (depth, 128)))
     _, update = forward(Design(4, multipliers), simulate(accelerator(4, multipliers), case)[1])
-    array_and_tile = 16 + multipliers // 16 + 128  # cycles until the last multiplier has its first entries
-    assert update.computing == 256 * 128 * 128 / multipliers
-    assert update.computing <= update.counted <= update.computing + array_and_tile
+    columns = multipliers // 16
+    array_and_tile = 16 + columns + 128  # cycles until the last multiplier has its first entries
+    blocks, words = 256 // 128 * (128 // columns), 128 * -(-columns // 16)
+    assert update.computing == 256 * depth * 128 / multipliers
+    bound = max(update.computing, blocks * words)
+    assert (bound > update.computing) == (depth < max(columns, 16))
+    assert bound <= update.counted <= bound + array_and_tile
+    assert update.counted <= update.written <= bound + array_and_tile + words
 
 
 def test_blocks_that_are_not_filled_take_as_long(accelerator: Accelerator) -> None:

@@ -12,7 +12,7 @@ def test_the_constants_are_those_of_the_design(tmp_path: Path) -> None:
     generate(Design(8, 2048), tmp_path / "out")
     defined = dict(re.findall(r"#define (\w+) (\d+)", (tmp_path / "out" / "config.h").read_text()))
     wanted = {"UNITS": "8", "MULTIPLIERS": "2048", "ROWS": "16", "COLUMNS": "128", "RESULT_WORDS": "65536"}
-    assert defined == wanted | {"ADD_LATENCY": "8", "FIFO_DEPTH": "256"}
+    assert defined == wanted | {"ADD_LATENCY": "8", "FIFO_DEPTH": "256", "ENTRY_DEPTH": "48"}
 
 
 def test_nothing_else_depends_on_the_design(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-/* What `a3gnn accelerator generate` chose; read by the kernels, by the host programs and by the OpenCL C compiler. */
+/* What `a3gnn accelerator generate` chose; read by the kernels and by the host programs. */
 #ifndef A3GNN_CONFIG_H
 #define A3GNN_CONFIG_H
 
@@ -12,7 +12,9 @@
 #define RESULT_WORDS $result_words
 /* Values that a FIFO of the routing network holds. The C simulation's have no end; it says how many were needed. */
 #define FIFO_DEPTH $fifo_depth
+/* Values that a FIFO holds from which the array of multipliers takes its entries. */
+#define ENTRY_DEPTH $entry_depth
 /* Cycles of a float addition. A guess: what a tool makes of it depends on the chip and on the clock. */
-#define ADD_LATENCY 8
+#define ADD_LATENCY $add_latency
 
 #endif

@@ -133,9 +133,13 @@ void update(const Word* left, const Word* top, const Word* bias, Word* out, unsi
     hls::stream<Word> words;
     hls::stream<float> lefts[ROWS], tops[COLUMNS], sums[COLUMNS];
 #pragma HLS stream variable = words depth = 2 * LANES
+#pragma HLS stream variable = lefts depth = ENTRY_DEPTH
+#pragma HLS stream variable = tops depth = ENTRY_DEPTH
     read_left(left, num_rows, depth, column_blocks, left_stride, transposed, words);
     turn_left(row_blocks, column_blocks, depth, transposed, words, lefts);
     read_top(top, row_blocks, column_blocks, depth, top_stride, tops);
     multiply(row_blocks * column_blocks, depth, lefts, tops, sums);
+    for (unsigned r = 0; r < ROWS; ++r) NOTE_DEPTH("lefts", lefts[r]);
+    for (unsigned c = 0; c < COLUMNS; ++c) NOTE_DEPTH("tops", tops[c]);
     write_block(bias, out, num_rows, num_columns, out_stride, biased, rectified, sums);
 }

@@ -1,7 +1,7 @@
 // The C simulation's own <hls_stream.h>, in place of a vendor's: the same calls, with the cycle of each value.
 //
 // It is no vendor's code. A value that is written in cycle t can be read from cycle t + 1 on. read() waits for it, and
-// empty() and read_nb() answer for the cycle in which the process is that asks.
+// empty() answers for the cycle in which the process is that asks.
 #ifndef A3GNN_SIMULATION_HLS_STREAM_H
 #define A3GNN_SIMULATION_HLS_STREAM_H
 
@@ -29,13 +29,6 @@ class stream {
         simulation::Cycle& now = clock();
         now = now < values_[next_].ready ? values_[next_].ready : now;
         return take();
-    }
-
-    // Reads the next value if it is there by now; returns whether it was.
-    bool read_nb(T& value) {
-        if (empty()) return false;
-        value = take();
-        return true;
     }
 
     bool empty() const { return next_ == values_.size() || values_[next_].ready > clock(); }
