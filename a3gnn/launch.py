@@ -30,6 +30,11 @@ class Launch:
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
+def by_torchrun(environment: Mapping[str, str] = os.environ) -> bool:
+    """Returns whether `torchrun` started this process: schedulers set some of its variables, too."""
+    return "TORCHELASTIC_RUN_ID" in environment or all(name in environment for name in _VARIABLES)
+
+
 def launch(environment: Mapping[str, str] = os.environ) -> Launch | None:
     """Returns what `torchrun` says of this process; None where it started none, or this one alone.
 

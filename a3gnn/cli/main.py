@@ -12,7 +12,7 @@ import click
 
 from a3gnn.cli.output import say
 from a3gnn.errors import A3GNNError, ExitCode, UsageError, unknown_name
-from a3gnn.launch import launch
+from a3gnn.launch import by_torchrun, launch
 from a3gnn.option_names import as_flags
 from a3gnn.threads import wait_policy
 from a3gnn.version import __version__
@@ -57,8 +57,8 @@ class Commands(click.Group):
         """Returns the command; an unknown name is refused with the nearest one."""
         if cmd_name not in COMMANDS:
             raise click.UsageError(str(unknown_name("the command", cmd_name, COMMANDS)))
-        started = launch()
-        if started is not None and cmd_name != "train":
+        started = launch() if cmd_name != "train" and by_torchrun() else None
+        if started is not None:
             raise UsageError(
                 f"torchrun must run a3gnn train, got {cmd_name} in {started.size} processes, each of which would do "
                 f"all of it; run a3gnn {cmd_name} without torchrun"

@@ -14,8 +14,8 @@ class Interrupt:
     Off the main thread, where Python delivers no signals, it does nothing.
 
     Args:
-        agreed: Whether others have to stop at the same mini-batch: nothing is raised then, `noted` is for them to know.
-            Whoever started them all hands the same signal on, so that a second one means nothing.
+        agreed: Whether others have to stop at the same mini-batch: `noted` is for them to know. Whoever started them
+            all hands the same signal on, so that a second one means nothing.
 
     Attributes:
         forced: Whether a second one came: the model may be in the middle of an update.
@@ -41,9 +41,14 @@ class Interrupt:
             signal.signal(number, handler)
 
     def check(self) -> None:
-        """Raises KeyboardInterrupt if one was noted; call it where stopping is safe."""
-        if self.noted and not self._agreed:
+        """Raises KeyboardInterrupt if one was noted; call it where no weight changes, such as in evaluation."""
+        if self.noted:
             raise KeyboardInterrupt
+
+    def check_step(self) -> None:
+        """Raises KeyboardInterrupt likewise after a mini-batch, unless others have to agree to stop there."""
+        if not self._agreed:
+            self.check()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.noted and not self._agreed:

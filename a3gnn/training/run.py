@@ -51,7 +51,7 @@ def run(
 
         def on_step(step: Step) -> None:
             bar.advance(step)
-            interrupt.check()
+            interrupt.check_step()
             folder.save_if_due()
 
         def on_point(point: Point) -> None:
@@ -86,12 +86,16 @@ def run(
             return trainer.test()
         except (KeyboardInterrupt, MemoryLimitError, GraphServerError) as error:
             if not (trained or interrupt.forced):
-                folder.save()
+                folder.save_at_stop()
             raise type(error)(_how_to_go_on(error, done, folder.path)) from error
         except PeerLostError as error:
-            if trained or not save_without_all():
+            saved = not trained and save_without_all()
+            if not (saved or interrupt.noted):
                 raise
-            raise PeerLostError(_how_to_go_on(error, done, folder.path)) from error
+            stop = KeyboardInterrupt() if interrupt.noted else error  # the others have stopped by the same signal
+            if not saved:
+                raise stop from error.__cause__  # rank 0 has saved, or says why not
+            raise type(stop)(_how_to_go_on(stop, done, folder.path)) from error
 
 
 def ended_at(target: Target | None, done: Progress) -> bool:

@@ -56,6 +56,11 @@ class RunFolder:
                 f"can't make the folder {path}: {error.strerror}; choose another {option('out')}"
             ) from error
 
+    @property
+    def scratch(self) -> Path | None:
+        """Where evaluation keeps what it writes; None for the cache folder."""
+        return self.path
+
     def begin(self, trainer: Trainer, known: dict[str, Any]) -> Progress:
         """Returns the progress to go on from, `trainer` being at its state; a fresh run saves its first checkpoint.
 
@@ -79,6 +84,10 @@ class RunFolder:
             self._write()
         self._saved_best = self._best_epoch()
         self._drop_best_but(self._saved_best)
+
+    def save_at_stop(self) -> None:
+        """Writes a checkpoint as the run stops early."""
+        self.save()
 
     def save_if_due(self) -> None:
         """Writes a checkpoint if the last one is old."""

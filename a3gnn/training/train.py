@@ -132,7 +132,7 @@ def train(
             limit = request.tuned.limits.host_bytes
         graph = request.graph
         folder = us.folder(lambda: default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
-        device, interrupt, limit = us.device, us.interrupt(), us.limit(limit)
+        device, interrupt, limit = us.device, us.interrupt(), us.limit(limit, notify)
         for module in optimiser_imports(request.task, device != "cpu"):
             import_module(module)  # before what is timed; trials of a tune begin with it imported
         before = perf_counter()
@@ -143,7 +143,7 @@ def train(
                 request.config,
                 request.task,
                 device=device,
-                scratch=folder.path,
+                scratch=folder.scratch,
                 host_memory_limit=limit,
                 evaluation_bytes=evaluation_bytes(limit),
                 on_chunk=interrupt.check,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import torch
 
@@ -31,7 +32,8 @@ class LeaderFolder(RunFolder):
     def __init__(self, path: Path, *, resume: bool, ranks: TorchRanks) -> None:
         super().__init__(path, resume=resume)
         self._ranks = ranks
-        ranks.bytes_of_first(str(path.absolute()).encode())
+        self._turn = uuid4().hex  # claimed once per run: a group may be there for several
+        ranks.bytes_of_first(f"{self._turn}{path.absolute()}".encode())
 
     def begin(self, trainer: Trainer, known: dict[str, Any]) -> Progress:
         """Returns the progress to go on from, as all ranks do."""
@@ -48,10 +50,14 @@ class LeaderFolder(RunFolder):
 
     def save_without_all(self) -> bool:
         """Writes a checkpoint unless another rank does, some having been lost; returns whether this one has."""
-        if not self._ranks.claim("checkpoint"):
+        if not self._ranks.claim(self._turn):
             return False
         self.save()
         return True
+
+    def save_at_stop(self) -> None:
+        """Writes a checkpoint likewise: some may have stopped before the others, which then lose them."""
+        self.save_without_all()
 
 
 class FollowerFolder(RunFolder):
@@ -62,8 +68,14 @@ class FollowerFolder(RunFolder):
     """
 
     def __init__(self, ranks: TorchRanks) -> None:
-        path = Path(ranks.bytes_of_first(b"").decode())
+        told, length = ranks.bytes_of_first(b"").decode(), len(uuid4().hex)
+        self._turn, path = told[:length], Path(told[length:])
         self.path, self._checkpoint, self._ranks = path, path / "checkpoint.pt", ranks
+
+    @property
+    def scratch(self) -> None:
+        """By default in the cache folder: rank 0's path may be of another machine."""
+        return
 
     def begin(self, trainer: Trainer, known: dict[str, Any]) -> Progress:
         """Returns the progress to go on from, `trainer` being at its state.
@@ -78,6 +90,9 @@ class FollowerFolder(RunFolder):
 
     def save(self) -> None:
         """Does nothing: rank 0 does."""
+
+    def save_at_stop(self) -> None:
+        """Likewise."""
 
     def save_if_due(self) -> None:
         """Likewise."""
@@ -96,10 +111,12 @@ class FollowerFolder(RunFolder):
     def save_without_all(self) -> bool:
         """Writes a checkpoint unless another rank does, some having been lost; returns whether this one has.
 
-        Without the weights of the best epoch, which rank 0 writes, the last checkpoint stays.
+        Where this machine doesn't see rank 0's folder, or that one hasn't written the weights of the best epoch yet,
+        it is left to others: nothing is claimed.
         """
         best = self._best_epoch()
-        if not self._ranks.claim("checkpoint") or not (best is None or self._best_path(best).exists()):
+        read = [self._checkpoint] if best is None else [self._checkpoint, self._best_path(best)]
+        if not all(path.is_file() for path in read) or not self._ranks.claim(self._turn):
             return False
         self._write()
         return True

@@ -20,6 +20,9 @@ from a3gnn.launch import Launch
 #: graph, make a table or compile meanwhile: gloo's own default.
 _PATIENCE = timedelta(minutes=30)
 
+#: What gloo, whose errors are plain RuntimeErrors, says of connections that are closed, broken, or silent.
+_LOST = re.compile("connect|timed? ?out|closed|peer|socket|broken pipe|readv|writev|read error|write error", re.I)
+
 
 @contextmanager
 def joined(launch: Launch) -> Generator[TorchRanks]:
@@ -28,7 +31,7 @@ def joined(launch: Launch) -> Generator[TorchRanks]:
     A group that the process has made already is used, and left as it is.
 
     Raises:
-        UsageError: This build of torch has no torch.distributed.
+        UsageError: This build of torch has no torch.distributed, or the group that is there is not of these ranks.
         DeviceError: There are GPUs, but fewer than ranks on this machine.
     """
     from torch import distributed
@@ -48,11 +51,30 @@ def joined(launch: Launch) -> Generator[TorchRanks]:
         backend = "cpu:gloo,cuda:nccl" if gpus else "gloo"
         with _told(launch.rank):
             distributed.init_process_group(backend, timeout=_PATIENCE)
+    else:
+        _check_group(launch, ["cpu", "cuda"] if gpus else ["cpu"])
     try:
         yield TorchRanks(launch)
     finally:
         if mine:
             distributed.destroy_process_group()
+
+
+def _check_group(launch: Launch, devices: list[str]) -> None:
+    """Does nothing where the group that is there is that of `launch`, and has backends for `devices`."""
+    from torch import distributed
+
+    rank, size, backends = distributed.get_rank(), distributed.get_world_size(), distributed.get_backend_config()
+    if (rank, size) != (launch.rank, launch.size):
+        raise UsageError(
+            f"the process group that is there must be that of torchrun, rank {launch.rank} of {launch.size}, got rank "
+            f"{rank} of {size}; destroy it before training"
+        )
+    if lacking := [device for device in devices if f"{device}:" not in backends]:
+        raise UsageError(
+            f"the process group that is there must have a backend for {' and '.join(lacking)}, got {backends}; make it "
+            "with cpu:gloo,cuda:nccl, or gloo without GPUs, or leave it to training"
+        )
 
 
 class TorchRanks:
@@ -143,10 +165,14 @@ class TorchRanks:
 
 @contextmanager
 def _told(rank: int) -> Iterator[None]:
-    """Raises a `PeerLostError` where a call of torch.distributed fails."""
+    """Raises a `PeerLostError` where a call of torch.distributed fails because another rank has gone or is silent."""
+    from torch import distributed
+
     try:
         yield
     except RuntimeError as error:
+        if not (isinstance(error, distributed.DistError) or _LOST.search(str(error))):
+            raise
         # Without the place in gloo's sources that it begins with, and the advice that follows.
         reason = re.sub(r"^\[[^]]*\]\s*", "", str(error).strip()).partition(". ")[0] or type(error).__name__
         raise PeerLostError(

@@ -25,6 +25,7 @@ from a3gnn.training.ranks.group import TorchRanks, joined
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.run_folder import RunFolder
 from a3gnn.training.trainer import Trainer
+from a3gnn.units import format_size
 
 
 class Alone:
@@ -64,8 +65,8 @@ class Alone:
         """Returns what is to be trained where `request` is what one process would train; says what is different."""
         return request
 
-    def limit(self, host_bytes: int | None) -> int | None:
-        """Returns what of a machine's limit is this process's."""
+    def limit(self, host_bytes: int | None, notify: Callable[[str], None]) -> int | None:
+        """Returns what of a machine's limit is this process's, and says so where it is not all."""
         return host_bytes
 
     def save_without_all(self, folder: RunFolder) -> bool:
@@ -133,9 +134,17 @@ class Together(Alone):
         notify(f"features are read by memory map (feature_tier disk), one copy for the {local} ranks of this machine")
         return dataclasses.replace(request, config=request.config.replace(feature_tier="disk"))
 
-    def limit(self, host_bytes: int | None) -> int | None:
-        """Returns the limit over this machine's ranks."""
-        return None if host_bytes is None else host_bytes // self._ranks.launch.local_size
+    def limit(self, host_bytes: int | None, notify: Callable[[str], None]) -> int | None:
+        """Returns the limit over this machine's ranks, and says so where there are several."""
+        local = self._ranks.launch.local_size
+        if host_bytes is None or local == 1:
+            return host_bytes
+        part = host_bytes // local
+        notify(
+            f"the host memory limit of {format_size(host_bytes)} is of the {local} ranks of a machine together: each "
+            f"keeps to {format_size(part)}"
+        )
+        return part
 
     def save_without_all(self, folder: RunFolder) -> bool:
         """Writes a checkpoint unless another of the ranks that are left does; returns whether this one has."""

@@ -84,6 +84,8 @@ def test_signals_are_noted_where_all_have_to_agree():
     with Interrupt(agreed=True) as interrupt:
         for _ in range(3):
             signal.raise_signal(signal.SIGTERM)
-        interrupt.check()
+        interrupt.check_step()
+        with pytest.raises(KeyboardInterrupt):
+            interrupt.check()  # in evaluation nobody has to agree
     assert interrupt.noted
     assert not interrupt.forced

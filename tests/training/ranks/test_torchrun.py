@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.launch import Launch, launch
 from a3gnn.training.train import train
-from tests.training.ranks.launched import ended, kill_rank, run, start
+from tests.training.ranks.launched import ended, kill_rank, run, start, wait
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 VARIABLES = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
@@ -38,6 +39,18 @@ def test_the_environment_says_which_process_this_is():
     assert launch(VARIABLES) == Launch(1, 4, 0, 2)
     with pytest.raises(UsageError, match="RANK=''"):
         launch({"WORLD_SIZE": "2"})
+
+
+def test_variables_that_a_scheduler_sets_refuse_no_command(monkeypatch, capsys):
+    for name in (*VARIABLES, "TORCHELASTIC_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")  # as of a PyTorchJob of Kubeflow
+    app.main(args=["doctor", "--help"], standalone_mode=False)
+    assert "doctor" in capsys.readouterr().out
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    with pytest.raises(UsageError, match="must be integers"):
+        app.main(args=["doctor", "--help"], standalone_mode=False)
 
 
 def test_only_training_runs_in_several_processes(monkeypatch):
@@ -78,7 +91,7 @@ def test_a_killed_rank_ends_the_rest_with_a_checkpoint_from_which_they_go_on_bit
         assert code != 0
         assert "lost another one" in err
         assert "goes on from there" in err
-        assert (tmp_path / "broken" / "checkpoint.pt").stat().st_mtime_ns >= before
+        assert (tmp_path / "broken" / "checkpoint.pt").stat().st_mtime_ns > before
         state = torch.load(tmp_path / "broken" / "checkpoint.pt", weights_only=True)
         assert len(state["progress"]["epochs"]) >= epochs
         assert not (tmp_path / "broken" / "model.pt").exists()
@@ -86,6 +99,20 @@ def test_a_killed_rank_ends_the_rest_with_a_checkpoint_from_which_they_go_on_bit
     assert learnt(tmp_path / "broken") == learnt(tmp_path / "whole")
     expected = weights(tmp_path / "whole")
     assert all(torch.equal(own, expected[name]) for name, own in weights(tmp_path / "broken").items())
+
+
+@pytest.mark.slow
+def test_a_signal_during_evaluation_stops_all_with_a_checkpoint(write_tuned, tmp_path):
+    config, out, evaluating = write_tuned(config=TrainConfig(batch_size=256)), tmp_path / "out", tmp_path / "evaluating"
+    script = Path(__file__).parent / "slow_evaluation.py"
+    process = start(script, evaluating, "train", "--config", config, "--epochs", "1", "--out", out, "--quiet")
+    wait(process, evaluating.exists)
+    process.send_signal(signal.SIGTERM)
+    _, _, err = ended(process)
+    assert "interrupted: the run is saved after 0 epochs and" in err
+    progress = torch.load(out / "checkpoint.pt", weights_only=True)["progress"]
+    assert progress["under_way"]["batches"] > 0
+    assert not (out / "model.pt").exists()
 
 
 @pytest.mark.slow

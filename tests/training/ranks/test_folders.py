@@ -1,0 +1,116 @@
+"""The run's folder among ranks: who writes the checkpoint where one of them is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from a3gnn.errors import PeerLostError
+from a3gnn.training.progress import Progress
+from a3gnn.training.ranks.folders import FollowerFolder, LeaderFolder
+from a3gnn.training.run import run
+
+
+class Group:
+    """Ranks that are called one after the other, rank 0 first, and their store."""
+
+    def __init__(self) -> None:
+        self.sent: bytes = b""
+        self.claimed: list[str] = []
+
+    def bytes_of_first(self, content: bytes) -> bytes:
+        self.sent = content or self.sent
+        return self.sent
+
+    def claim(self, name: str) -> bool:
+        self.claimed.append(name)
+        return self.claimed.count(name) == 1
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any, list[str]]:
+    """Returns the folders of two ranks after the first checkpoint, and a list of who writes another."""
+    group, wrote = Group(), []
+    leader, follower = LeaderFolder(tmp_path / "run", resume=False, ranks=group), FollowerFolder(group)  # type: ignore[arg-type]
+    for name, folder in (("leader", leader), ("follower", follower)):
+        folder._progress = Progress()
+        monkeypatch.setattr(folder, "_write", lambda name=name: wrote.append(name))
+    leader._checkpoint.touch()
+    return leader, follower, wrote
+
+
+def test_both_have_one_path_and_only_the_first_keeps_scratch_there(pair, tmp_path):
+    leader, follower, _ = pair
+    assert leader.path == follower.path == tmp_path / "run"
+    assert leader.scratch == leader.path
+    assert follower.scratch is None
+
+
+def test_one_of_those_that_are_left_saves(pair):
+    leader, follower, wrote = pair
+    assert [follower.save_without_all(), leader.save_without_all()] == [True, False]
+    assert wrote == ["follower"]
+
+
+def test_who_does_not_see_the_folder_leaves_the_checkpoint_to_others(pair):
+    leader, follower, wrote = pair
+    leader._checkpoint.unlink()  # as on another machine
+    assert [follower.save_without_all(), leader.save_without_all()] == [False, True]
+    assert wrote == ["leader"]
+
+
+def test_who_does_not_see_the_best_weights_leaves_the_checkpoint_to_others(pair, monkeypatch):
+    leader, follower, wrote = pair
+    monkeypatch.setattr(follower, "_best_epoch", lambda: 3)
+    assert [follower.save_without_all(), leader.save_without_all()] == [False, True]
+    follower._best_path(3).touch()
+    assert not follower.save_without_all()
+    assert wrote == ["leader"]
+
+
+def test_two_runs_of_one_group_save_each(tmp_path):
+    group = Group()
+    folders = [LeaderFolder(tmp_path / str(number), resume=False, ranks=group) for number in range(2)]  # type: ignore[arg-type]
+    assert [group.claim(folder._turn) for folder in folders] == [True, True]
+
+
+@pytest.mark.parametrize("first", ["leader", "follower"])
+def test_an_interrupt_that_ends_one_rank_before_the_others_is_saved_once(first, pair, monkeypatch):
+    leader, follower, wrote = pair
+
+    class Interrupt(SimpleNamespace):
+        noted, forced = True, False
+
+        def __enter__(self) -> Interrupt:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+    def ended(folder: Any, error: BaseException) -> str:
+        def stop(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr("a3gnn.training.run.fit", stop)
+        trainer: Any = SimpleNamespace(batches_per_epoch=1, metric=None)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            run(
+                trainer,
+                folder,
+                folder._progress,
+                Interrupt(),  # type: ignore[arg-type]
+                epochs=1,
+                patience=None,
+                target=None,
+                progress=False,
+                notify=print,
+                save_without_all=folder.save_without_all,
+            )
+        return str(caught.value)
+
+    order = [leader, follower] if first == "leader" else [follower, leader]
+    said = [ended(order[0], KeyboardInterrupt()), ended(order[1], PeerLostError("gone"))]
+    assert wrote == ["leader"]
+    assert "is saved" in said[order.index(leader)]
