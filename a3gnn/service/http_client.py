@@ -41,8 +41,12 @@ class HttpClient:
     """
 
     def __init__(self, url: str, token: str | None, timeout_s: float) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(url)
+            known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # a port that is none, or half an IPv6 address
+            known = False
+        if not known:
             raise UsageError(f"a server's URL is such as http://127.0.0.1:8642, got {url!r}")
         self._parts, self._timeout_s = parts, timeout_s
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}

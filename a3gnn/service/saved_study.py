@@ -46,8 +46,8 @@ def save_study(
         found = _save(http, path, folder, dataset, notify)
     except OSError as error:
         raise A3GNNError(
-            f"the study can't be written to {folder} ({error.strerror or error}); nothing was left there: make room, or "
-            "choose another folder"
+            f"the study can't be written to {folder} ({error.strerror or error}); nothing was left there: make room or "
+            "take another folder"
         ) from error
     return found and dataclasses.replace(found, folder=folder)
 

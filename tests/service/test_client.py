@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.errors import A3GNNError
+from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.service.client import Client
 from a3gnn.service.http_client import HttpClient, ServerAwayError
 
@@ -69,3 +69,11 @@ def test_a_disk_that_fails_is_not_taken_for_a_server_that_does(
             client.download("/x", place, 100)
         thread.join(30)
     assert place.exists() is (error is None)
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:8642", "http://", "http://a:b", "http://a:99999", "http://a:0", "http://[::1"]
+)
+def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="a server's URL is such as"):
+        Client(url)
