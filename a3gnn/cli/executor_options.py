@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -53,10 +53,12 @@ def take_choice(options: dict[str, Any]) -> ExecutorChoice:
     return ExecutorChoice(options.pop("executor"), options.pop("ray_address"), options.pop("machines"))
 
 
-def refuse_executor(choice: ExecutorChoice, server: str | None) -> None:
+def refuse_executor(options: Mapping[str, Any], server: str | None) -> None:
     """Raises a `UsageError` where trials of a server's study are to run elsewhere than the server says."""
-    if server is not None and choice.executor != LOCAL:
-        raise UsageError(
-            f"--executor {choice.executor} means nothing with --server, whose trials run where a3gnn serve --executor "
-            "says; leave one of the options out"
-        )
+    for name, usual in (("executor", LOCAL), ("ray_address", None), ("machines", None)):
+        if server is not None and options[name] != usual:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"{flag} {options[name]} means nothing with --server, whose trials run where a3gnn serve {flag} says; "
+                "leave one of the options out"
+            )

@@ -44,17 +44,17 @@ def tune(quiet: bool, as_json: bool, server: str | None, token: str | None, **op
     DIR/tuned.json, front.csv and front.png. The choice keeps the memory limit as measured. Ctrl-C keeps what was
     measured for --resume; a file named stop in DIR ends the tune at once with the best so far.
     """
+    refuse_executor(options, server)
     choice = take_choice(options)
     asked = as_arguments(options)
     if choice.names_several:
         from a3gnn.cli.tune_machines import tune_machines
 
-        tune_machines(choice, server, asked, quiet, as_json)
+        tune_machines(choice, asked, quiet, as_json)
         return
     if server is not None:
         from a3gnn.cli.tune_on_server import tune_on_server
 
-        refuse_executor(choice, server)
         result = tune_on_server(server, token, options, asked, progress(quiet))
     else:
         from a3gnn.tuning.tune import tune as run

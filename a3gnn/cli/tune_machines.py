@@ -9,19 +9,15 @@ from typing import Any
 
 import click
 
-from a3gnn.cli.executor_options import refuse_executor
 from a3gnn.cli.output import progress
 from a3gnn.profiling.executor_choice import ExecutorChoice
 
 
-def tune_machines(
-    choice: ExecutorChoice, server: str | None, asked: Mapping[str, Any], quiet: bool, as_json: bool
-) -> None:
+def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool, as_json: bool) -> None:
     """Tunes on each kind of machines, and prints which is best and what each one's choice reaches.
 
     Args:
         choice: The cluster, and the kinds.
-        server: What --server says.
         asked: The command's options as `tune` takes them.
         quiet: Whether progress is left out.
         as_json: Whether one JSON object is printed.
@@ -30,7 +26,6 @@ def tune_machines(
         A3GNNError: None of the tunes has chosen.
         UsageError: An option is not what it must be.
     """
-    refuse_executor(choice, server)
     from a3gnn.training.run_folder import default_folder
     from a3gnn.tuning.arguments import check_places
     from a3gnn.tuning.machines import tune_machines as run

@@ -13,7 +13,7 @@ from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.option_names import option
 from a3gnn.platforms.metadata import Die, Kernels
 from a3gnn.prediction import Prediction
-from a3gnn.search.searchable import Searchable
+from a3gnn.search.searchable import ENUMERABLE, Searchable
 from a3gnn.seeding import generator
 
 Array = NDArray[np.float64]
@@ -46,7 +46,7 @@ class DesignSpace:
             every: Whether every n and m is tried, or only powers of two.
 
         Raises:
-            UsageError: `ceiling` is no share.
+            UsageError: `ceiling` is no share, or `every` makes more designs than can be tried.
             InfeasibleError: A unit or a multiplier alone takes more.
         """
         if not 0 < ceiling <= 1:
@@ -61,6 +61,11 @@ class DesignSpace:
                     f"a design needs {name} >= 1, which alone takes more than {ceiling:.0%} of a die of {die.dsps:,} "
                     f"DSPs and {die.luts:,} LUTs; raise {option('ceiling')}, or take a larger FPGA"
                 )
+        if len(units) * len(multipliers) > ENUMERABLE:
+            raise UsageError(
+                f"{option('every', True)} tries {ENUMERABLE:,} designs of a die at most, got {len(units):,} values of "
+                f"n and {len(multipliers):,} of m, or more; leave out {option('every')}, and powers of two are tried"
+            )
         return cls(tuple(units.tolist()), tuple(multipliers.tolist()))
 
     @cached_property
@@ -194,6 +199,6 @@ def shares(die: Die, kernels: Kernels, units: Indices, multipliers: Indices) -> 
 
 
 def _values(largest: float, every: bool) -> Indices:
-    """Returns the whole numbers, or powers of two, from 1 to `largest`, int64."""
+    """Returns the whole numbers, as far as any grid can have them, or powers of two, from 1 to `largest`, int64."""
     most = int(largest)
-    return np.arange(1, most + 1) if every else 2 ** np.arange(most.bit_length())
+    return np.arange(1, min(most, ENUMERABLE + 1) + 1) if every else 2 ** np.arange(most.bit_length())

@@ -18,6 +18,8 @@ T = TypeVar("T")
 Table = dict[str, Any]
 
 _DATA = Path(__file__).parent / "data"
+#: Equal dies that a file may give in one table: more than any FPGA has.
+_MOST_DIES = 64
 #: What a host and a device may be, as its file says in `kind`.
 _KINDS = {"host": ("cpu",), "device": ("fpga", "gpu")}
 
@@ -77,6 +79,8 @@ def _dies(index: int, fields: Table) -> list[Die]:
 
     def make() -> list[Die]:
         count = whole_number("count", fields.get("count", 1), 1, "equal dies")
+        if count > _MOST_DIES:
+            raise UsageError(f"count must be {_MOST_DIES} at most, equal dies of one FPGA; got {count:,}")
         return [from_fields(Die, {name: value for name, value in fields.items() if name != "count"})] * count
 
     return _within(f"dies[{index}]", make)

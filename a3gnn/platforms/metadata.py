@@ -54,6 +54,7 @@ class Kernels:
     luts: tuple[tuple[float, float, float], ...]
 
     def __post_init__(self) -> None:
+        _text("source", self.source)
         whole_number("lanes", self.lanes, 1, "float32 values per cycle; 16 are 512 bits")
         positive_number("dsps_per_multiplier", self.dsps_per_multiplier, "DSPs for each of m")
         positive_number("dsps_per_unit", self.dsps_per_unit, "DSPs for each of n")
@@ -86,6 +87,8 @@ class Fpga:
     kernels: Kernels
 
     def __post_init__(self) -> None:
+        _text("name", self.name)
+        _text("source", self.source)
         positive_number("frequency_hz", self.frequency_hz, "cycles per second of the kernels")
         if not self.dies:
             raise UsageError("dies must be one at least, got none; an FPGA of one die has one [[dies]]")
@@ -113,6 +116,8 @@ class Processor:
     memory_bytes_per_s: float
 
     def __post_init__(self) -> None:
+        _text("name", self.name)
+        _text("source", self.source)
         positive_number("flops_per_s", self.flops_per_s, "float32 operations per second")
         positive_number("memory_bytes_per_s", self.memory_bytes_per_s, "bytes per second of its memory")
 
@@ -136,6 +141,7 @@ class Platform:
     link_bytes_per_s: float
 
     def __post_init__(self) -> None:
+        _text("source", self.source)
         whole_number("num_devices", self.num_devices, 1, "devices at the host")
         positive_number("link_bytes_per_s", self.link_bytes_per_s, "bytes per second between the host and a device")
 
@@ -159,3 +165,8 @@ class Platform:
 
 def _is_amount(value: Any) -> bool:
     return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < float("inf")
+
+
+def _text(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise UsageError(f"{name} must be text, got {value!r}")

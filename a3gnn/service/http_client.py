@@ -41,8 +41,12 @@ class HttpClient:
     """
 
     def __init__(self, url: str, token: str | None, timeout_s: float) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(url)
+            known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # a port that is none, or half an IPv6 address
+            known = False
+        if not known:
             raise UsageError(f"a server's URL is such as http://127.0.0.1:8642, got {url!r}")
         self._parts, self._timeout_s = parts, timeout_s
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -56,7 +60,7 @@ class HttpClient:
 
     def content(self, method: str, path: str, body: Any = None, headers: Any = None, **query: Any) -> bytes:
         """Returns the bytes that the server answers; `body` may be text, bytes or an open file, which is streamed."""
-        with self._opened(method, path, body, headers or {}, query) as response:
+        with self._opened(method, path, body, headers or {}, query) as response, self._awaited():
             return response.read()
 
     def upload(self, path: str, file: Path, **query: Any) -> Any:
@@ -71,10 +75,19 @@ class HttpClient:
         Raises:
             AbsentError: There is nothing.
             A3GNNError: It has more than `most` bytes.
+            OSError: It can't be written, such as when the disk is full.
         """
+
+        def read() -> bytes:
+            with self._awaited():
+                piece = response.read(_PIECE)
+                if not piece and response.length:  # which read() notices, and read(amount) does not
+                    raise http.client.IncompleteRead(piece, response.length)
+                return piece
+
         with self._opened("GET", path, None, {}, {}) as response, replacing(place) as draft, draft.open("wb") as file:
             got = 0
-            while piece := response.read(_PIECE):
+            while piece := read():
                 got += len(piece)
                 if got > most:
                     raise A3GNNError(
@@ -86,25 +99,39 @@ class HttpClient:
     def lines(self, path: str, last: int) -> Iterator[str]:
         """Yields the lines of an event stream from the event after `last` on; none where no more come."""
         with self._opened("GET", path, None, {"Last-Event-ID": str(last)}, {}) as response:
-            while line := response.readline():
+            while line := self._line(response):
                 yield line.decode().rstrip("\n")
+
+    def _line(self, response: http.client.HTTPResponse) -> bytes:
+        with self._awaited():
+            return response.readline()
 
     @contextmanager
     def _opened(
         self, method: str, path: str, body: Any, headers: Any, query: Any
     ) -> Iterator[http.client.HTTPResponse]:
-        """Yields an answer that is no refusal, to be read."""
+        """Yields an answer that is no refusal, to be read within `_awaited`."""
         asked = urlencode({name: value for name, value in query.items() if value is not None}, doseq=True)
         target = f"{self._parts.path.rstrip('/')}{path}{'?' if asked else ''}{asked}"
         with closing(self._connection()) as connection:
-            try:
+            with self._awaited():
                 connection.request(method, target, body, {**self._headers, **headers})
-                with connection.getresponse() as response:
-                    if response.status >= 400:
-                        raise self._refusal(response)
-                    yield response
-            except (OSError, http.client.HTTPException) as error:
-                raise self._away(error) from error
+                response = connection.getresponse()
+            with response:
+                if response.status >= 400:
+                    raise self._refusal(response)
+                yield response
+
+    @contextmanager
+    def _awaited(self) -> Iterator[None]:
+        """Has what goes wrong between here and the server meanwhile raised as a `ServerAwayError`."""
+        try:
+            yield
+        except (OSError, http.client.HTTPException) as error:
+            raise ServerAwayError(
+                f"the server at {self._where} does not answer ({error or type(error).__name__}); a3gnn serve starts "
+                "one, and its first line says where it is"
+            ) from error
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
@@ -114,16 +141,11 @@ class HttpClient:
         return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
 
     def _refusal(self, response: http.client.HTTPResponse) -> A3GNNError:
-        content = response.read()
+        with self._awaited():
+            content = response.read()
         if response.headers.get_content_type() != MEDIA_TYPE:
             return A3GNNError(f"{self._where} answered {response.status} {response.reason}; is it an a3gnn server?")
         return error_of(json.loads(content))
-
-    def _away(self, error: Exception) -> ServerAwayError:
-        return ServerAwayError(
-            f"the server at {self._where} does not answer ({error or type(error).__name__}); a3gnn serve starts one, "
-            "and its first line says where it is"
-        )
 
     @property
     def _where(self) -> str:

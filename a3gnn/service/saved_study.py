@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from a3gnn.errors import UsageError
+from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.service.http_client import AbsentError, HttpClient
 from a3gnn.service.study_copy import FILES
 from a3gnn.storage.atomic import replacing
@@ -39,8 +39,22 @@ def save_study(
         UsageError: The folder holds something, or the study has measured nothing yet.
         AbsentError: There is no such study, or it has not begun.
         ConfigError: Its files are not those of this version.
+        A3GNNError: It can't be written, such as when the disk is full.
     """
     check_folder(folder, resume=False)
+    try:
+        found = _save(http, path, folder, dataset, notify)
+    except OSError as error:
+        raise A3GNNError(
+            f"the study can't be written to {folder} ({error.strerror or error}); nothing was left there: make room or "
+            "take another folder"
+        ) from error
+    return found and dataclasses.replace(found, folder=folder)
+
+
+def _save(
+    http: HttpClient, path: str, folder: Path, dataset: str | None, notify: Callable[[str], None]
+) -> TuneResult | None:
     with replacing(folder) as draft:
         draft.mkdir()
         for name in FILES:
@@ -57,7 +71,7 @@ def save_study(
         written = draft.stat().st_ino
     if folder.stat().st_ino != written:
         raise UsageError(f"{folder} must stay empty while a study is saved, something came into it; choose another")
-    return found and dataclasses.replace(found, folder=folder)
+    return found
 
 
 def _result(folder: Path, dataset: str | None) -> TuneResult | None:

@@ -32,7 +32,7 @@ from typing import Any
 from a3gnn.service.event_log import EventLog
 from a3gnn.units import format_size
 from benchmarks.report import median_and_range, write_report
-from benchmarks.service.beside_a_tune import Tuned, speed, tunes
+from benchmarks.service.beside_a_tune import LEAST_TUNES, Tuned, speed, tunes
 from benchmarks.service.finished_studies import fill
 from benchmarks.service.memory import growth
 from benchmarks.service.readers import answers, fan_out, once_a_second
@@ -135,6 +135,10 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="What is asked for.")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
+    if "tunes" in asked.parts and asked.tunes < LEAST_TUNES:
+        parser.error(
+            f"--tunes must be >= {LEAST_TUNES}, without readers and with, got {asked.tunes}; --parts leaves them out"
+        )
     found: dict[str, Any] = {}
     folder = Path(tempfile.mkdtemp(prefix="a3gnn-service-"))
     try:

@@ -20,6 +20,8 @@ from benchmarks.report import median_and_range
 from benchmarks.service.readers import watch
 from benchmarks.service.server import Server
 
+#: Tunes that it takes for one at least with readers, and one without.
+LEAST_TUNES = 2
 GRAPH = "synthetic:nodes=20000,degree=16,classes=8,features=64"
 
 

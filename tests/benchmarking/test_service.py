@@ -1,6 +1,8 @@
 """The benchmark of the service: what it asks for, and how it reads memory."""
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,10 @@ def test_memory_is_read_while_readers_ask(tmp_path: Path) -> None:
     assert found.per_s == found.requests
     assert 1 << 20 < found.held_bytes < 1 << 30
     assert found.hour_bytes == pytest.approx(found.bytes_per_request * found.per_s * 3600)
+
+
+def test_one_tune_is_nothing_to_compare() -> None:
+    command = [sys.executable, "-m", "benchmarks.service", "--parts", "tunes", "--tunes", "1"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 2
+    assert "--tunes must be >= 2, without readers and with, got 1" in ran.stderr

@@ -100,6 +100,14 @@ def test_a_ceiling_is_a_share(ceiling: float, die: Die, kernels: Kernels) -> Non
         DesignSpace.of(die, kernels, ceiling)
 
 
+@pytest.mark.parametrize("dsps_per_unit", [0.1, 1e-9])
+def test_a_grid_of_too_many_designs_is_said(dsps_per_unit: float, die: Die) -> None:
+    small = Kernels("mine", 1, 1, dsps_per_unit, ((1e-6, 1e-6, 0),))
+    with pytest.raises(UsageError, match=r"every=True tries 200,000 designs of a die at most.*leave out every, and"):
+        DesignSpace.of(die, small, 0.91, every=True)
+    assert DesignSpace.of(die, small, 0.91).num_distinct < 1000
+
+
 def test_a_die_without_room_is_said(kernels: Kernels) -> None:
     with pytest.raises(InfeasibleError, match="needs n >= 1"):
         DesignSpace.of(Die(100, 10_000, 1e9), kernels, 0.91)

@@ -55,6 +55,9 @@ def test_a_form_with_a_mistake_comes_back_with_what_was_filled_in(idle: Server) 
     assert "<script>" not in text
     assert "accuracy_drop" in send(idle, dataset=GRAPH, max_accuracy_drop="much").content.decode()
     assert b"either graph" in send(idle).content
+    for name in ("graph", "budget", "max_accuracy_drop"):
+        for digits in (30, 5000):
+            assert send(idle, **{"dataset": GRAPH, name: "9" * digits}).status == 422, (name, digits)
 
 
 def test_a_form_with_too_many_fields_is_refused(idle: Server) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from a3gnn.service.places import Places
 
-PLACES = Places(("/srv/graphs", "/srv/graphs/a3gnn", "/mnt/data (2)"))
+PLACES = Places(("/srv/graphs", "/srv/graphs/a3gnn", "/mnt/data (2)", "/graphs"))
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,13 @@ PLACES = Places(("/srv/graphs", "/srv/graphs/a3gnn", "/mnt/data (2)"))
         ("/srv/graphs//x", "x"),
         ("/srv/graphs-old/x and /srv/graphs.npz", "/srv/graphs-old/x and /srv/graphs.npz"),
         ("elsewhere/srv/graphs/x", "elsewhere/srv/graphs/x"),
+        ("see /srv/graphs.", "see .."),
+        ("it is in '/srv/graphs.'; or in /srv/graphs... so", "it is in '..'; or in .... so"),
+        ("/srv/graphs.d/x, /srv/graphs..d and /srv/graphs./x", "/srv/graphs.d/x, /srv/graphs..d and /srv/graphs./x"),
+        (repr("no file:\n/srv/graphs/a\t/srv/graphs\r/srv/graphs/b"), repr("no file:\na\t.\rb")),
+        ("voilà/srv/graphs/x", "voilàx"),
+        ("/graphs/x below /graphs; GET /graphs lists them", "x below .; GET /graphs lists them"),
+        ("GET /graphs/3, and DELETE /graphs. GET /srv/graphs/x", "GET /graphs/3, and DELETE /graphs. GET x"),
         ("GET /studies/3 lists them; 5 epochs/s", "GET /studies/3 lists them; 5 epochs/s"),
         (f'File "{pytest.__file__}", line 3', 'File "pytest/__init__.py", line 3'),
         (f"{sys.prefix}/bin/x: {json.__file__}", "bin/x: json/__init__.py"),
@@ -37,7 +44,7 @@ def test_files_are_called_by_their_place_below_a_folder(text: str, shown: str) -
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.sampled_from(["/srv/graphs/x", "x /srv/graphs", "x"]),
-        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from("abc"), inner),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["a", "b", "/srv/graphs/c"]), inner),
     )
 )
 def test_no_text_in_json_keeps_a_folder(value: object) -> None:

@@ -91,6 +91,10 @@ def test_what_can_not_be_saved_leaves_nothing(
         kept.save(tmp_path / "mine")
     assert not list(tmp_path.iterdir())
     (tmp_path / "file").write_text("mine")
+    with pytest.raises(
+        A3GNNError, match=r"can't be written to .*/file/folder/mine \(Not a directory\); nothing was left"
+    ):
+        kept.save(tmp_path / "file" / "folder" / "mine")
     with pytest.raises(UsageError, match="must be a new or empty folder"):
         kept.save(tmp_path)
 

@@ -33,6 +33,8 @@ _POLICY = (
 _ON_A_PAGE = 50
 #: Graphs that the form lists at once.
 _GRAPHS_IN_FORM = 200
+#: Characters that a number in the form may have, more than any that is taken has; Python reads up to 4,300 digits.
+_LENGTHS = range(1, 201)
 #: What the buttons above a study's page do.
 _ACTIONS: dict[str, Callable[[Service, int], object]] = {
     "stop": lambda service, study: service.stop("study", study),
@@ -119,23 +121,23 @@ def _form(service: Service, given: dict[str, str], wrong: str = "", before: int 
     """Returns the form with what was filled in, and the graphs that it finds: the newest, or those before a number."""
     graphs = service.graphs.newest(before, _GRAPHS_IN_FORM, given.get("find", "")[:200])
     older = graphs[-1].id if len(graphs) == _GRAPHS_IN_FORM else None
-    chosen = given.get("graph", "")
-    if chosen.isdecimal() and all(graph.id != int(chosen) for graph in graphs):
+    chosen = _typed(given).get("graph")
+    if isinstance(chosen, int) and 1 <= chosen <= MOST and all(graph.id != chosen for graph in graphs):
         with suppress(Problem):  # there is none of this number, which the form says
-            graphs.append(service.graphs.get(min(int(chosen), MOST)))
+            graphs.append(service.graphs.get(chosen))
     return start_page(graphs, given, wrong, older)
 
 
 def _typed(given: dict[str, str]) -> dict[str, Any]:
-    """Returns what was filled in as a request would have it."""
+    """Returns what was filled in as a request would have it; what is no number, or longer than one, stays text."""
     found: dict[str, Any] = dict(given)
     for name, kind in (("graph", int), ("max_accuracy_drop", float)):
-        if name in found:
+        if len(given.get(name, "")) in _LENGTHS:
             try:
                 found[name] = kind(found[name])
             except ValueError:
                 continue  # which the order then says
-    if given.get("budget", "").isdecimal():
+    if given.get("budget", "").isdecimal() and len(given["budget"]) in _LENGTHS:
         found["budget"] = int(given["budget"])
     return found
 

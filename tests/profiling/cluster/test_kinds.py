@@ -88,7 +88,10 @@ def test_options_of_a_cluster_need_one() -> None:
 def test_where_trials_run_is_refused_where_it_can_not_be_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="machines='all' must name one kind of machines: a study of the service"):
         ServiceSettings(folder=tmp_path, trials=ExecutorChoice("ray", machines="all"))
-    with pytest.raises(UsageError, match="--executor ray means nothing with --server"):
-        refuse_executor(ExecutorChoice("ray"), "http://127.0.0.1:8642")
-    refuse_executor(ExecutorChoice(), "http://127.0.0.1:8642")
-    refuse_executor(ExecutorChoice("ray"), None)
+    usual = {"executor": "local", "ray_address": None, "machines": None}
+    for flag, given in (("executor", "ray"), ("ray-address", "head:6379"), ("machines", "fast")):
+        options = usual | {flag.replace("-", "_"): given}
+        with pytest.raises(UsageError, match=f"--{flag} {given} means nothing with --server"):
+            refuse_executor(options, "http://127.0.0.1:8642")
+        refuse_executor(options, None)
+    refuse_executor(usual, "http://127.0.0.1:8642")
