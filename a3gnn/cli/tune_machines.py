@@ -29,7 +29,8 @@ def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool,
     from a3gnn.training.run_folder import default_folder
     from a3gnn.tuning.arguments import check_places
     from a3gnn.tuning.machines import tune_machines as run
-    from a3gnn.tuning.machines_lines import machines_lines, ranked
+    from a3gnn.tuning.machines_lines import machines_lines
+    from a3gnn.tuning.machines_ranking import ranked, why_no_best
 
     arguments = {**asked, "task": asked["task"].to_dict()}
     resume = arguments.pop("resume")
@@ -39,7 +40,8 @@ def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool,
         out = default_folder("machines")
     found = run(choice, choice.kinds(), out, arguments, resume=resume, notify=progress(quiet))
     if as_json:
-        click.echo(json.dumps({"machines": [one.to_dict() for one in ranked(found)]}, indent=2))
+        machines = [one.to_dict() for one in ranked(found)]
+        click.echo(json.dumps({"machines": machines, "no_best": why_no_best(found)}, indent=2))
         return
     if not quiet:
         click.echo(err=True)

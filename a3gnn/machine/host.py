@@ -15,6 +15,8 @@ from a3gnn.threads.affinity import available_cores
 LABEL_VARIABLE = "A3GNN_MACHINE_LABEL"
 #: It names folders and Ray's resources.
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+#: What means something else in its place: all kinds of machines, the file that ends a tune, a kind without a label.
+_TAKEN = re.compile(r"all|stop|[0-9a-f]{16}")
 
 
 def host_with(
@@ -45,5 +47,10 @@ def _label() -> str:
         raise UsageError(
             f"{LABEL_VARIABLE} must have at most 40 letters, digits, dots, underscores and hyphens, and begin with a "
             f"letter or a digit, got {label!r}; without it machines are told apart by their hardware"
+        )
+    if _TAKEN.fullmatch(label):
+        raise UsageError(
+            f"{LABEL_VARIABLE} must be neither all nor stop nor 16 digits of 0-9 and a-f, which have meanings of their "
+            f"own, got {label!r}; choose another, such as my-{label}"
         )
     return label

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -152,6 +153,13 @@ def _stamp(path: Path) -> Entry:
 def _surrogate(path: Path) -> Entry:
     rows = _json(path / "manifest.json").get("num_rows", "no")
     return Entry("surrogate", f"fitted to {rows} measurements", path, *_size_and_change(path))
+
+
+def remove_abandoned(path: Path) -> None:
+    """Removes what killed processes left when they were writing `path`, or removing it."""
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        if _DRAFT.fullmatch(draft.name) and draft.is_dir() and not draft.is_symlink() and _is_abandoned(draft):
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def _drafts(root: Path) -> Iterator[Entry]:

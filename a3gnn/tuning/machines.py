@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from a3gnn.errors import A3GNNError, ExitCode
 from a3gnn.option_names import call, flags_are_used, options
 from a3gnn.profiling.executor_choice import ExecutorChoice
-from a3gnn.tuning.folder import check_folder, holds_tune
+from a3gnn.tuning.folder import check_folder, holds_tune, no_tune
 from a3gnn.tuning.machine_tune import MachineTune
 from a3gnn.tuning.outcome.told_tune import ToldTune
 from a3gnn.tuning.stop import ask_to_stop, forget_stop, stop_is_asked
@@ -59,7 +59,7 @@ def tune_machines(
         names: The kinds.
         out: A new or empty folder, or the one of tunes that are resumed.
         arguments: What else `tune` takes, as JSON types.
-        resume: Whether tunes in `out` go on; kinds that have none there begin one.
+        resume: Whether tunes in `out` go on, at least one; kinds that have none there begin one.
         notify: Takes each line of a tune, after the name of its machines.
 
     Raises:
@@ -69,6 +69,8 @@ def tune_machines(
     """
     if not resume:
         check_folder(out, resume=False)
+    elif not any(holds_tune(out / name) for name in names):
+        raise no_tune(out, f"tune on {' or '.join(names)}")
     lock, width = threading.Lock(), max(map(len, names))
 
     def started(name: str) -> MachineTune:
@@ -97,14 +99,16 @@ def tune_machines(
 
 
 def _follow(tunes: Sequence[MachineTune], out: Path) -> None:
-    """Waits until all have ended, and passes on that they are asked to stop."""
-    running = list(tunes)
+    """Waits until all have ended, and passes on that they are asked to stop: to each once it has its folder."""
+    running, untold = list(tunes), list[MachineTune]()
     while running:
         if stop_is_asked(out):
             forget_stop(out)
-            for tune in running:
-                if tune.folder.is_dir():
-                    ask_to_stop(tune.folder)
+            untold = running
+        ready = [tune for tune in untold if holds_tune(tune.folder)]
+        for tune in ready:
+            ask_to_stop(tune.folder)
+        untold = [tune for tune in untold if tune not in ready]
         running = [tune for tune in running if not tune.ended(_POLL_S / len(running))]
     for tune in tunes:
         tune.end()

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from a3gnn.objectives import Objectives
 from a3gnn.profiling.store.provenance import describe_machine
 from a3gnn.report.columns import configuration, wrapped
 from a3gnn.report.text import show_quality, show_seconds, show_throughput
 from a3gnn.tuning.machines import TunedMachine
+from a3gnn.tuning.machines_ranking import ranked, why_no_best
 from a3gnn.tuning.outcome.told_tune import ToldTune
 from a3gnn.units import format_size
 
 _HEADINGS = ("machine", "epochs/s", "seconds to target", "memory", "quality")
 
 
-def ranked(found: Sequence[TunedMachine]) -> list[TunedMachine]:
-    """Returns `found` with the machine first whose choice the priority prefers; those without a choice come last."""
-    return sorted(found, key=lambda one: -_score(one.tune) if one.tune is not None else float("inf"))
-
-
 def machines_lines(found: Sequence[TunedMachine]) -> Iterator[str]:
-    """Yields a row per machine with the figures of its choice, best machine first, then what each one is and chose."""
+    """Yields a row per machine with the figures of its choice, best machine first, then what each one is and chose.
+
+    Where none can be called the best, it says why, and what to do.
+    """
     order = ranked(found)
     rows = [(one, one.tune, one.tune.choice) for one in order if one.tune is not None and one.tune.choice is not None]
-    first = rows[0][1]
+    first, why_none = rows[0][1], why_no_best(found)
+    best = f"none is called the best: {why_none}" if why_none else f"best on {rows[0][0].machines}"
     yield from wrapped(
         f"{first.setting.task.model} on {first.setting.graph.name}, by the priority {first.request.priority.text}: "
-        f"best on {rows[0][0].machines}"
+        f"{best}"
     )
     yield ""
     cells = [
@@ -60,12 +59,3 @@ def _told(one: TunedMachine, tune: ToldTune) -> Iterator[str]:
     if tune.config is not None:
         yield from configuration("  chosen", tune.config)
     yield f"  a3gnn train --config {one.folder}/tuned.json"
-
-
-def _score(tune: ToldTune) -> float:
-    """Returns the priority's score of the choice; minus infinity where there is none, or the target is missed."""
-    if tune.choice is None:
-        return -float("inf")
-    request, hardware = tune.request, tune.setting.hardware
-    limits = request.limits(hardware, tune.front.target)
-    return float(Objectives(limits, request.priority, hardware.has_device).measured_score([tune.choice])[0])

@@ -70,3 +70,14 @@ def test_a_label_tells_apart_machines_that_look_alike(hardware: Hardware, monkey
     monkeypatch.setenv("A3GNN_MACHINE_LABEL", "../fast")
     with pytest.raises(UsageError, match="A3GNN_MACHINE_LABEL must have at most 40 letters"):
         host_with(hardware.profile)
+
+
+@pytest.mark.parametrize("label", ["all", "stop", "0123456789abcdef"])
+def test_a_label_that_means_something_else_is_refused(
+    label: str, hardware: Hardware, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A3GNN_MACHINE_LABEL", label)
+    with pytest.raises(UsageError, match=f"must be neither all nor stop nor 16 digits .* got '{label}'.* my-{label}"):
+        host_with(hardware.profile)
+    monkeypatch.setenv("A3GNN_MACHINE_LABEL", f"my-{label}")
+    assert host_with(hardware.profile).label == f"my-{label}"

@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType
@@ -62,17 +63,31 @@ class Connection:
         """
         return machine_kinds(self.ray.nodes())
 
-    def start_source(self, node: str) -> Any:
-        """Returns an actor on this machine from which `node` gets graphs, and by which the study there is counted."""
-        here = self.ray.get_runtime_context().get_node_id()
-        name = f"{node}-{os.urandom(8).hex()}"
-        options = {"num_cpus": 0, "name": name, "namespace": _NAMESPACE, "scheduling_strategy": self.on(here)}
-        return self.ray.remote(GraphSource).options(**options).remote()
+    def start_source(self, node: str) -> tuple[str, Any]:
+        """Returns an actor on this machine from which `node` gets graphs, by which the study there is counted.
 
-    def studies(self, node: str) -> int:
-        """Returns how many studies have their trials run on `node`: each has an actor that is named for it."""
+        Its name comes first. Names for one node sort by the time at which they were given.
+        """
+        here = self.ray.get_runtime_context().get_node_id()
+        name = f"{node}-{time.time_ns():020d}-{os.urandom(8).hex()}"
+        options = {"num_cpus": 0, "name": name, "namespace": _NAMESPACE, "scheduling_strategy": self.on(here)}
+        return name, self.ray.remote(GraphSource).options(**options).remote()
+
+    def end_source(self, source: Any) -> None:
+        """Ends such an actor, unless it has ended."""
+        with suppress(self.ray.exceptions.RayError):
+            self.ray.kill(source)
+
+    def studies(self, node: str, before: str | None = None) -> int:
+        """Returns how many studies have their trials run on `node`: each has an actor that is named for it.
+
+        Args:
+            node: Ray's id of it.
+            before: A name; actors whose names do not sort before it are left out.
+        """
         actors = self.ray.util.list_named_actors(all_namespaces=True)
-        return sum(actor["namespace"] == _NAMESPACE and actor["name"].startswith(node) for actor in actors)
+        names = [actor["name"] for actor in actors if actor["namespace"] == _NAMESPACE]
+        return sum(name.startswith(node) and (before is None or name < before) for name in names)
 
     def on(self, node: str) -> Any:
         """Returns Ray's strategy that runs something on `node` or not at all."""

@@ -19,6 +19,7 @@ from a3gnn.profiling.cluster import kept_state, node
 from a3gnn.profiling.cluster.connection import Connection
 from a3gnn.profiling.cluster.graph_source import graph_files
 from a3gnn.profiling.cluster.kinds import START, Machine, only_kind
+from a3gnn.profiling.cluster.place import take_place
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.task import Task
 
@@ -120,11 +121,10 @@ class RayExecutor:
             self._lost.add(home.node)
             return Failure(FailureKind.CRASHED, f"the machine {home.name} was lost in the middle of the trial: {lost}")
         except self._cluster.ray.exceptions.OutOfMemoryError as error:
-            detail = f"Ray ended the process, for {home.name} had no memory left: {str(error).splitlines()[0]}"
-            return Failure(FailureKind.OUT_OF_MEMORY, detail)
+            return Failure(FailureKind.OUT_OF_MEMORY, _no_memory(home, error))
         note_waited(found["waited_s"])
         if found["state"] is not None:
-            kept_state.keep(Path(request.curve_state), found["state"])
+            kept_state.keep_or_tell(Path(request.curve_state), found["state"], self._notify)
         return Metrics.from_dict(found["metrics"]) if "metrics" in found else Failure.from_dict(found["failure"])
 
     def _settled(self) -> Machine:
@@ -142,21 +142,17 @@ class RayExecutor:
                 f"no machine of the kind {self.kind.name} is left in the cluster; start Ray on one by {START}, then "
                 f"the same {call()} with {option('resume', True)} goes on"
             )
-        before, self._home = self._home, min(alive, key=self._preference)
+        self._leave()
+        before = self._home
+        self._home, self._source = take_place(self._cluster, alive, self._lost)
         self._lost.discard(self._home.node)
         if before is not None:
             self._notify(f"trials go on on the machine {self._home.name}")
-        self._leave()
-        self._source = self._cluster.start_source(self._home.node)
         return self._home
-
-    def _preference(self, machine: Machine) -> tuple[bool, int, str]:
-        return machine.node in self._lost, self._cluster.studies(machine.node), machine.name
 
     def _leave(self) -> None:
         if self._source is not None:
-            with suppress(self._cluster.ray.exceptions.RayError):
-                self._cluster.ray.kill(self._source)
+            self._cluster.end_source(self._source)
             self._source = None
 
     def _surely(self, order: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,6 +165,11 @@ class RayExecutor:
                 lost = error
                 self._lost.add(home.node)
                 self._notify(f"the machine {home.name} was lost: {lost}")
+            except self._cluster.ray.exceptions.OutOfMemoryError as error:
+                raise A3GNNError(
+                    f"{_no_memory(home, error)}; free some there, then the same {call()} with {option('resume', True)} "
+                    "goes on"
+                ) from error
         raise A3GNNError(f"{_MOST_LOST} machines were lost, the last one by: {lost}") from lost
 
     def _ask(self, home: Machine, order: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,9 +233,11 @@ class RayExecutor:
         curve = request.plan.curve
         if not request.curve_state or curve is None or curve.whole:
             return None
-        path = Path(request.curve_state)
-        known = kept_state.digest(path)
-        return {"digest": known, "content": self._cluster.ray.put(path.read_bytes()) if known else None}
+        return kept_state.sent(Path(request.curve_state), self._cluster.ray, self._notify)
+
+
+def _no_memory(home: Machine, error: Exception) -> str:
+    return f"Ray ended the process, for {home.name} had no memory left: {str(error).splitlines()[0]}"
 
 
 def _needed(fingerprint: str, folder: str, task: Task) -> dict[str, Any]:

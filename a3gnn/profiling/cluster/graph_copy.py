@@ -11,6 +11,7 @@ from a3gnn.graphs.folder import read_folder
 from a3gnn.graphs.verify import verify
 from a3gnn.storage.atomic import need_room, replacing
 from a3gnn.storage.cache import cache_root, graph_folder
+from a3gnn.storage.cache_content import remove_abandoned
 from a3gnn.units import format_size
 
 
@@ -19,7 +20,7 @@ def received(
 ) -> Path:
     """Returns the folder of a graph in this machine's cache folder; it is fetched where it is missing or damaged.
 
-    What arrives is compared with the fingerprint before it counts as there.
+    What arrives is compared with the fingerprint before it counts as there. What an interrupted fetch of it left goes.
 
     Args:
         fingerprint: Of the graph's content.
@@ -34,6 +35,7 @@ def received(
     if _holds(folder, fingerprint):
         return folder
     shutil.rmtree(folder, ignore_errors=True)
+    remove_abandoned(folder)
     needed = sum(files.values())
     notify(f"fetching the graph, {format_size(needed)}, once for this machine")
     try:

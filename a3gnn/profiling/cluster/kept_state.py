@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from a3gnn.storage.atomic import replacing
 from a3gnn.storage.cache import cache_root
@@ -30,3 +33,24 @@ def keep(path: Path, content: bytes) -> None:
     """
     with replacing(path) as draft:
         draft.write_bytes(content)
+
+
+def keep_or_tell(path: Path, content: bytes, notify: Callable[[str], None]) -> None:
+    """Does so, or tells why not: the trial that the state came with is worth more than that."""
+    try:
+        keep(path, content)
+    except OSError as error:
+        notify(f"the state of a learning curve can't be kept, so a longer one starts anew: {error}")
+
+
+def sent(path: Path, ray: ModuleType, notify: Callable[[str], None]) -> dict[str, Any] | None:
+    """Returns the state at `path` as an order has it: its digest, and its content in Ray's object store.
+
+    None where it can't be sent, which is told: the trial learns its curve from the start.
+    """
+    try:
+        known = digest(path)
+        return {"digest": known, "content": ray.put(path.read_bytes()) if known else None}
+    except (ray.exceptions.RayError, OSError) as error:
+        notify(f"the state of a learning curve can't be sent, so it starts anew: {error}")
+        return None

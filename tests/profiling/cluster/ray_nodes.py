@@ -28,11 +28,12 @@ def main() -> None:
     from a3gnn.machine.probe import bare_machine
     from a3gnn.profiling.cluster.kinds import resources_of
 
-    Path("/tmp/ray").mkdir(exist_ok=True)  # where Cluster notes its address
     told = {}
     # Paths of sockets have a hundred characters at most.
     places = tempfile.TemporaryDirectory(prefix="a3gnn-ray-", dir="/tmp", ignore_cleanup_errors=True)
     with places as place:
+        os.environ["RAY_TMPDIR"] = place  # it has Ray's note of the cluster on this machine, which is the user's
+        Path(place, "ray").mkdir()
         cluster = Cluster(shutdown_at_exit=True)
         for name, label in NODES:
             os.environ["A3GNN_MACHINE_LABEL"] = label

@@ -13,6 +13,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.profiling.cluster import graph_source
 from a3gnn.profiling.cluster.graph_copy import received
 from a3gnn.profiling.cluster.graph_source import GraphSource, graph_files
+from a3gnn.storage.atomic import replacing
 from a3gnn.storage.cache import graph_folder
 
 Fetch = Callable[..., Path]
@@ -88,3 +89,18 @@ def test_a_disk_without_room_leaves_nothing(fetch: Fetch, tmp_path: Path) -> Non
     with pytest.raises(GraphError, match="No space left on device; nothing was left there"):
         fetch(full)
     assert not list((tmp_path / "graphs").iterdir())
+
+
+def test_what_an_interrupted_fetch_left_goes_and_what_another_process_writes_stays(
+    fetch: Fetch, tiny_folder_graph: Graph, tmp_path: Path
+) -> None:
+    folder = graph_folder(tmp_path, tiny_folder_graph.fingerprint)
+    left, other = (folder.parent / f".{name}.a1b2c3d4" for name in (folder.name, "f" * 16))
+    for draft in (left, other):
+        (draft / folder.name).mkdir(parents=True)
+    with replacing(folder) as written:
+        written.mkdir()
+        fetch()
+        assert written.parent.is_dir()
+    assert not left.exists()
+    assert other.exists()
