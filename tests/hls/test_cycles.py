@@ -84,6 +84,14 @@ def test_updates_take_what_the_model_says_or_writing_takes(
     assert update.counted <= update.written <= bound + array_and_tile + words
 
 
+def test_an_update_takes_as_long_as_writing_it() -> None:
+    """What the simulation of (8, 2048) says of 1,024 x 32 times 32 x 128: eight blocks of 1,024 words."""
+    sizes = {"rows": 1024, "depth": 32, "columns": 128}
+    call = KernelCall(0, "forward", "update", 8692, sizes, {"write_block": 8192}, {"multiply_add": 2320}, {}, {}, {})
+    (update,) = compare_cycles(Design(8, 2048), [call])
+    assert (update.counted, update.modelled, update.written) == (8192, 2048, 8692)
+
+
 def test_blocks_that_are_not_filled_take_as_long(accelerator: Accelerator) -> None:
     none = np.empty(0, dtype=int)
     counted = []
