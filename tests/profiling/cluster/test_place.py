@@ -85,7 +85,7 @@ def test_an_interrupt_ends_what_counts_the_study(monkeypatch: pytest.MonkeyPatch
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(place.time, "sleep", interrupt)
+    monkeypatch.setattr("time.sleep", interrupt)
     cluster = MadeUpCluster()
     with pytest.raises(KeyboardInterrupt):
         _take(cluster)
