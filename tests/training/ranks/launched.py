@@ -53,23 +53,14 @@ def run(*arguments: str | Path) -> str:
 
 def kill_rank(process: subprocess.Popen[str], rank: int, when: Callable[[], bool]) -> None:
     """Kills the process of `rank`, by SIGKILL, as soon as `when` says."""
-    wait(process, when)
-    try:
-        (victim,) = [member for member in _family(process) if member.environ().get("RANK") == str(rank)]
-        victim.kill()
-    except BaseException:
-        end(process)
-        raise
-
-
-def wait(process: subprocess.Popen[str], when: Callable[[], bool]) -> None:
-    """Returns as soon as `when` says, while `process` runs."""
     deadline = time.monotonic() + PATIENCE_S
     try:
         while not when():
-            assert process.poll() is None, "it ended before it got there"
+            assert process.poll() is None, "it ended before it was killed"
             assert time.monotonic() < deadline, "it never got there"
             time.sleep(0.02)
+        (victim,) = [member for member in _family(process) if member.environ().get("RANK") == str(rank)]
+        victim.kill()
     except BaseException:
         end(process)
         raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.launch import Launch, launch
 from a3gnn.training.train import train
-from tests.training.ranks.launched import ended, kill_rank, run, start, wait
+from tests.training.ranks.launched import ended, kill_rank, run, start
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 VARIABLES = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
@@ -99,20 +98,6 @@ def test_a_killed_rank_ends_the_rest_with_a_checkpoint_from_which_they_go_on_bit
     assert learnt(tmp_path / "broken") == learnt(tmp_path / "whole")
     expected = weights(tmp_path / "whole")
     assert all(torch.equal(own, expected[name]) for name, own in weights(tmp_path / "broken").items())
-
-
-@pytest.mark.slow
-def test_a_signal_during_evaluation_stops_all_with_a_checkpoint(write_tuned, tmp_path):
-    config, out, evaluating = write_tuned(config=TrainConfig(batch_size=256)), tmp_path / "out", tmp_path / "evaluating"
-    script = Path(__file__).parent / "slow_evaluation.py"
-    process = start(script, evaluating, "train", "--config", config, "--epochs", "1", "--out", out, "--quiet")
-    wait(process, evaluating.exists)
-    process.send_signal(signal.SIGTERM)
-    _, _, err = ended(process)
-    assert "interrupted: the run is saved after 0 epochs and" in err
-    progress = torch.load(out / "checkpoint.pt", weights_only=True)["progress"]
-    assert progress["under_way"]["batches"] > 0
-    assert not (out / "model.pt").exists()
 
 
 @pytest.mark.slow
