@@ -83,7 +83,7 @@ SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r'budget="\d+min"'), 'budget="2s"'),
     (re.compile(r"budget=20\b"), "budget=2"),
     (re.compile(r'"/fast/'), '"fast/'),
-    (re.compile(r"synthetic:nodes=20000"), "synthetic:nodes=600"),
+    (re.compile(r"synthetic:nodes=20000"), "synthetic:nodes=4000"),
     (re.compile(r'"synthetic:"'), '"synthetic:nodes=600"'),
     (re.compile(r"num_envs=256"), "num_envs=4"),
     (re.compile(r"100_000"), "10"),
