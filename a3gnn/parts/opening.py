@@ -64,7 +64,7 @@ def open_parts(spec: PartsSpec, notify: Callable[[str], None] = lambda line: Non
     asked = [link.ask("About", b"") for link in found]
     told = [_about(link, answer.wait()) for link, answer in zip(found, asked, strict=True)]
     links, abouts = _in_order(found, told)
-    about, nodes_of = abouts[0], []
+    about = abouts[0]
     cut, of_graph = bytes.fromhex(about["cut"]), about["graph"]
     num_nodes = int(of_graph["num_nodes"])
     owners, taken = np.zeros(num_nodes, dtype=np.uint8), np.zeros(num_nodes, dtype=bool)
@@ -74,7 +74,6 @@ def open_parts(spec: PartsSpec, notify: Callable[[str], None] = lambda line: Non
         if not rows or nodes.min() < 0 or nodes.max() >= num_nodes or taken[nodes].any():
             raise GraphError(f"{link.name} at {link.address} has nodes of another part; make the parts again")
         owners[nodes], taken[nodes] = part, True
-        nodes_of.append(nodes)
     if not taken.all():
         raise GraphError(f"the parts must hold every node of {of_graph['name']}, {int((~taken).sum()):,} are in none")
     client = PartsClient(links, cut, owners, counter, listener)
