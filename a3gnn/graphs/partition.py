@@ -18,6 +18,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.metis import metis_parts
 from a3gnn.graphs.partitioning.random_parts import random_parts
+from a3gnn.graphs.rows import row_spans
 
 # Edges that are compared at a time, so that a graph of any size costs tens of MiB. Guess.
 _EDGES_PER_PIECE = 1 << 23
@@ -132,16 +133,6 @@ def _rows_folder(graph: Graph, parts: NDArray[np.int32]) -> Path:
     return graph.derived(f"within-{hashlib.blake2b(np.ascontiguousarray(parts).data, digest_size=8).hexdigest()}")
 
 
-def _spans(graph: GraphArrays) -> Iterator[tuple[int, int]]:
-    """Yields row ranges that hold about `_EDGES_PER_PIECE` edges each, or one row where it holds more."""
-    first = 0
-    while first < graph.num_nodes:
-        reach = np.searchsorted(graph.indptr, graph.indptr[first] + _EDGES_PER_PIECE, side="right") - 1
-        last = max(first + 1, int(reach))
-        yield first, last
-        first = last
-
-
 def _within(graph: GraphArrays, parts: NDArray[np.int32], first: int, last: int) -> NDArray[np.bool_]:
     """Returns which edges into rows [first, last) stay within a part, bool, shape (edges of these rows,)."""
     indptr = graph.indptr[first : last + 1]
@@ -153,7 +144,7 @@ def _within(graph: GraphArrays, parts: NDArray[np.int32], first: int, last: int)
 
 def _restricted_indptr(graph: GraphArrays, parts: NDArray[np.int32]) -> NDArray[np.int64]:
     indptr = np.zeros(graph.num_nodes + 1, dtype=np.int64)
-    for first, last in _spans(graph):
+    for first, last in row_spans(graph.indptr, _EDGES_PER_PIECE):
         kept = np.concatenate([[0], np.cumsum(_within(graph, parts, first, last))])
         rows = graph.indptr[first : last + 1]
         indptr[first + 1 : last + 1] = np.diff(kept[rows - rows[0]])
@@ -161,5 +152,5 @@ def _restricted_indptr(graph: GraphArrays, parts: NDArray[np.int32]) -> NDArray[
 
 
 def _kept_pieces(graph: GraphArrays, parts: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
-    for first, last in _spans(graph):
+    for first, last in row_spans(graph.indptr, _EDGES_PER_PIECE):
         yield graph.indices[graph.indptr[first] : graph.indptr[last]][_within(graph, parts, first, last)]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import GraphServerError
+from a3gnn.graphs.rows import row_spans
 from a3gnn.parts.kernels import put_rows
 from a3gnn.parts.link import Listener, PartLink
 from a3gnn.parts.protocol import ASKED_BYTES, MAX_IDS, Draw, Key, column_request, neighbours_request, rows_request
@@ -171,13 +172,7 @@ def read_column(
 
 def pieces(num_bytes: NDArray[np.integer]) -> Iterator[tuple[int, int]]:
     """Yields ranges of rows that have `ASKED_BYTES` together, or a single one that has more; and `MAX_IDS` at most."""
-    ends, first = np.cumsum(num_bytes), 0
-    while first < len(ends):
-        before = ends[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(ends, before + ASKED_BYTES, side="right")))
-        last = min(last, first + MAX_IDS)
-        yield first, last
-        first = last
+    return row_spans(np.concatenate(([0], np.cumsum(num_bytes))), ASKED_BYTES, MAX_IDS)
 
 
 def _close(links: Sequence[PartLink]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import neighbour_entries
 from a3gnn.graphs.partition import partition
+from a3gnn.graphs.rows import row_slots, row_spans
 from a3gnn.option_names import option
 from a3gnn.parts.part import ROLES, write_meta
 from a3gnn.storage.atomic import need_room, replacing
@@ -100,10 +101,9 @@ def make_parts(
             for number in range(num_parts):
                 nodes = np.flatnonzero(parts == number).astype(np.int32)
                 inner = draft / f"part-{number}"
-                cut = _write(graph, features, parts, nodes, entries, inner)
+                edges, cut = _write(graph, features, parts, nodes, entries, inner)
                 write_meta(inner, {**about, "part": number})
                 size = sum(file.stat().st_size for file in inner.iterdir())
-                edges = int((graph.indptr[nodes.astype(np.int64) + 1] - graph.indptr[nodes]).sum())
                 made.append(MadePart(folder / inner.name, len(nodes), edges, cut, size))
                 notify(f"part {number} of {num_parts}: {len(nodes):,} nodes, {edges:,} edges into them")
             written = draft.stat().st_ino
@@ -141,8 +141,8 @@ def _write(
     nodes: NDArray[np.int32],
     entries: NDArray[np.int64],
     folder: Path,
-) -> int:
-    """Writes the arrays of the part of `nodes` to the new `folder`; returns the edges that come from other parts."""
+) -> tuple[int, int]:
+    """Writes the arrays of the part of `nodes` to the new `folder`; returns its edges, and those from other parts."""
     folder.mkdir()
     degrees = graph.indptr[nodes.astype(np.int64) + 1] - graph.indptr[nodes]
     indptr = np.concatenate(([0], np.cumsum(degrees)))
@@ -151,12 +151,9 @@ def _write(
         roles[np.isin(nodes, getattr(graph, name), assume_unique=True)] = role
     loops, cut = np.zeros(len(nodes), dtype=np.uint8), 0
     with NpyWriter(folder / "indices.npy", np.int32) as writer:
-        for first, last in _spans(indptr):
-            rows, counts = nodes[first:last], degrees[first:last]
-            slots = np.arange(counts.sum()) + np.repeat(
-                graph.indptr[rows] - (indptr[first:last] - indptr[first]), counts
-            )
-            found, targets = graph.indices[slots], np.repeat(rows, counts)
+        for first, last in row_spans(indptr, _PIECE_EDGES):
+            own, slots = row_slots(graph.indptr, nodes[first:last])
+            found, targets = graph.indices[slots], np.repeat(nodes[first:last], np.diff(own))
             loops[np.searchsorted(nodes, targets[found == targets])] = 1
             cut += int(np.count_nonzero(parts[found] != parts[nodes[0]]))
             writer.append(found)
@@ -168,13 +165,4 @@ def _write(
     for name, array in {**small, "labels": graph.labels[nodes]}.items():
         np.save(folder / f"{name}.npy", array)
     settle(folder)
-    return cut
-
-
-def _spans(indptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yields ranges of rows of about so many edges each, or of one row that has more."""
-    first, rows = 0, len(indptr) - 1
-    while first < rows:
-        last = int(np.searchsorted(indptr, indptr[first] + _PIECE_EDGES, side="right")) - 1
-        yield first, max(first + 1, last)
-        first = max(first + 1, last)
+    return int(indptr[-1]), cut

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.rows import row_slots, row_spans
 from a3gnn.parts.graph import PartedGraph
 
 #: Bytes per edge that `in_edges` takes at its peak.
@@ -31,11 +32,8 @@ def chunks(
     for start in range(0, len(ids), _SLAB):
         slab = ids[start : start + _SLAB]
         taken = np.cumsum(row_bytes + edge_bytes * (indptr[slab + 1] - indptr[slab]))
-        first, before = 0, 0
-        while first < len(slab):
-            end = max(int(np.searchsorted(taken, before + budget, side="right")), first + 1)
+        for first, end in row_spans(np.concatenate(([0], taken)), budget):
             yield slab[first:end]
-            first, before = end, int(taken[end - 1])
 
 
 def in_edges(graph: Graph, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -49,8 +47,5 @@ def in_edges(graph: Graph, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], N
     if last - first + 1 == len(ids):
         ends = graph.indptr[first : last + 2]
         return (ends - ends[0]).astype(np.int32), graph.indices[ends[0] : ends[-1]]
-    starts = graph.indptr[ids]
-    counts = graph.indptr[ids.astype(np.int64) + 1] - starts
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    slots = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], counts)
+    indptr, slots = row_slots(graph.indptr, ids)
     return indptr.astype(np.int32), graph.indices[slots]

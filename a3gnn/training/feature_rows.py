@@ -9,6 +9,7 @@ from torch import Tensor
 
 from a3gnn.features.rows.csr import csr
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.rows import row_slots
 from a3gnn.parts.graph import RemoteFeatures
 
 
@@ -51,10 +52,7 @@ class FeatureRows:
 
 
 def _sparse_rows(features: SparseFeatures, ids: NDArray[np.int32]) -> Tensor:
-    starts = features.indptr[ids]
-    counts = features.indptr[ids.astype(np.int64) + 1] - starts
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    slots = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], counts)
+    indptr, slots = row_slots(features.indptr, ids)
     return csr(
         torch.from_numpy(indptr.astype(np.int32)),
         torch.from_numpy(features.indices[slots]),

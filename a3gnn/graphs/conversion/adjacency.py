@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from a3gnn.graphs.conversion.buckets import Bucket, EdgeBuckets
 from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.graphs.kernels import count_targets, sort_rows, sources_by_row
+from a3gnn.graphs.rows import row_spans
 from a3gnn.storage.npy import NpyWriter
 
 #: Bytes of scratch and result that an edge takes on disk.
@@ -88,16 +89,12 @@ def _write_rows(bucket: Bucket, most: int, kept: int, indptr: NpyWriter, indices
     """Appends the rows of `bucket`, about `most` entries at a time, and returns the edges written so far."""
     counts = np.zeros(bucket.last - bucket.first, dtype=np.int64)
     count_targets(bucket.pairs, bucket.first, counts)
-    reach = np.cumsum(counts)
-    first = 0
-    while first < len(counts):
-        before = int(reach[first - 1]) if first else 0
-        last = max(first + 1, int(np.searchsorted(reach, before + most, side="right")))
-        starts = np.concatenate([[0], reach[first:last] - before])
+    reach = np.concatenate([[0], np.cumsum(counts)])
+    for first, last in row_spans(reach, most):
+        starts = reach[first : last + 1] - reach[first]
         entries = sources_by_row(bucket.pairs, bucket.first + first, starts)
         ends = sort_rows(starts, entries)
         indptr.append(ends + kept)
         indices.append(entries[: ends[-1]])
         kept += int(ends[-1])
-        first = last
     return kept

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.rows import row_spans
 from a3gnn.storage.npy import NpyWriter
 
 # Values that are copied at a time, so that features of any size cost tens of MiB. Guess.
@@ -111,12 +112,8 @@ def _canonical_csr(features: SparseFeatures) -> Iterator[SparseFeatures]:
 
 def _row_slices(features: SparseFeatures) -> Iterator[csr_array]:
     """Yields copies of the rows, about `_VALUES_PER_PIECE` entries at a time, or one row where it holds more."""
-    first = 0
-    while first < features.shape[0]:
-        begin = int(features.indptr[first])
-        reach = int(np.searchsorted(features.indptr, begin + _VALUES_PER_PIECE, side="right")) - 1
-        last = min(max(first + 1, reach), first + _VALUES_PER_PIECE)
-        end = int(features.indptr[last])
+    for first, last in row_spans(features.indptr, _VALUES_PER_PIECE, _VALUES_PER_PIECE):
+        begin, end = int(features.indptr[first]), int(features.indptr[last])
         yield csr_array(
             (
                 np.array(features.data[begin:end]),
@@ -125,4 +122,3 @@ def _row_slices(features: SparseFeatures) -> Iterator[csr_array]:
             ),
             shape=(last - first, features.shape[1]),
         )
-        first = last
