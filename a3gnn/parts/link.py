@@ -16,7 +16,7 @@ from a3gnn._imports import optional
 from a3gnn.addresses import check_token
 from a3gnn.errors import GraphServerError
 from a3gnn.parts.protocol import METHODS, SERVICE, TOKEN_HEADER, TOKEN_VARIABLE
-from a3gnn.parts.traffic import TrafficCounter
+from a3gnn.parts.traffic import Traffic, TrafficCounter
 from a3gnn.units import count, format_duration
 
 #: Seconds that an answer may take before it is asked for again. Guess: a cold disk's slowest take a few.
@@ -153,11 +153,11 @@ class PartLink:
         if self._down is not None:
             self._down = None
             self._listener.notify(f"{self.name} at {self.address} answers again")
-        self._counter.answered(sent, received)
+        self._counter.add(Traffic(1, sent, received))
 
     def waited(self, waited_s: float) -> None:
         """Notes for how long an answer was waited for, whether it came or not."""
-        self._counter.waited(waited_s)
+        self._counter.add(Traffic(waited_s=waited_s))
 
     def failed(self, answer: Answer, error: Any, since: float, attempts: int) -> None:
         """Notes a failed attempt at `answer`, of which the first one failed at `since`, by the monotonic clock.
@@ -189,7 +189,7 @@ class PartLink:
         with self._lock:
             if code == "DEADLINE_EXCEEDED" and answer.calls is self._calls:
                 self._connect()
-        self._counter.retried()
+        self._counter.add(Traffic(retries=1))
 
 
 class Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from typing import NamedTuple
 
@@ -27,18 +28,12 @@ class Traffic(NamedTuple):
 
     def since(self, before: Traffic) -> Traffic:
         """Returns what was counted after `before`."""
-        return Traffic(
-            self.requests - before.requests,
-            self.bytes_sent - before.bytes_sent,
-            self.bytes_received - before.bytes_received,
-            self.retries - before.retries,
-            self.waited_s - before.waited_s,
-        )
+        return Traffic(*map(operator.sub, self, before))
 
     @property
     def text(self) -> str:
         """The counts for people."""
-        again = f", {count(self.retries, 'retry') if self.retries == 1 else f'{self.retries:,} retries'}"
+        again = ", 1 retry" if self.retries == 1 else f", {self.retries:,} retries"
         return (
             f"{count(self.requests, 'request')} to graph servers{again if self.retries else ''}: "
             f"{format_size(self.bytes_sent)} sent, {format_size(self.bytes_received)} received, threads waited "
@@ -47,31 +42,16 @@ class Traffic(NamedTuple):
 
 
 class TrafficCounter:
-    """Counts requests. Thread-safe."""
+    """Counts what is asked. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._traffic = Traffic()
 
-    def answered(self, sent: int, received: int) -> None:
-        """Counts a request that was answered."""
+    def add(self, more: Traffic) -> None:
+        """Adds `more` to the counts."""
         with self._lock:
-            was = self._traffic
-            self._traffic = was._replace(
-                requests=was.requests + 1,
-                bytes_sent=was.bytes_sent + sent,
-                bytes_received=was.bytes_received + received,
-            )
-
-    def waited(self, waited_s: float) -> None:
-        """Counts seconds for which a thread waited for an answer, whether it came or not."""
-        with self._lock:
-            self._traffic = self._traffic._replace(waited_s=self._traffic.waited_s + waited_s)
-
-    def retried(self) -> None:
-        """Counts a request that is sent again."""
-        with self._lock:
-            self._traffic = self._traffic._replace(retries=self._traffic.retries + 1)
+            self._traffic = Traffic(*map(operator.add, self._traffic, more))
 
     @property
     def traffic(self) -> Traffic:
