@@ -29,13 +29,12 @@ def run(
     target: Target | None,
     progress: bool,
     notify: Callable[[str], None],
-    save_without_all: Callable[[], bool] = lambda: False,
 ) -> float:
     """Trains to the end, leaves model.pt, and returns the quality on test nodes of its weights.
 
     These the trainer then has.
     What stops it after a mini-batch, or between chunks of evaluation, leaves a checkpoint, and so does the loss of
-    another rank: `save_without_all` writes it, and returns whether this rank did.
+    another rank.
 
     Raises:
         MemoryLimitError: The memory limit was passed; the error says how to go on.
@@ -89,7 +88,7 @@ def run(
                 folder.save_at_stop()
             raise type(error)(_how_to_go_on(error, done, folder.path)) from error
         except PeerLostError as error:
-            saved = not trained and save_without_all()
+            saved = not trained and folder.save_without_all()
             if not (saved or interrupt.noted):
                 raise
             stop = KeyboardInterrupt() if interrupt.noted else error  # the others have stopped by the same signal

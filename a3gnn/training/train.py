@@ -169,7 +169,6 @@ def train(
                 target=target,
                 progress=progress and us.speaks,
                 notify=notify,
-                save_without_all=lambda: us.save_without_all(folder),
             )
             seconds = perf_counter() - begin
             result = _result(trainer, done, request, folder.path, seconds, others.stolen_share(), target, test, us)

@@ -69,10 +69,6 @@ class Alone:
         """Returns what of a machine's limit is this process's, and says so where it is not all."""
         return host_bytes
 
-    def save_without_all(self, folder: RunFolder) -> bool:
-        """Writes a checkpoint where other processes are lost, and returns whether this one did: there are none."""
-        return False
-
     def said(self, notify: Callable[[str], None]) -> Callable[[str], None]:
         """Returns what takes lines for people: `notify` in the process that speaks."""
         return notify
@@ -145,11 +141,6 @@ class Together(Alone):
             f"keeps to {format_size(part)}"
         )
         return part
-
-    def save_without_all(self, folder: RunFolder) -> bool:
-        """Writes a checkpoint unless another of the ranks that are left does; returns whether this one has."""
-        assert isinstance(folder, LeaderFolder | FollowerFolder)
-        return folder.save_without_all()
 
     def said(self, notify: Callable[[str], None]) -> Callable[[str], None]:
         """Returns `notify` on rank 0, and what takes lines and drops them on the others: they would say the same."""

@@ -106,7 +106,6 @@ def test_an_interrupt_that_ends_one_rank_before_the_others_is_saved_once(first, 
                 target=None,
                 progress=False,
                 notify=print,
-                save_without_all=folder.save_without_all,
             )
         return str(caught.value)
 
