@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -61,27 +61,27 @@ class RowExchange:
         """Completes the rows `ids` of `matrix`, float32, on the host: each rank has computed its run of them."""
         if self._ranks is None:
             return
-        rows = max(1, _PIECE_BYTES // (4 * max(1, matrix.shape[1])))
-        for source, (low, high) in enumerate(_pairs(self.bounds(ids))):
-            for begin in range(low, high, rows):
-                where = slice_or_ids(ids[begin : min(begin + rows, high)])
-                part = matrix[where]  # by a slice it is a view, and what is received is in the matrix itself
-                self._ranks.broadcast(part, source)
-                if isinstance(where, Tensor) and source != self.rank:
-                    matrix.index_copy_(0, where, part)
+        for source, first, last in _pieces(matrix, self.bounds(ids)):
+            where = slice_or_ids(ids[first:last])
+            part = matrix[where]  # by a slice it is a view, and what is received is in the matrix itself
+            self._ranks.broadcast(part, source)
+            if isinstance(where, Tensor) and source != self.rank:
+                matrix.index_copy_(0, where, part)
 
     def send_runs(self, matrix: Tensor, bounds: Sequence[int]) -> None:
         """Completes the rows of `matrix`, float32, on the host: each rank has computed those in its `bounds`."""
         if self._ranks is None:
             return
-        rows = max(1, _PIECE_BYTES // (4 * max(1, matrix.shape[1])))
-        for source, (low, high) in enumerate(_pairs(bounds)):
-            for begin in range(low, high, rows):
-                self._ranks.broadcast(matrix[begin : min(begin + rows, high)], source)
+        for source, first, last in _pieces(matrix, bounds):
+            self._ranks.broadcast(matrix[first:last], source)
 
 
-def _pairs(bounds: Sequence[int]) -> list[tuple[int, int]]:
-    return list(pairwise(bounds))
+def _pieces(matrix: Tensor, bounds: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yields a rank, and where rows of its run in `bounds` begin and end that are sent at once."""
+    rows = max(1, _PIECE_BYTES // (4 * max(1, matrix.shape[1])))
+    for source, (low, high) in enumerate(pairwise(bounds)):
+        for first in range(low, high, rows):
+            yield source, first, min(first + rows, high)
 
 
 def summed(ranks: Ranks, counts: NDArray[Any]) -> NDArray[Any]:
