@@ -11,6 +11,7 @@ from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.kernels import put_rows
 from a3gnn.parts.protocol import Draw
 from a3gnn.sampling.kernels import MAX_EDGES, grown
+from a3gnn.sampling.position_maps import PositionMaps
 from a3gnn.sampling.relabelling import forget, relabel
 from a3gnn.sampling.sampler import check_arguments, checked_seeds, repeated_seeds, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph
@@ -35,7 +36,7 @@ class PartedSampler:
     def __init__(self, graph: PartedGraph, fanouts: Sequence[int], *, seed: int) -> None:
         check_arguments(fanouts, 1.0, seed)
         self._graph, self.fanouts, self._seed = graph, tuple(map(int, fanouts)), int(seed)
-        self._scratch: list[NDArray[np.int32]] = []
+        self._positions = PositionMaps(graph.num_nodes)
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
         """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
@@ -45,7 +46,7 @@ class PartedSampler:
             GraphServerError: A server refuses, or can't be reached.
         """
         graph, num_nodes = self._graph, self._graph.num_nodes
-        seeds, position = checked_seeds(seeds, num_nodes), self._take_scratch()
+        seeds, position = checked_seeds(seeds, num_nodes), self._positions.take()
         n_id = np.empty(len(seeds) + 1, dtype=np.int32)
         count = relabel(seeds.copy(), position, n_id, 0)
         if count < len(seeds):
@@ -66,17 +67,10 @@ class PartedSampler:
             edges.append(found)
             sizes.append(count)
         forget(n_id[:count], position)
-        self._scratch.append(position)
+        self._positions.give_back(position)
         indptr = np.concatenate(ends).astype(np.int32)
         indices = np.concatenate(edges) if edges else np.empty(0, dtype=np.int32)
         return Subgraph(n_id[:count].copy(), indptr, indices, tuple(sizes))
-
-    def _take_scratch(self) -> NDArray[np.int32]:
-        # A call that fails midway does not return its scratch, so all in the pool is zero.
-        try:
-            return self._scratch.pop()
-        except IndexError:
-            return np.zeros(self._graph.num_nodes, dtype=np.int32)
 
 
 def warm_up() -> None:

@@ -67,7 +67,7 @@ class EdgeSampler(NeighbourSampler):
             UsageError: There are no seeds, one is out of range, or there are more than 2**31 - 1 edges.
         """
         adjacency = self._adjacency
-        seeds, position = checked_seeds(seeds, adjacency.num_nodes), self._take_scratch()
+        seeds, position = checked_seeds(seeds, adjacency.num_nodes), self._positions.take()
         n_id, indptr, indices, places, starts, sizes = sample_edges(
             adjacency.indptr,
             adjacency.indices,
@@ -85,7 +85,7 @@ class EdgeSampler(NeighbourSampler):
         )
         if sizes[-1] == 0:
             raise too_many_edges()
-        self._scratch.append(position)
+        self._positions.give_back(position)
         if len(self._ids):
             take_ids(self._ids, places)
         tree = None
@@ -95,9 +95,9 @@ class EdgeSampler(NeighbourSampler):
 
     def induced(self, n_id: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
         """Returns all edges between the nodes `n_id`: indptr, sources as positions in it, and ids."""
-        position, edges = self._take_scratch(), self._edges
+        position, edges = self._positions.take(), self._edges
         indptr, sources, places = induced_edges(edges.indptr, edges.indices, n_id, position)
-        self._scratch.append(position)
+        self._positions.give_back(position)
         if len(edges.ids):
             take_ids(edges.ids, places)
         return indptr, sources, places

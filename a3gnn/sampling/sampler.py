@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.sampling.adjacency import Adjacency
 from a3gnn.sampling.kernels import MAX_EDGES, sample_hops
+from a3gnn.sampling.position_maps import PositionMaps
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.sampling.views import cached_mask, readonly
 
@@ -71,7 +72,7 @@ class NeighbourSampler:
             self._adjacency = Adjacency.by_cache(indptr, indices, mask)
         else:
             self._adjacency = Adjacency.plain(indptr, indices)
-        self._scratch: list[NDArray[np.int32]] = []
+        self._positions = PositionMaps(self._adjacency.num_nodes)
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
         """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
@@ -80,7 +81,7 @@ class NeighbourSampler:
             UsageError: There are no seeds, one is out of range or repeated, or there are more than 2**31 - 1 edges.
         """
         seeds = checked_seeds(seeds, self._adjacency.num_nodes)
-        position = self._take_scratch()
+        position = self._positions.take()
         adjacency = self._adjacency
         n_id, indptr, indices, sizes = sample_hops(
             adjacency.indptr,
@@ -100,15 +101,8 @@ class NeighbourSampler:
             raise repeated_seeds(len(seeds), sizes[0])
         if sizes[-1] == 0:
             raise too_many_edges()
-        self._scratch.append(position)
+        self._positions.give_back(position)
         return Subgraph(n_id, indptr, indices, tuple(sizes.tolist()))
-
-    def _take_scratch(self) -> NDArray[np.int32]:
-        # A call that fails midway does not return its scratch, so all in the pool is zero.
-        try:
-            return self._scratch.pop()
-        except IndexError:
-            return np.zeros(self._adjacency.num_nodes, dtype=np.int32)
 
 
 def warm_up() -> None:
