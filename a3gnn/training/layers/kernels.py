@@ -38,6 +38,22 @@ def random_bits(low_key: np.uint32, high_key: np.uint32, place: int) -> Any:
     return np.uint32(z ^ (z >> np.uint32(16)))
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _rectify_dropped(
+    part: NDArray[Any],
+    first: np.uint32,
+    threshold: np.uint32,
+    scale: np.float32,
+    low_key: np.uint32,
+    high_key: np.uint32,
+) -> None:
+    """Overwrites `part`, whose entries have the places from `first` on, by their ReLU, dropped or scaled."""
+    for j in range(len(part)):
+        factor = _ZERO if random_bits(low_key, high_key, np.uint32(j) + first) < threshold else scale
+        value = widened(part[j])
+        part[j] = narrowed((_ZERO if value <= _ZERO else value) * factor, part)
+
+
 @njit(cache=True, nogil=True)
 def rectify(
     x: NDArray[Any],
@@ -59,10 +75,7 @@ def rectify(
             value = widened(part[j])
             part[j] = narrowed(_ZERO if value <= _ZERO else value, part)
         return
-    for j in range(len(part)):
-        factor = _ZERO if random_bits(low_key, high_key, np.uint32(j) + first) < threshold else scale
-        value = widened(part[j])
-        part[j] = narrowed((_ZERO if value <= _ZERO else value) * factor, part)
+    _rectify_dropped(part, first, threshold, scale, low_key, high_key)
 
 
 @njit(cache=True, nogil=True)
@@ -79,11 +92,7 @@ def rectify_rows(
     """Overwrites rows `low` to `high` of `x`, (n_rows, width), as `rectify` does the rows at `places` of the whole."""
     width = x.shape[1]
     for i in range(low, high):
-        part, first = x[i], np.uint32(places[i] * width)
-        for j in range(len(part)):
-            factor = _ZERO if random_bits(low_key, high_key, np.uint32(j) + first) < threshold else scale
-            value = widened(part[j])
-            part[j] = narrowed((_ZERO if value <= _ZERO else value) * factor, part)
+        _rectify_dropped(x[i], np.uint32(places[i] * width), threshold, scale, low_key, high_key)
 
 
 @njit(cache=True, nogil=True)
