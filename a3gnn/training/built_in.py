@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.config import TrainConfig
@@ -68,7 +70,6 @@ class BuiltIn:
         self.table = input_table(graph, self.model, config, on_chunk) if full else None
         self.rows = None if self.table is None else self.table.rows
         self.dtype: torch.dtype = getattr(torch, config.compute_dtype)
-        self._weight = loss_weight(graph, task)
         if self.dtype is torch.bfloat16 and self.aggregator is not None:
             warm_up(self.aggregator)
 
@@ -98,6 +99,10 @@ class BuiltIn:
         logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed, dtype=self.dtype)
         loss, share = self._loss(logits, batch.y), batch.subgraph.share
         return loss if share is None else loss * self._part(share)
+
+    @cached_property
+    def _weight(self) -> Callable[[NDArray[Any]], float]:
+        return loss_weight(self._graph, self._task)  # which shares alone ask for
 
     def _part(self, share: Share) -> float:
         """Returns what a share's mean loss weighs in that of the whole; 0 where it has no seeds."""
