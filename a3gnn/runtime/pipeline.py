@@ -142,8 +142,7 @@ class Pipeline:
         self._overlap = OverlapPolicy(config.num_workers)
         self.on_worker_start: Callable[[], None] | None = None
         given = self._config.resources if resources is None else resources
-        isolate = partial(Isolation, self._stages, self._config, row_bytes=self.store.row_bytes)
-        self.isolation: Isolation | None = None if given == "free" else isolate(given)
+        self.isolation = None if given == "free" else Isolation(self._stages, self._config, given, self.store.row_bytes)
         self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[MiniBatch]:
