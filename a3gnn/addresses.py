@@ -52,6 +52,12 @@ def check_token(token: str, name: str) -> None:
         )
 
 
+def cannot_listen(host: str, port: int, error: Exception) -> UsageError:
+    """Returns the error of a server that can't listen there because of `error`."""
+    reason = getattr(error, "strerror", None) or str(error)
+    return UsageError(f"can't listen at --host {host} --port {port}: {reason}; --port 0 takes a free one")
+
+
 def shown(host: str, port: int) -> str:
     """Returns the address as people and URLs write it, IPv6 in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from a3gnn._imports import optional
-from a3gnn.addresses import check_address, shown
-from a3gnn.errors import UsageError
+from a3gnn.addresses import cannot_listen, check_address, shown
 from a3gnn.parts.answers import PartAnswers
 from a3gnn.parts.part import Part, open_part
 from a3gnn.parts.protocol import (
@@ -147,7 +146,6 @@ def _handler(grpc: ModuleType, answer: Callable[[bytes], bytes], token: str | No
 
 def _listen(server: Any, host: str, port: int) -> int:
     """Has `server` listen; returns the port."""
-    problem = ""
     try:
         if port:  # gRPC doesn't say what is wrong
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -156,5 +154,4 @@ def _listen(server: Any, host: str, port: int) -> int:
                 tried.bind((host, port))
         return int(server.add_insecure_port(shown(host, port)))
     except (OSError, RuntimeError) as error:
-        problem = getattr(error, "strerror", None) or str(error)
-    raise UsageError(f"can't listen at --host {host} --port {port}: {problem}; --port 0 takes a free one")
+        raise cannot_listen(host, port, error) from error

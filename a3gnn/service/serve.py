@@ -8,8 +8,7 @@ from contextlib import suppress
 from types import FrameType
 
 from a3gnn._imports import optional
-from a3gnn.addresses import ANY_ADDRESS, shown
-from a3gnn.errors import UsageError
+from a3gnn.addresses import ANY_ADDRESS, cannot_listen, shown
 from a3gnn.service.heap import keep_one_heap
 from a3gnn.service.settings import ServiceSettings
 
@@ -67,8 +66,5 @@ def _listen(settings: ServiceSettings) -> socket.socket:
         listening.listen(_BACKLOG)  # who connects before uvicorn accepts waits
     except OSError as error:
         listening.close()
-        raise UsageError(
-            f"can't listen at --host {settings.host} --port {settings.port}: {error.strerror}; --port 0 "
-            "takes a free one"
-        ) from error
+        raise cannot_listen(settings.host, settings.port, error) from error
     return listening
