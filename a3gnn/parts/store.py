@@ -15,7 +15,6 @@ from a3gnn.errors import UsageError
 from a3gnn.features.caches.dynamic import DynamicCache
 from a3gnn.features.caches.ranking import that_fit
 from a3gnn.features.caches.static import StaticCache
-from a3gnn.features.rows.kernels import locate
 from a3gnn.features.rows.stored import DenseRows
 from a3gnn.features.rows.table import RowTable, row_like
 from a3gnn.features.stores.dense import DenseHostStore
@@ -83,9 +82,7 @@ class PartedStore(DenseHostStore):
             missing = np.flatnonzero(table.addresses == 0)
             messages = base.features.held(ids[missing], base.array.dtype)
             for places, rows in messages:
-                addresses = np.empty(len(rows), dtype=np.int64)
-                locate(rows.ctypes.data, rows.strides[0], np.arange(len(rows), dtype=np.int32), addresses)
-                table.addresses[missing[places]] = addresses
+                table.addresses[missing[places]] = RowTable.of(rows).addresses
             # The messages live until the cache, on its way out, has copied what it admits.
             yield RowTable(table.addresses, table.row_like, tuple(rows for _, rows in messages)), hits
 
