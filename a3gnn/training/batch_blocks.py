@@ -9,7 +9,7 @@ from torch import Tensor
 
 from a3gnn.runtime.batch import MiniBatch, TorchBlock
 from a3gnn.sampling.subgraph import Subgraph
-from a3gnn.training.layers.block import LayerBlock
+from a3gnn.training.layers.block import LayerBlock, Whole
 from a3gnn.training.layers.kernels import count_in_edges
 
 
@@ -53,7 +53,7 @@ def _placed(block: LayerBlock, whole: LayerBlock, places: Tensor) -> LayerBlock:
     degrees, device = whole.in_degrees, block.indptr.device
     if degrees is not None:
         degrees = degrees.index_select(0, places).to(device)
-    return dataclasses.replace(block, in_degrees=degrees, whole=whole, places=places.to(device))
+    return dataclasses.replace(block, in_degrees=degrees, whole=Whole(whole, places.to(device)))
 
 
 def _in_degrees(part: TorchBlock) -> Tensor:

@@ -97,8 +97,8 @@ class Model(nn.Module):
     def _hidden(self, i: int, block: LayerBlock, x: Tensor, seed: int) -> Tensor:
         """Returns what layer `i` makes of `x` before ReLU and dropout, with its residual connection."""
         dropout = Dropout.of(self.dropout if self.training else 0.0, seed, "hidden", i)
-        if block.whole is not None and block.places is not None:
-            dropout = dropout.at(block.places, block.whole.num_src)
+        if block.whole is not None:
+            dropout = dropout.at(block.whole.places, block.whole.block.num_src)
         layer, drawn = self.layers[i], derive(seed, "layer", i)
         if not self.shortcuts:
             out: Tensor = layer(block, x, dropout, drawn)

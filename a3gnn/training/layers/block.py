@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +13,18 @@ from torch import Tensor
 
 from a3gnn.features.rows.csr import csr
 from a3gnn.training.layers.kernels import by_source
+
+
+class Whole(NamedTuple):
+    """The whole mini-batch's block of a layer, beside a share's.
+
+    Attributes:
+        block: It, on the host.
+        places: Place of each of the share's sources among its sources, int64, shape (num_src,), beside the share's.
+    """
+
+    block: LayerBlock
+    places: Tensor
 
 
 @dataclass(frozen=True)
@@ -25,8 +38,7 @@ class LayerBlock:
         dst: Where the destinations sit among the sources: a slice, or int64 of shape (num_dst,).
         in_degrees: In-neighbours of each source in the whole (sampled) graph, self loops left out, float32,
             shape (num_src,); only GCN reads it.
-        whole: The block of the whole mini-batch, on the host, where this is one of a share of it; None elsewhere.
-        places: Each source's place among those of `whole`, int64, shape (num_src,), beside `indptr`.
+        whole: What it is part of, where it is one of a share of a mini-batch; None elsewhere.
     """
 
     indptr: Tensor
@@ -34,8 +46,7 @@ class LayerBlock:
     num_src: int
     dst: slice | Tensor
     in_degrees: Tensor | None = None
-    whole: LayerBlock | None = None
-    places: Tensor | None = None
+    whole: Whole | None = None
 
     @property
     def num_dst(self) -> int:

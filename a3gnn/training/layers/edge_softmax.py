@@ -50,10 +50,12 @@ def at_slots(dropout: Dropout, block: LayerBlock, *, looped: bool) -> Dropout:
         block: The edges.
         looped: Whether the slots are `with_self_loops`; if not they are the edges.
     """
-    if block.whole is None or block.places is None or not dropout.threshold:
+    if block.whole is None or not dropout.threshold:
         return dropout
-    own, whole = ((with_self_loops(one)[0] if looped else one.indptr).long().cpu() for one in (block, block.whole))
-    first = whole[block.places[: block.num_dst].cpu()] - own[:-1]
+    own, whole = (
+        (with_self_loops(one)[0] if looped else one.indptr).long().cpu() for one in (block, block.whole.block)
+    )
+    first = whole[block.whole.places[: block.num_dst].cpu()] - own[:-1]
     places = torch.arange(int(own[-1])) + first.repeat_interleave(own.diff())
     return dropout.at(places.to(block.indptr.device), int(whole[-1]))
 

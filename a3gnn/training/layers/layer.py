@@ -106,7 +106,7 @@ def work_of(block: LayerBlock, x: Tensor) -> Work:
 
     Of a share they are the whole mini-batch's: which order a layer takes decides the last bits, and what it drops.
     """
-    block = block.whole or block
+    block = block if block.whole is None else block.whole.block
     sparse, trains = x.layout is torch.sparse_csr, torch.is_grad_enabled()
     return Work(block.num_src, block.num_dst, block.indices.numel(), sparse, trains, trains and x.requires_grad)
 

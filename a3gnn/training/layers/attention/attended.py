@@ -45,10 +45,10 @@ def attended(
 
 def _first_slots(block: LayerBlock) -> NDArray[np.int64]:
     """Returns where each destination's slots begin in the whole mini-batch, int64; empty where this is all of one."""
-    if block.whole is None or block.places is None:
+    if block.whole is None:
         return np.empty(0, dtype=np.int64)
-    places = block.places[: block.num_dst].numpy()
-    begins: NDArray[np.int64] = block.whole.indptr.numpy()[places] + places
+    places = block.whole.places[: block.num_dst].numpy()
+    begins: NDArray[np.int64] = block.whole.block.indptr.numpy()[places] + places
     return begins
 
 
