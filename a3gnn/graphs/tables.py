@@ -18,11 +18,8 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.beside import REMEDY, keeping, opened
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.storage.mapping import in_large_pages, settle
-from a3gnn.storage.npy import NpyWriter
+from a3gnn.storage.npy import NpyWriter, content_hash
 from a3gnn.storage.stamp import verify_once
-
-#: Bytes that are hashed at a time.
-_HASHED = 1 << 22
 
 
 def write_table(
@@ -130,11 +127,7 @@ def _finish(draft: Path, columns: int, dtype: type, *files: _Hashed) -> None:
 
 def _check(folder: Path, arrays: dict[str, NDArray[Any]], hashes: dict[str, str], _changed: bool) -> None:
     for name, array in arrays.items():
-        digest, content = hashlib.blake2b(digest_size=16), array.reshape(-1).view(np.uint8)
-        for start in range(0, len(content), _HASHED):
-            digest.update(content[start : start + _HASHED].data)
-        if digest.hexdigest() != hashes.get(name):
+        if (found := content_hash(array)) != hashes.get(name):
             raise GraphError(
-                f"{folder} is damaged: its {name} must have the hash {hashes.get(name)}, got {digest.hexdigest()}; "
-                f"{REMEDY}"
+                f"{folder} is damaged: its {name} must have the hash {hashes.get(name)}, got {found}; {REMEDY}"
             )

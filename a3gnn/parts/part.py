@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import GraphError
 from a3gnn.graphs.soundness import row_violations
 from a3gnn.storage.mapping import in_large_pages
-from a3gnn.storage.npy import open_npy
+from a3gnn.storage.npy import content_hash, open_npy
 from a3gnn.storage.stamp import verify_once
 
 FORMAT = "a3gnn-graph-part"
@@ -34,8 +33,6 @@ _DTYPES = {
 }
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 _REMEDY = "copy the part again, or make the parts again: a3gnn parts make"
-# Bytes that are hashed together. Guess.
-_PIECE = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +82,7 @@ class Part:
 def write_meta(folder: Path, about: dict[str, Any]) -> None:
     """Writes meta.json beside the arrays of a part, with their types, shapes and hashes."""
     arrays = {file.stem: open_npy(file) for file in sorted(folder.glob("*.npy"))}
-    found = {name: [array.dtype.str, list(array.shape), _hash(array)] for name, array in arrays.items()}
+    found = {name: [array.dtype.str, list(array.shape), content_hash(array)] for name, array in arrays.items()}
     meta = {"format": FORMAT, "format_version": FORMAT_VERSION, **about, "arrays": found}
     (folder / META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
 
@@ -154,13 +151,5 @@ def _check(folder: Path, part: Part, num_nodes: int, hashes: dict[str, str], _ch
     for violation in row_violations("indptr", part.indptr, "indices", part.indices, num_nodes):
         raise GraphError(f"{folder} is damaged: {violation.rule}; {_REMEDY}")
     for name, expected in hashes.items():
-        if _hash(getattr(part, name)) != expected:
+        if content_hash(getattr(part, name)) != expected:
             raise GraphError(f"{folder / name}.npy must hold what was written there, it was changed; {_REMEDY}")
-
-
-def _hash(array: NDArray[Any]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    rows = max(1, _PIECE // max(1, array[:1].nbytes))
-    for start in range(0, len(array), rows):
-        digest.update(np.ascontiguousarray(array[start : start + rows]).data)
-    return digest.hexdigest()
