@@ -36,7 +36,6 @@ class RunFolder:
 
     def __init__(self, path: Path, *, resume: bool) -> None:
         self.path = path
-        self._checkpoint = path / "checkpoint.pt"
         self._resume = resume
         self._saved_best: int | None = None
         self._timer = SaveTimer()
@@ -55,6 +54,10 @@ class RunFolder:
             raise A3GNNError(
                 f"can't make the folder {path}: {error.strerror}; choose another {option('out')}"
             ) from error
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.path / "checkpoint.pt"
 
     @property
     def scratch(self) -> Path | None:

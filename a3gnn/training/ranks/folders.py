@@ -69,8 +69,7 @@ class FollowerFolder(RunFolder):
 
     def __init__(self, ranks: TorchRanks) -> None:
         told, length = ranks.bytes_of_first(b"").decode(), len(uuid4().hex)
-        self._turn, path = told[:length], Path(told[length:])
-        self.path, self._checkpoint, self._ranks = path, path / "checkpoint.pt", ranks
+        self._turn, self.path, self._ranks = told[:length], Path(told[length:]), ranks
 
     @property
     def scratch(self) -> None:
