@@ -92,8 +92,8 @@ def get_static(name: str) -> Response:
 def list_page(service: Asked, before: Annotated[int | None, Query(ge=1, le=MOST)] = None) -> Response:
     """Shows the studies."""
     studies = service.jobs.newest(JobFilter("study", before=before, limit=_ON_A_PAGE))
-    graphs = {number: service.graphs.get(number).name for number in {study.graph for study in studies}}
-    return _html(studies_page(studies, graphs, studies[-1].id if len(studies) == _ON_A_PAGE else None))
+    names = service.graphs.names({study.graph for study in studies})
+    return _html(studies_page(studies, names, studies[-1].id if len(studies) == _ON_A_PAGE else None))
 
 
 @router.get("/start", include_in_schema=False)
