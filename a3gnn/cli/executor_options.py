@@ -50,12 +50,12 @@ def take_choice(options: dict[str, Any]) -> ExecutorChoice:
     Raises:
         UsageError: They contradict each other.
     """
-    return ExecutorChoice(options.pop("executor"), options.pop("ray_address"), options.pop("machines"))
+    return ExecutorChoice(**{name: options.pop(name) for name in ExecutorChoice().to_dict()})
 
 
 def refuse_executor(options: Mapping[str, Any], server: str | None) -> None:
     """Raises a `UsageError` where trials of a server's study are to run elsewhere than the server says."""
-    for name, usual in (("executor", LOCAL), ("ray_address", None), ("machines", None)):
+    for name, usual in ExecutorChoice().to_dict().items():
         if server is not None and options[name] != usual:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import click
 
@@ -28,12 +29,9 @@ def machines(here: bool, ray_address: str | None, as_json: bool) -> None:
         return
     from a3gnn.profiling.cluster.connection import Connection
 
-    cluster = Connection(ray_address)
-    try:
+    with closing(Connection(ray_address)) as cluster:
         kinds = cluster.kinds()
         studies = {one.node: cluster.studies(one.node) for kind in kinds.values() for one in kind.machines}
-    finally:
-        cluster.close()
     if as_json:
         click.echo(json.dumps({"kinds": [kind.to_dict() for kind in kinds.values()], "studies": studies}, indent=2))
         return

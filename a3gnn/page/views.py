@@ -24,14 +24,13 @@ from a3gnn.tuning.versions import versions
 VIEWS_VERSION = 1
 
 
-def study_views(folder: Path, folder_name: str | None = None, graph: str | None = None) -> dict[str, Any]:
+def study_views(folder: Path, graph: str | None = None) -> dict[str, Any]:
     """Returns the views of the study in `folder`, running or finished; `docs/report.md` has them.
 
     Nothing in the folder is changed, and no model of the user's is imported.
 
     Args:
         folder: The tune's.
-        folder_name: What they call the folder, where its path is not to be shown; its path by default.
         graph: What they call the graph in place of its spec, which may be a path, too; the spec by default.
 
     Raises:
@@ -46,7 +45,7 @@ def study_views(folder: Path, folder_name: str | None = None, graph: str | None 
     return {
         "version": VIEWS_VERSION,
         "title": f"{name}, {request.task.model}",
-        "folder": str(folder) if folder_name is None else folder_name,
+        "folder": str(folder),
         "status": "finished" if finished else "unfinished",
         "request": request.to_dict() | {"spec": spec},
         "asked": [list(pair) for pair in asked(request)],

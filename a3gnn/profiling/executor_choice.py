@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,11 +80,8 @@ class ExecutorChoice:
         from a3gnn.profiling.cluster.connection import Connection
         from a3gnn.profiling.cluster.kinds import asked_kinds
 
-        cluster = Connection(self.ray_address)
-        try:
+        with closing(Connection(self.ray_address)) as cluster:
             return [kind.name for kind in asked_kinds(cluster.kinds(), self.machines)]
-        finally:
-            cluster.close()
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

@@ -14,13 +14,12 @@ from __future__ import annotations
 import json
 import os
 import resource
-import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from a3gnn.process.lifetime import die_with_parent
+from a3gnn.process.order import take_order, take_stdout
 from a3gnn.service.npz_bounds import check_bound, check_npz
 from a3gnn.service.problems import Problem
 
@@ -31,16 +30,14 @@ _MOST_BYTES, _TIMES = 2 << 30, 4
 
 def main() -> None:
     """Answers one order."""
-    die_with_parent()
-    order = json.loads(sys.stdin.readline())
-    if os.getppid() != order["parent"]:
+    order = take_order()
+    if order is None:
         return
     os.nice(10)
     if order["max_bytes"] is not None:
         most = _MOST_BYTES + _TIMES * order["max_bytes"]
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    answer = os.dup(1)
-    os.dup2(2, 1)
+    answer = take_stdout()
     try:
         found = _examined(order)
     except Exception as error:

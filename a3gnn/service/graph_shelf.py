@@ -9,7 +9,7 @@ import secrets
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -105,6 +105,12 @@ class GraphShelf:
         query = sa.select(GRAPHS).where(asked).order_by(GRAPHS.c.id.desc()).limit(limit)
         with self._engine.connect() as connection:
             return [KnownGraph.of_row(row) for row in connection.execute(query).mappings()]
+
+    def names(self, numbers: Collection[int]) -> dict[int, str]:
+        """Returns the names of the graphs with these numbers, by number."""
+        query = sa.select(GRAPHS.c.id, GRAPHS.c.name).where(GRAPHS.c.id.in_(numbers))
+        with self._engine.connect() as connection:
+            return {number: name for number, name in connection.execute(query)}
 
     def register(self, dataset: str, name: str = "") -> KnownGraph:
         """Returns the graph that `dataset` names, below the data root or synthetic; one that is known as it is.

@@ -15,15 +15,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from a3gnn.process.lifetime import die_with_parent
 from a3gnn.process.machine_turn import machine_turn
+from a3gnn.process.order import interrupt_by_sigterm, take_order, take_stdout
 from a3gnn.service.home import JobFolder
 from a3gnn.service.places import Places
 from a3gnn.service.problems import Problem
@@ -34,15 +33,12 @@ from a3gnn.units import count
 
 def main() -> None:
     """Runs the job that stdin orders."""
-    die_with_parent()
     wait_policy.adopt()
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one from the keyboard is for the server, which ends this process
-    order = json.loads(sys.stdin.readline())
-    if os.getppid() != order["parent"]:
-        return  # it ended before this process could ask to end with it
-    answer = os.dup(1)
-    os.dup2(2, 1)  # what a library prints is no answer
+    interrupt_by_sigterm()
+    order = take_order()
+    if order is None:
+        return
+    answer = take_stdout()
     os.write(answer, json.dumps(_outcome(order)).encode())
     sys.stderr.flush()
     os._exit(0)  # all is on disk, and torch takes a second to unload
@@ -126,10 +122,6 @@ def _trials(journal: Path) -> int:
         return journal.read_bytes().count(b"\n")
     except FileNotFoundError:
         return 0
-
-
-def _interrupt(signum: int, frame: object) -> None:
-    raise KeyboardInterrupt(f"by signal {signum}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 import traceback
 from typing import Any
 
+from a3gnn.process.order import take_stdout
 from a3gnn.service.problems import Problem
 from a3gnn.threads import wait_policy
 
@@ -19,8 +20,7 @@ from a3gnn.threads import wait_policy
 def main() -> None:
     """Answers until stdin is closed."""
     wait_policy.adopt()
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
+    answers = os.fdopen(take_stdout(), "w", encoding="utf-8")
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line))), file=answers, flush=True)
 

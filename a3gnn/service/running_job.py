@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from a3gnn.process.interpreter import as_program
+from a3gnn.process.order import start_program
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
 from a3gnn.service.problems import Problem
@@ -47,29 +46,10 @@ class RunningJob:
         self._lock = lock
         self._told: float | None = None
         self._chooses = False
-        program = as_program("a3gnn.service.job_process")
+        places = {"folder": str(folder.path), "folders": folder.places.folders}
+        order = {"kind": job.kind, **places, "arguments": arguments}
         with folder.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                program.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=program.environment,
-                start_new_session=True,
-            )
-        order = {
-            "parent": os.getpid(),
-            "kind": job.kind,
-            "folder": str(folder.path),
-            "folders": folder.places.folders,
-            "arguments": arguments,
-        }
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
-            self._process.stdin.close()
-        except BrokenPipeError:
-            pass  # it ended at once, which its outcome says
+            self._process = start_program("a3gnn.service.job_process", order, log)
 
     def outcome(self) -> Outcome | None:
         """Returns how it ended, or None while it runs."""

@@ -120,8 +120,7 @@ def views(folder: JobFolder, graph: str) -> dict[str, Any]:
         raise conflict("there is nothing to see of a study before its tune has begun; GET .../events follows it")
 
     def make() -> dict[str, Any]:
-        found = study_views(folder.run, str(folder.run.relative_to(folder.path.parents[1])), graph)
-        shown: dict[str, Any] = folder.places.shown_in(found)
+        shown: dict[str, Any] = folder.places.shown_in(study_views(folder.run, graph))
         return shown
 
     with _one_makes_views:

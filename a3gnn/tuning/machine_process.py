@@ -14,15 +14,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from a3gnn.errors import A3GNNError, ExitCode
 from a3gnn.option_names import as_flags
-from a3gnn.process.lifetime import die_with_parent
+from a3gnn.process.order import interrupt_by_sigterm, take_order, take_stdout
 from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.task import Task
 from a3gnn.threads import wait_policy
@@ -30,15 +28,12 @@ from a3gnn.threads import wait_policy
 
 def main() -> None:
     """Runs the tune that stdin orders."""
-    die_with_parent()
     wait_policy.adopt()
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # one from the keyboard is for the parent, which ends this process
-    order = json.loads(sys.stdin.readline())
-    if os.getppid() != order["parent"]:
-        return  # it ended before this process could ask to end with it
-    stdout = os.dup(1)
-    os.dup2(2, 1)  # what a library prints is no line of the tune
+    interrupt_by_sigterm()
+    order = take_order()
+    if order is None:
+        return
+    stdout = take_stdout()
 
     def say(value: object) -> None:
         os.write(stdout, json.dumps(value).encode() + b"\n")
@@ -63,10 +58,6 @@ def _outcome(order: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, 
     except Exception:
         return {"error": traceback.format_exc(), "code": ExitCode.FAILED}
     return {"error": "", "code": ExitCode.DONE}
-
-
-def _interrupt(signum: int, frame: object) -> None:
-    raise KeyboardInterrupt(f"by signal {signum}")
 
 
 if __name__ == "__main__":

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from a3gnn.errors import ExitCode
-from a3gnn.process.interpreter import as_program
+from a3gnn.process.order import start_program
 from a3gnn.profiling.executor_choice import ExecutorChoice
 
 #: Seconds after which a process that was told to end is killed. Guess.
@@ -46,21 +44,8 @@ class MachineTune:
         assert choice.machines is not None
         self.machines, self.folder = choice.machines, folder
         self.error, self.code = "its process ended before the tune did", ExitCode.FAILED
-        program = as_program("a3gnn.tuning.machine_process")
-        self._process = subprocess.Popen(
-            program.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=program.environment,
-            start_new_session=True,  # an interrupt from the keyboard is for this process alone
-        )
-        order = {"parent": os.getpid(), "flags": flags, "choice": choice.to_dict(), "arguments": dict(arguments)}
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
-            self._process.stdin.close()
-        except BrokenPipeError:
-            pass  # it ended at once, which its outcome says
+        order = {"flags": flags, "choice": choice.to_dict(), "arguments": dict(arguments)}
+        self._process = start_program("a3gnn.tuning.machine_process", order)
         self._thread = threading.Thread(target=self._listen, args=(notify,), name=f"tune-{self.machines}", daemon=True)
         self._thread.start()
 

@@ -16,6 +16,8 @@ from a3gnn.page.html import study_html
 from a3gnn.page.static_files import MEDIA_TYPES, static_file
 from a3gnn.service import study_files
 from a3gnn.service.answers import PROBLEMS, Asked, Number, form_of, json_answer
+from a3gnn.service.home import JobFolder
+from a3gnn.service.job import Job
 from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.list_pages import start_page, studies_page, study_bar, waiting_page
 from a3gnn.service.orders import MOST, StudyOrder, Word
@@ -49,7 +51,7 @@ _KEPT_S = 3600
 @router.get("/studies/{study}/views", summary="Show what there is to see of a study")
 def get_views(service: Asked, study: Number) -> Response:
     """Gives everything that the page of a study shows, as JSON (docs/report.md)."""
-    return json_answer(_views(service, study))
+    return json_answer(_views(service, *service.job("study", study)))
 
 
 @router.get("/studies/{study}/page", summary="Show a study in a browser", response_class=HTMLResponse)
@@ -74,7 +76,7 @@ async def act(service: Asked, request: Request, study: Number) -> Response:
 def get_report(service: Asked, study: Number) -> Response:
     """Gives the page of a study as it is now, as one file that needs nothing else: what `a3gnn report` writes."""
     shown = {"Content-Disposition": f'attachment; filename="study-{study}.html"'}
-    return HTMLResponse(study_html(_views(service, study)), headers=shown)
+    return HTMLResponse(study_html(_views(service, *service.job("study", study))), headers=shown)
 
 
 @router.get("/static/{name}", include_in_schema=False)
@@ -90,8 +92,8 @@ def get_static(name: str) -> Response:
 def list_page(service: Asked, before: Annotated[int | None, Query(ge=1, le=MOST)] = None) -> Response:
     """Shows the studies."""
     studies = service.jobs.newest(JobFilter("study", before=before, limit=_ON_A_PAGE))
-    graphs = {number: service.graphs.get(number).name for number in {study.graph for study in studies}}
-    return _html(studies_page(studies, graphs, studies[-1].id if len(studies) == _ON_A_PAGE else None))
+    names = service.graphs.names({study.graph for study in studies})
+    return _html(studies_page(studies, names, studies[-1].id if len(studies) == _ON_A_PAGE else None))
 
 
 @router.get("/start", include_in_schema=False)
@@ -149,8 +151,7 @@ def _done(service: Service, asked: str, study: int) -> None:
     _ACTIONS[asked](service, study)
 
 
-def _views(service: Service, study: int) -> dict[str, Any]:
-    job, folder = service.job("study", study)
+def _views(service: Service, job: Job, folder: JobFolder) -> dict[str, Any]:
     return study_files.views(folder, service.graphs.get(job.graph).source)
 
 
@@ -160,7 +161,7 @@ def _study_page(service: Service, study: int, wrong: str = "") -> str:
     bar = study_bar(job, trainings, (folder.run / "tuned.json").exists(), wrong)
     if not study_files.has_begun(folder):
         return waiting_page(job, bar)
-    return study_html(_views(service, study), live=f"/studies/{study}", before=bar)
+    return study_html(_views(service, job, folder), live=f"/studies/{study}", before=bar)
 
 
 def _html(text: str, status: int = 200) -> HTMLResponse:

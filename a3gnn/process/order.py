@@ -1,0 +1,65 @@
+"""Programs of ours that carry out one order of the process that starts them: a JSON object on stdin.
+
+Its member "parent" is that process' id. The program ends when that does, and answers on what was its stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, Any
+
+from a3gnn.process.interpreter import as_program
+from a3gnn.process.lifetime import die_with_parent
+
+
+def start_program(module: str, order: Mapping[str, Any], stderr: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
+    """Starts `module` with an order, and returns its process, whose stdout is a pipe; it ends with this thread.
+
+    Args:
+        module: The program's.
+        order: JSON types; the parent is added.
+        stderr: Takes what it writes there; by default what takes this process'.
+    """
+    program = as_program(module)
+    process = subprocess.Popen(
+        program.command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env=program.environment,
+        start_new_session=True,  # an interrupt from the keyboard is for this process alone
+    )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin as stdin:  # it ended at once, which its outcome says
+        stdin.write(json.dumps({"parent": os.getpid(), **order}).encode() + b"\n")
+    return process
+
+
+def take_order() -> dict[str, Any] | None:
+    """Returns the order on stdin; None where the parent ended before this process could ask to end with it."""
+    die_with_parent()
+    order: dict[str, Any] = json.loads(sys.stdin.readline())
+    return order if os.getppid() == order["parent"] else None
+
+
+def interrupt_by_sigterm() -> None:
+    """Has SIGTERM end this process as Ctrl-C would; one from the keyboard is for the parent, which ends this one."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def take_stdout() -> int:
+    """Returns an open file that is stdout; what is written to that from now on, as by a library, goes to stderr."""
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    return answers
+
+
+def _interrupt(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt(f"by signal {signum}")
