@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class Check:
         model: Of which a training step was run.
         nodes: Nodes of the mini-batch, whose features it reads.
         edges: Sampled edges of all layers.
-        forward: The largest relative error of a layer's output.
+        forward: The largest relative error of a layer's output; inf where a value is not finite, as in the next one.
         backward: The largest relative error of a gradient.
         rows_read: Rows that the aggregate kernels read, of features and of gradients.
         distinct_sources: Rows that they need, each once per kernel.
@@ -72,10 +73,11 @@ class Check:
         return equal and self.rows_read == self.distinct_sources
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the check as JSON types."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        cycles = [{name: getattr(one, name) for name in (*one.__dataclass_fields__, "modelled")} for one in self.cycles]
-        return fields | {"cycles": cycles, "passed": self.passed}
+        """Returns the check as JSON types; an error that is infinite is None, as JSON has no such number."""
+        errors = {name: getattr(self, name) for name in ("forward", "backward", "opencl")}
+        finite = {name: None if error == np.inf else error for name, error in errors.items()}
+        cycles = [dataclasses.asdict(one) | {"modelled": one.modelled} for one in self.cycles]
+        return dataclasses.asdict(self) | finite | {"cycles": cycles, "passed": self.passed}
 
 
 def check(design: Design, model: AcceleratedModel, folder: str | os.PathLike[str], *, opencl: bool = False) -> Check:

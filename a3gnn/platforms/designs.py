@@ -107,13 +107,17 @@ class Ceiling:
 
     share: float
 
-    def violation(self, prediction: Prediction) -> Array:
-        """Returns by how much of a die each design exceeds it, 0 where none, float64, shape (n_designs,).
+    @staticmethod
+    def taken(prediction: Prediction) -> Array:
+        """Returns the share of the resource that each design takes most of, float64, shape (n_designs,).
 
         LUTs are judged by the upper end of their range.
         """
-        taken = np.maximum(prediction.column("dsp_share", "high"), prediction.column("lut_share", "high"))
-        return np.asarray(np.maximum(taken - self.share, 0.0))
+        return np.asarray(np.maximum(prediction.column("dsp_share", "high"), prediction.column("lut_share", "high")))
+
+    def violation(self, prediction: Prediction) -> Array:
+        """Returns by how much of a die each design exceeds it, 0 where none, float64, shape (n_designs,)."""
+        return np.asarray(np.maximum(self.taken(prediction) - self.share, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ class DesignObjectives:
         """
         fits = self.limits.violation(prediction) == 0
         if not fits.any():
-            least = np.maximum(prediction.column("dsp_share", "high"), prediction.column("lut_share", "high")).min()
+            least = self.limits.taken(prediction).min()
             raise InfeasibleError(
                 f"a design must keep to {self.limits.share:.0%} of a die's resources, the smallest takes {least:.0%}; "
                 f"raise {option('ceiling')}"

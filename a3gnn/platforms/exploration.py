@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.nvtps import nvtps_per_gb_per_s
+from a3gnn.pareto import non_dominated
 from a3gnn.platforms.designs import Indices
 from a3gnn.platforms.metadata import Die, Fpga, Platform
 from a3gnn.platforms.performance import Conditions
@@ -30,7 +32,6 @@ class DieGrid:
         prediction: Columns `DESIGN_METRICS`; NVTPS is the platform's, were all dies like this one.
         costs: What is minimised, as `DesignObjectives.costs` has it, float64, shape (n_designs, 3).
         fits: Which keep the ceiling, bool, shape (n_designs,).
-        front: Which of these no other one beats in NVTPS, DSPs and LUTs at once, bool, shape (n_designs,).
         chosen: Position of the design with the most NVTPS.
     """
 
@@ -41,8 +42,14 @@ class DieGrid:
     prediction: Prediction
     costs: NDArray[np.float64]
     fits: NDArray[np.bool_]
-    front: NDArray[np.bool_]
     chosen: int
+
+    @cached_property
+    def front(self) -> NDArray[np.bool_]:
+        """Which designs that fit no other one beats in NVTPS, DSPs and LUTs at once, bool, shape (n_designs,)."""
+        front = np.zeros(len(self.fits), dtype=np.bool_)
+        front[self.fits] = non_dominated(self.costs[self.fits])
+        return front
 
     @property
     def design(self) -> tuple[int, int]:

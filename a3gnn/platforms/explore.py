@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from a3gnn.errors import UsageError
 from a3gnn.nvtps import nvtps
-from a3gnn.pareto import non_dominated
 from a3gnn.platforms.designs import DesignSpace, Indices, design_problem
 from a3gnn.platforms.exploration import AtBeta, AtDevices, DieGrid, Estimate, Exploration, totals
 from a3gnn.platforms.metadata import Die, Fpga, Platform
@@ -26,9 +25,7 @@ from a3gnn.platforms.performance import (
     work_seconds,
 )
 from a3gnn.platforms.workload import Workload
-from a3gnn.search.evaluation_cache import EvaluationCache
-from a3gnn.search.play import play
-from a3gnn.search.searcher import make_searcher
+from a3gnn.search.grid import Grid
 
 #: The paper states none. Its design takes 90.6 % of the DSPs; with all of them (16, 2048) fits (Table V).
 CEILING = 0.91
@@ -102,14 +99,11 @@ def _choose(
 ) -> DieGrid:
     space = DesignSpace.of(die, fpga.kernels, ceiling, every=every)
     problem = design_problem(space, die, fpga.kernels, ceiling, throughput)
-    cache = EvaluationCache(problem)
-    play(make_searcher("exhaustive", problem, seed=0), cache, space.num_distinct)
-    units, multipliers = space.decode(cache.rows)
-    costs, fits = problem.objectives.costs(cache.prediction), problem.objectives.limits.violation(cache.prediction) == 0
-    front = np.zeros(len(fits), dtype=np.bool_)
-    front[np.flatnonzero(fits)[non_dominated(costs[fits])]] = True
-    chosen = problem.objectives.best(cache.prediction)
-    return DieGrid(die, fpga.dies.count(die), units, multipliers, cache.prediction, costs, fits, front, chosen)
+    grid, objectives = Grid(problem), problem.objectives
+    units, multipliers = space.decode(grid.rows)
+    costs, fits = objectives.costs(grid.prediction), objectives.limits.violation(grid.prediction) == 0
+    chosen = objectives.best(grid.prediction)
+    return DieGrid(die, fpga.dies.count(die), units, multipliers, grid.prediction, costs, fits, chosen)
 
 
 def _at_beta(

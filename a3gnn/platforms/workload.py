@@ -10,6 +10,7 @@ from typing import Any, Self
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.layer_cost import OPERATORS
 from a3gnn.option_names import option
 from a3gnn.platforms.files import read_graphs
 from a3gnn.task import Task
@@ -17,7 +18,7 @@ from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.volume import batch_volume
 
 #: Models that the kernels compute, and the linear maps that each applies per layer.
-LINEAR_MAPS = {"sage": 2, "gcn": 1}
+LINEAR_MAPS = {name: OPERATORS[name].maps_destinations for name in ("sage", "gcn")}
 
 
 @dataclass(frozen=True, slots=True)

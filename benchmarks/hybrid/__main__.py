@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import product
 
 from rich.console import Console
@@ -41,9 +41,14 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _spread(values: Sequence[float]) -> str:
+def _tail(values: Iterable[float]) -> tuple[float, float, float]:
+    """Returns the median, the 95th percentile and the largest."""
     ordered = sorted(values)
-    return f"{statistics.median(ordered):.3f} / {ordered[int(0.95 * (len(ordered) - 1))]:.3f} / {ordered[-1]:.3f}"
+    return statistics.median(ordered), ordered[int(0.95 * (len(ordered) - 1))], ordered[-1]
+
+
+def _spread(values: Iterable[float]) -> str:
+    return " / ".join(f"{value:.3f}" for value in _tail(values))
 
 
 def management(platforms: int) -> Table:
@@ -108,9 +113,7 @@ def model(platforms: int) -> Table:
         ("Eq. 6 alone, passes of Eq. 10", EQUATION_10_PASSES, False),
     ):
         found = (model_error(seed, passes, shares_memory=shares_memory) for seed in range(platforms))
-        errors = sorted(map(abs, found))
-        figures = (statistics.median(errors), errors[int(0.95 * (len(errors) - 1))], errors[-1])
-        table.add_row(label, *(f"{value:.1%}" for value in figures))
+        table.add_row(label, *(f"{value:.1%}" for value in _tail(map(abs, found))))
     return table
 
 

@@ -13,8 +13,8 @@ from a3gnn.training.hybrid.schedule import (
     TWO_STAGE_PREFETCHING,
 )
 from a3gnn.training.hybrid.simulation.training import SimulatedTraining
-from benchmarks.hybrid.management import CONTROLLERS, managed, still
-from benchmarks.hybrid.platforms import BATCH, paper_training
+from benchmarks.hybrid.management import CONTROLLERS, managed
+from benchmarks.hybrid.platforms import BATCH, paper_training, still
 from benchmarks.hybrid.probe import performance_model
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import MemoryLimitError
 from a3gnn.training.hybrid.assignment import Assignment, Threads, divide
+from a3gnn.training.hybrid.schedule import PipelineStage
 from a3gnn.training.hybrid.simulation.operations import (
     on_accelerator,
     on_processor,
@@ -20,6 +20,7 @@ from a3gnn.training.hybrid.simulation.operations import (
     sampling_on_processor,
 )
 from a3gnn.training.hybrid.simulation.training import SimulatedTraining
+from benchmarks.hybrid.platforms import still
 
 #: A division whose bound is not lower than this share of the best is not simulated: it could gain half a percent.
 _CLOSE = 0.995
@@ -50,15 +51,15 @@ def best_division(training: SimulatedTraining, batch: int, parts: int = 64, samp
     platform, which bounds each division from below; they are simulated in the order of their bounds until none is left
     that could be faster than the best.
     """
-    still = dataclasses.replace(training, platform=dataclasses.replace(training.platform, jitter=0.0))
-    grid = Grid(still, batch, parts, sampled_parts)
+    calm = still(training)
+    grid = Grid(calm, batch, parts, sampled_parts)
     best, best_seconds, simulated = None, np.inf, 0
     for place in np.argsort(grid.bounds, kind="stable"):
         if grid.bounds[place] >= _CLOSE * best_seconds:
             break
         assignment = grid.assignment(int(place))
         try:
-            seconds = still.seconds_per_batch(assignment)
+            seconds = calm.seconds_per_batch(assignment)
         except MemoryLimitError:
             continue
         simulated += 1
@@ -95,16 +96,16 @@ class Grid:
         sampling, device_sampling = self._sampling()
         rows = np.array([self._alone(share, threads) for share, threads in self._splits])[:, :, None]
         loading, transfer, processor, accelerators, moved = rows.transpose(1, 0, 2)
-        stages = {
+        stages: dict[PipelineStage, NDArray[np.float64]] = {
             "sampling": sampling,
             "loading": loading,
             "transfer": transfer,
             "propagation": np.maximum(processor, accelerators),
         }
-        groups = [sum(stages[stage] for stage in group) for group in self._training.schedule.groups]
+        longest = self._training.schedule.iteration_seconds(stages)
         busy = accelerators + device_sampling
         memory = moved / self._platform.processor.memory_bytes_per_s
-        bounds: NDArray[np.float64] = np.maximum.reduce(np.broadcast_arrays(*groups, busy, memory))
+        bounds: NDArray[np.float64] = np.maximum.reduce(np.broadcast_arrays(longest, busy, memory))
         return bounds
 
     def _sampling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

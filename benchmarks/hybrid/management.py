@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,7 +13,7 @@ from a3gnn.training.hybrid.control.managed import Managed
 from a3gnn.training.hybrid.simulation.memory import most_seeds
 from a3gnn.training.hybrid.simulation.training import SimulatedTraining
 from benchmarks.hybrid.exhaustive import best_division
-from benchmarks.hybrid.platforms import BATCH, random_start, random_training
+from benchmarks.hybrid.platforms import BATCH, random_start, random_training, still
 
 CONTROLLERS = ("algorithm 1", "fitted scaling")
 #: Steps of a controller, and the last ones, in which it is to have settled.
@@ -47,11 +46,6 @@ def controller(name: str, training: SimulatedTraining, batch: int) -> Controller
     )
     bounds = Bounds(min(sum(fits), batch))
     return Algorithm1(bounds) if name == "algorithm 1" else FittedScaling(bounds, training.schedule)
-
-
-def still(training: SimulatedTraining) -> SimulatedTraining:
-    """Returns `training` without jitter, on which divisions are compared."""
-    return dataclasses.replace(training, platform=dataclasses.replace(training.platform, jitter=0.0))
 
 
 def managed(name: str, training: SimulatedTraining, start: Assignment) -> Managed:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from a3gnn.layer_cost import COUNTED_PASSES, Passes
 from a3gnn.training.hybrid.model.initial import initial_assignment
-from benchmarks.hybrid.management import still
-from benchmarks.hybrid.platforms import BATCH, random_training
+from benchmarks.hybrid.platforms import BATCH, random_training, still
 from benchmarks.hybrid.probe import performance_model
 
 

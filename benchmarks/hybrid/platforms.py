@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +64,11 @@ def random_start(training: SimulatedTraining, seed: int) -> Assignment:
     own = int(random.integers(1, BATCH))
     shares = (own, *divide(BATCH - own, [1.0] * len(platform.accelerators)))
     return Assignment(platform.kinds, shares, sampled, threads)
+
+
+def still(training: SimulatedTraining) -> SimulatedTraining:
+    """Returns `training` without jitter, on which divisions are compared."""
+    return dataclasses.replace(training, platform=dataclasses.replace(training.platform, jitter=0.0))
 
 
 class Dataset(NamedTuple):

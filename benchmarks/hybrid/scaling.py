@@ -7,8 +7,8 @@ import dataclasses
 from a3gnn.training.hybrid.assignment import Assignment, Threads
 from a3gnn.training.hybrid.schedule import TWO_STAGE_PREFETCHING
 from a3gnn.training.hybrid.simulation.training import SimulatedTraining, Static
-from benchmarks.hybrid.management import managed, still
-from benchmarks.hybrid.platforms import BATCH, paper_training
+from benchmarks.hybrid.management import managed
+from benchmarks.hybrid.platforms import BATCH, paper_training, still
 
 #: Mini-batches of a run, those that fill its pipeline, and those that drain it.
 _BATCHES, _FILL, _DRAIN = 18, 8, 4

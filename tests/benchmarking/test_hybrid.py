@@ -15,9 +15,9 @@ from a3gnn.training.hybrid.simulation.operations import SimulatedModel
 from a3gnn.training.hybrid.simulation.training import SimulatedTraining
 from benchmarks.hybrid.ablation import ablation, ablation_of
 from benchmarks.hybrid.exhaustive import Grid, best_division
-from benchmarks.hybrid.management import on_random_platform, still
+from benchmarks.hybrid.management import on_random_platform
 from benchmarks.hybrid.model_error import model_error
-from benchmarks.hybrid.platforms import ACCELERATORS, BATCH, DATASETS, FANOUTS, paper_training, random_training
+from benchmarks.hybrid.platforms import ACCELERATORS, BATCH, DATASETS, FANOUTS, paper_training, random_training, still
 from benchmarks.hybrid.scaling import accelerators_only
 
 

@@ -68,6 +68,8 @@ def test_a_result_that_is_no_number_fails(
     found = checking.check(Design(4, 64), "gcn", accelerator(4, 64))
     assert not found.passed
     assert getattr(found, failing) == np.inf
+    said = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert (said[failing], said["passed"]) == (None, False)
 
 
 def test_a_relative_folder_and_a_compiler_with_arguments(

@@ -8,11 +8,6 @@ namespace {
 
 const unsigned MAGIC = 0x53484c31;  // "1LHS"
 
-void fail(const std::string& message) {
-    std::fprintf(stderr, "%s\n", message.c_str());
-    std::exit(1);
-}
-
 template <typename T>
 std::vector<T> read_many(std::istream& in, size_t count) {
     std::vector<T> values(count);
@@ -71,6 +66,11 @@ void write_matrix(std::ostream& out, const Matrix& matrix) {
 }
 
 }  // namespace
+
+void fail(const std::string& message) {
+    std::fprintf(stderr, "%s\n", message.c_str());
+    std::exit(1);
+}
 
 Matrix::Matrix(unsigned num_rows, unsigned num_columns)
     : rows(num_rows),

@@ -62,6 +62,9 @@ struct Trained {
     Matrix out, weight_gradient, bias_gradient, source_gradient;
 };
 
+// Ends the program with a message.
+[[noreturn]] void fail(const std::string& message);
+
 // Reads a case; ends the program with a message where it is none.
 Case read_case(const std::string& path);
 

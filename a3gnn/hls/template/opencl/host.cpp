@@ -8,7 +8,6 @@
 #include <CL/cl.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -17,11 +16,6 @@
 #include "../host/training_step.hpp"
 
 namespace {
-
-void fail(const std::string& message) {
-    std::fprintf(stderr, "%s\n", message.c_str());
-    std::exit(1);
-}
 
 void check(cl_int status, const char* call) {
     if (status != CL_SUCCESS) fail(std::string(call) + " failed with OpenCL's error " + std::to_string(status));
@@ -45,7 +39,6 @@ cl_device_id first_device() {
         if (clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, 1, &device, nullptr) == CL_SUCCESS) return device;
     }
     fail("no OpenCL platform has a device");
-    return nullptr;
 }
 
 std::string define(const char* name, int value) {

@@ -2,7 +2,6 @@
 //
 //   simulate CASE RESULTS    the counts go to stdout, as a JSON array with an object per kernel call
 #include <cstdio>
-#include <cstdlib>
 
 #include "../host/training_step.hpp"
 #include "../kernels/activation.hpp"
@@ -39,10 +38,8 @@ class CSimulation {
         const unsigned fitting = sums.rows == 0 ? ROW_WORDS : unsigned(RESULT_WORDS) / sums.rows;
         const unsigned widest = fitting < ROW_WORDS ? fitting : ROW_WORDS;
         if (widest == 0) {
-            std::fprintf(stderr,
-                         "sums of %u rows must fit in RESULT_WORDS = %d words; generate with more result_bytes\n",
-                         sums.rows, RESULT_WORDS);
-            std::exit(1);
+            fail("sums of " + std::to_string(sums.rows) + " rows must fit in RESULT_WORDS = " +
+                 std::to_string(RESULT_WORDS) + " words; generate with more result_bytes");
         }
         for (unsigned first = 0; first < sums.stride; first += widest) {
             const unsigned words = sums.stride - first < widest ? sums.stride - first : widest;

@@ -55,7 +55,7 @@ class Divisions:
         most = min(most_on_accelerators, batch) if "accelerator" in like.kinds else 0
         own = np.unique(np.maximum(np.round(np.linspace(0, batch, _SHARE_STEPS + 1)), batch - most))
         steps = _SAMPLING_STEPS if like.sampled_on_accelerators else 0
-        sampled = np.round(np.linspace(0, batch if steps else 0, steps + 1))
+        sampled = np.round(np.linspace(0, batch, steps + 1))
         numbers = np.arange(0, total, -(-total // _THREAD_STEPS))
         numbers[0] = 1
         one, two = (axis.ravel() for axis in np.meshgrid(np.unique(numbers), np.unique(numbers)))

@@ -135,13 +135,12 @@ class _Pipeline:
                 self._room[place - 1].give()
             else:
                 batch = self._next()
-            for stage in stages if batch else ():
-                assert batch is not None
-                yield self._clock.start(self._work.of(stage, batch))
-            if last:
-                if batch is not None:
+            if batch is not None:
+                for stage in stages:
+                    yield self._clock.start(self._work.of(stage, batch))
+                if last:
                     self._finish(batch)
-            else:
+            if not last:
                 self._queues[place].append(batch)
                 self._ready[place].give()
             if batch is None:
