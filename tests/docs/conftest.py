@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from a3gnn.graphs.graph import Graph
-from tests.docs.listed import SHARED, substituted
+from tests.docs.listed import SHARED, SUBSTITUTIONS
 from tests.docs.pages import shown
-from tests.docs.running import run
+from tests.docs.running import run, substituted
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +27,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not (folder / "done").exists():
             save(Graph.load("synthetic:nodes=600,degree=8,classes=4,features=16"), folder / "graph.npz")
             for command in SHARED:
-                run(substituted(command).replace("--budget 2s", "--budget 8s"), folder)  # some trials
+                run(substituted(command, SUBSTITUTIONS).replace("--budget 2s", "--budget 8s"), folder)  # some trials
             (folder / "done").touch()
     return folder
 

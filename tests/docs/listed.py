@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from tests.docs.running import Substitutions
+
 #: A command that is run.
 RUN = "run"
 
@@ -217,7 +219,7 @@ SHARED = (
 )
 
 #: What is put in the place of what a page shows, so that a command runs in seconds in a folder of the test's own.
-SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
+SUBSTITUTIONS: Substitutions = (
     (re.compile(r"--budget \d+min"), "--budget 2s"),
     (re.compile(r"^(a3gnn tune (?!.*--budget).*)"), r"\1 --budget 2s"),
     (re.compile(r'"budget": "\d+min"'), '"budget": "2s"'),
@@ -227,10 +229,3 @@ SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"benchmarks/results/"), "$ROOT/benchmarks/results/"),
     (re.compile(r"^curl "), "curl -sSf --max-time 120 "),
 )
-
-
-def substituted(command: str) -> str:
-    """Returns a command as the tests run it."""
-    for pattern, text in SUBSTITUTIONS:
-        command = pattern.sub(text, command)
-    return command
