@@ -16,7 +16,7 @@ from a3gnn.cli.study_options import as_arguments
 from a3gnn.errors import A3GNNError
 from a3gnn.tuning.arguments import make_request
 from a3gnn.tuning.request import TuneRequest
-from tests.docs.listed import COMMANDS, RUN, SUBSTITUTIONS
+from tests.docs.listed import COMMANDS, ELSEWHERE, RUN, SUBSTITUTIONS
 from tests.docs.pages import PAGES, ROOT, Block, blocks, shown
 from tests.docs.running import substituted
 
@@ -133,3 +133,10 @@ def check_benchmark(module: str, words: list[str]) -> None:
 
 def test_reasons_are_given() -> None:
     assert all(what == RUN or len(what) > len(RUN) for told in COMMANDS.values() for what in told.values())
+
+
+def test_what_is_run_elsewhere_is_run_on_a_page() -> None:
+    found = {command for told in COMMANDS.values() for command, what in told.items() if what == ELSEWHERE}
+    run = {command for told in COMMANDS.values() for command, what in told.items() if what == RUN}
+    assert found
+    assert found <= run
