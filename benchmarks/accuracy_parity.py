@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 from a3gnn.training.trainer import Trainer
+from benchmarks.engine.graphs import data_folder
 from benchmarks.pyg_peer import add_peers_dir, pyg_accuracies, pyg_python
 
 GRAPHS = ("amazon_computers", "coauthor_cs", "facebook_pages", "fb_cornell5")
@@ -93,8 +93,7 @@ def line(row: Row, level: float) -> str:
 
 def default_graphs() -> list[str]:
     """Returns those of `GRAPHS` that are there."""
-    folder = Path(os.environ.get("A3GNN_DATA") or Path(__file__).parents[2] / "shared" / "data")
-    return [str(path) for name in GRAPHS if (path := folder / f"{name}.npz").is_file()]
+    return [str(path) for name in GRAPHS if (path := data_folder() / f"{name}.npz").is_file()]
 
 
 def main() -> None:

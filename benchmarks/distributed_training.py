@@ -21,6 +21,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks.engine.memory import mapped
 from benchmarks.report import median_and_range
 
 SPEC = "synthetic:nodes=40000,features=256"
@@ -31,8 +32,7 @@ EPOCHS = 3
 
 def pss() -> dict[str, int]:
     """Returns this process's proportional set size, of anonymous memory and of files, in bytes."""
-    lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
-    sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
+    sizes = mapped(os.getpid())
     return {"anonymous": sizes["Pss_Anon"], "files": sizes["Pss_File"]}
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from a3gnn.graphs.graph import Graph
+from benchmarks.engine.graphs import data_folder
 from benchmarks.pyg_peer import SCRIPT, add_peers_dir, pyg_python
 from benchmarks.report import median_and_range
 
@@ -112,8 +112,7 @@ def line(form: str, found: dict[str, object]) -> str:
 
 def default_graphs() -> list[str]:
     """Returns the synthetic graph, and fb100_multi_a where the folder of real graphs ($A3GNN_DATA) has it."""
-    folder = Path(os.environ.get("A3GNN_DATA") or Path(__file__).parents[2] / "shared" / "data")
-    real = folder / "fb100_multi_a.npz"
+    real = data_folder() / "fb100_multi_a.npz"
     return [ARXIV_SIZE, *([str(real)] if real.is_file() else [])]
 
 

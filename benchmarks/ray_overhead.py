@@ -29,6 +29,7 @@ from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.units import format_size
+from benchmarks.engine.memory import mapped
 from benchmarks.report import median_and_range
 
 SPEC = "synthetic:nodes=2000,degree=10,classes=5,features=32"
@@ -117,8 +118,7 @@ def _report_idle(raylet: int, roots: list[int]) -> None:
 
 def _memory(pid: int) -> int:
     """Returns the proportional set size of a process in bytes."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+    return mapped(pid)["Pss"]
 
 
 def _cpu_seconds(pid: int) -> float:

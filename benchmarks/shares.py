@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
@@ -21,6 +19,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import generator
+from benchmarks.engine.graphs import spec_of
 
 
 def largest_share(subgraph: Subgraph, ranks: int) -> float:
@@ -48,9 +47,7 @@ def main() -> None:
     parser.add_argument("--fanouts", type=int, nargs="+", default=[25, 10])
     parser.add_argument("--batches", type=int, default=3)
     options = parser.parse_args()
-    folder = Path(os.environ.get("A3GNN_DATA") or Path(__file__).parents[2] / "shared" / "data")
-    named = folder / f"{options.graph}.npz"
-    graph = Graph.load(named if named.exists() else options.graph)
+    graph = Graph.load(spec_of(options.graph))
     sampler = NeighbourSampler(graph.indptr, graph.indices, options.fanouts, seed=0)
     order = generator(0, "shares").permutation(graph.train_ids)
     batches = [

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.loaded import run_and_loaded
+
 ROOT = Path(__file__).parents[1]
 SOURCES = {
     "a3gnn": ROOT / "a3gnn",
@@ -165,18 +167,12 @@ def _imported_by(path: Path) -> set[str]:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys\n"
-        "from a3gnn.cli.main import app\n"
-        "try:\n    app.main(args=['--help'], prog_name='a3gnn')\nexcept SystemExit:\n    pass\n"
-        "print(*sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    loaded = set(run.stderr.split()) - set(sys.stdlib_module_names)
+    out, found = run_and_loaded("--help")
+    loaded = found - set(sys.stdlib_module_names)
     ours_and_light = {"a3gnn", "click", "numpy", "__main__", "typing_extensions", "colorama", "sitecustomize"}
     heavy = {name for name in loaded if not name.startswith(("_", "a3gnn")) and name not in ours_and_light}
     assert not heavy
-    assert "tune" in run.stdout
+    assert "tune" in out
 
 
 def test_measuring_needs_no_search_libraries() -> None:

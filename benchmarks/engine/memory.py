@@ -8,11 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from a3gnn.process.memory import process_tree
 
-_LINES = re.compile(rb"^(Rss|Pss|Pss_Anon|Pss_Shmem|Anonymous):\s+(\d+) kB", re.MULTILINE)
+_LINES = re.compile(r"^(\w+):\s+(\d+) kB", re.MULTILINE)
 
 
 class Resident(NamedTuple):
@@ -25,6 +26,16 @@ class Resident(NamedTuple):
 
     total: int
     anonymous: int
+
+
+def mapped(pid: int) -> dict[str, int]:
+    """Returns the sizes that the kernel has of a process's mappings in all, in bytes, by the kernel's names (proc(5)).
+
+    Raises:
+        OSError: There is no such process, or it is another user's.
+    """
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    return {name: 1024 * int(size) for name, size in _LINES.findall(text)}
 
 
 def resident(pid: int) -> Resident:
@@ -54,12 +65,11 @@ def watched(read: Callable[[], Resident], look_s: float) -> Iterator[list[Reside
 
 def _resident(pid: int) -> Resident:
     try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-            found = {name: 1024 * int(size) for name, size in _LINES.findall(file.read())}
+        found = mapped(pid)
     except OSError:
         return Resident(0, 0)
-    anonymous = found.get(b"Pss_Anon", found.get(b"Anonymous", 0)) + found.get(b"Pss_Shmem", 0)
-    return Resident(found.get(b"Pss", 0), anonymous)
+    anonymous = found.get("Pss_Anon", found.get("Anonymous", 0)) + found.get("Pss_Shmem", 0)
+    return Resident(found.get("Pss", 0), anonymous)
 
 
 def busy_ticks(pid: int) -> int:

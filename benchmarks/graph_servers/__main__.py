@@ -20,7 +20,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -148,7 +147,7 @@ def _measured(
         parted = open_parts(PartsSpec(tuple(server.address for server in started)))
         found, batches = costs_of(graph, parted, started, options)
         remote = remote_share(graph, parted.client.owners, options.fanouts, options.batch_size, 10)
-        held, server_bytes = parted.held_bytes, int(np.max([server.anonymous_bytes for server in started]))
+        held, server_bytes = parted.held_bytes, max(server.anonymous_bytes for server in started)
         parted.client.close()
     told = (
         f"{graph!r}; {options.servers} servers, {partitioner} ({cut:.1%} of edges cut, {remote:.1%} remote), per "

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.engine.memory import mapped
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -34,8 +36,7 @@ class Server:
     @property
     def anonymous_bytes(self) -> int:
         """The memory that it holds, without files that are mapped."""
-        lines = Path(f"/proc/{self.process}/smaps_rollup").read_text().splitlines()
-        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("Anonymous:"))
+        return mapped(self.process)["Anonymous"]
 
 
 @contextmanager

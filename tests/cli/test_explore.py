@@ -1,15 +1,11 @@
 """`a3gnn explore` as people call it."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from a3gnn.cli.main import main
-
-ROOT = Path(__file__).parents[2]
+from tests.loaded import run_and_loaded
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> tuple[str, str]:
@@ -22,16 +18,10 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> t
 
 
 def test_it_loads_nothing_heavy() -> None:
-    code = (
-        "import sys\n"
-        "from a3gnn.cli.main import app\n"
-        "app.main(args=['explore', '--platform', 'u250', '--json'], prog_name='a3gnn', standalone_mode=False)\n"
-        "print(*sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    out, loaded = run_and_loaded("explore", "--platform", "u250", "--json")
     heavy = {"torch", "numba", "scipy", "gymnasium", "optuna", "xgboost", "sklearn", "pandas"}
-    assert not heavy & set(ran.stderr.split())
-    found = json.loads(ran.stdout)
+    assert not heavy & loaded
+    found = json.loads(out)
     assert found["design"] == {"n": 8, "m": 2048}
     assert found["resources"] == "fitted to Table V of HitGNN"
     assert found["conditions"]["beta"] == 0.25

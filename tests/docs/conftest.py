@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 from pathlib import Path
 
@@ -11,25 +9,22 @@ import numpy as np
 import pytest
 
 from a3gnn.graphs.graph import Graph
-from tests.docs.listed import SHARED, substituted
+from tests.docs.listed import SHARED, SUBSTITUTIONS
 from tests.docs.pages import shown
-from tests.docs.running import run
+from tests.docs.running import run, substituted
+from tests.once import made_once
 
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with graph.npz and what `SHARED` makes of it: made once for all of pytest-xdist's workers."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "docs"
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "done").exists():
-            save(Graph.load("synthetic:nodes=600,degree=8,classes=4,features=16"), folder / "graph.npz")
-            for command in SHARED:
-                run(substituted(command).replace("--budget 2s", "--budget 8s"), folder)  # some trials
-            (folder / "done").touch()
-    return folder
+    """A folder with graph.npz and what `SHARED` makes of it."""
+
+    def make(folder: Path) -> None:
+        save(Graph.load("synthetic:nodes=600,degree=8,classes=4,features=16"), folder / "graph.npz")
+        for command in SHARED:
+            run(substituted(command, SUBSTITUTIONS).replace("--budget 2s", "--budget 8s"), folder)  # some trials
+
+    return made_once(tmp_path_factory, "docs", make)
 
 
 def save(graph: Graph, file: Path) -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 
+from tests.docs.running import Substitutions
+
 #: A command that is run.
 RUN = "run"
 
 INSTALLS = "installs packages"
 LONG = "measures for minutes or hours"
 SERVES = "serves until it is ended: the commands below it are asked of a server that the test starts"
-OWN_MODEL = "the same as in docs/own_models.md, where it is run"
+ELSEWHERE = "run on another page, which shows it too and begins with the same folder"
 LIKE_README = (
     "the tune of README.md with other limits, priority, fanouts or knobs, which are checked as a tune checks them"
 )
@@ -62,7 +64,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn tune --executor ray --machines all --dataset graph.npz --out runs/which": CLUSTER,
     },
     "README.md": {
-        "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json --out runs/two": RUN,
+        "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json"
+        " --out runs/two": ELSEWHERE,
         'pip install "a3gnn[ray]"': INSTALLS,
         "a3gnn tune --executor ray --machines all --dataset graph.npz --out runs/which": CLUSTER,
         "make tune": INSTALLS + ", then tunes for five minutes",
@@ -72,13 +75,13 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn recommend --dataset graph.npz --memory-limit 4GiB": RUN,
         "a3gnn tune --dataset graph.npz --priority time --memory-limit 4GiB --budget 10min --out runs/mine": RUN,
         "a3gnn front runs/mine": RUN,
-        "a3gnn report runs/mine": RUN,
+        "a3gnn report runs/mine": ELSEWHERE,
         "a3gnn pick runs/mine --priority memory --max-accuracy-drop 0.5": RUN,
         "a3gnn train --config runs/mine/tuned.json --out runs/trained": RUN,
         "a3gnn predict runs/trained --dataset graph.npz --out predictions.npy": RUN,
         "a3gnn tune --model my_package.models:make_model --dataset graph.npz --fanouts 15,10"
-        " --out runs/mine": OWN_MODEL,
-        "a3gnn train --config runs/mine/tuned.json": OWN_MODEL,
+        " --out runs/mine": ELSEWHERE,
+        "a3gnn train --config runs/mine/tuned.json": ELSEWHERE,
         'pip install "a3gnn[serve]"': INSTALLS,
         "a3gnn serve --data-root ~/graphs": SERVES,
         "a3gnn tune --server http://127.0.0.1:8642 --dataset graph.npz --budget 10min": "tests/service/test_studies.py"
@@ -115,15 +118,15 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "docs/howto/fanouts.md": {
         "a3gnn tune --dataset graph.npz --fanouts 25,10 --priority time --budget 10min --out runs/mine": LIKE_README,
-        "a3gnn front runs/mine": RUN,
-        "a3gnn graph info graph.npz": RUN,
+        "a3gnn front runs/mine": ELSEWHERE,
+        "a3gnn graph info graph.npz": ELSEWHERE,
         "a3gnn tune --dataset graph.npz --fanouts 15,10,5 --range seed_fanout=5:15 --budget 10min"
         " --out runs/three": LIKE_README,
         "a3gnn recommend --dataset graph.npz --priority time": RUN,
     },
     "docs/howto/gpu_waits.md": {
         "a3gnn tune --dataset graph.npz --priority throughput --budget 10min --out runs/mine": LIKE_README,
-        "a3gnn report runs/mine": RUN,
+        "a3gnn report runs/mine": ELSEWHERE,
     },
     "docs/howto/many_machines.md": {
         "a3gnn profiles export measured.jsonl.gz --store runs/mine/profiles.sqlite": RUN,
@@ -217,7 +220,7 @@ SHARED = (
 )
 
 #: What is put in the place of what a page shows, so that a command runs in seconds in a folder of the test's own.
-SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
+SUBSTITUTIONS: Substitutions = (
     (re.compile(r"--budget \d+min"), "--budget 2s"),
     (re.compile(r"^(a3gnn tune (?!.*--budget).*)"), r"\1 --budget 2s"),
     (re.compile(r'"budget": "\d+min"'), '"budget": "2s"'),
@@ -227,10 +230,3 @@ SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"benchmarks/results/"), "$ROOT/benchmarks/results/"),
     (re.compile(r"^curl "), "curl -sSf --max-time 120 "),
 )
-
-
-def substituted(command: str) -> str:
-    """Returns a command as the tests run it."""
-    for pattern, text in SUBSTITUTIONS:
-        command = pattern.sub(text, command)
-    return command

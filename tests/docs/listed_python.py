@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from tests.docs.running import Substitutions
+
 _DATA = """\
 from a3gnn import *
 
@@ -79,7 +81,7 @@ NOT_RUN: dict[str, str] = {
 }
 
 #: What is put in the place of what a page shows.
-SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
+SUBSTITUTIONS: Substitutions = (
     (re.compile(r'budget="\d+min"'), 'budget="2s"'),
     (re.compile(r"budget=20\b"), "budget=2"),
     (re.compile(r'"/fast/'), '"fast/'),
@@ -88,10 +90,3 @@ SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"num_envs=256"), "num_envs=4"),
     (re.compile(r"100_000"), "10"),
 )
-
-
-def substituted(code: str) -> str:
-    """Returns a block as the tests run it."""
-    for pattern, text in SUBSTITUTIONS:
-        code = pattern.sub(text, code)
-    return code

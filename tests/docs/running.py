@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.docs.pages import ROOT
@@ -14,6 +15,15 @@ from tests.service.servers import serving
 
 #: The server's address in the docs.
 SERVER = "http://127.0.0.1:8642"
+#: What is put in the place of what a page shows: patterns, each with its text.
+Substitutions = Sequence[tuple[re.Pattern[str], str]]
+
+
+def substituted(text: str, substitutions: Substitutions) -> str:
+    """Returns what a page shows as the tests run it."""
+    for pattern, other in substitutions:
+        text = pattern.sub(other, text)
+    return text
 
 
 def run(script: str, folder: Path, *, program: tuple[str, ...] = ("bash", "-euo", "pipefail", "-c")) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.listed import COMMANDS, RUN, SHARED, substituted
+from tests.docs.listed import COMMANDS, RUN, SHARED, SUBSTITUTIONS
 from tests.docs.pages import shown
-from tests.docs.running import run, server_if_asked
+from tests.docs.running import run, server_if_asked, substituted
 
 #: What a page's script begins with: its own cache folder, where it empties one.
 FIRST = {"docs/cache_folder.md": "export A3GNN_CACHE=$HOME/cache"}
@@ -24,7 +24,7 @@ def test_a_page(page: str, folder: Path) -> None:
     commands = [command for block in shown(page, "bash") for command in block.commands if command in told]
     for place in new_folders(commands):
         shutil.rmtree(folder / place, ignore_errors=True)
-    script = "\n".join([FIRST.get(page, ""), *(substituted(command) for command in commands)])
+    script = "\n".join([FIRST.get(page, ""), *(substituted(command, SUBSTITUTIONS) for command in commands)])
     with server_if_asked(script, folder) as asking:
         run(asking, folder)
 

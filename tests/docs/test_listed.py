@@ -16,8 +16,9 @@ from a3gnn.cli.study_options import as_arguments
 from a3gnn.errors import A3GNNError
 from a3gnn.tuning.arguments import make_request
 from a3gnn.tuning.request import TuneRequest
-from tests.docs.listed import COMMANDS, RUN, substituted
+from tests.docs.listed import COMMANDS, ELSEWHERE, RUN, SUBSTITUTIONS
 from tests.docs.pages import PAGES, ROOT, Block, blocks, shown
+from tests.docs.running import substituted
 
 #: What is asked of a tune, and what `a3gnn recommend` does not ask.
 REQUESTED = {field.name for field in fields(TuneRequest)} - {"spec", "fixed"} | {"fix"}
@@ -49,7 +50,7 @@ def test_its_words_are_known(page: str, command: str, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     for place in FOLDERS:
         (tmp_path / place).mkdir(parents=True)
-    check(shlex.split(substituted(command)))
+    check(shlex.split(substituted(command, SUBSTITUTIONS)))
 
 
 @pytest.mark.parametrize(
@@ -132,3 +133,10 @@ def check_benchmark(module: str, words: list[str]) -> None:
 
 def test_reasons_are_given() -> None:
     assert all(what == RUN or len(what) > len(RUN) for told in COMMANDS.values() for what in told.values())
+
+
+def test_what_is_run_elsewhere_is_run_on_a_page() -> None:
+    found = {command for told in COMMANDS.values() for command, what in told.items() if what == ELSEWHERE}
+    run = {command for told in COMMANDS.values() for command, what in told.items() if what == RUN}
+    assert found
+    assert found <= run

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.listed_python import GIVEN, NOT_RUN, substituted
+from tests.docs.listed_python import GIVEN, NOT_RUN, SUBSTITUTIONS
 from tests.docs.pages import PAGES, shown
-from tests.docs.running import run, server_if_asked
+from tests.docs.running import run, server_if_asked, substituted
 
 BLOCKS = [block for page in PAGES for block in shown(page, "python")]
 #: The page whose block is a module: `folder` has it, and the page's commands import it.
@@ -41,7 +41,7 @@ def test_what_it_imports_is_there(block) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in GIVEN if page != MODULE])
 def test_a_page(page: str, folder: Path) -> None:
-    blocks = [substituted(block.text) for block in shown(page, "python") if not left_out(block.text)]
+    blocks = [substituted(block.text, SUBSTITUTIONS) for block in shown(page, "python") if not left_out(block.text)]
     script = "\n".join([GIVEN[page], *blocks])
     for place in re.findall(r'out="(runs/\w+)"', script):  # made by the page
         shutil.rmtree(folder / place, ignore_errors=True)

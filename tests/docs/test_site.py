@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 import a3gnn
 from a3gnn.cli.main import COMMANDS
 from tests.docs.pages import PAGES, ROOT
+from tests.once import made_once
 
 DOCS = [page for page in PAGES if page.startswith("docs/")]
 #: Attributes by which a browser loads something at once; a link that someone may follow is none of them.
@@ -25,15 +26,17 @@ LOADS = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source
 LOADS_NOTHING = {"canonical", "next", "prev", "alternate"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for package in ("mkdocs", "material", "mkdocstrings"):
         pytest.importorskip(package, reason="the extra docs is not installed")
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return folder
+
+    def build(folder: Path) -> None:
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+        assert done.returncode == 0, done.stderr[-3000:]
+
+    return made_once(tmp_path_factory, "site", build)
 
 
 class Elements(HTMLParser):

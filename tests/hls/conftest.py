@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,6 +12,7 @@ from a3gnn.hls.design import RESULT_BYTES, Design
 from a3gnn.hls.generate import generate
 from a3gnn.hls.simulation import build
 from tests.hls.cases import Accelerator
+from tests.once import made_once
 
 OPENCL = """
 #define CL_TARGET_OPENCL_VERSION 120
@@ -45,16 +44,12 @@ def opencl(compiler: None, tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def accelerator(compiler: None, tmp_path_factory: pytest.TempPathFactory) -> Accelerator:
     """Returns the folder of an accelerator whose simulation is compiled; test processes share what is compiled."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
     def make(units: int, multipliers: int, result_bytes: int = RESULT_BYTES) -> Path:
-        folder = shared / f"accelerator-{units}-{multipliers}-{result_bytes}"
-        with open(f"{folder}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (folder / "simulate").exists():
-                generate(Design(units, multipliers, result_bytes), folder)
-                build(folder, "simulate")
-        return folder
+        def compiled(folder: Path) -> None:
+            generate(Design(units, multipliers, result_bytes), folder)
+            build(folder, "simulate")
+
+        return made_once(tmp_path_factory, f"accelerator-{units}-{multipliers}-{result_bytes}", compiled)
 
     return make
