@@ -110,7 +110,7 @@ class GraphShelf:
         """Returns the names of the graphs with these numbers, by number."""
         query = sa.select(GRAPHS.c.id, GRAPHS.c.name).where(GRAPHS.c.id.in_(numbers))
         with self._engine.connect() as connection:
-            return {number: name for number, name in connection.execute(query)}
+            return {row.id: row.name for row in connection.execute(query)}
 
     def register(self, dataset: str, name: str = "") -> KnownGraph:
         """Returns the graph that `dataset` names, below the data root or synthetic; one that is known as it is.

@@ -1,8 +1,13 @@
-"""Surrogates on disk: a manifest in JSON and boosters in UBJ. No pickles, so loading executes no code."""
+"""Surrogates on disk: a manifest in JSON and boosters in UBJ. No pickles, so loading executes no code.
+
+The manifest has the boosters' hashes, and a booster is read where it keeps its own: xgboost believes the lengths in a
+damaged file, takes all memory for them, or reads past its end.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=Surrogate)
 
 #: Goes up when the manifest, the features or the analytic model change.
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 _FORMAT = "a3gnn-surrogate"
 _MANIFEST = "manifest.json"
 _REMEDY = "fit one and save it with Surrogate.save"
@@ -44,7 +49,9 @@ def save(surrogate: Surrogate, folder: Path) -> Path:
         for output, model in zip(OUTPUTS, surrogate.residual_models_, strict=True):
             outputs[output] = _model_fields(model)
             if isinstance(model.learner, BoostedTrees) and model.learner.booster is not None:
-                model.learner.booster.save_model(folder / f"{output}.ubj")
+                content = model.learner.booster.save_raw("ubj")
+                (folder / f"{output}.ubj").write_bytes(content)
+                outputs[output]["hash"] = _hash(content)
         manifest = _manifest(surrogate) | {"channels": outputs}
         (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     except (OSError, xgboost.core.XGBoostError) as error:
@@ -127,8 +134,19 @@ def _read_model(folder: Path, output: str, fields: dict[str, Any], seed: int) ->
     if fields["trees"] is not None:
         learner = BoostedTrees(seed, fields["trees"])
         if fields["trees"]:
-            learner.booster = xgboost.Booster(model_file=folder / f"{output}.ubj")
+            learner.booster = xgboost.Booster(model_file=_read_booster(folder / f"{output}.ubj", fields["hash"]))
             learner.booster.set_param(THREADS)  # files hold no number of threads
     variances = VarianceComponents(**fields["variances"])
     scales = {name: fields[name] for name in SCALES}
     return ResidualModel(learner, fields["intercept"], variances, **scales, kinds=KindFactors(**fields["kinds"]))
+
+
+def _read_booster(file: Path, expected: str) -> bytearray:
+    content = bytearray(file.read_bytes())
+    if (found := _hash(content)) != expected:
+        raise ValueError(f"{file.name} must have the hash {expected}, got {found}")
+    return content
+
+
+def _hash(content: bytearray) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
