@@ -19,7 +19,8 @@ _EARLY = 3
 #: Later they lie this share of the mini-batches so far apart, where that is more: a finer grid would tell nothing that
 #: the noise of validation leaves to be told. Guess.
 _SPACING = 1 / 16
-#: A curve has stopped rising where its last third gained less than this: half a point of quality (`a3gnn.metric`).
+#: A curve has stopped rising where training twice as long gained less than this: half a point of quality
+#: (`a3gnn.metric`).
 _PLATEAU_GAIN = 0.005
 #: A pace is a quotient of what was measured: a point that lies exactly at the end of the seconds is within them.
 ROUNDING = 1 + 1e-9
@@ -87,10 +88,10 @@ class LearningCurve:
         return next(reached, None)
 
     def has_stopped_rising(self) -> bool:
-        """Returns whether the best so far gained under half a point over the last third of the mini-batches."""
+        """Returns whether the best so far gained under half a point over the last half of the mini-batches."""
         if len(self.batches) < LEAST_POINTS:
             return False
-        before = self.best_within(self.trained * 2 / 3)
+        before = self.best_within(self.trained / 2)
         return before is not None and max(self.val_accuracy) - before < _PLATEAU_GAIN
 
     def running_best(self) -> tuple[float, ...]:

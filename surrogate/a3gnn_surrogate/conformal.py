@@ -36,8 +36,9 @@ def row_folds(count: int, folds: int, seed: int) -> Folds:
 def half_width(errors: Array, graphs: NDArray[np.str_], coverage: float) -> float:
     """Returns the half-width that covers a share `coverage` of `errors`, with equal weight for each graph.
 
-    The level is raised to coverage (1 + 1 / n), split conformal's correction for n finite scores, and capped at the
-    largest error. NaN errors are left out; inf if none are left.
+    The level is raised to coverage (1 + 1 / n), split conformal's correction for n exchangeable scores, and capped at
+    the largest error. Rows of one graph resemble each other, so n is the number of graphs (Dunn, Wasserman and Ramdas,
+    2022); that of rows where all are of one graph. NaN errors are left out; inf if none are left.
     """
     known = np.isfinite(errors)
     scores, names = np.abs(errors[known]), graphs[known]
@@ -46,6 +47,7 @@ def half_width(errors: Array, graphs: NDArray[np.str_], coverage: float) -> floa
     _, group, counts = np.unique(names, return_inverse=True, return_counts=True)
     share = 1 / counts[group] / len(counts)
     order = scores.argsort()
-    level = min(coverage * (1 + 1 / len(scores)), 1.0)
+    exchangeable = len(counts) if len(counts) > 1 else len(scores)
+    level = min(coverage * (1 + 1 / exchangeable), 1.0)
     reached = np.cumsum(share[order]) >= level - 1e-9
     return float(scores[order][reached.argmax() if reached.any() else -1])

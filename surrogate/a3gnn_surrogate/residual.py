@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.conformal import graph_folds, half_width
-from a3gnn_surrogate.learner import Features, Fold, Learner, NoLearner
+from a3gnn_surrogate.learner import Features, Fold, Folds, Learner, NoLearner
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.scores import KindFactors, scores_beside_default, scores_given_default
@@ -124,7 +124,8 @@ def fit_residual_model(
     usable = _centred(rows.residual(output), rows.settings).usable
     if not usable.any():
         return prior
-    learner = make().tune(_folds(source, rows.take(usable), known, usable, output, seed), weights[usable])
+    folds = learner_folds(source, output, lambda graphs: graph_folds(graphs, seed))
+    learner = make().tune(folds, weights[usable])
     errors = np.empty(len(rows))
     for held in graph_folds(rows.graphs, seed):
         seen = _without(source, rows, held).take(known)
@@ -186,17 +187,19 @@ def _without(source: RowSource, rows: TrainingRows, held: NDArray[np.bool_]) -> 
     return source.rows(frozenset(np.unique(rows.graphs[held]).tolist()) - set(rows.graphs[~held].tolist()))
 
 
-def _folds(
-    source: RowSource,
-    rows: TrainingRows,
-    known: NDArray[np.bool_],
-    usable: NDArray[np.bool_],
-    output: int,
-    seed: int,
-) -> list[Fold]:
-    """Returns the folds of `rows`, those of the source that are `known` and then `usable`."""
-    folds = []
-    for held in graph_folds(rows.graphs, seed):
+def learner_folds(source: RowSource, output: int, held_out: Callable[[NDArray[np.str_]], Folds]) -> list[Fold]:
+    """Returns folds of the rows that a learner of `output` is fitted to, with their residuals when some are not known.
+
+    Args:
+        source: The rows. Graphs that a fold holds out whole are held out of its calibration too.
+        output: Position in `OUTPUTS`.
+        held_out: Given the rows' graphs, str, shape (n,), says which rows each fold holds out.
+    """
+    known = np.isfinite(source.rows().measured[:, output])
+    rows = source.rows().take(known)
+    usable = _centred(rows.residual(output), rows.settings).usable
+    rows, folds = rows.take(usable), list[Fold]()
+    for held in held_out(rows.graphs):
         seen = _without(source, rows, held).take(known).take(usable)
         folds.append(Fold(held, seen.features, _centred(seen.residual(output), seen.settings).residual))
     return folds

@@ -55,6 +55,8 @@ def test_a_plateau_ends_it_where_that_was_asked_for() -> None:
     assert rules(until_plateau=True).end(curve_of(*[0.5] * 9), 40) is None
     rising = curve_of(*[0.1 * i for i in range(10)])
     assert rules(until_plateau=True).end(rising, 44) is None
+    slowly = curve_of(*[0.5 + 0.0012 * i for i in range(12)])  # .48 points over a third, .72 over a half
+    assert rules(until_plateau=True).end(slowly, 52) is None
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,12 @@ def test_half_width_weighs_graphs_alike():
     assert half_width(errors, graphs, 0.6) == 1.0
 
 
+def test_half_width_is_corrected_by_the_number_of_graphs():
+    errors = np.tile(np.arange(1.0, 101.0), 20)
+    graphs = np.repeat([f"graph {number}" for number in range(20)], 100)
+    assert half_width(errors, graphs, 0.9) == 95  # 0.9 (1 + 1 / 20) = 0.945; by rows it would be 91
+
+
 def test_half_width_of_few_errors_is_the_largest_and_of_none_infinite():
     assert half_width(np.array([0.1, np.nan, -0.4]), np.array(["a", "a", "b"]), 0.9) == 0.4
     assert half_width(np.array([np.nan]), np.array(["a"]), 0.9) == np.inf
