@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -38,7 +39,7 @@ def predicted_problems(graphs: list[str], priority: str) -> Iterator[tuple[str, 
         surrogate = Surrogate(seed=0).fit(rows, target=setting.graph.fingerprint)
         default = surrogate.predict([TrainConfig()], setting)
         limits = Limits(
-            host_bytes=int(default.column("peak_host_bytes", "high")[0]),
+            host_bytes=math.ceil(default.column("peak_host_bytes", "high")[0]),  # which the default itself keeps
             least_accuracy=float(default.column("val_accuracy")[0]) - _DROP,
         )
 
