@@ -132,6 +132,8 @@ def train(
             begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
         request = us.adapted(request.described(notify), notify)
         several = None if asked is None else asked.on(request.graph, request.config, request.task, us.count)
+        if several is not None and several.warning is not None:
+            notify(several.warning)
         falls = request.task.lr_epochs
         if falls is not None and falls != epochs:
             outcome = "later ones change no weight" if falls < epochs else "training ends before it is there"

@@ -122,6 +122,14 @@ class OpenTrainers(NamedTuple):
     assignment: Assignment
 
     @property
+    def warning(self) -> str | None:
+        """What people should know before it runs; None where there is nothing."""
+        threads, cores = sum(device.threads for device in self.devices), pool.usable_cores()
+        if threads <= cores:
+            return None
+        return f"warning: trainers compute on {threads} threads at once, and this process may use {cores} cores"
+
+    @property
     def use_gpu(self) -> bool:
         """Whether one of them is a GPU."""
         return any(device.memory.type != "cpu" for device in self.devices)

@@ -152,6 +152,17 @@ def test_one_that_stalls_is_named_and_the_run_goes_on_bit_identically(
     assert not threads_of_trainers()
 
 
+def test_a_worker_that_stalls_is_named_too(tiny_folder_graph, tmp_path, disturb, undisturbed, monkeypatch):
+    release, config = threading.Event(), CONFIG.replace(parallel_mode="mode1", num_workers=2)
+    disturb(failing_at("loading", 1, lambda: release.wait(30) and None))
+    try:
+        with pytest.raises(TrainerStalledError, match=r"loading of trainer 1 .* has not come back.*is saved after"):
+            run(tiny_folder_graph, tmp_path / "run", config, trainer_stall=STALL_S)
+        goes_on(tiny_folder_graph, tmp_path / "run", "whole", undisturbed["whole"], monkeypatch)
+    finally:
+        release.set()
+
+
 def torn(place: int, call: int) -> Callable[[HybridTrainer], None]:
     """Returns what has the optimiser of a trainer fail with half of its weights changed."""
 

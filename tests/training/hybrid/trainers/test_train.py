@@ -16,6 +16,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
+from a3gnn.threads import pool
 from a3gnn.training.hybrid.trainers.request import Trainers
 from a3gnn.training.train import train
 from tests.training.hybrid.trainers.made import threads_of_trainers
@@ -102,6 +103,14 @@ def test_what_cannot_be_had_is_refused(given, law, tiny_folder_graph, tmp_path):
         run(tiny_folder_graph, tmp_path / "run", **{"trainers": "cpu:1,cpu:1"} | given)
 
 
+def test_more_threads_than_cores_are_told_of(tiny_folder_graph):
+    cores = pool.usable_cores()
+    assert Trainers(f"cpu:{cores}").on(tiny_folder_graph, CONFIG, TASK).warning is None
+    told = Trainers(f"cpu:{cores},cpu:1").on(tiny_folder_graph, CONFIG, TASK).warning
+    assert told is not None
+    assert f"on {cores + 1} threads at once" in told
+
+
 def test_under_torchrun_they_are_refused(tiny_folder_graph):
     asked = Trainers("cpu:1,cpu:1")
     with pytest.raises(UsageError, match="torchrun starts 2 processes"):
@@ -125,8 +134,9 @@ def test_the_command_takes_what_the_function_takes(write_tuned, small_folder_gra
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["loading", "propagation"])
-def test_a_command_whose_trainer_never_comes_back_ends(stage, tiny_folder_graph, tmp_path):
-    """A worker's thread would hold up the interpreter's end."""
+def test_a_command_whose_trainer_never_comes_back_ends(stage, write_tuned, tmp_path):
+    """A worker's thread, which reads mini-batches here, would hold up the interpreter's end."""
+    config = write_tuned(config=TrainConfig(batch_size=256, parallel_mode="mode1", num_workers=1))
     script = f"""
 import time
 from contextlib import contextmanager
@@ -143,7 +153,7 @@ def forever(self, stage, epoch, batch, trainer=None):
         yield
 
 Watch.at = forever
-main(["train", "--model", "sage", "--dataset", {str(tiny_folder_graph.folder)!r}, "--epochs", "2",
+main(["train", "--config", {str(config)!r}, "--epochs", "2",
       "--out", {str(tmp_path / "run")!r}, "--trainers", "cpu:1,cpu:1", "--trainer-stall", "2s"])
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
