@@ -65,6 +65,14 @@ class PeerLostError(A3GNNError):
     """Another process of a training by several has ended, or doesn't answer."""
 
 
+class TrainerError(A3GNNError):
+    """A trainer among those of this process has failed; the message says which, and at what."""
+
+
+class TrainerStalledError(TrainerError):
+    """A trainer does not come back, so that its thread is still there; the message says which, and at what."""
+
+
 class InfeasibleError(A3GNNError):
     """No configuration keeps the limits.
 

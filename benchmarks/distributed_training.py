@@ -52,7 +52,7 @@ def work(folder: Path, model: str) -> None:
         config = TrainConfig(feature_tier="disk")  # what several ranks of a machine read, whatever the tier
         with Trainer(graph, config, Task(model=model), member=us.member) as trainer:
             steps = list(trainer.steps(0))
-            joined: Any = trainer._joined
+            joined: Any = trainer._replica.joined
             waited = 0.0 if joined is None else joined.seconds
             seconds, sampled = [], 0.0
             for epoch in range(1, EPOCHS + 1):

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from a3gnn.cli.output import say
-from a3gnn.errors import A3GNNError, ExitCode, UsageError, unknown_name
+from a3gnn.errors import A3GNNError, ExitCode, TrainerStalledError, UsageError, unknown_name
 from a3gnn.launch import by_torchrun, launch
 from a3gnn.option_names import as_flags
 from a3gnn.threads import wait_policy
@@ -103,6 +103,10 @@ def main(arguments: list[str] | None = None) -> None:
     except A3GNNError as error:
         say(f"error: {error}")
         code = error.exit_code
+        if isinstance(error, TrainerStalledError):  # Python would wait for its thread at exit, forever
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(int(code))
     except BrokenPipeError:
         sys.stderr.close()  # the reader of stdout has gone; there is nobody to tell
         code = ExitCode.FAILED

@@ -89,6 +89,21 @@ class Fanouts(click.ParamType[tuple[int, ...]]):
             )
 
 
+class Shares(click.ParamType[tuple[int, ...]]):
+    """Seeds of each trainer, such as 700,324."""
+
+    name = "n1,n2,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Returns the seeds, in the order of the trainers."""
+        try:
+            return value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
+        except ValueError:
+            self.fail(
+                f"shares are integers separated by commas, one per trainer, such as 700,324; got {value!r}", param, ctx
+            )
+
+
 class Model(click.ParamType[str]):
     """A built-in model, or the factory of the user's own as package.module:function."""
 
@@ -132,6 +147,7 @@ ANY_LIMIT = AnyLimit()
 DURATION = Duration()
 BUDGET = BudgetType()
 FANOUTS = Fanouts()
+SHARES = Shares()
 FANOUTS_HELP = "Neighbours per node, one per layer."
 LAYERS = click.IntRange(1)
 LAYERS_HELP = "Layers of the model."

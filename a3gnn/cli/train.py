@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.options import (
+    DURATION,
     FANOUTS,
     FANOUTS_HELP,
     LAYERS,
@@ -29,6 +28,7 @@ from a3gnn.cli.options import (
     RESIDUAL_HELP,
     SCHEDULE,
     SCHEDULE_HELP,
+    SHARES,
     SIZE,
     WEIGHTS,
     WEIGHTS_HELP,
@@ -37,19 +37,13 @@ from a3gnn.cli.options import (
 )
 from a3gnn.cli.output import QUIET, fitted
 from a3gnn.cli.output import progress as lines
+from a3gnn.cli.train_summary import summary
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.launch import launch
 from a3gnn.metric import AUTO
 from a3gnn.task import Task
-from a3gnn.units import format_duration, format_size
-
-if TYPE_CHECKING:
-    from a3gnn.training.result import TrainResult
-    from a3gnn.training.tuned import TunedConfig
-
-#: Share of the cores' time that is stolen, from which on it is said. Guess: it then costs a tenth.
-_MUCH_STOLEN = 0.05
+from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, TrainerSampling
 
 
 @click.command()
@@ -95,6 +89,26 @@ _MUCH_STOLEN = 0.05
     help="Say when validation reaches this, by the metric; the tune's target by default.",
 )
 @click.option("--until-target", is_flag=True, help="End there.")
+@click.option(
+    "--trainers",
+    metavar="DEVICES",
+    help="Trainers that share each mini-batch: auto, or such as cpu:1,cpu:1, cuda:0, sim:u250 (docs/hybrid.md).",
+)
+@click.option("--trainer-shares", type=SHARES, help="Seeds of each trainer, batch_size together; equal by default.")
+@click.option(
+    "--trainer-sampling",
+    type=click.Choice(TRAINER_SAMPLINGS),
+    default="whole",
+    show_default=True,
+    help="Sample mini-batches once and cut them, as one trainer would have them; or each share for itself.",
+)
+@click.option(
+    "--trainer-stall",
+    type=DURATION,
+    default=STALL_S,
+    show_default="2min",
+    help="What a stage of a mini-batch may take before a trainer counts as lost.",
+)
 @click.option("--loss", type=LOSS, help=f"{LOSS_HELP} The tune's by default.")
 @click.option("--class-weights", type=WEIGHTS, help=f"{WEIGHTS_HELP} The tune's by default.")
 @click.option("--metric", type=METRIC, help=f"{METRICS_HELP} The tune's by default, auto without one.")
@@ -120,6 +134,10 @@ def train(
     host_memory_limit: int | None,
     target_accuracy: float | None,
     until_target: bool,
+    trainers: str | None,
+    trainer_shares: tuple[int, ...] | None,
+    trainer_sampling: TrainerSampling,
+    trainer_stall: float,
     loss: str | None,
     class_weights: str | None,
     metric: str | None,
@@ -168,6 +186,10 @@ def train(
         target_accuracy=target_accuracy,
         until_target=until_target,
         metric=AUTO if metric is None and tuned is None else metric,
+        trainers=trainers,
+        trainer_shares=trainer_shares,
+        trainer_sampling=trainer_sampling,
+        trainer_stall=trainer_stall,
         progress=not (as_json or quiet),
         notify=lines(quiet),
     )
@@ -177,66 +199,4 @@ def train(
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
-        click.echo("\n".join(fitted(_summary(result, tuned))))
-
-
-def _summary(result: TrainResult, promised: TunedConfig | None) -> str:
-    """Returns what people want to know, beside what the tune measured, or what was predicted where nothing was."""
-    memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
-    speed, took, metric = result.throughput_epochs_per_s, getattr(result, memory), result.metric
-    lines = [
-        f"{result.graph}: {metric.show(result.test_accuracy)} test {metric.label} {_where(result)} "
-        f"(validation {metric.show(result.val_accuracy)}), in {format_duration(result.seconds)}",
-        *([] if result.target_accuracy is None else [f"target      {_target(result, promised)}"]),
-        f"throughput  {speed:.3g} epochs/s{_beside(speed, promised, 'throughput_epochs_per_s', '{:.3g}'.format)}",
-        f"memory      {format_size(took)}{_beside(took, promised, memory, format_size)}",
-        *([f"{metric.label:<11} is computed from {result.evaluation}"] if result.task.is_own else []),
-        *([] if result.stolen_share < _MUCH_STOLEN else [f"stolen      {_stolen(result)}"]),
-        f"weights     {result.folder}/model.pt",
-    ]
-    return "\n".join(lines)
-
-
-def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Callable[[float], str]) -> str:
-    """Returns what tuned.json says of `metric`, and `found` over that; nothing where it says nothing."""
-    if promised is None:
-        return ""
-    if promised.measured is not None:
-        before = getattr(promised.measured, metric)
-        return f"; the tune measured {shown(before)} ({found / before:.2f} x)"
-    if metric not in promised.predicted:
-        return ""
-    mean, low, high = (promised.predicted[metric][bound] for bound in ("mean", "low", "high"))
-    return f"; predicted were {shown(mean)} ({shown(low)} to {shown(high)}; {found / mean:.2f} x)"
-
-
-def _stolen(result: TrainResult) -> str:
-    from a3gnn.threads.stolen_time import stretch
-
-    return (
-        f"{result.stolen_share:.0%} of the cores' time, by other machines of the host; without, training takes about "
-        f"{1 / stretch(result.stolen_share):.2f} of its time, which is what a tune tells"
-    )
-
-
-def _where(result: TrainResult) -> str:
-    if result.best_epoch is None:
-        return f"after {result.batches_to_accuracy} mini-batches"
-    return f"at epoch {result.best_epoch} of {result.epochs}"
-
-
-def _target(result: TrainResult, promised: TunedConfig | None) -> str:
-    """Returns when the target was reached, and when the tune said that it would be."""
-    assert result.target_accuracy is not None, "there is a target"
-    accuracy = f"{result.metric.show(result.target_accuracy)} validation {result.metric.label}"
-    promise = None if promised is None else promised.seconds_to_accuracy
-    target = None if promised is None else promised.target_accuracy
-    said = ""
-    if promise is not None and target is not None and math.isclose(target, result.target_accuracy):
-        median, low, high = (format_duration(promise[name]) for name in ("median", "low", "high"))
-        said = f"; the tune promised {median} ({low} to {high})"
-    if result.seconds_to_accuracy is None or result.eval_seconds_to_accuracy is None:
-        return f"{accuracy} not reached{said}"
-    whole = result.seconds_to_accuracy + result.eval_seconds_to_accuracy
-    took = f"{format_duration(result.seconds_to_accuracy)} of training, {format_duration(whole)} with evaluations"
-    return f"{accuracy} in {took}{said}"
+        click.echo("\n".join(fitted(summary(result, tuned))))

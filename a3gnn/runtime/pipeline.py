@@ -29,6 +29,7 @@ from a3gnn.runtime.allocation.isolation import Isolation
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.buffers import BufferPool
 from a3gnn.runtime.devices import checked_device
+from a3gnn.runtime.divided import DividedStages, Dividing
 from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.runtime.samplers import EdgeSampling
@@ -71,7 +72,7 @@ class Pipeline:
         dtype: What dense features, or their aggregates, come as: float32 or bfloat16. Sparse ones are float32.
         resources: What holds over `config.resources`: an allocation, auto or free.
         sampling: The edges that are sampled in place of `graph`'s, on the host; mini-batches then know their ids.
-        shares: Which share of each mini-batch is given (`a3gnn.sampling.share`); None gives all of it.
+        shares: Which share of each mini-batch is given; or how each is divided, whatever `device` says; None gives all.
 
     Attributes:
         store: The features.
@@ -102,9 +103,10 @@ class Pipeline:
         dtype: torch.dtype = torch.float32,
         resources: Resources | Allocation | None = None,
         sampling: EdgeSampling | None = None,
-        shares: Shares | None = None,
+        shares: Shares | Dividing | None = None,
     ) -> None:
-        device = checked_device(device, config.sampling_device)
+        parts = len(shares.send) if isinstance(shares, Dividing) else 0
+        device = checked_device("cpu" if parts else device, config.sampling_device)
         fanouts = fanouts if table is None else fanouts[:-1]
         self._config, self._seed, self._shuffle = config.canonical(), seed, shuffle
         if isinstance(graph, PartedGraph):
@@ -127,9 +129,10 @@ class Pipeline:
         width = input_width(None if tabled else aggregator, self.store.num_features)
         workers = 0 if config.parallel_mode == "sequential" else config.num_workers
         # What one epoch has out at once: each worker's mini-batch, the caller's, and the one that it has yet to drop.
-        buffers = BufferPool(width, spare=workers + 2, dtype=dtype) if on_host else None
-        self._stages = Stages(
-            self.sampler if shares is None else CutSampler(self.sampler, shares),
+        buffers = BufferPool(width, spare=(workers + 2) * max(parts, 1), dtype=dtype) if on_host else None
+        new: Callable[..., Stages] = partial(DividedStages, dividing=shares) if isinstance(shares, Dividing) else Stages
+        self._stages = new(
+            CutSampler(self.sampler, shares) if isinstance(shares, Shares) else self.sampler,
             self.store,
             graph.labels,
             device,
@@ -207,8 +210,7 @@ class Pipeline:
         stages, mode = self._stages, self._config.parallel_mode
         if mode == "sequential":
             return (stages.complete(epoch, batch) for batch in planned)
-        work = partial(stages.complete if mode == "mode1" else stages.sample, epoch)
-        return self._overlapped(work, planned)
+        return self._overlapped(partial(stages.complete if mode == "mode1" else stages.sample, epoch), planned)
 
     def _overlapped(
         self, work: Callable[[PlannedBatch], MiniBatch | Sampled], planned: Iterable[PlannedBatch]
@@ -245,5 +247,4 @@ class Pipeline:
 
     def _first_seeds(self) -> Iterator[NDArray[np.int32]]:
         """Yields the seeds of the first epoch, which is planned only for those who ask."""
-        for batch in self.plan(0):
-            yield batch.seeds
+        yield from (batch.seeds for batch in self.plan(0))

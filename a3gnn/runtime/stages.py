@@ -16,7 +16,7 @@ from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.buffers import BufferPool
 from a3gnn.runtime.plan import PlannedBatch
-from a3gnn.runtime.upload import Arrival, Upload
+from a3gnn.runtime.upload import Upload
 from a3gnn.sampling.subgraph import Subgraph
 
 
@@ -86,12 +86,8 @@ class Stages:
         """Returns the mini-batch with its features and labels, on the device or on their way there."""
         if self._upload is None:
             return self._on_host(sampled)
-        with self._upload.stream() as stream:
-            batch = self._on_host(sampled).pinned()
-            begin = self._upload.mark(stream)
-            moved = batch.to(self._device, non_blocking=True)
-            moved.arrival = Arrival(begin, self._upload.mark(stream))
-        return moved
+        with self._upload.stream():
+            return self._upload.send(self._on_host(sampled))
 
     def _on_host(self, sampled: Sampled) -> MiniBatch:
         """Returns the mini-batch on the host; rows that the device caches are there already."""

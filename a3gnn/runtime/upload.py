@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+
+if TYPE_CHECKING:
+    from a3gnn.runtime.batch import MiniBatch
 
 
 class Arrival(NamedTuple):
@@ -54,6 +57,15 @@ class Upload:
             self._threads.stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         with torch.cuda.stream(self._threads.stream):
             yield self._threads.stream
+
+    def send(self, batch: MiniBatch) -> MiniBatch:
+        """Returns `batch`, which is on the host, on its way to the device; the host may overwrite it at once."""
+        with self.stream() as stream:
+            kept = batch.pinned()
+            begin = self.mark(stream)
+            moved = kept.to(self._device, non_blocking=True)
+            moved.arrival = Arrival(begin, self.mark(stream))
+        return moved
 
     def mark(self, stream: torch.cuda.Stream) -> torch.cuda.Event:
         """Returns an event at the end of what `stream` has been given so far."""

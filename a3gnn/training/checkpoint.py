@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,17 +20,21 @@ from a3gnn.training.trainer import Trainer
 CHECKPOINT_VERSION = 1
 
 
-def identity(graph: Graph, config: TrainConfig, task: Task, ranks: int = 1) -> dict[str, Any]:
+def identity(
+    graph: Graph, config: TrainConfig, task: Task, ranks: int = 1, trainers: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Returns what must be equal for a run to go on bit-identically, by name.
 
-    The number of ranks is: their gradients are summed in another order.
+    The number of ranks is, and the shares of trainers of one process: their gradients are summed in another order.
 
     Modes, workers and tiers may change: they decide when a mini-batch comes, not what is in it. Knobs that came later
     than the first checkpoints are left out at their defaults.
     """
     learning, of_task = dict(config.learning_key()), task.to_dict()
     own = {f"the model's {name}": value for name, value in of_task.pop("own", {}).items()}
-    many = {"ranks": ranks} if ranks > 1 else {}
+    many: dict[str, Any] = {"ranks": ranks} if ranks > 1 else {}
+    if trainers is not None:
+        many |= {"trainer_shares": trainers["shares"], "trainer_sampling": trainers["sampling"]}
     return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **of_task, **own, **many}
 
 

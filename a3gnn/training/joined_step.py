@@ -7,13 +7,17 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import MemoryLimitError, UsageError
 from a3gnn.runtime.batch import MiniBatch
+from a3gnn.sampling.share import cut
+from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
+from a3gnn.training.layers.kernels import rectify_rows
 from a3gnn.training.memory import MemoryGuard
 from a3gnn.training.peers import Member, Peers
 
@@ -63,15 +67,20 @@ class JoinedStep:
         Raises:
             PeerLostError: Another trainer has ended, or doesn't answer.
         """
+        return self.exchange(self.propagate(batch, loss_of))
+
+    def propagate(self, batch: MiniBatch, loss_of: Callable[[MiniBatch], Tensor]) -> Tensor:
+        """Returns the share's part of the loss, and leaves its gradients in the weights; arguments of `gradients`."""
         share = batch.subgraph.share
         if share is not None and self._statistics is not None:
             self._statistics.owned = torch.from_numpy(share.owned).to(self._weights[0].device)
         loss = loss_of(batch)
         loss.backward()  # type: ignore[no-untyped-call]
-        return self._summed(Told(loss.item(), self._should_stop(), self._memory.is_over))
+        return loss
 
-    def _summed(self, told: Told) -> Tensor:
-        """Overwrites each gradient by the sum of all trainers', and returns the sum of their losses."""
+    def exchange(self, loss: Tensor) -> Tensor:
+        """Overwrites each gradient by the sum of all trainers', and returns the sum of their parts of the loss."""
+        told = Told(loss.item(), self._should_stop(), self._memory.is_over)
         begin, message = perf_counter(), self._message
         message[: len(told)] = message.new_tensor(told)
         places: list[tuple[Tensor, Tensor]] = []
@@ -123,19 +132,26 @@ def check_member(member: Member | None, config: TrainConfig, task: Task) -> None
     if task.is_own:
         raise UsageError(
             f"the model must be a built-in one where mini-batches are shared out, got {task.model}: what it draws, and "
-            "what it computes of all nodes together, would differ from one process; train it by "
+            "what it computes of all nodes together, would differ from one trainer; train it by "
             "DistributedDataParallel in a loop of your own, whose Loader takes shares (docs/distributed.md)"
         )
     if config.sampling_device != "cpu":
         raise UsageError(
             f"sampling_device must be cpu where mini-batches are shared out, got {config.sampling_device!r}: they are "
-            "cut on the host, and each rank has a GPU of its own"
+            "cut on the host, and each trainer has a device of its own"
         )
     if config.resources != "free":
         raise UsageError(
             f"resources must be free where mini-batches are shared out, got {config.resources!r}, which gives cores to "
-            "stages as if no other trainer had them; set OMP_NUM_THREADS to each rank's threads"
+            "stages as if no other trainer had them; say how many threads each trainer has"
         )
+
+
+def warm_up() -> None:
+    """Compiles the kernels of shares, or loads them from numba's cache."""
+    node, one = np.zeros(1, dtype=np.int32), np.uint32(0)
+    cut(Subgraph(node, np.arange(2, dtype=np.int32), node, (1, 1)), 0, 1)
+    rectify_rows(np.zeros((1, 1), dtype=np.float32), np.zeros(1, dtype=np.int64), one, np.float32(1), one, one, 0, 1)
 
 
 def _joined(model: nn.Module, peers: Peers) -> Statistics | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
+from a3gnn.runtime.divided import Dividing
 from a3gnn.sampling.share import Shares
 
 if TYPE_CHECKING:
@@ -31,11 +32,12 @@ class Member:
     """One of those who train together.
 
     Attributes:
-        shares: Which share of each mini-batch it trains.
+        shares: Which share of each mini-batch it trains; or how each is divided among all trainers of this process, of
+            which it is the first.
         peers: All of them, this one included.
         ranks: Among whom evaluation is shared out; None evaluates alone.
     """
 
-    shares: Shares
+    shares: Shares | Dividing
     peers: Peers
     ranks: Ranks | None = None

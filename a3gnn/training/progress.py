@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.measurement import StageSeconds
-from a3gnn.training.step import Step
+from a3gnn.training.step import Step, TrainerStep
 from a3gnn.training.target import Point
 
 #: What epochs of former versions have besides.
@@ -30,6 +30,8 @@ class EpochResult:
         eval_s: Seconds of evaluation after it; 0 where a point of the learning curve had evaluated it.
         cache_hit_rate: Share of input rows that the cache served.
         stage_seconds: Mean work of a mini-batch in each stage.
+        trainers: Of each trainer of this process, where there are several: its name, all its seeds, and the mean
+            `transfer_s` and `train_s` of a mini-batch (`TrainerStep`).
     """
 
     epoch: int
@@ -40,10 +42,12 @@ class EpochResult:
     eval_s: float
     cache_hit_rate: float
     stage_seconds: StageSeconds
+    trainers: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return dataclasses.asdict(self)
+        """Returns the fields as JSON types, without `trainers` where there is one."""
+        fields = dataclasses.asdict(self)
+        return fields if self.trainers else {name: fields[name] for name in fields if name != "trainers"}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -64,6 +68,7 @@ class EpochTotals:
         hits: Those that the cache served.
         stages: Seconds in sample, gather, transfer, train.
         seconds: Seconds of training that passed.
+        trainers: Of each trainer of this process, where there are several, the fields of its `TrainerStep`, summed.
     """
 
     batches: int = 0
@@ -73,6 +78,7 @@ class EpochTotals:
     hits: int = 0
     stages: list[float] = field(default_factory=lambda: [0.0] * 4)
     seconds: float = 0.0
+    trainers: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, step: Step, seconds: float) -> None:
         """Counts a mini-batch that took `seconds` of the epoch."""
@@ -84,6 +90,7 @@ class EpochTotals:
         spent = (step.seconds.sample, step.seconds.gather, step.seconds.transfer, step.seconds.train)
         self.stages = [total + work for total, work in zip(self.stages, spent, strict=True)]
         self.seconds += seconds
+        self.trainers = _summed(self.trainers, step.trainers)
 
 
 @dataclass(slots=True)
@@ -155,6 +162,7 @@ class Progress:
             eval_s=eval_s,
             cache_hit_rate=total.hits / total.input_nodes,
             stage_seconds=StageSeconds(*(seconds / total.batches for seconds in total.stages)),
+            trainers=[_mean(one, total.batches) for one in total.trainers],
         )
         self.eval_s += eval_s
         self.epochs.append(result)
@@ -176,3 +184,14 @@ class Progress:
             fields.get("setup_s", 0.0),
             fields.get("eval_s", sum(result.eval_s for result in epochs)),
         )
+
+
+def _summed(before: list[dict[str, Any]], steps: Sequence[TrainerStep]) -> list[dict[str, Any]]:
+    found = list(map(dataclasses.asdict, steps))
+    for one, sums in zip(found, before, strict=False):
+        one |= {name: one[name] + sums[name] for name in ("seeds", "transfer_s", "train_s")}
+    return found
+
+
+def _mean(sums: dict[str, Any], batches: int) -> dict[str, Any]:
+    return sums | {name: sums[name] / batches for name in ("transfer_s", "train_s")}

@@ -42,6 +42,9 @@ class TrainResult:
         graph: The graph's name.
         metric: By what the qualities are.
         ranks: Processes that trained it together; memory is that of all of them, other figures are rank 0's.
+        trainers: Of trainers of this process that trained it together: `names`, `shares` of seeds, `sampling` of
+            mini-batches, and `repeated_work`, what all shares take over the whole of the first mini-batches
+            (`a3gnn.runtime.repeated`). None for one trainer.
     """
 
     test_accuracy: float
@@ -67,6 +70,7 @@ class TrainResult:
     graph: str
     metric: Metric
     ranks: int = 1
+    trainers: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the result as one JSON object."""

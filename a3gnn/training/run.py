@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from a3gnn.errors import GraphServerError, MemoryLimitError, PeerLostError
+from a3gnn.errors import GraphServerError, MemoryLimitError, PeerLostError, TrainerError
 from a3gnn.metric import Metric
 from a3gnn.option_names import call, options
 from a3gnn.training.fit import fit
@@ -41,6 +41,7 @@ def run(
         GraphServerError: A graph server can't be reached any more, likewise.
         KeyboardInterrupt: By Ctrl-C, likewise.
         PeerLostError: Another rank has ended, likewise.
+        TrainerError: One of several trainers has failed, or does not come back, likewise.
     """
     from a3gnn.training.progress_bar import ProgressBar
 
@@ -83,7 +84,7 @@ def run(
             folder.keep_model(best=not ended_at(target, done))
             trained = True
             return trainer.test()
-        except (KeyboardInterrupt, MemoryLimitError, GraphServerError) as error:
+        except (KeyboardInterrupt, MemoryLimitError, GraphServerError, TrainerError) as error:
             if not (trained or interrupt.forced):
                 folder.save_at_stop()
             raise type(error)(_how_to_go_on(error, done, folder.path)) from error

@@ -8,6 +8,23 @@ from a3gnn.measurement import StageSeconds
 
 
 @dataclass(frozen=True, slots=True)
+class TrainerStep:
+    """What one of this process' trainers did for a mini-batch.
+
+    Attributes:
+        trainer: Its name.
+        seeds: Seeds of its share.
+        transfer_s: Seconds in which the share was sent to its device; on a virtual clock where that is simulated.
+        train_s: Seconds of forward and backward propagation, waiting for others left out; likewise.
+    """
+
+    trainer: str
+    seeds: int
+    transfer_s: float
+    train_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One mini-batch that has been trained on.
 
@@ -20,6 +37,7 @@ class Step:
         hits: Those that the cache served.
         sampled_edges: Sampled edges.
         seconds: Work in each stage.
+        trainers: What each trainer of this process did, where there are several; figures above are then of all.
     """
 
     epoch: int
@@ -30,3 +48,4 @@ class Step:
     hits: int
     sampled_edges: int
     seconds: StageSeconds
+    trainers: tuple[TrainerStep, ...] = ()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
 from a3gnn.config import TrainConfig
@@ -24,15 +22,19 @@ from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.curve_points import first_point
 from a3gnn.training.evaluate import metric_of
+from a3gnn.training.hybrid.trainers.choices import STALL_S, TrainerSampling
+from a3gnn.training.hybrid.trainers.opening import open_trainer
+from a3gnn.training.hybrid.trainers.request import Trainers
 from a3gnn.training.kernel_set import KernelSet
+from a3gnn.training.make_result import make_result
 from a3gnn.training.optimiser_imports import optimiser_imports
 from a3gnn.training.own.evaluation_bytes import evaluation_bytes
 from a3gnn.training.own.factory import model_name
 from a3gnn.training.progress import Progress
-from a3gnn.training.ranks.processes import Alone, processes
+from a3gnn.training.ranks.processes import processes
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult
-from a3gnn.training.run import ended_at, run
+from a3gnn.training.run import run
 from a3gnn.training.run_folder import default_folder
 from a3gnn.training.target import Target
 from a3gnn.training.trainer import Trainer
@@ -56,6 +58,10 @@ def train(
     target_accuracy: float | None = None,
     until_target: bool = False,
     metric: str | None = None,
+    trainers: str | None = None,
+    trainer_shares: Sequence[int] | None = None,
+    trainer_sampling: TrainerSampling = "whole",
+    trainer_stall: float = STALL_S,
     progress: bool = False,
     notify: Callable[[str], None] | None = None,
 ) -> TrainResult:
@@ -89,6 +95,12 @@ def train(
         metric: By what the model is judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto for
             what suits the labels (docs/metrics.md); None for the task's, and auto where neither a task nor a tuned.json
             is given.
+        trainers: Devices that train each mini-batch together, each a share of it, such as "cpu:1,cpu:1", or auto for
+            all of this machine (docs/hybrid.md). None is one trainer.
+        trainer_shares: Seeds of each, batch_size together; None makes them equal.
+        trainer_sampling: whole samples mini-batches once and cuts them, so that any shares equal one trainer;
+            independent samples each share for itself.
+        trainer_stall: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
         progress: Whether to draw a progress bar on stderr.
         notify: Takes lines for people: warnings, and each epoch's figures; by default a notebook prints them.
 
@@ -102,9 +114,11 @@ def train(
         GraphServerError: A graph server can't be reached any more, likewise.
         KeyboardInterrupt: By Ctrl-C, likewise.
         PeerLostError: One of several processes that train together has ended, likewise.
+        TrainerError: One of several trainers has failed, or does not come back, likewise.
     """
     begin, notify = perf_counter(), listener(notify)
     _check(epochs, patience, out, resume, progress, task)
+    asked = Trainers.of(trainers, trainer_shares, trainer_sampling, trainer_stall)
     metric = checked_metric(metric)
     limit = size_or_none("host_memory_limit", host_memory_limit)
     with processes() as us, ExitStack() as stack:
@@ -117,6 +131,9 @@ def train(
             request = TrainRequest.of(config, dataset, task, name, metric, notify)
             begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
         request = us.adapted(request.described(notify), notify)
+        several = None if asked is None else asked.on(request.graph, request.config, request.task, us.count)
+        if several is not None and several.warning is not None:
+            notify(several.warning)
         falls = request.task.lr_epochs
         if falls is not None and falls != epochs:
             outcome = "later ones change no weight" if falls < epochs else "training ends before it is there"
@@ -132,28 +149,28 @@ def train(
             limit = request.tuned.limits.host_bytes
         graph = request.graph
         folder = us.folder(lambda: default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
-        device, interrupt, limit = us.device, us.interrupt(), us.limit(limit, notify)
-        for module in optimiser_imports(request.task, device != "cpu"):
+        interrupt, limit = us.interrupt(), us.limit(limit, notify)
+        has_gpu = us.device != "cpu" if several is None else several.use_gpu
+        for module in optimiser_imports(request.task, has_gpu):
             import_module(module)  # before what is timed; trials of a tune begin with it imported
         before = perf_counter()
         stack.enter_context(watched(graph, notify, interrupt.check))
         with us.first_alone():
-            made = Trainer(
-                graph,
-                request.config,
-                request.task,
-                device=device,
+            made = open_trainer(
+                request,
+                several,
+                us,
                 scratch=folder.scratch,
                 host_memory_limit=limit,
                 evaluation_bytes=evaluation_bytes(limit),
                 on_chunk=interrupt.check,
-                member=us.member,
                 should_stop=lambda: interrupt.noted,
             )
             us.prepare(made)
         with made as trainer:
             setup_s = perf_counter() - before
-            done = folder.begin(trainer, identity(graph, request.config, request.task, us.count))
+            known = identity(graph, request.config, request.task, us.count, trainer.trainers)
+            done = folder.begin(trainer, known)
             done.setup_s = done.setup_s if resume else setup_s
             if request.task.is_own:
                 notify(f"{trainer.metric.label} is computed from {trainer.evaluation}")
@@ -171,7 +188,7 @@ def train(
                 notify=notify,
             )
             seconds = perf_counter() - begin
-            result = _result(trainer, done, request, folder.path, seconds, others.stolen_share(), target, test, us)
+            result = make_result(trainer, done, request, folder.path, seconds, others.stolen_share(), target, test, us)
             folder.finish(result.to_dict())
         return result
 
@@ -193,48 +210,6 @@ def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) ->
     first = first_point(trainer)
     done.eval_s += perf_counter() - begin
     return Target(accuracy, first, ends)
-
-
-def _result(
-    trainer: Trainer,
-    done: Progress,
-    request: TrainRequest,
-    folder: Path,
-    seconds: float,
-    stolen_share: float,
-    target: Target | None,
-    test_accuracy: float,
-    us: Alone,
-) -> TrainResult:
-    reached = None if target is None else done.reached(target.accuracy)
-    best = None if ended_at(target, done) else done.best
-    kept = reached if best is None else best
-    assert kept is not None
-    return TrainResult(
-        test_accuracy=test_accuracy,
-        val_accuracy=kept.val_accuracy,
-        best_epoch=None if best is None else best.epoch,
-        epochs=len(done.epochs),
-        throughput_epochs_per_s=done.epochs_per_s(trainer.batches_per_epoch),
-        target_accuracy=None if target is None else target.accuracy,
-        seconds_to_accuracy=None if reached is None else reached.train_s,
-        batches_to_accuracy=None if reached is None else reached.batches,
-        eval_seconds_to_accuracy=None if reached is None else reached.eval_s,
-        eval_seconds=done.eval_s,
-        peak_host_bytes=us.total(trainer.memory.peak_bytes),
-        peak_device_bytes=int(torch.cuda.max_memory_reserved()) if torch.cuda.is_available() else 0,
-        cache_hit_rate=done.cache_hit_rate,
-        cache_bytes=trainer.cache_bytes,
-        seconds=seconds,
-        stolen_share=stolen_share,
-        folder=folder,
-        evaluation=trainer.evaluation,
-        config=request.config,
-        task=request.task,
-        graph=request.graph.name,
-        metric=trainer.metric,
-        ranks=us.count,
-    )
 
 
 def _check(epochs: int, patience: int | None, out: object, resume: bool, progress: bool, task: object) -> None:

@@ -14,19 +14,18 @@ learning curve.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Generator
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import torch
+from torch import nn
 
 from a3gnn.config import TrainConfig
-from a3gnn.errors import A3GNNError
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Metric
 from a3gnn.runtime.batch import MiniBatch
@@ -34,6 +33,7 @@ from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
+from a3gnn.training.adam import Optimizer
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.evaluate import metric_of
 from a3gnn.training.joined_step import JoinedStep, check_member
@@ -42,6 +42,7 @@ from a3gnn.training.learning_rate import LearningRate
 from a3gnn.training.memory import MemoryGuard
 from a3gnn.training.own.learner import Own
 from a3gnn.training.peers import Member
+from a3gnn.training.replica import Replica, checked_loss
 from a3gnn.training.scratch import Scratch
 from a3gnn.training.step import Step
 
@@ -70,8 +71,6 @@ class Trainer:
         graph: As given.
         config: As given.
         task: As given.
-        model: The model.
-        optimizer: Adam, or what a model of the user's makes.
         memory: The guard that knows the peak.
         batches_per_epoch: Mini-batches of an epoch.
         cache_bytes: What the feature cache really takes.
@@ -104,8 +103,7 @@ class Trainer:
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
         self._learner = self._learner_of(on_chunk, evaluation_bytes)
-        self.model = self._learner.model
-        self._joined = None if member is None else JoinedStep(self.model, member.peers, self.memory, should_stop)
+        joined = None if member is None else JoinedStep(self._learner.model, member.peers, self.memory, should_stop)
         self._pipeline = Pipeline(
             graph,
             config,
@@ -117,9 +115,9 @@ class Trainer:
             dtype=self._learner.dtype,
             shares=None if member is None else member.shares,
         )
-        self.optimizer = self._learner.fresh_optimizer()
         self.batches_per_epoch = self._pipeline.num_batches
-        self._learning_rate = LearningRate.of(task, config, self.batches_per_epoch)
+        self._rates = LearningRate.of(task, config, self.batches_per_epoch)
+        self._replica = Replica(self._learner, self._rates, self.batches_per_epoch, joined)
         self.cache_bytes = self._pipeline.store.cache_bytes
 
     def __enter__(self) -> Self:
@@ -131,6 +129,16 @@ class Trainer:
     ) -> None:
         self._pipeline.close()
         self.memory.__exit__(kind, error, trace)
+
+    @property
+    def model(self) -> nn.Module:
+        """The model."""
+        return self._replica.learner.model
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """Adam, or what a model of the user's makes."""
+        return self._replica.optimizer
 
     @property
     def trying_batches(self) -> int:
@@ -157,10 +165,11 @@ class Trainer:
             A3GNNError: The loss is not finite.
         """
         self.model.train()
+        joined = self._replica.joined
         with closing(self._pipeline.epoch(epoch, start)) as batches:  # type: ignore[type-var]
             for batch in batches:
                 yield self._train(batch)
-                self.memory.check() if self._joined is None else self._joined.check()
+                self.memory.check() if joined is None else joined.check()
 
     def starts(self, epoch: int) -> set[int]:
         """Returns the indices of the mini-batches that begin `epoch` or a part in it."""
@@ -178,7 +187,7 @@ class Trainer:
     def restart(self) -> None:
         """Gives the model the weights that the seed decides, and the optimiser no memory: as before any mini-batch."""
         self._learner.restart()
-        self.optimizer = self._learner.fresh_optimizer()
+        self._replica.optimizer = self._learner.fresh_optimizer()
 
     def validate(self) -> float:
         """Returns the model's quality on validation nodes, from all neighbours, or as `evaluation` says."""
@@ -187,6 +196,11 @@ class Trainer:
     def test(self) -> float:
         """Returns the model's quality on test nodes, likewise."""
         return self._learner.test()
+
+    @property
+    def trainers(self) -> dict[str, Any] | None:
+        """Of several trainers of this process, what a result says of them; None of this one alone."""
+        return None
 
     @property
     def metric(self) -> Metric:
@@ -220,23 +234,9 @@ class Trainer:
 
     def _train(self, batch: MiniBatch) -> Step:
         begin = perf_counter()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self._joined is None:
-            loss = self._learner.loss(batch)
-            loss.backward()  # type: ignore[no-untyped-call]
-        else:
-            loss = self._joined.gradients(batch, self._learner.loss)
-        number = batch.epoch * self.batches_per_epoch + batch.index
-        self._learner.set_rate(self.optimizer, self._learning_rate.at(number), number, self.batches_per_epoch)
-        self.optimizer.step()
-        if self._joined is not None:
-            self._joined.finish()
-        value = loss.item()  # waits for the device
-        if not math.isfinite(value):
-            raise A3GNNError(
-                f"the loss must be finite, got {value} at mini-batch {batch.index} of epoch {batch.epoch + 1}; "
-                "a smaller learning_rate or learning_rate_scale, or normalised features may help"
-            )
+        loss = self._replica.gradients(batch)
+        self._replica.update(batch)
+        value = checked_loss(loss.item(), batch)  # waits for the device
         transfer = 0.0 if batch.arrival is None else batch.arrival.seconds()  # there is none on the host
         return Step(
             epoch=batch.epoch,

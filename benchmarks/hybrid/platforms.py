@@ -9,6 +9,7 @@ import numpy as np
 
 from a3gnn.training.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.training.hybrid.counts import CountCurve
+from a3gnn.training.hybrid.simulation.named import A5000, U250
 from a3gnn.training.hybrid.simulation.operations import SimulatedModel
 from a3gnn.training.hybrid.simulation.platform import SimulatedAccelerator, SimulatedPlatform, SimulatedProcessor
 from a3gnn.training.hybrid.simulation.training import SimulatedTraining
@@ -108,9 +109,6 @@ EPYC = SimulatedProcessor(
     thread_loss=0.002,
     launch_s=2e-5,
 )
-#: The table's peak performance and memory bandwidth, links of 16 GB/s; launches and flushes are guesses.
-U250 = SimulatedAccelerator(0.6e12, 77e9, 64e9, 16e9, launch_s=5e-5, samples_beside=True, pipelined=True, flush_s=5e-5)
-A5000 = SimulatedAccelerator(27.8e12, 768e9, 24e9, 16e9, launch_s=1e-5)
 ACCELERATORS = {"FPGA": U250, "GPU": A5000}
 
 

@@ -14,6 +14,7 @@ from a3gnn.errors import UsageError
 
 if TYPE_CHECKING:  # its kernels are heavy, and simulations need none
     from a3gnn.sampling.sampler import NeighbourSampler
+    from a3gnn.sampling.subgraph import Subgraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,11 @@ def _interpolated(curve: CountCurve, seeds: int) -> Counts:
 def _count(sampler: NeighbourSampler, train: NDArray[np.int32], seeds: int, repeat: int) -> Counts:
     picked = np.random.default_rng(repeat).permutation(len(train))[:seeds]
     found = sampler.sample(train[picked], epoch=0, batch=repeat)
-    ends = [int(found.indptr[size]) for size in found.hop_sizes[:-1]]
+    return counts_of(found)
+
+
+def counts_of(subgraph: Subgraph) -> Counts:
+    """Returns what a sampled neighbourhood, or a share of one, holds."""
+    ends = [int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1]]
     edges = np.diff([0, *ends])
-    return Counts(tuple(map(float, found.hop_sizes)), tuple(map(float, edges)))
+    return Counts(tuple(map(float, subgraph.hop_sizes)), tuple(map(float, edges)))

@@ -14,10 +14,9 @@ from a3gnn.errors import UsageError
 from a3gnn.launch import launch
 from a3gnn.option_names import option
 from a3gnn.parts.graph import PartedGraph
-from a3gnn.sampling.share import Shares, cut
-from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.share import Shares
 from a3gnn.training.interrupt import Interrupt
-from a3gnn.training.layers.kernels import rectify_rows
+from a3gnn.training.joined_step import warm_up
 from a3gnn.training.peers import Member
 from a3gnn.training.ranks.exchange import summed
 from a3gnn.training.ranks.folders import FollowerFolder, LeaderFolder
@@ -166,12 +165,5 @@ def processes() -> Generator[Alone]:
         return
     with joined(launched) as ranks:
         with ranks.first_alone():
-            _warm_up()
+            warm_up()
         yield Together(ranks)
-
-
-def _warm_up() -> None:
-    """Compiles the kernels of shares, or loads them from numba's cache."""
-    node, one = np.zeros(1, dtype=np.int32), np.uint32(0)
-    cut(Subgraph(node, np.arange(2, dtype=np.int32), node, (1, 1)), 0, 1)
-    rectify_rows(np.zeros((1, 1), dtype=np.float32), np.zeros(1, dtype=np.int64), one, np.float32(1), one, one, 0, 1)

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -16,58 +15,33 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.sampling.share import Shares
 from a3gnn.task import Task
 from a3gnn.training.peers import Member
+from a3gnn.training.replica import Replica
 from a3gnn.training.trainer import Trainer
-from tests.training.loops import with_self_loops
-from tests.training.ranks.threads import BUILDING, ThreadRanks, together
-
-MODELS = ["sage", "gcn", "gat", "gin"]
-BATCH = 1024
-#: Of 1,024 seeds; a second mini-batch of fewer seeds is cut in proportion.
-SPLITS = [(1024, 0), (1023, 1), (700, 324)]
-EPOCHS = 3
-
-
-def random_splits() -> list[tuple[int, ...]]:
-    rng = np.random.default_rng(0)
-    ends = [np.sort(rng.integers(0, BATCH + 1, parts - 1)) for parts in (2, 3, 3, 4)]
-    return [tuple(np.diff([0, *some, BATCH]).tolist()) for some in ends]
+from tests.training.equality import (
+    BATCH,
+    KNOBS,
+    MODELS,
+    SPLITS,
+    alone,
+    as_it_is,
+    counting_all,
+    difference,
+    in_double,
+    random_splits,
+    task_of,
+    unweighted,
+    with_seeds,
+)
+from tests.training.ranks.threads import ThreadRanks, together
 
 
 @pytest.fixture(scope="module")
 def graph(small_graph: Graph) -> Graph:
-    """Isolated nodes, self loops, and seeds for a mini-batch of 1,024 and a smaller one."""
-    looped = with_self_loops(small_graph)
-    ids = np.arange(looped.num_nodes, dtype=np.int32)
-    return dataclasses.replace(looped, train_ids=ids[:1300], val_ids=ids[1300:1600], test_ids=ids[1600:])
-
-
-def task_of(model: str, **others: Any) -> Task:
-    given: dict[str, Any] = {"hidden_channels": 16, "fanouts": (6, 4), "heads": 2, "learning_rate": 0.01} | others
-    return Task(model=model, **given)
-
-
-def in_double(trainer: Trainer) -> None:
-    """Has `trainer` compute in double precision, by torch's Adam: ours is of float32."""
-    learner: Any = trainer._learner
-    trainer.model.double()
-    learner.dtype = torch.float64
-    loss = learner.loss
-    learner.loss = lambda batch: loss(dataclasses.replace(batch, x=batch.x.double()))
-    trainer.optimizer = torch.optim.Adam(trainer.model.parameters(), trainer.task.learning_rate)
-
-
-def alone(graph: Graph, config: TrainConfig, task: Task, prepare: Callable[[Trainer], None], **others: Any) -> Any:
-    """Returns the weights after three epochs, and the losses."""
-    with BUILDING:
-        made = Trainer(graph, config, task, **others)
-    with made as trainer:
-        prepare(trainer)
-        losses = [step.loss for epoch in range(EPOCHS) for step in trainer.steps(epoch)]
-        return trainer.model.state_dict(), losses
+    return with_seeds(small_graph)
 
 
 def shared(
-    graph: Graph, config: TrainConfig, task: Task, split: tuple[int, ...], prepare: Callable[[Trainer], None]
+    graph: Graph, config: TrainConfig, task: Task, split: tuple[int, ...], prepare: Callable[[Replica], None]
 ) -> Any:
     """Returns the same of shares, of which each trainer's weights must be the same bits."""
 
@@ -81,12 +55,8 @@ def shared(
     return first
 
 
-def one_share(graph: Graph, config: TrainConfig, task: Task, prepare: Callable[[Trainer], None]) -> Any:
+def one_share(graph: Graph, config: TrainConfig, task: Task, prepare: Callable[[Replica], None]) -> Any:
     return shared(graph, config, task, (1,), prepare)
-
-
-def difference(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
-    return max(float((one[name].double() - other[name].double()).abs().max()) for name in one)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -114,11 +84,6 @@ def test_layers_between_and_other_attention_are_equal_too(model, others, graph):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_an_unweighted_average_is_not_equal(model, graph):
-    def unweighted(trainer: Trainer) -> None:
-        in_double(trainer)
-        learner: Any = trainer._learner
-        learner._part = lambda share: 0.5
-
     task, config = task_of(model), TrainConfig(batch_size=BATCH)
     expected, _ = one_share(graph, config, task, in_double)
     weights, _ = shared(graph, config, task, (700, 324), unweighted)
@@ -126,47 +91,21 @@ def test_an_unweighted_average_is_not_equal(model, graph):
 
 
 def test_statistics_that_count_a_node_once_per_share_are_not_equal(graph):
-    def uncounted(trainer: Trainer) -> None:
-        in_double(trainer)
-        loss: Any = trainer._learner.loss
-
-        def with_all(batch: Any) -> Any:
-            statistics: Any = trainer._joined._statistics
-            statistics.owned[:] = True
-            return loss(batch)
-
-        trainer._learner.loss = with_all
-
     task, config = task_of("gin"), TrainConfig(batch_size=BATCH)
     expected, _ = one_share(graph, config, task, in_double)
-    weights, _ = shared(graph, config, task, (700, 324), uncounted)
+    weights, _ = shared(graph, config, task, (700, 324), counting_all)
     assert difference(weights, expected) > 1e-6
 
 
 @pytest.mark.parametrize("model", [*MODELS, "gatv2", "transformer"])
 def test_single_precision_is_equal_to_rounding(model, graph):
     task, config = task_of(model), TrainConfig(batch_size=BATCH)
-    expected, losses = alone(graph, config, task, lambda _: None)
-    weights, found = shared(graph, config, task, (700, 324), lambda _: None)
+    expected, losses = alone(graph, config, task, as_it_is)
+    weights, found = shared(graph, config, task, (700, 324), as_it_is)
     assert found == pytest.approx(losses, rel=1e-4)
     # Adam moves weights whose gradient is rounding alone by its step size, in either direction.
     assert difference(weights, expected) < 0.02
     assert sum(float((weights[name] - expected[name]).double().abs().mean()) for name in weights) / len(weights) < 1e-3
-
-
-KNOBS = {
-    "workers": {"parallel_mode": "mode1", "num_workers": 2},
-    "mode2": {"parallel_mode": "mode2", "num_workers": 2},
-    "static cache with bias": {"cache_bytes": 40_000, "cache_policy": "degree", "bias_rate": 8.0},
-    "presampled cache with bias": {"cache_bytes": 40_000, "cache_policy": "presample", "bias_rate": 4.0},
-    "dynamic cache": {"cache_bytes": 40_000, "cache_policy": "lru"},
-    "partitions": {"num_partitions": 3},
-    "disk": {"feature_tier": "disk"},
-    "halves": {"feature_dtype": "float16"},
-    "proximity": {"seed_order": "proximity"},
-    "whole aggregation": {"input_aggregation": "full"},
-    "fanouts": {"seed_fanout": 3, "deep_fanout": 2},
-}
 
 
 @pytest.mark.parametrize("knobs", KNOBS.values(), ids=KNOBS)
@@ -189,8 +128,8 @@ def test_a_whole_aggregation_of_gcn_is_equal(graph, tmp_path):
 @pytest.mark.parametrize("model", MODELS)
 def test_bfloat16_is_equal_to_its_rounding(model, graph):
     task, config = task_of(model), TrainConfig(batch_size=BATCH, compute_dtype="bfloat16")
-    _, losses = alone(graph, config, task, lambda _: None)
-    _, found = shared(graph, config, task, (700, 324), lambda _: None)
+    _, losses = alone(graph, config, task, as_it_is)
+    _, found = shared(graph, config, task, (700, 324), as_it_is)
     assert found == pytest.approx(losses, rel=0.03)
 
 
@@ -198,9 +137,9 @@ def test_bfloat16_is_equal_to_its_rounding(model, graph):
 def test_class_weights_are_equal(weights, graph):
     task, config = task_of("sage", class_weights=weights), TrainConfig(batch_size=BATCH)
 
-    def double(trainer: Trainer) -> None:
-        in_double(trainer)
-        learner: Any = trainer._learner
+    def double(replica: Replica) -> None:
+        in_double(replica)
+        learner: Any = replica.learner
         if weights == "balanced":
             learner._loss = torch.nn.CrossEntropyLoss(learner._loss.keywords["weight"].double())
 
@@ -211,8 +150,8 @@ def test_class_weights_are_equal(weights, graph):
 
 def test_sparse_features_are_equal(sparse_graph):
     task, config = task_of("sage"), TrainConfig(batch_size=50)
-    _, losses = alone(sparse_graph, config, task, lambda _: None)
-    _, found = shared(sparse_graph, config, task, (1, 2), lambda _: None)
+    _, losses = alone(sparse_graph, config, task, as_it_is)
+    _, found = shared(sparse_graph, config, task, (1, 2), as_it_is)
     assert found == pytest.approx(losses, rel=1e-4)
 
 

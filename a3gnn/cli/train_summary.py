@@ -1,0 +1,86 @@
+"""What `a3gnn train` says when it has ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from a3gnn.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from a3gnn.training.result import TrainResult
+    from a3gnn.training.tuned import TunedConfig
+
+#: Share of the cores' time that is stolen, from which on it is said. Guess: it then costs a tenth.
+_MUCH_STOLEN = 0.05
+
+
+def summary(result: TrainResult, promised: TunedConfig | None) -> str:
+    """Returns what people want to know, beside what the tune measured, or what was predicted where nothing was."""
+    memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
+    speed, took, metric = result.throughput_epochs_per_s, getattr(result, memory), result.metric
+    lines = [
+        f"{result.graph}: {metric.show(result.test_accuracy)} test {metric.label} {_where(result)} "
+        f"(validation {metric.show(result.val_accuracy)}), in {format_duration(result.seconds)}",
+        *([] if result.target_accuracy is None else [f"target      {_target(result, promised)}"]),
+        f"throughput  {speed:.3g} epochs/s{_beside(speed, promised, 'throughput_epochs_per_s', '{:.3g}'.format)}",
+        f"memory      {format_size(took)}{_beside(took, promised, memory, format_size)}",
+        *([] if result.trainers is None else [f"trainers    {_trainers(result.trainers)}"]),
+        *([f"{metric.label:<11} is computed from {result.evaluation}"] if result.task.is_own else []),
+        *([] if result.stolen_share < _MUCH_STOLEN else [f"stolen      {_stolen(result)}"]),
+        f"weights     {result.folder}/model.pt",
+    ]
+    return "\n".join(lines)
+
+
+def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Callable[[float], str]) -> str:
+    """Returns what tuned.json says of `metric`, and `found` over that; nothing where it says nothing."""
+    if promised is None:
+        return ""
+    if promised.measured is not None:
+        before = getattr(promised.measured, metric)
+        return f"; the tune measured {shown(before)} ({found / before:.2f} x)"
+    if metric not in promised.predicted:
+        return ""
+    mean, low, high = (promised.predicted[metric][bound] for bound in ("mean", "low", "high"))
+    return f"; predicted were {shown(mean)} ({shown(low)} to {shown(high)}; {found / mean:.2f} x)"
+
+
+def _stolen(result: TrainResult) -> str:
+    from a3gnn.threads.stolen_time import stretch
+
+    return (
+        f"{result.stolen_share:.0%} of the cores' time, by other machines of the host; without, training takes about "
+        f"{1 / stretch(result.stolen_share):.2f} of its time, which is what a tune tells"
+    )
+
+
+def _where(result: TrainResult) -> str:
+    if result.best_epoch is None:
+        return f"after {result.batches_to_accuracy} mini-batches"
+    return f"at epoch {result.best_epoch} of {result.epochs}"
+
+
+def _target(result: TrainResult, promised: TunedConfig | None) -> str:
+    """Returns when the target was reached, and when the tune said that it would be."""
+    assert result.target_accuracy is not None, "there is a target"
+    accuracy = f"{result.metric.show(result.target_accuracy)} validation {result.metric.label}"
+    promise = None if promised is None else promised.seconds_to_accuracy
+    target = None if promised is None else promised.target_accuracy
+    said = ""
+    if promise is not None and target is not None and math.isclose(target, result.target_accuracy):
+        median, low, high = (format_duration(promise[name]) for name in ("median", "low", "high"))
+        said = f"; the tune promised {median} ({low} to {high})"
+    if result.seconds_to_accuracy is None or result.eval_seconds_to_accuracy is None:
+        return f"{accuracy} not reached{said}"
+    whole = result.seconds_to_accuracy + result.eval_seconds_to_accuracy
+    took = f"{format_duration(result.seconds_to_accuracy)} of training, {format_duration(whole)} with evaluations"
+    return f"{accuracy} in {took}{said}"
+
+
+def _trainers(told: dict[str, Any]) -> str:
+    """Returns the trainers' names and seeds, and what work their shares repeat."""
+    work, pairs = told["repeated_work"], zip(told["names"], told["shares"], strict=True)
+    repeated = f"{work['rows']:.2f} x the rows of one are read, {work['sampled_edges']:.2f} x the edges sampled"
+    return f"{', '.join(f'{name} {share}' for name, share in pairs)} seeds, {told['sampling']} sampling; {repeated}"

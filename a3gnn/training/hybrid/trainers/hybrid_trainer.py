@@ -1,0 +1,235 @@
+"""`HybridTrainer`: trainers of one process, each with its share of every mini-batch (HyScale-GNN, section III)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Generator, Sequence
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import Any, cast
+
+import torch
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import A3GNNError, UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.runtime.batch import MiniBatch
+from a3gnn.runtime.divided import DividedBatch, Dividing
+from a3gnn.runtime.repeated import RepeatedWork, repeated_work
+from a3gnn.runtime.watch import StoppedError, Watch
+from a3gnn.task import Task
+from a3gnn.threads.feeder import Feeder
+from a3gnn.training.built_in import BuiltIn
+from a3gnn.training.hybrid.assignment import Assignment
+from a3gnn.training.hybrid.devices.device import Device
+from a3gnn.training.hybrid.stage_times import StageTimes
+from a3gnn.training.hybrid.trainers.synchroniser import Synchroniser
+from a3gnn.training.hybrid.trainers.trainer_thread import DevicePeers, TrainerThread
+from a3gnn.training.joined_step import JoinedStep, warm_up
+from a3gnn.training.peers import Member
+from a3gnn.training.replica import Replica, checked_loss
+from a3gnn.training.step import Step, TrainerStep
+from a3gnn.training.trainer import Trainer
+
+#: Mini-batches that are sampled once more, to know what work is repeated. Guess.
+_SAMPLED_AGAIN = 4
+
+
+class HybridTrainer(Trainer):
+    """Trainers with a copy of the model each, in threads of their own; see `Trainer`, which it is to whoever calls it.
+
+    The calling thread is the runtime and the synchroniser: it has mini-batches sampled, read and sent, hands out the
+    shares, sums gradients, and goes on once all trainers have updated their weights, which stay equal, bit for bit
+    where devices are of one kind. Evaluation and what is saved are the first trainer's.
+
+    Where a trainer fails or stalls, the others stop, and `model` and `optimizer` are those of one whose weights are
+    whole: as after the last mini-batch that was yielded.
+
+    Args:
+        graph: What is trained on.
+        config: How; `batch_size` is of all shares together.
+        task: What.
+        devices: Of each trainer.
+        assignment: The seeds of each; where a mini-batch has fewer, shares are in proportion.
+        independent: Whether each share is sampled for itself; if not, shares come to what one trainer comes to.
+        stall_s: Seconds that a stage of a mini-batch may take.
+        scratch: As of `Trainer`.
+        host_memory_limit: Likewise.
+        evaluation_bytes: Likewise.
+        on_chunk: Likewise.
+
+    Attributes:
+        devices: As given.
+        assignment: As given.
+        watch: Who works at what, and the spans of what was done.
+        times: What stages took of the last mini-batch.
+
+    Raises:
+        UsageError: Shares would not come to what the whole does, or are not of `batch_size` seeds together.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        config: TrainConfig,
+        task: Task,
+        *,
+        devices: Sequence[Device],
+        assignment: Assignment,
+        independent: bool = False,
+        stall_s: float,
+        scratch: str | Path | None = None,
+        host_memory_limit: int | None = None,
+        evaluation_bytes: int | None = None,
+        on_chunk: Callable[[], None] = lambda: None,
+    ) -> None:
+        if assignment.batch_size != config.batch_size or len(assignment.shares) != len(devices):
+            raise UsageError(
+                f"shares must be one per trainer and come to batch_size {config.batch_size}, got {assignment.shares} "
+                f"for {len(devices)} trainers"
+            )
+        self.devices, self.assignment = tuple(devices), assignment
+        self.watch = Watch([device.name for device in devices], stall_s)
+        self.times: StageTimes | None = None
+        self._synchroniser = Synchroniser(len(devices), self.watch)
+        self._peers = [DevicePeers(place, device, self._synchroniser) for place, device in enumerate(devices)]
+        self._dividing = Dividing(
+            assignment.shares, tuple(device.send for device in devices), self.watch, independent=independent
+        )
+        super().__init__(
+            graph,
+            config,
+            task,
+            device=str(devices[0].memory),
+            scratch=scratch,
+            host_memory_limit=host_memory_limit,
+            evaluation_bytes=evaluation_bytes,
+            on_chunk=on_chunk,
+            member=Member(self._dividing, self._peers[0]),
+        )
+        warm_up()
+        self._replicas = [self._replica, *(self._another(peers, on_chunk) for peers in self._peers[1:])]
+        self._threads: list[TrainerThread] = []
+        self._feeder: Feeder[MiniBatch] | None = None
+        self._has_stalled = False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._has_stalled:  # what feeds the trainers may be what does not come back
+            self.memory.__exit__(kind, error, trace)
+        else:
+            super().__exit__(kind, error, trace)
+
+    @property
+    def trainers(self) -> dict[str, Any]:
+        """Names and shares of the trainers, how mini-batches are sampled, and what work is repeated."""
+        return {
+            "names": [device.name for device in self.devices],
+            "shares": list(self.assignment.shares),
+            "sampling": "independent" if self._dividing.independent else "whole",
+            "repeated_work": dataclasses.asdict(self._repeated_work),
+        }
+
+    @cached_property
+    def _repeated_work(self) -> RepeatedWork:
+        first, independent = self._pipeline.plan(0)[:_SAMPLED_AGAIN], self._dividing.independent
+        return repeated_work(self._pipeline.sampler, first, self.assignment.shares, independent=independent)
+
+    def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
+        """Trains `epoch` from mini-batch `start` on, and yields after each one.
+
+        Raises:
+            MemoryLimitError: The limit was passed; the mini-batch before has been trained on.
+            TrainerError: A trainer has failed, or has not come back, likewise.
+            A3GNNError: The loss is not finite; or no trainer's weights are whole.
+            UsageError: A trainer has not come back before.
+        """
+        if self._has_stalled:
+            raise UsageError("a trainer has not come back, and may still write to its weights; begin in a new process")
+        for replica in self._replicas:
+            if replica is not self._replica:
+                replica.copy_from(self._replica)
+            replica.learner.model.train()
+        own_threads = torch.get_num_threads()
+        batches = cast(Generator[MiniBatch, None, None], self._pipeline.epoch(epoch, start))
+        self._synchroniser.reset()
+        self._feeder = Feeder(batches, "a3gnn-feeder")
+        self._threads = [
+            TrainerThread(peers, replica, self.watch)
+            for peers, replica in zip(self._peers, self._replicas, strict=True)
+        ]
+        try:
+            while (batch := self._feeder.next(self.watch.check)) is not None:
+                assert isinstance(batch, DividedBatch)
+                yield from self._train_together(batch)
+                self.memory.check()
+        finally:
+            self._end()
+            torch.set_num_threads(own_threads)  # of threads to come: those that ended have set theirs
+
+    def _train_together(self, batch: DividedBatch) -> Generator[Step, None, None]:
+        begin, summed_s, threads = perf_counter(), self._synchroniser.seconds, self._threads
+        self._synchroniser.begin()
+        for thread, part in zip(threads, batch.parts, strict=True):
+            thread.give(part)
+        try:
+            self._synchroniser.serve(self.watch.check)
+        except BaseException as error:
+            self._synchroniser.fail(error)
+            self._end()
+            if self._settled(error) and isinstance(error, A3GNNError):
+                yield self._step(batch, threads, begin, summed_s)
+            raise
+        yield self._step(batch, threads, begin, summed_s)
+
+    def _settled(self, error: BaseException) -> bool:
+        """Has a trainer whose weights are whole stand for all, and returns whether they are those after the update."""
+        done, torn = self._synchroniser.acknowledged, self._synchroniser.updating
+        whole = [place for place in range(len(self._replicas)) if place not in torn]
+        if not whole:
+            raise A3GNNError(f"{error}; no trainer's weights are whole, so that the last checkpoint is kept") from error
+        self._replica = self._replicas[min(done, default=whole[0])]
+        self._learner = self._replica.learner
+        return bool(done)
+
+    def _end(self) -> None:
+        """Ends all threads that come back."""
+        self._synchroniser.fail(StoppedError())
+        for thread in self._threads:
+            thread.end()
+        left = [thread for thread in self._threads if not thread.has_ended()]
+        feeder, self._feeder = self._feeder, None
+        fed = feeder is None or feeder.close(self.watch.is_late)
+        self._threads, self._has_stalled = [], self._has_stalled or bool(left) or not fed
+
+    def _step(self, batch: DividedBatch, threads: list[TrainerThread], begin: float, summed_s: float) -> Step:
+        done = min(self._synchroniser.acknowledged)
+        work = [
+            TrainerStep(device.name, part.subgraph.share.num_seeds, thread.transfer_s, thread.train_s)
+            for device, part, thread in zip(self.devices, batch.parts, threads, strict=True)
+            if part.subgraph.share is not None
+        ]
+        sent, trained = (tuple(getattr(one, name) for one in work) for name in ("transfer_s", "train_s"))
+        seconds, summed_s = batch.seconds, self._synchroniser.seconds - summed_s
+        kinds = tuple(device.kind for device in self.devices)
+        self.times = StageTimes(kinds, seconds.sample, 0.0, seconds.gather, sent, trained, summed_s)
+        return Step(
+            epoch=batch.epoch,
+            index=batch.index,
+            loss=checked_loss(threads[done].loss, batch),
+            seeds=batch.num_seeds,
+            input_nodes=sum(part.subgraph.num_nodes for part in batch.parts),
+            hits=batch.hits,
+            sampled_edges=sum(part.subgraph.num_edges for part in batch.parts),
+            seconds=dataclasses.replace(seconds, train=perf_counter() - begin),
+            trainers=tuple(work),
+        )
+
+    def _another(self, peers: DevicePeers, on_chunk: Callable[[], None]) -> Replica:
+        given, memory = (self.graph, self.config, self.task), peers.device.memory
+        learner = BuiltIn(*given, device=memory, scratch=self._scratch, on_chunk=on_chunk)
+        joined = JoinedStep(learner.model, peers, self.memory)
+        return Replica(learner, self._rates, self.batches_per_epoch, joined)

@@ -1,0 +1,135 @@
+"""`Trainers`: which trainers of this process are asked for, and what each has of a mini-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from a3gnn.checks import positive_number, whole_number
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError, unknown_name
+from a3gnn.graphs.graph import Graph
+from a3gnn.option_names import option
+from a3gnn.parts.graph import PartedGraph
+from a3gnn.task import Task
+from a3gnn.threads import pool
+from a3gnn.training.hybrid.assignment import Assignment, Threads, divide
+from a3gnn.training.hybrid.devices.device import Device
+from a3gnn.training.hybrid.devices.opening import AUTO, open_devices
+from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, TrainerSampling
+
+
+@dataclass(frozen=True, slots=True)
+class Trainers:
+    """What `train` is told of trainers.
+
+    Attributes:
+        names: auto, or devices such as cpu:2, cuda:0 and sim:u250, separated by commas; each is a trainer.
+        shares: Seeds of each, batch_size together; 0 leaves one out. None makes them equal.
+        sampling: whole samples mini-batches once and cuts them, so that any division equals one trainer; independent
+            samples each share for itself.
+        stall_s: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
+
+    Raises:
+        UsageError: A field is out of range.
+    """
+
+    names: str = AUTO
+    shares: tuple[int, ...] | None = None
+    sampling: TrainerSampling = "whole"
+    stall_s: float = STALL_S
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.names, str):
+            raise UsageError(f"{option('trainers')} must be text such as cpu:1,cpu:1, got {self.names!r}")
+        if self.sampling not in TRAINER_SAMPLINGS:
+            raise unknown_name(option("trainer_sampling"), self.sampling, TRAINER_SAMPLINGS)
+        for share in self.shares or ():
+            whole_number(option("trainer_shares"), share, 0, "0 leaves a trainer out")
+        positive_number(option("trainer_stall"), self.stall_s, "seconds")
+
+    @classmethod
+    def of(
+        cls, names: str | None, shares: Sequence[int] | None, sampling: TrainerSampling, stall_s: float
+    ) -> Trainers | None:
+        """Returns what is asked for; None where no trainers are.
+
+        Raises:
+            UsageError: A field is out of range, or there are shares of no trainers.
+        """
+        if names is not None:
+            return cls(names, None if shares is None else tuple(shares), sampling, stall_s)
+        if shares is not None or sampling != "whole":
+            raise UsageError(
+                f"{option('trainer_shares')} and {option('trainer_sampling')} need {option('trainers')}, such as "
+                "cpu:1,cpu:1"
+            )
+        return None
+
+    def on(self, graph: Graph, config: TrainConfig, task: Task, processes: int = 1) -> OpenTrainers:
+        """Returns the devices, and what each has of a mini-batch.
+
+        Args:
+            graph: What is trained on.
+            config: How.
+            task: What.
+            processes: Processes of this training run.
+
+        Raises:
+            UsageError: A name is none, shares are not one per trainer or not `batch_size` together, this process is one
+                of several, or the graph is on graph servers.
+            DeviceError: A device is not there.
+        """
+        if processes > 1:
+            raise UsageError(
+                f"{option('trainers')} must be left out where torchrun starts {processes} processes, each of which has "
+                "a share of every mini-batch already; use one or the other"
+            )
+        if isinstance(graph, PartedGraph):
+            raise UsageError(
+                f"{option('dataset')} must be a graph on this machine's disk where {option('trainers')} is given, got "
+                "parts on graph servers; train without"
+            )
+
+        devices = open_devices([name.strip() for name in self.names.split(",") if name.strip()], graph, task)
+        return OpenTrainers(self, tuple(devices), self._assignment(devices, config))
+
+    def _assignment(self, devices: Sequence[Device], config: TrainConfig) -> Assignment:
+        shares = tuple(divide(config.batch_size, [1.0] * len(devices))) if self.shares is None else self.shares
+        if len(shares) != len(devices) or sum(shares) != config.batch_size:
+            raise UsageError(
+                f"{option('trainer_shares')} must be one per trainer and come to batch_size {config.batch_size}, got "
+                f"{','.join(map(str, shares))} for {len(devices)} trainers; leave it out for equal ones"
+            )
+        ahead = pool.usable_cores() if config.parallel_mode == "sequential" else config.num_workers
+        computing = max(1, sum(device.threads for device in devices))
+        kinds = tuple(device.kind for device in devices)
+        return Assignment(kinds, shares, 0, Threads(ahead, ahead, computing))
+
+
+class OpenTrainers(NamedTuple):
+    """What was asked for, on a machine, a graph and a configuration.
+
+    Attributes:
+        asked: It.
+        devices: Of each trainer.
+        assignment: The division of a mini-batch.
+    """
+
+    asked: Trainers
+    devices: tuple[Device, ...]
+    assignment: Assignment
+
+    @property
+    def warning(self) -> str | None:
+        """What people should know before it runs; None where there is nothing."""
+        threads, cores = sum(device.threads for device in self.devices), pool.usable_cores()
+        if threads <= cores:
+            return None
+        return f"warning: trainers compute on {threads} threads at once, and this process may use {cores} cores"
+
+    @property
+    def use_gpu(self) -> bool:
+        """Whether one of them is a GPU."""
+        return any(device.memory.type != "cpu" for device in self.devices)

@@ -1,0 +1,163 @@
+"""`train(trainers=...)` and `a3gnn train --trainers`: what is asked for, what is refused, what is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from a3gnn.cli.main import main
+from a3gnn.config import TrainConfig
+from a3gnn.errors import ConfigError, UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
+from a3gnn.threads import pool
+from a3gnn.training.hybrid.trainers.request import Trainers
+from a3gnn.training.train import train
+from tests.training.hybrid.trainers.made import threads_of_trainers
+
+TASK = Task(model="gin", hidden_channels=8, fanouts=(4, 3))
+CONFIG = TrainConfig(batch_size=32)
+
+
+def run(graph: Graph, out: Path, config: TrainConfig = CONFIG, **others: Any) -> Any:
+    given: dict[str, Any] = {"task": TASK, "epochs": 2, "out": out, "notify": lambda line: None}
+    return train(config, graph, **given | others)
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_results_and_metrics_say_trainers_and_shares(tiny_folder_graph, tmp_path):
+    one = run(tiny_folder_graph, tmp_path / "one")
+    two = run(tiny_folder_graph, tmp_path / "two", trainers="cpu:1, sim:u250", trainer_shares=(20, 12))
+    assert one.trainers is None
+    assert all("trainers" not in line for line in lines(tmp_path / "one"))
+    told = json.loads((tmp_path / "two" / "result.json").read_text())["trainers"]
+    assert told == two.trainers
+    assert (told["names"], told["shares"], told["sampling"]) == (["cpu:1", "sim:u250"], [20, 12], "whole")
+    work = told["repeated_work"]
+    assert work["sampled_edges"] == 1
+    assert 1 < work["rows"] < 2
+    for line, alone in zip(lines(tmp_path / "two"), lines(tmp_path / "one"), strict=True):
+        assert [trainer["trainer"] for trainer in line["trainers"]] == ["cpu:1", "sim:u250"]
+        assert sum(trainer["seeds"] for trainer in line["trainers"]) == len(tiny_folder_graph.train_ids)
+        assert all(trainer["train_s"] > 0 for trainer in line["trainers"])
+        assert line["loss"] == pytest.approx(alone["loss"], rel=1e-3)
+    assert two.test_accuracy == pytest.approx(one.test_accuracy, abs=0.05)
+    assert not threads_of_trainers()
+
+
+def test_independent_sampling_tells_of_the_work_that_it_repeats(tiny_folder_graph, tmp_path):
+    given = {"trainers": "cpu:1,cpu:1,cpu:1", "trainer_sampling": "independent"}
+    found = run(tiny_folder_graph, tmp_path / "run", **given).trainers
+    assert found["sampling"] == "independent"
+    assert found["shares"] == [11, 11, 10]
+    assert found["repeated_work"]["sampled_edges"] > 1
+    assert found["repeated_work"]["trained_edges"] == found["repeated_work"]["sampled_edges"]
+
+
+def test_shares_are_part_of_what_a_resume_must_keep(tiny_folder_graph, tmp_path):
+    two: dict[str, Any] = {"trainers": "cpu:1,cpu:1"}
+    run(tiny_folder_graph, tmp_path / "run", **two)
+    with pytest.raises(ConfigError, match=r"trainer_shares was \[16, 16\] and is \[20, 12\]"):
+        run(tiny_folder_graph, tmp_path / "run", resume=True, epochs=3, trainer_shares=(20, 12), **two)
+    with pytest.raises(ConfigError, match=r"trainer_shares was \[16, 16\] and is None"):
+        run(tiny_folder_graph, tmp_path / "run", resume=True, epochs=3)
+    run(tiny_folder_graph, tmp_path / "run", resume=True, epochs=3, **two)
+    run(tiny_folder_graph, tmp_path / "whole", epochs=3, **two)
+    found, expected = (torch.load(tmp_path / name / "model.pt", weights_only=True) for name in ("run", "whole"))
+    assert all(torch.equal(value, expected[name]) for name, value in found.items())
+
+
+def test_a_target_is_reached_by_trainers_too(tiny_folder_graph, tmp_path):
+    found = run(tiny_folder_graph, tmp_path / "run", trainers="cpu:1,cpu:1", target_accuracy=2, until_target=True)
+    assert found.seconds_to_accuracy is not None
+
+
+REFUSED = {
+    "too few shares": ({"trainer_shares": (32,)}, "must be one per trainer and come to batch_size 32"),
+    "another batch": ({"trainer_shares": (20, 13)}, "come to batch_size 32, got 20,13"),
+    "less than none": ({"trainer_shares": (-1, 33)}, "0 leaves a trainer out"),
+    "no such sampling": ({"trainer_sampling": "alone"}, "trainer_sampling must be one of independent, whole"),
+    "no time": ({"trainer_stall": 0}, "trainer_stall must be positive"),
+    "no trainers": ({"trainers": None, "trainer_shares": (20, 12)}, "need trainers"),
+    "no name": ({"trainers": " , "}, "must name one at least"),
+    "no such device": ({"trainers": "gpu:0"}, "cpu, cuda, sim"),
+    "no threads": ({"trainers": "cpu:0"}, "cpu:THREADS"),
+    "no such accelerator": ({"trainers": "sim:u280"}, "did you mean 'u250'"),
+    "not text": ({"trainers": 2}, "must be text such as"),
+    "resources": ({"config": CONFIG.replace(resources="auto")}, "resources must be free"),
+}
+
+
+@pytest.mark.parametrize(("given", "law"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_had_is_refused(given, law, tiny_folder_graph, tmp_path):
+    with pytest.raises(UsageError, match=law):
+        run(tiny_folder_graph, tmp_path / "run", **{"trainers": "cpu:1,cpu:1"} | given)
+
+
+def test_more_threads_than_cores_are_told_of(tiny_folder_graph):
+    cores = pool.usable_cores()
+    assert Trainers(f"cpu:{cores}").on(tiny_folder_graph, CONFIG, TASK).warning is None
+    told = Trainers(f"cpu:{cores},cpu:1").on(tiny_folder_graph, CONFIG, TASK).warning
+    assert told is not None
+    assert f"on {cores + 1} threads at once" in told
+
+
+def test_under_torchrun_they_are_refused(tiny_folder_graph):
+    asked = Trainers("cpu:1,cpu:1")
+    with pytest.raises(UsageError, match="torchrun starts 2 processes"):
+        asked.on(tiny_folder_graph, CONFIG, TASK, processes=2)
+
+
+def test_the_command_takes_what_the_function_takes(write_tuned, small_folder_graph, tmp_path, capsys):
+    config = write_tuned(config=TrainConfig(batch_size=256))
+    common = ["train", "--config", str(config), "--epochs", "1", "--trainers", "cpu:1,cpu:1"]
+    with pytest.raises(SystemExit) as ended:
+        main([*common, "--trainer-shares", "156,100", "--out", str(tmp_path / "run"), "--quiet"])
+    assert not ended.value.code
+    out = " ".join(capsys.readouterr().out.split())
+    assert "trainers cpu:1 156, cpu:1 100 seeds, whole sampling; " in out
+    for wrong, law in (("156", "--trainer-shares must be one per trainer"), ("a,b", "integers separated by commas")):
+        with pytest.raises(SystemExit) as ended:
+            main([*common, "--trainer-shares", wrong, "--out", str(tmp_path / "no")])
+        assert ended.value.code == 2
+        assert law in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["loading", "propagation"])
+def test_a_command_whose_trainer_never_comes_back_ends(stage, write_tuned, tmp_path):
+    """A worker's thread, which reads mini-batches here, would hold up the interpreter's end."""
+    config = write_tuned(config=TrainConfig(batch_size=256, parallel_mode="mode1", num_workers=1))
+    script = f"""
+import time
+from contextlib import contextmanager
+from a3gnn.cli.main import main
+from a3gnn.runtime.watch import Watch
+
+at = Watch.at
+
+@contextmanager
+def forever(self, stage, epoch, batch, trainer=None):
+    with at(self, stage, epoch, batch, trainer):
+        if (stage, epoch) == ({stage!r}, 1):
+            time.sleep(3600)
+        yield
+
+Watch.at = forever
+main(["train", "--config", {str(config)!r}, "--epochs", "2",
+      "--out", {str(tmp_path / "run")!r}, "--trainers", "cpu:1,cpu:1", "--trainer-stall", "2s"])
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 1, ended.stderr
+    assert f"{stage} of trainer" in ended.stderr
+    assert "--trainer-stall" in ended.stderr
+    assert (tmp_path / "run" / "checkpoint.pt").exists()
