@@ -26,6 +26,10 @@ FURTHER_NAMES = {
         "a3gnn.report.front.Front",
         "a3gnn.service.client.RemoteStudy",
     ),
+    "A built-in model in a loop of your own": (
+        "a3gnn.training.batch_model.BatchModel",
+        "a3gnn.training.saved_model.SavedModel",
+    ),
     "After a tune": ("a3gnn.tuning.outcome.pick.pick", "a3gnn.training.data_module.TunedDataModule"),
     "Models in PyG and back": (
         "a3gnn.training.pyg_modules.pyg_module",

@@ -67,6 +67,12 @@ class MiniBatch:
         return self.subgraph.num_seeds
 
     @property
+    def seed_share(self) -> float:
+        """Its part of the whole mini-batch's seeds: 1 where it is whole, 0 of a share that has none."""
+        share = self.subgraph.share
+        return 1.0 if share is None else share.num_seeds / self.subgraph.sampled.num_seeds
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the features, the labels and the structure."""
         return sum(int(tensor.nbytes) for tensor in (*dense_parts(self.x), self.y)) + self.subgraph.nbytes

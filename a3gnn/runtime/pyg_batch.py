@@ -61,7 +61,7 @@ class PygBatches:
         data.input_id = input_id
         data.batch_size = subgraph.num_seeds
         if subgraph.share is not None:
-            data.seed_share = subgraph.share.num_seeds / subgraph.sampled.num_seeds
+            data.seed_share = batch.seed_share
         if self._type == "directional":
             data.num_sampled_nodes = _steps(subgraph.hop_sizes)
             data.num_sampled_edges = _steps([int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1]])

@@ -121,6 +121,11 @@ class JoinedStep:
             raise KeyboardInterrupt
 
 
+def has_batch_norms(model: nn.Module) -> bool:
+    """Returns whether `model` has norms of PyG's that normalise by mini-batch, without importing PyG."""
+    return any(type(module).__name__ == "BatchNorm" for module in model.modules())
+
+
 def check_member(member: Member | None, config: TrainConfig, task: Task) -> None:
     """Does nothing where shares of mini-batches come to what the whole would.
 
@@ -156,7 +161,7 @@ def warm_up() -> None:
 
 def _joined(model: nn.Module, peers: Peers) -> Statistics | None:
     """Returns what the norms of `model` share; None where it has none: the import of PyG takes 65 MiB."""
-    if not any(type(module).__name__ == "BatchNorm" for module in model.modules()):
+    if not has_batch_norms(model):
         return None
     from a3gnn.training.layers.shared_norm import Statistics
 

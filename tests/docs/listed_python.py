@@ -68,11 +68,15 @@ rows, reference = space.sample(5, seed=0), Reference(1.0, 0.7, 0.69, False)
 """,
 }
 
+_OF_SEVERAL = "a process of several: tests/examples/distributed_*.py, which tests run, have it"
+
 #: Blocks that are not run, by a line in them, with the reason.
 NOT_RUN: dict[str, str] = {
     'check(design, "sage"': "needs a C++ compiler; the tests in tests/hls run it where there is one",
     "RayExecutor(": "needs a Ray cluster; the tests in tests/profiling/cluster start one",
-    "share=(rank, ranks)": "a process of several: tests/examples/distributed_loop.py, which a test runs, has it",
+    "share=(rank, ranks)": _OF_SEVERAL,
+    "wrapped = fully_shard(model)": _OF_SEVERAL,
+    "get_model_state_dict(model.model": _OF_SEVERAL,
     'graph_of("parts:': "needs graph servers; the tests in tests/parts start three",
     "tune(data, task=task)": "a second tune of the page; tests/tuning/test_own_models.py gives tasks",
     'client.start("graph.npz", trainer="client"': "the loop of docs/service.md, where it is run",

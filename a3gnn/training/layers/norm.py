@@ -62,8 +62,9 @@ class _NormRelu(torch.autograd.Function):
         rows = x.detach().contiguous().numpy()
         mean, variance = _moments(rows)
         deviation = 1 / np.sqrt(variance + eps)
-        scale = weight.detach().numpy() * deviation
-        shift = bias.detach().numpy() - mean * scale
+        # Copies: memory that NumPy has seen can't be freed, as FSDP does with weights.
+        scale = weight.detach().clone().numpy() * deviation
+        shift = bias.detach().clone().numpy() - mean * scale
         # In double precision so far; products and sums of rows are float32.
         ctx.columns = tuple(part.astype(np.float32) for part in (mean, scale, shift))
         ctx.rows, ctx.deviation, out = rows, deviation, torch.empty_like(x)

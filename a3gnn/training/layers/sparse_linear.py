@@ -51,7 +51,8 @@ class _SparseLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.x, ctx.weight = x, weight
         columns = weight.detach().t().contiguous()
-        start = columns.new_zeros(columns.shape[1]) if bias is None else bias.detach()
+        # A copy: memory that NumPy has seen can't be freed, as FSDP does with weights.
+        start = columns.new_zeros(columns.shape[1]) if bias is None else bias.detach().clone()
         out = columns.new_empty(x.shape[0], columns.shape[1])
         kernel = partial(multiply, *_arrays(x), columns.numpy(), start.numpy(), out.numpy())
         pool.in_chunks(kernel, x.shape[0], pool.grain(x.shape[0], _moved(x, columns)))

@@ -1,4 +1,4 @@
-"""`TorchRanks`: the ranks of torch.distributed."""
+"""`TorchRanks`: the ranks of torch.distributed, and `GroupPeers`, who train together in its default group."""
 
 from __future__ import annotations
 
@@ -77,7 +77,28 @@ def _check_group(launch: Launch, devices: list[str]) -> None:
         )
 
 
-class TorchRanks:
+class GroupPeers:
+    """See `Peers`: those of torch.distributed's default group, however it was made.
+
+    Args:
+        rank: This one's, for errors.
+
+    Attributes:
+        rank: As given.
+    """
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+    def sum(self, values: Tensor) -> None:
+        """Overwrites `values` by their sum; see `Peers.sum`."""
+        from torch import distributed
+
+        with _told(self.rank):
+            distributed.all_reduce(values)
+
+
+class TorchRanks(GroupPeers):
     """See `Ranks`.
 
     Args:
@@ -90,14 +111,8 @@ class TorchRanks:
     """
 
     def __init__(self, launch: Launch) -> None:
-        self.rank, self.size, self.launch = launch.rank, launch.size, launch
-
-    def sum(self, values: Tensor) -> None:
-        """Overwrites `values` by their sum; see `Peers.sum`."""
-        from torch import distributed
-
-        with _told(self.rank):
-            distributed.all_reduce(values)
+        super().__init__(launch.rank)
+        self.size, self.launch = launch.size, launch
 
     def broadcast(self, values: Tensor, source: int) -> None:
         """Overwrites `values` by those of `source`; see `Ranks.broadcast`."""

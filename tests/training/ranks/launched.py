@@ -14,14 +14,14 @@ import psutil
 
 #: Seconds after which a launch has hung.
 PATIENCE_S = 120
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
 
 
-def start(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Popen[str]:
-    """Starts `torchrun --nproc-per-node 2` with `arguments`, in a session of its own."""
+def start(*arguments: str | Path, cwd: Path | None = None, processes: int = 2) -> subprocess.Popen[str]:
+    """Starts `torchrun --nproc-per-node PROCESSES` with `arguments`, in a session of its own."""
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-    command = [*TORCHRUN, *map(str, arguments)]
+    command = [*TORCHRUN, str(processes), *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env=environment, cwd=cwd, start_new_session=True, **pipes)  # type: ignore[call-overload,no-any-return]
 
@@ -44,23 +44,32 @@ def end(process: subprocess.Popen[str]) -> None:
         process.wait()
 
 
-def run(*arguments: str | Path) -> str:
+def run(*arguments: str | Path, processes: int = 2) -> str:
     """Returns the stdout of a launch that ends well."""
-    code, out, err = ended(start(*arguments))
+    code, out, err = ended(start(*arguments, processes=processes))
     assert code == 0, err[-4000:]
     return out
 
 
 def kill_rank(process: subprocess.Popen[str], rank: int, when: Callable[[], bool]) -> None:
     """Kills the process of `rank`, by SIGKILL, as soon as `when` says."""
+    wait(process, when)
+    try:
+        (victim,) = [member for member in _family(process) if member.environ().get("RANK") == str(rank)]
+        victim.kill()
+    except BaseException:
+        end(process)
+        raise
+
+
+def wait(process: subprocess.Popen[str], when: Callable[[], bool]) -> None:
+    """Returns as soon as `when` says, while `process` runs; ends what doesn't get there."""
     deadline = time.monotonic() + PATIENCE_S
     try:
         while not when():
-            assert process.poll() is None, "it ended before it was killed"
+            assert process.poll() is None, "it ended before it got there"
             assert time.monotonic() < deadline, "it never got there"
             time.sleep(0.02)
-        (victim,) = [member for member in _family(process) if member.environ().get("RANK") == str(rank)]
-        victim.kill()
     except BaseException:
         end(process)
         raise
