@@ -15,6 +15,7 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.option_names import option
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.divided import DividedBatch, Dividing
 from a3gnn.runtime.repeated import RepeatedWork, repeated_work
@@ -190,7 +191,10 @@ class HybridTrainer(Trainer):
         done, torn = self._synchroniser.acknowledged, self._synchroniser.updating
         whole = [place for place in range(len(self._replicas)) if place not in torn]
         if not whole:
-            raise A3GNNError(f"{error}; no trainer's weights are whole, so that the last checkpoint is kept") from error
+            raise A3GNNError(
+                f"{error}; no trainer's weights are whole, so that the last checkpoint is kept: go on from there by "
+                f"{option('resume', True)}"
+            ) from error
         self._replica = self._replicas[min(done, default=whole[0])]
         self._learner = self._replica.learner
         return bool(done)
