@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.errors import TrainerStalledError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 from a3gnn.training.replica import Replica
@@ -147,16 +148,22 @@ def test_steps_tell_of_all_trainers(graph):
     assert trainer.times.training == tuple(one.train_s for one in last.trainers)
 
 
-def test_threads_to_come_have_torchs_threads_as_before(graph):
+def test_threads_to_come_have_torchs_threads_as_before_also_where_a_trainer_keeps_its_own(graph):
+    release = threading.Event()
+
     def threads_of_a_new_thread() -> int:
         with ThreadPoolExecutor(1) as executor:
             return executor.submit(torch.get_num_threads).result()
 
-    with torch_threads(3), hybrid(graph, TrainConfig(batch_size=512), task_of("sage"), (300, 212)) as trainer:
-        steps = trainer.steps(0)
-        next(steps)
-        steps.close()
-        assert (torch.get_num_threads(), threads_of_a_new_thread()) == (3, 3)
+    with torch_threads(3), hybrid(graph, TrainConfig(batch_size=512), task_of("sage"), (512,), stall_s=1.0) as trainer:
+        learner: Any = trainer._replicas[0].learner
+        learner.loss = lambda batch: release.wait(30)
+        try:
+            with pytest.raises(TrainerStalledError):
+                list(trainer.steps(0))
+            assert (torch.get_num_threads(), threads_of_a_new_thread()) == (3, 3)
+        finally:
+            release.set()
 
 
 def test_independent_shards_are_another_training_and_repeat_work(graph):
