@@ -21,6 +21,7 @@ from a3gnn.runtime.divided import DividedBatch, Dividing
 from a3gnn.runtime.repeated import RepeatedWork, repeated_work
 from a3gnn.runtime.watch import StoppedError, Watch
 from a3gnn.task import Task
+from a3gnn.threads.ending import TRAINERS
 from a3gnn.threads.feeder import Feeder
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.hybrid.assignment import Assignment
@@ -157,7 +158,7 @@ class HybridTrainer(Trainer):
         own_threads = torch.get_num_threads()
         batches = cast(Generator[MiniBatch, None, None], self._pipeline.epoch(epoch, start))
         self._synchroniser.reset()
-        self._feeder = Feeder(batches, "a3gnn-feeder")
+        self._feeder = Feeder(batches, f"{TRAINERS}s-feeder")
         self._threads = [
             TrainerThread(peers, replica, self.watch)
             for peers, replica in zip(self._peers, self._replicas, strict=True)
