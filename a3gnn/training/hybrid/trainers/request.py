@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from a3gnn.checks import positive_number, whole_number
 from a3gnn.config import TrainConfig
@@ -105,7 +105,7 @@ class Trainers:
         return Assignment(kinds, shares, 0, Threads(ahead, ahead, computing))
 
 
-def _whole(shares: Sequence[int]) -> tuple[int, ...]:
+def _whole(shares: Any) -> tuple[int, ...]:
     """Returns `shares` as Python's integers: checkpoints and JSON hold no others."""
     if not isinstance(shares, Iterable) or isinstance(shares, str):
         raise UsageError(f"{option('trainer_shares')} must be integers, one per trainer, got {shares!r}")
