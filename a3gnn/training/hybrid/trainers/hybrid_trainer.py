@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Generator, Sequence
-from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -17,24 +16,23 @@ from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.divided import DividedBatch, Dividing
-from a3gnn.runtime.repeated import RepeatedWork, repeated_work
 from a3gnn.runtime.watch import StoppedError, Watch
 from a3gnn.task import Task
 from a3gnn.threads.feeder import Feeder
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.hybrid.assignment import Assignment
+from a3gnn.training.hybrid.control.controller import Controller
 from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.stage_times import StageTimes
+from a3gnn.training.hybrid.trainers.adapting import adaptation_of, schedule_of
 from a3gnn.training.hybrid.trainers.synchroniser import Synchroniser
+from a3gnn.training.hybrid.trainers.told import Told, times_of
 from a3gnn.training.hybrid.trainers.trainer_thread import DevicePeers, TrainerThread
 from a3gnn.training.joined_step import JoinedStep, warm_up
 from a3gnn.training.peers import Member
 from a3gnn.training.replica import Replica, checked_loss
 from a3gnn.training.step import Step, TrainerStep
 from a3gnn.training.trainer import Trainer
-
-#: Mini-batches that are sampled once more, to know what work is repeated. Guess.
-_SAMPLED_AGAIN = 4
 
 
 class HybridTrainer(Trainer):
@@ -55,6 +53,7 @@ class HybridTrainer(Trainer):
         assignment: The seeds of each; where a mini-batch has fewer, shares are in proportion.
         independent: Whether each share is sampled for itself; if not, shares come to what one trainer comes to.
         stall_s: Seconds that a stage of a mini-batch may take.
+        controller: Changes shares and threads between mini-batches by what they took; None leaves them.
         scratch: As of `Trainer`.
         host_memory_limit: Likewise.
         evaluation_bytes: Likewise.
@@ -62,12 +61,14 @@ class HybridTrainer(Trainer):
 
     Attributes:
         devices: As given.
-        assignment: As given.
+        assignment: As given, and as the controller changes it.
         watch: Who works at what, and the spans of what was done.
-        times: What stages took of the last mini-batch.
+        times: What stages took of the last mini-batch, and the time from the one before to it.
+        division: What the controller did; None without one.
 
     Raises:
-        UsageError: Shares would not come to what the whole does, or are not of `batch_size` seeds together.
+        UsageError: Shares would not come to what the whole does, or are not of `batch_size` seeds together; or they are
+            to change where each is sampled for itself.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class HybridTrainer(Trainer):
         assignment: Assignment,
         independent: bool = False,
         stall_s: float,
+        controller: Controller | None = None,
         scratch: str | Path | None = None,
         host_memory_limit: int | None = None,
         evaluation_bytes: int | None = None,
@@ -91,7 +93,9 @@ class HybridTrainer(Trainer):
                 f"for {len(devices)} trainers"
             )
         self.devices, self.assignment = tuple(devices), assignment
-        self.watch = Watch([device.name for device in devices], stall_s)
+        self.division = adaptation_of(controller, assignment, self.devices, config, independent=independent)
+        names, self._schedule = [device.name for device in devices], schedule_of(config)
+        self.watch = Watch(names, stall_s)
         self.times: StageTimes | None = None
         self._synchroniser = Synchroniser(len(devices), self.watch)
         self._peers = [DevicePeers(place, device, self._synchroniser) for place, device in enumerate(devices)]
@@ -114,6 +118,7 @@ class HybridTrainer(Trainer):
         self._threads: list[TrainerThread] = []
         self._feeder: Feeder[MiniBatch] | None = None
         self._has_stalled = False
+        self._told, self._begun = Told(self.devices, self._pipeline, independent=independent), 0.0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -125,18 +130,14 @@ class HybridTrainer(Trainer):
 
     @property
     def trainers(self) -> dict[str, Any]:
-        """Names and shares of the trainers, how mini-batches are sampled, and what work is repeated."""
-        return {
-            "names": [device.name for device in self.devices],
-            "shares": list(self.assignment.shares),
-            "sampling": "independent" if self._dividing.independent else "whole",
-            "repeated_work": dataclasses.asdict(self._repeated_work),
-        }
+        """Names and shares of the trainers, how mini-batches are sampled, what is repeated, and what was changed."""
+        told = self._told.of(self.assignment.shares)
+        return told if self.division is None else told | self.division.told
 
-    @cached_property
-    def _repeated_work(self) -> RepeatedWork:
-        first, independent = self._pipeline.plan(0)[:_SAMPLED_AGAIN], self._dividing.independent
-        return repeated_work(self._pipeline.sampler, first, self.assignment.shares, independent=independent)
+    @property
+    def choices(self) -> list[str]:
+        """As of `Trainer`, and what the controller changed."""
+        return super().choices + ([] if self.division is None else self.division.lines)
 
     def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
         """Trains `epoch` from mini-batch `start` on, and yields after each one.
@@ -156,12 +157,16 @@ class HybridTrainer(Trainer):
         own_threads = torch.get_num_threads()
         batches = cast(Generator[MiniBatch, None, None], self._pipeline.epoch(epoch, start))
         self._synchroniser.reset()
+        if self.division is not None:
+            self.division.drained()
+            self._divide(self.division.assignment)
         self._feeder = Feeder(batches, "a3gnn-feeder")
         self._threads = [
             TrainerThread(peers, replica, self.watch)
             for peers, replica in zip(self._peers, self._replicas, strict=True)
         ]
         try:
+            self._begun = perf_counter()
             while (batch := self._feeder.next(self.watch.check)) is not None:
                 assert isinstance(batch, DividedBatch)
                 yield from self._train_together(batch)
@@ -183,7 +188,19 @@ class HybridTrainer(Trainer):
             if self._settled(error) and isinstance(error, A3GNNError):
                 yield self._step(batch, threads, begin, summed_s)
             raise
-        yield self._step(batch, threads, begin, summed_s)
+        step = self._step(batch, threads, begin, summed_s)
+        if self.division is not None and self.times is not None and batch.num_seeds == self.config.batch_size:
+            self.division.observe(batch.epoch + 1, batch.index + 1, batch.weights, self.times)
+            self._divide(self.division.assignment)
+        yield step
+        self._begun = perf_counter()
+
+    def _divide(self, assignment: Assignment) -> None:
+        """Has mini-batches that are yet to be read divided so, and those that are yet to be trained use its threads."""
+        self.assignment, self._dividing.weights = assignment, assignment.shares
+        if assignment.trainer_threads:
+            for device, threads in zip(self.devices, assignment.trainer_threads, strict=True):
+                device.threads = threads
 
     def _settled(self, error: BaseException) -> bool:
         """Has a trainer whose weights are whole stand for all, and returns whether they are those after the update."""
@@ -212,10 +229,8 @@ class HybridTrainer(Trainer):
             for device, part, thread in zip(self.devices, batch.parts, threads, strict=True)
             if part.subgraph.share is not None
         ]
-        sent, trained = (tuple(getattr(one, name) for one in work) for name in ("transfer_s", "train_s"))
-        seconds, summed_s = batch.seconds, self._synchroniser.seconds - summed_s
-        kinds = tuple(device.kind for device in self.devices)
-        self.times = StageTimes(kinds, seconds.sample, 0.0, seconds.gather, sent, trained, summed_s)
+        summed_s, passed_s = self._synchroniser.seconds - summed_s, perf_counter() - self._begun
+        self.times = times_of(self.devices, batch.seconds, work, summed_s, self._schedule, passed_s)
         return Step(
             epoch=batch.epoch,
             index=batch.index,
@@ -224,7 +239,7 @@ class HybridTrainer(Trainer):
             input_nodes=sum(part.subgraph.num_nodes for part in batch.parts),
             hits=batch.hits,
             sampled_edges=sum(part.subgraph.num_edges for part in batch.parts),
-            seconds=dataclasses.replace(seconds, train=perf_counter() - begin),
+            seconds=dataclasses.replace(batch.seconds, train=perf_counter() - begin),
             trainers=tuple(work),
         )
 

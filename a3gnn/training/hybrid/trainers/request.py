@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from a3gnn.checks import positive_number, whole_number
+from a3gnn.checks import flag, positive_number, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.graphs.graph import Graph
@@ -30,15 +30,17 @@ class Trainers:
         sampling: whole samples mini-batches once and cuts them, so that any division equals one trainer; independent
             samples each share for itself.
         stall_s: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
+        adapt: Whether shares and threads change while training runs.
 
     Raises:
-        UsageError: A field is out of range.
+        UsageError: A field is out of range, or shares are to change where each is sampled for itself.
     """
 
     names: str = AUTO
     shares: tuple[int, ...] | None = None
     sampling: TrainerSampling = "whole"
     stall_s: float = STALL_S
+    adapt: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.names, str):
@@ -48,18 +50,33 @@ class Trainers:
         for share in self.shares or ():
             whole_number(option("trainer_shares"), share, 0, "0 leaves a trainer out")
         positive_number(option("trainer_stall"), self.stall_s, "seconds")
+        if flag("adapt", self.adapt) and self.sampling != "whole":
+            raise UsageError(
+                f"{option('trainer_sampling')} must be whole with {option('adapt')}, got {self.sampling!r}, where "
+                "shares decide what is sampled, and so what is learnt; leave one of them out"
+            )
 
     @classmethod
     def of(
-        cls, names: str | None, shares: Sequence[int] | None, sampling: TrainerSampling, stall_s: float
+        cls,
+        names: str | None,
+        shares: Sequence[int] | None,
+        sampling: TrainerSampling,
+        stall_s: float,
+        adapt: bool = False,
     ) -> Trainers | None:
         """Returns what is asked for; None where no trainers are.
 
         Raises:
-            UsageError: A field is out of range, or there are shares of no trainers.
+            UsageError: A field is out of range, or there are shares of no trainers, or none whose shares could change.
         """
         if names is not None:
-            return cls(names, None if shares is None else tuple(shares), sampling, stall_s)
+            return cls(names, None if shares is None else tuple(shares), sampling, stall_s, adapt)
+        if flag("adapt", adapt):
+            raise UsageError(
+                f"{option('adapt')} needs {option('trainers')} of two or more, such as cpu:1,cpu:1, whose shares and "
+                "threads it changes; of one trainer, or of torchrun's processes, nothing changes while training runs"
+            )
         if shares is not None or sampling != "whole":
             raise UsageError(
                 f"{option('trainer_shares')} and {option('trainer_sampling')} need {option('trainers')}, such as "
@@ -77,8 +94,8 @@ class Trainers:
             processes: Processes of this training run.
 
         Raises:
-            UsageError: A name is none, shares are not one per trainer or not `batch_size` together, this process is one
-                of several, or the graph is on graph servers.
+            UsageError: A name is none, shares are not one per trainer or not `batch_size` together, one trainer is to
+                adapt, this process is one of several, or the graph is on graph servers.
             DeviceError: A device is not there.
         """
         if processes > 1:
@@ -91,8 +108,12 @@ class Trainers:
                 f"{option('dataset')} must be a graph on this machine's disk where {option('trainers')} is given, got "
                 "parts on graph servers; train without"
             )
-
         devices = open_devices([name.strip() for name in self.names.split(",") if name.strip()], graph, task)
+        if self.adapt and len(devices) < 2:
+            raise UsageError(
+                f"{option('trainers')} must be two or more with {option('adapt')}, got {self.names}; name another, as "
+                f"in cpu:1,cpu:1, or leave {option('adapt')} out"
+            )
         return OpenTrainers(self, tuple(devices), self._assignment(devices, config))
 
     def _assignment(self, devices: Sequence[Device], config: TrainConfig) -> Assignment:
@@ -103,9 +124,8 @@ class Trainers:
                 f"{','.join(map(str, shares))} for {len(devices)} trainers; leave it out for equal ones"
             )
         ahead = pool.usable_cores() if config.parallel_mode == "sequential" else config.num_workers
-        computing = max(1, sum(device.threads for device in devices))
-        kinds = tuple(device.kind for device in devices)
-        return Assignment(kinds, shares, 0, Threads(ahead, ahead, computing))
+        threads, kinds = tuple(device.threads for device in devices), tuple(device.kind for device in devices)
+        return Assignment(kinds, shares, 0, Threads(ahead, ahead, sum(threads)), trainer_threads=threads)
 
 
 class OpenTrainers(NamedTuple):

@@ -1,0 +1,207 @@
+"""`Balanced`: shares and threads of single trainers by measured seconds, beside a controller that knows kinds alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from a3gnn.training.hybrid.assignment import Assignment, TrainerKind, divide
+from a3gnn.training.hybrid.control.amounts import Bounds
+from a3gnn.training.hybrid.control.controller import Controller
+from a3gnn.training.hybrid.control.drift import CHANGED, drifts
+from a3gnn.training.hybrid.schedule import Schedule
+from a3gnn.training.hybrid.stage_times import StageTimes
+
+#: Share of an iteration that a change must be expected to gain. Guess, as `FittedScaling` has it.
+_HYSTERESIS = 0.02
+#: Measurements of a division before it is judged, and that are kept. Guesses: their scatter must be known.
+_LEAST, _KEPT = 4, 8
+#: Standard errors by which an expected gain must exceed 0: less is noise. By chance it then does in about a per cent.
+_CLEAR = 4.0
+#: Measurements in a row that must have drifted: a single one may be an accident.
+_IN_A_ROW = 2
+#: Changes in a row that were not faster, after which nothing is tried until something drifts. Guess.
+_PATIENCE = 2
+
+
+class _Trial(NamedTuple):
+    """A change that is yet to be measured.
+
+    Attributes:
+        before: The division before it.
+        most_s: Seconds per mini-batch at most for it to stay.
+        step: Threads that a trainer got or gave; 0 where shares changed.
+    """
+
+    before: Assignment
+    most_s: float
+    step: int
+
+
+class Balanced:
+    """Divides among trainers of one kind by their measured speeds; between kinds another controller does.
+
+    Algorithm 1 and `FittedScaling` take the trainers of a kind for equal. Here each has seeds in proportion to those
+    per second that it trained, where that is expected to shorten the iteration by `hysteresis`, and by more than
+    measurements scatter. What is measured not to be faster is taken back. When stages take another time than they did,
+    a thread less and one more are tried: more threads than cores that are free make all of a trainer wait.
+
+    Args:
+        between: Makes the controller between kinds, anew when trainers of a kind have changed; takes the bounds and
+            the share by which a division must be faster to count.
+        schedule: Which stages overlap.
+        threads: Of the host, that each trainer has at most.
+        most_seeds: Returns what fits into each trainer's memory; None where that is not known, or no bound.
+        hysteresis: See above.
+    """
+
+    def __init__(
+        self,
+        between: Callable[[Bounds, float], Controller],
+        schedule: Schedule,
+        threads: Sequence[int],
+        most_seeds: Callable[[], Sequence[int | None]],
+        hysteresis: float = _HYSTERESIS,
+    ) -> None:
+        self._make, self._schedule, self._hysteresis = between, schedule, hysteresis
+        self._threads, self._most_seeds = tuple(threads), most_seeds
+        self._between: Controller | None = None
+        self._current: Assignment | None = None
+        self._windows: list[StageTimes] = []
+        self._settled: StageTimes | None = None
+        self._least = CHANGED
+        self._trial: _Trial | None = None
+        self._futile, self._steps = 0, list[int]()
+
+    def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
+        """Returns the division to be measured next; `assignment` while too little of it was measured."""
+        if assignment != self._current:
+            self._current, self._windows, self._settled = assignment, [], None
+        self._windows = [*self._windows, times][-_KEPT:]
+        if self._has_drifted():
+            self._windows, self._settled, self._between = self._windows[-_IN_A_ROW:], None, None
+            self._futile, self._steps = 0, [-1, 1]
+        if len(self._windows) < _LEAST:
+            return assignment
+        if self._trial is not None:
+            (before, most_s, step), self._trial = self._trial, None
+            if self._seconds() > most_s:
+                self._futile += 1
+                return before
+            self._futile, self._between = 0, None
+            self._steps = [step, *self._steps] if step else self._steps
+        return self._changed(assignment)
+
+    def _changed(self, assignment: Assignment) -> Assignment:
+        if self._futile < _PATIENCE and (balanced := self._balanced(assignment)) is not None:
+            return self._try(balanced, assignment, 1.0)
+        if (divided := self._divided(assignment)) != assignment:
+            return divided
+        while self._steps:
+            step = self._steps.pop(0)
+            if (threaded := self._threaded(assignment, step)) is not None:
+                return self._try(threaded, assignment, 1 - self._hysteresis, step)
+        if self._settled is None:
+            self._settled, self._least = StageTimes.mean(self._windows), max(CHANGED, _CLEAR * self._scatter())
+        return assignment
+
+    def _try(self, changed: Assignment, assignment: Assignment, most: float, step: int = 0) -> Assignment:
+        self._trial = _Trial(assignment, most * self._seconds(), step)
+        return changed
+
+    def _seconds(self) -> float:
+        return statistics.fmean(_iteration(times) for times in self._windows)
+
+    def _scatter(self) -> float:
+        """Returns the standard deviation of a measured iteration, as a share of the mean."""
+        return statistics.stdev(_iteration(times) for times in self._windows) / self._seconds()
+
+    def _has_drifted(self) -> bool:
+        last = self._windows[-_IN_A_ROW:]
+        if self._settled is None or len(last) < _IN_A_ROW:
+            return False
+        ways = [{(one.stage, one.slower) for one in drifts(self._settled, times, self._least)} for times in last]
+        return bool(set.intersection(*ways))
+
+    def _balanced(self, assignment: Assignment) -> Assignment | None:
+        """Returns `assignment` with shares by speeds; None where that is not expected to gain enough."""
+        mean = StageTimes.mean(self._windows)
+        kinds, shares, speeds = assignment.kinds, list(assignment.shares), [0.0] * len(assignment.shares)
+        for kind in dict.fromkeys(kinds):
+            places = [place for place, share in enumerate(shares) if share and kinds[place] == kind]
+            own = [shares[place] / _seconds_of(mean, place) for place in places]
+            parts = divide(sum(shares[place] for place in places) - len(places), own)
+            for place, part, speed in zip(places, parts, own, strict=True):
+                shares[place], speeds[place] = part + 1, speed
+        most = self._most_seeds()
+        if shares == list(assignment.shares) or any(
+            bound is not None and was < share > bound
+            for bound, was, share in zip(most, assignment.shares, shares, strict=True)
+        ):
+            return None
+        gains = [self._gain(times, assignment.shares, shares) for times in self._windows]
+        error = statistics.stdev(gains) / len(gains) ** 0.5
+        if statistics.fmean(gains) < max(self._hysteresis, _CLEAR * error):
+            return None
+        usual = statistics.fmean(speed for speed in speeds if speed)
+        weights = tuple(speed or usual for speed in speeds)
+        return dataclasses.replace(assignment, shares=tuple(shares), weights=weights)
+
+    def _gain(self, times: StageTimes, before: Sequence[int], after: Sequence[int]) -> float:
+        """Returns the share of an iteration that other shares are expected to save."""
+
+        def scaled(seconds: Sequence[float]) -> tuple[float, ...]:
+            each = zip(seconds, before, after, strict=True)
+            return tuple(value * new / old if old else value for value, old, new in each)
+
+        then = dataclasses.replace(times, training=scaled(times.training), transfer=scaled(times.transfer))
+        now = self._schedule.iteration_seconds(times.by_stage)
+        return (now - self._schedule.iteration_seconds(then.by_stage)) / _iteration(times)
+
+    def _divided(self, assignment: Assignment) -> Assignment:
+        """Returns what the controller between kinds makes of `assignment`, which is measured anew then."""
+        if len(set(assignment.kinds)) < 2:
+            return assignment
+        if self._between is None:
+            error = self._scatter() / len(self._windows) ** 0.5
+            bounds = Bounds(self._most_on_accelerators(assignment), threads=False)
+            self._between = self._make(bounds, max(self._hysteresis, _CLEAR * error))
+        mean, self._windows = StageTimes.mean(self._windows), self._windows[-1:]
+        return self._between.adjust(assignment, mean)
+
+    def _most_on_accelerators(self, assignment: Assignment) -> int:
+        """Returns how many seeds accelerators may have together, so that each has what fits."""
+        kind: TrainerKind = "accelerator"
+        places = [place for place, own in enumerate(assignment.kinds) if own == kind]
+        weights = [assignment.weights[place] if assignment.weights else 1.0 for place in places]
+        known = [(self._most_seeds()[place], weight) for place, weight in zip(places, weights, strict=True)]
+        fits = [int(most * sum(weights) / weight) for most, weight in known if most is not None]
+        return min([assignment.batch_size, *fits])
+
+    def _threaded(self, assignment: Assignment, step: int) -> Assignment | None:
+        """Returns `assignment` with a thread less of the trainer that has most, or one more; None where none can."""
+        now = assignment.trainer_threads
+        at_work = [
+            place
+            for place, kind in enumerate(assignment.kinds)
+            if now and kind == "processor" and assignment.shares[place]
+        ]
+        can = [place for place in at_work if (now[place] > 1 if step < 0 else now[place] < self._threads[place])]
+        if not can:
+            return None
+        place = max(can, key=lambda place: (now[place] if step < 0 else self._threads[place] - now[place], -place))
+        threads = tuple(number + step * (at == place) for at, number in enumerate(now))
+        stages = dataclasses.replace(assignment.threads, training=assignment.threads.training + step)
+        return dataclasses.replace(assignment, trainer_threads=threads, threads=stages)
+
+
+def _seconds_of(times: StageTimes, place: int) -> float:
+    """Returns what a trainer takes that overlaps with nothing of its own: the longer of its copy and its work."""
+    return max(times.training[place], times.transfer[place], 1e-9)
+
+
+def _iteration(times: StageTimes) -> float:
+    assert times.iteration is not None, "trainers measure from one mini-batch to the next"
+    return times.iteration
