@@ -4,7 +4,7 @@
     python -m benchmarks.hybrid ablation
     python -m benchmarks.hybrid scaling
     python -m benchmarks.hybrid model [--platforms 100]
-    python -m benchmarks.hybrid adapt [--trainers cpu:1,cpu:1] [--epochs 20]
+    python -m benchmarks.hybrid adapt [--trainers cpu:1,cpu:1] [--epochs 12]
 
 management: seconds per mini-batch after 20 steps of each controller, over those of the best static division, on random
 platforms, from random starts and from that division itself. ablation: what hybrid training, dynamic resource management
@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("what", choices=("management", "ablation", "scaling", "model", "adapt"))
     parser.add_argument("--platforms", type=int, default=100, help="random platforms (management, model)")
     parser.add_argument("--trainers", default="cpu:1,cpu:1", help="two or more (adapt)")
-    parser.add_argument("--epochs", type=int, default=20, help="of each phase that count (adapt)")
+    parser.add_argument("--epochs", type=int, default=12, help="of each phase that count (adapt)")
     options = parser.parse_args()
     made = {
         "management": lambda: management(options.platforms),

@@ -24,7 +24,7 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 #: Shares of the first trainer that are tried as the best static division; the others have equal parts of the rest.
 _TRIED = (0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 0.9)
 #: Epochs of each phase that are not counted: `--adapt` has them to find out, and the others train them, too.
-_SKIPPED = 10
+_SKIPPED = 8
 
 
 class PhaseFound(NamedTuple):
@@ -63,8 +63,8 @@ def adapt(names: str, epochs: int) -> list[PhaseFound]:
 
     All train the same graph in one process, an epoch each in turns, whose order alternates.
     """
-    graph = Graph.load("synthetic:nodes=40000,degree=12,classes=16,features=64")
-    config, task = TrainConfig(batch_size=1024), Task(model="sage", hidden_channels=64, fanouts=(10, 5))
+    graph = Graph.load("synthetic:nodes=20000,degree=12,classes=16,features=64")
+    config, task = TrainConfig(batch_size=512), Task(model="sage", hidden_channels=64, fanouts=(10, 5))
     with ExitStack() as stack:
 
         def opened(shares: tuple[int, ...] | None, adapts: bool) -> HybridTrainer:

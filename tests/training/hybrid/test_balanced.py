@@ -35,7 +35,7 @@ class Machine:
         schedule: Which stages overlap.
     """
 
-    def __init__(self, speeds: Speeds, scatter: float = 0.0, ahead_s: float = 0.0, schedule: Schedule = IN_TURN):
+    def __init__(self, speeds: Speeds, scatter: float = 0.0, ahead_s: float = 1e-3, schedule: Schedule = IN_TURN):
         self.speeds, self._scatter, self._ahead_s, self.schedule = speeds, scatter, ahead_s, schedule
         self._rng = np.random.default_rng(0)
 
@@ -43,8 +43,8 @@ class Machine:
         noise = np.exp(self._scatter * self._rng.standard_normal(len(one.kinds)))
         pairs = zip(one.shares, self.speeds(one.trainer_threads), noise, strict=True)
         training = tuple(float(share / speed * by) for share, speed, by in pairs)
-        none = tuple(0.0 for _ in training)
-        times = StageTimes(one.kinds, self._ahead_s, 0.0, 0.0, none, training, 0.0)
+        sent = tuple(1e-3 * (kind == "accelerator") for kind in one.kinds)
+        times = StageTimes(one.kinds, self._ahead_s, 0.0, 1e-3, sent, training, 0.0)
         return times.with_iteration(self.schedule.iteration_seconds(times.by_stage))
 
     def run(self, controller: Controller, start: Assignment, steps: int) -> list[Assignment]:
@@ -126,7 +126,7 @@ def test_what_is_measured_not_to_be_faster_is_taken_back_and_left_alone():
         def times(self, one: Assignment) -> StageTimes:
             own = super().times(one)
             training = (1.0, one.shares[1] / 600)
-            return dataclasses.replace(own, training=training, iteration=max(*training, 1.4 * (one.shares[1] > 550)))
+            return dataclasses.replace(own, training=training, iteration=max(*training, 1.4 * (one.shares[1] > 510)))
 
     found = Fixed(constant(500.0, 600.0)).run(balanced(), start(), 60)
     assert {one.shares for one in found[-20:]} == {(500, 500)}

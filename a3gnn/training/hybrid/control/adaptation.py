@@ -140,14 +140,25 @@ class Adaptation:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on with the division of `state`; what the controller had measured by then, it measures anew."""
-        now, division = self.assignment, {name: tuple(state["division"][name]) for name in _KEPT}
-        training = sum(division["trainer_threads"]) or now.threads.training
+        now = self.assignment
+        shares, weights, threads = (tuple(state["division"][name]) for name in _KEPT)
+        stages = dataclasses.replace(now.threads, training=sum(threads) or now.threads.training)
+        changed = dataclasses.replace(now, shares=shares, weights=weights, trainer_threads=threads, threads=stages)
         self.changes = [Change(**change) for change in state["changes"]]
-        self._begin(dataclasses.replace(now, **division, threads=dataclasses.replace(now.threads, training=training)))
+        self._begin(changed)
 
     def _change(self, before: Assignment, now: Assignment) -> None:
-        numbers = (now.shares, now.trainer_threads, before.shares, before.trainer_threads)
-        change = Change(*self._place, *map(list, numbers), self._reason(before, now), _mean(self._last))
+        epoch, batches = self._place
+        change = Change(
+            epoch=epoch,
+            batches=batches,
+            shares=list(now.shares),
+            threads=list(now.trainer_threads),
+            shares_before=list(before.shares),
+            threads_before=list(before.trainer_threads),
+            reason=self._reason(before, now),
+            before_s=_mean(self._last),
+        )
         self.changes.append(change)
         self.lines.append(change.line)
         self._first, self._last = [], []

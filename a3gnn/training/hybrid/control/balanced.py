@@ -31,7 +31,7 @@ class _Trial(NamedTuple):
 
     Attributes:
         before: The division before it.
-        most_s: Seconds per mini-batch at most for it to stay.
+        most_s: What it may take at most to stay: seconds per mini-batch where shares changed, per seed where threads.
         step: Threads that a trainer got or gave; 0 where shares changed.
     """
 
@@ -70,6 +70,7 @@ class Balanced:
         self._between: Controller | None = None
         self._current: Assignment | None = None
         self._windows: list[StageTimes] = []
+        self._fresh = 0  # those that the controller between kinds has not been told of
         self._settled: StageTimes | None = None
         self._least = CHANGED
         self._trial: _Trial | None = None
@@ -78,16 +79,17 @@ class Balanced:
     def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
         """Returns the division to be measured next; `assignment` while too little of it was measured."""
         if assignment != self._current:
-            self._current, self._windows, self._settled = assignment, [], None
-        self._windows = [*self._windows, times][-_KEPT:]
+            self._current, self._windows, self._settled, self._fresh = assignment, [], None, 0
+        self._windows, self._fresh = [*self._windows, times][-_KEPT:], self._fresh + 1
         if self._has_drifted():
-            self._windows, self._settled, self._between = self._windows[-_IN_A_ROW:], None, None
+            self._windows, self._fresh = self._windows[-_IN_A_ROW:], _IN_A_ROW
+            self._settled = self._between = None
             self._futile, self._steps = 0, [-1, 1]
         if len(self._windows) < _LEAST:
             return assignment
         if self._trial is not None:
             (before, most_s, step), self._trial = self._trial, None
-            if self._seconds() > most_s:
+            if self._cost(step) > most_s:
                 self._futile += 1
                 return before
             self._futile, self._between = 0, None
@@ -108,8 +110,20 @@ class Balanced:
         return assignment
 
     def _try(self, changed: Assignment, assignment: Assignment, most: float, step: int = 0) -> Assignment:
-        self._trial = _Trial(assignment, most * self._seconds(), step)
+        self._trial = _Trial(assignment, most * self._cost(step), step)
         return changed
+
+    def _cost(self, step: int) -> float:
+        """Returns what a trial is judged by.
+
+        A trainer that threads made faster shortens an iteration only once it has more seeds. So that counts which all
+        of them could train per second.
+        """
+        if not step:
+            return self._seconds()
+        mean = StageTimes.mean(self._windows)
+        assert self._current is not None, "it was measured"
+        return 1 / sum(share / _seconds_of(mean, place) for place, share in enumerate(self._current.shares))
 
     def _seconds(self) -> float:
         return statistics.fmean(_iteration(times) for times in self._windows)
@@ -161,14 +175,14 @@ class Balanced:
         return (now - self._schedule.iteration_seconds(then.by_stage)) / _iteration(times)
 
     def _divided(self, assignment: Assignment) -> Assignment:
-        """Returns what the controller between kinds makes of `assignment`, which is measured anew then."""
-        if len(set(assignment.kinds)) < 2:
+        """Returns what the controller between kinds makes of `assignment`, by what it has not been told yet."""
+        if len(set(assignment.kinds)) < 2 or self._fresh < _LEAST:
             return assignment
         if self._between is None:
             error = self._scatter() / len(self._windows) ** 0.5
             bounds = Bounds(self._most_on_accelerators(assignment), threads=False)
             self._between = self._make(bounds, max(self._hysteresis, _CLEAR * error))
-        mean, self._windows = StageTimes.mean(self._windows), self._windows[-1:]
+        mean, self._fresh = StageTimes.mean(self._windows[-self._fresh :]), 0
         return self._between.adjust(assignment, mean)
 
     def _most_on_accelerators(self, assignment: Assignment) -> int:

@@ -21,6 +21,7 @@ from a3gnn.task import Task
 from a3gnn.threads.feeder import Feeder
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.hybrid.assignment import Assignment
+from a3gnn.training.hybrid.control.adaptation import Adaptation
 from a3gnn.training.hybrid.control.controller import Controller
 from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.stage_times import StageTimes
@@ -67,8 +68,7 @@ class HybridTrainer(Trainer):
         division: What the controller did; None without one.
 
     Raises:
-        UsageError: Shares would not come to what the whole does, or are not of `batch_size` seeds together; or they are
-            to change where each is sampled for itself.
+        UsageError: Shares would not come to what the whole does, or are not of `batch_size` seeds together.
     """
 
     def __init__(
@@ -93,9 +93,9 @@ class HybridTrainer(Trainer):
                 f"for {len(devices)} trainers"
             )
         self.devices, self.assignment = tuple(devices), assignment
-        self.division = adaptation_of(controller, assignment, self.devices, config, independent=independent)
-        names, self._schedule = [device.name for device in devices], schedule_of(config)
-        self.watch = Watch(names, stall_s)
+        adaptation = adaptation_of(controller, assignment, devices, config, independent=independent)
+        self.division: Adaptation | None = adaptation
+        self._schedule, self.watch = schedule_of(config), Watch([device.name for device in devices], stall_s)
         self.times: StageTimes | None = None
         self._synchroniser = Synchroniser(len(devices), self.watch)
         self._peers = [DevicePeers(place, device, self._synchroniser) for place, device in enumerate(devices)]
