@@ -4,7 +4,7 @@
     python -m benchmarks.hybrid ablation
     python -m benchmarks.hybrid scaling
     python -m benchmarks.hybrid model [--platforms 100]
-    python -m benchmarks.hybrid adapt [--trainers cpu:1,cpu:1] [--epochs 12]
+    python -m benchmarks.hybrid adapt [--trainers cpu:1,cpu:1] [--epochs 12] [--pinned]
 
 management: seconds per mini-batch after 20 steps of each controller, over those of the best static division, on random
 platforms, from random starts and from that division itself. ablation: what hybrid training, dynamic resource management
@@ -25,7 +25,7 @@ import statistics
 from collections.abc import Iterable
 from itertools import product
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 
 from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES
@@ -123,13 +123,14 @@ def model(platforms: int) -> Table:
     return table
 
 
-def adaptations(names: str, epochs: int) -> Table:
-    """Returns what `--adapt` costs and gains in each phase."""
+def adaptations(names: str, epochs: int, *, pinned: bool) -> Group:
+    """Returns what `--adapt` costs and gains in each phase, and what its log says."""
     table = Table(
         *("real", "without", "with --adapt", "with / without", "best static", "recovered", "shares", "changes"),
-        title=f"{names}: {described()}",
+        title=f"{names}: {described(pinned=pinned)}",
     )
-    for one in adapt(names, epochs):
+    lines: list[str] = []
+    for one in adapt(names, epochs, pinned=pinned):
         middle, low, high = one.ratio
         best = "" if one.best_s is None else f"{1e3 * one.best_s:.2f} ms by {','.join(map(str, one.best))}"
         table.add_row(
@@ -142,7 +143,8 @@ def adaptations(names: str, epochs: int) -> Table:
             ",".join(map(str, one.shares)),
             str(one.changes),
         )
-    return table
+        lines += one.lines
+    return Group(table, *lines)
 
 
 def main() -> None:
@@ -152,13 +154,14 @@ def main() -> None:
     parser.add_argument("--platforms", type=int, default=100, help="random platforms (management, model)")
     parser.add_argument("--trainers", default="cpu:1,cpu:1", help="two or more (adapt)")
     parser.add_argument("--epochs", type=int, default=12, help="of each phase that count (adapt)")
+    parser.add_argument("--pinned", action="store_true", help="each trainer on a core of its own (adapt)")
     options = parser.parse_args()
     made = {
         "management": lambda: management(options.platforms),
         "ablation": ablations,
         "scaling": scaling,
         "model": lambda: model(options.platforms),
-        "adapt": lambda: adaptations(options.trainers, options.epochs),
+        "adapt": lambda: adaptations(options.trainers, options.epochs, pinned=options.pinned),
     }
     Console(width=160).print(made[options.what]())
 

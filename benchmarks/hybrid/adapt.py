@@ -6,14 +6,18 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import cycle
 from typing import Literal, NamedTuple, get_args
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores, home
+from a3gnn.threads.hold import held
 from a3gnn.training.hybrid.assignment import divide
+from a3gnn.training.hybrid.devices.device import Device
+from a3gnn.training.hybrid.devices.processor import ProcessorDevice
 from a3gnn.training.hybrid.trainers.adapting import default_controller
 from a3gnn.training.hybrid.trainers.choices import STALL_S
 from a3gnn.training.hybrid.trainers.hybrid_trainer import HybridTrainer
@@ -25,6 +29,17 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 _TRIED = (0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 0.9)
 #: Epochs of each phase that are not counted: `--adapt` has them to find out, and the others train them, too.
 _SKIPPED = 8
+
+
+class _Pinned(ProcessorDevice):
+    """A device whose trainer stays on one core, beside whatever else runs there."""
+
+    def __init__(self, device: Device, core: int) -> None:
+        super().__init__(f"{device.name} on core {core}", device.threads)
+        self._core = core
+
+    def running(self) -> AbstractContextManager[object]:
+        return held(self.threads, frozenset({self._core}))
 
 
 class PhaseFound(NamedTuple):
@@ -39,6 +54,7 @@ class PhaseFound(NamedTuple):
         best: Its shares; none in other phases.
         shares: Of the adapted trainers in the end.
         changes: That were made in the phase.
+        lines: What the log says of them.
     """
 
     phase: Phase
@@ -49,6 +65,7 @@ class PhaseFound(NamedTuple):
     best: tuple[int, ...]
     shares: tuple[int, ...]
     changes: int
+    lines: list[str]
 
     @property
     def recovered(self) -> float | None:
@@ -58,20 +75,37 @@ class PhaseFound(NamedTuple):
         return (self.fixed_s - self.adapted_s) / (self.fixed_s - self.best_s)
 
 
-def adapt(names: str, epochs: int) -> list[PhaseFound]:
+def adapt(names: str, epochs: int, *, pinned: bool) -> list[PhaseFound]:
     """Returns what was measured in each phase; `epochs` of each count.
 
     All train the same graph in one process, an epoch each in turns, whose order alternates.
+
+    Args:
+        names: Of the trainers, on processors where they are pinned.
+        epochs: That count.
+        pinned: Whether each trainer stays on a core of its own, so that one core less makes one of them slower; else
+            the system moves them, and makes all of them slower.
     """
-    graph = Graph.load("synthetic:nodes=20000,degree=12,classes=16,features=64")
-    config, task = TrainConfig(batch_size=512), Task(model="sage", hidden_channels=64, fanouts=(10, 5))
+    graph = Graph.load("synthetic:nodes=40000,degree=12,classes=16,features=64")
+    config, task = TrainConfig(batch_size=1024), Task(model="sage", hidden_channels=128, fanouts=(10, 5))
     with ExitStack() as stack:
 
         def opened(shares: tuple[int, ...] | None, adapts: bool) -> HybridTrainer:
             several = Trainers(names, shares, adapt=adapts).on(graph, config, task)
-            controller = default_controller(config, several.devices) if adapts else None
-            given = {"devices": several.devices, "assignment": several.assignment, "controller": controller}
-            return stack.enter_context(HybridTrainer(graph, config, task, stall_s=STALL_S, **given))
+            devices: Sequence[Device] = several.devices
+            if pinned:
+                devices = [_Pinned(device, core) for device, core in zip(devices, cycle(sorted(home())), strict=False)]
+            controller = default_controller(config, devices) if adapts else None
+            trainer = HybridTrainer(
+                graph,
+                config,
+                task,
+                devices=devices,
+                assignment=several.assignment,
+                stall_s=STALL_S,
+                controller=controller,
+            )
+            return stack.enter_context(trainer)
 
         fixed, adapted = opened(None, False), opened(None, True)
         first, others = config.batch_size, len(fixed.devices) - 1
@@ -92,7 +126,7 @@ def _measured(
     seconds: dict[HybridTrainer, list[float]] = {one: [] for one in (fixed, adapted, *tried)}
     division = adapted.division
     assert division is not None, "it adapts"
-    before = len(division.changes)
+    before, told = len(division.changes), len(division.lines)
     for number in range(_SKIPPED + epochs):
         turn = [fixed, adapted, *tried] if number >= _SKIPPED else [fixed, adapted]
         for one in turn if number % 2 else reversed(turn):
@@ -112,6 +146,7 @@ def _measured(
         () if best is None else best.assignment.shares,
         adapted.assignment.shares,
         len(division.changes) - before,
+        division.lines[told:],
     )
 
 
@@ -141,6 +176,7 @@ def _taken_core(is_taken: bool) -> Iterator[None]:
         other.wait()
 
 
-def described() -> str:
+def described(*, pinned: bool) -> str:
     """Returns on what it was measured, for the table's title."""
-    return f"seconds per mini-batch on {available_cores()} cores, in turns"
+    where = "each trainer on a core of its own" if pinned else "wherever the system runs them"
+    return f"seconds per mini-batch on {available_cores()} cores, {where}, in turns"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -20,6 +21,8 @@ _HYSTERESIS = 0.02
 _LEAST, _KEPT = 4, 8
 #: Standard errors by which an expected gain must exceed 0: less is noise. By chance it then does in about a per cent.
 _CLEAR = 4.0
+#: Standard errors by which an iteration must be longer for a change to be taken back. Guess.
+_SLOWER = 2.0
 #: Measurements in a row that must have drifted: a single one may be an accident.
 _IN_A_ROW = 2
 #: Changes in a row that were not faster, after which nothing is tried until something drifts. Guess.
@@ -31,12 +34,14 @@ class _Trial(NamedTuple):
 
     Attributes:
         before: The division before it.
-        most_s: What it may take at most to stay: seconds per mini-batch where shares changed, per seed where threads.
+        cost: What was measured of that: seconds per mini-batch where shares changed, per seed where threads did.
+        error: The standard error of it.
         step: Threads that a trainer got or gave; 0 where shares changed.
     """
 
     before: Assignment
-    most_s: float
+    cost: float
+    error: float
     step: int
 
 
@@ -88,42 +93,49 @@ class Balanced:
         if len(self._windows) < _LEAST:
             return assignment
         if self._trial is not None:
-            (before, most_s, step), self._trial = self._trial, None
-            if self._cost(step) > most_s:
+            trial, self._trial = self._trial, None
+            if not self._is_kept(trial):
                 self._futile += 1
-                return before
+                return trial.before
             self._futile, self._between = 0, None
-            self._steps = [step, *self._steps] if step else self._steps
+            self._steps = [trial.step, *self._steps] if trial.step else self._steps
         return self._changed(assignment)
 
     def _changed(self, assignment: Assignment) -> Assignment:
         if self._futile < _PATIENCE and (balanced := self._balanced(assignment)) is not None:
-            return self._try(balanced, assignment, 1.0)
+            return self._try(balanced, assignment)
         if (divided := self._divided(assignment)) != assignment:
             return divided
         while self._steps:
             step = self._steps.pop(0)
             if (threaded := self._threaded(assignment, step)) is not None:
-                return self._try(threaded, assignment, 1 - self._hysteresis, step)
+                return self._try(threaded, assignment, step)
         if self._settled is None:
             self._settled, self._least = StageTimes.mean(self._windows), max(CHANGED, _CLEAR * self._scatter())
         return assignment
 
-    def _try(self, changed: Assignment, assignment: Assignment, most: float, step: int = 0) -> Assignment:
-        self._trial = _Trial(assignment, most * self._cost(step), step)
+    def _try(self, changed: Assignment, assignment: Assignment, step: int = 0) -> Assignment:
+        self._trial = _Trial(assignment, *self._cost(step), step)
         return changed
 
-    def _cost(self, step: int) -> float:
-        """Returns what a trial is judged by.
+    def _is_kept(self, trial: _Trial) -> bool:
+        """Returns whether a change stays: one of shares unless it is clearly slower, one of threads if it is faster.
+
+        What shares gain was clear of single trainers before they were changed; of threads nothing was known.
+        """
+        cost, error = self._cost(trial.step)
+        if trial.step:
+            return cost < (1 - self._hysteresis) * trial.cost
+        return cost <= trial.cost + _SLOWER * math.hypot(error, trial.error)
+
+    def _cost(self, step: int) -> tuple[float, float]:
+        """Returns what a trial is judged by, and its standard error.
 
         A trainer that threads made faster shortens an iteration only once it has more seeds. So that counts which all
         of them could train per second.
         """
-        if not step:
-            return self._seconds()
-        mean = StageTimes.mean(self._windows)
-        assert self._current is not None, "it was measured"
-        return 1 / sum(share / _seconds_of(mean, place) for place, share in enumerate(self._current.shares))
+        costs = [_seconds_per_seed(self._current, one) if step else _iteration(one) for one in self._windows]
+        return statistics.fmean(costs), _error(costs)
 
     def _seconds(self) -> float:
         return statistics.fmean(_iteration(times) for times in self._windows)
@@ -156,8 +168,7 @@ class Balanced:
         ):
             return None
         gains = [self._gain(times, assignment.shares, shares) for times in self._windows]
-        error = statistics.stdev(gains) / len(gains) ** 0.5
-        if statistics.fmean(gains) < max(self._hysteresis, _CLEAR * error):
+        if statistics.fmean(gains) < max(self._hysteresis, _CLEAR * _error(gains)):
             return None
         usual = statistics.fmean(speed for speed in speeds if speed)
         weights = tuple(speed or usual for speed in speeds)
@@ -179,7 +190,7 @@ class Balanced:
         if len(set(assignment.kinds)) < 2 or self._fresh < _LEAST:
             return assignment
         if self._between is None:
-            error = self._scatter() / len(self._windows) ** 0.5
+            error = _error([_iteration(times) for times in self._windows]) / self._seconds()
             bounds = Bounds(self._most_on_accelerators(assignment), threads=False)
             self._between = self._make(bounds, max(self._hysteresis, _CLEAR * error))
         mean, self._fresh = StageTimes.mean(self._windows[-self._fresh :]), 0
@@ -214,6 +225,17 @@ class Balanced:
 def _seconds_of(times: StageTimes, place: int) -> float:
     """Returns what a trainer takes that overlaps with nothing of its own: the longer of its copy and its work."""
     return max(times.training[place], times.transfer[place], 1e-9)
+
+
+def _seconds_per_seed(assignment: Assignment | None, times: StageTimes) -> float:
+    """Returns what all trainers would take together for one seed, were each busy all the time."""
+    assert assignment is not None, "it was measured"
+    return 1 / sum(share / _seconds_of(times, place) for place, share in enumerate(assignment.shares))
+
+
+def _error(values: Sequence[float]) -> float:
+    """Returns the standard error of the mean of two values or more."""
+    return statistics.stdev(values) / len(values) ** 0.5
 
 
 def _iteration(times: StageTimes) -> float:
