@@ -109,6 +109,11 @@ from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, T
     show_default="2min",
     help="What a stage of a mini-batch may take before a trainer counts as lost.",
 )
+@click.option(
+    "--adapt",
+    is_flag=True,
+    help="Change the trainers' shares and threads between mini-batches by what these took; what is learnt stays.",
+)
 @click.option("--loss", type=LOSS, help=f"{LOSS_HELP} The tune's by default.")
 @click.option("--class-weights", type=WEIGHTS, help=f"{WEIGHTS_HELP} The tune's by default.")
 @click.option("--metric", type=METRIC, help=f"{METRICS_HELP} The tune's by default, auto without one.")
@@ -138,6 +143,7 @@ def train(
     trainer_shares: tuple[int, ...] | None,
     trainer_sampling: TrainerSampling,
     trainer_stall: float,
+    adapt: bool,
     loss: str | None,
     class_weights: str | None,
     metric: str | None,
@@ -190,6 +196,7 @@ def train(
         trainer_shares=trainer_shares,
         trainer_sampling=trainer_sampling,
         trainer_stall=trainer_stall,
+        adapt=adapt,
         progress=not (as_json or quiet),
         notify=lines(quiet),
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from a3gnn.units import format_duration, format_size
+from a3gnn.units import count, format_duration, format_size
 
 if TYPE_CHECKING:
     from a3gnn.training.result import TrainResult
@@ -83,4 +83,6 @@ def _trainers(told: dict[str, Any]) -> str:
     """Returns the trainers' names and seeds, and what work their shares repeat."""
     work, pairs = told["repeated_work"], zip(told["names"], told["shares"], strict=True)
     repeated = f"{work['rows']:.2f} x the rows of one are read, {work['sampled_edges']:.2f} x the edges sampled"
-    return f"{', '.join(f'{name} {share}' for name, share in pairs)} seeds, {told['sampling']} sampling; {repeated}"
+    adapted = f" after {count(len(told['changes']), 'change')}" if "changes" in told else ""
+    seeds = ", ".join(f"{name} {share}" for name, share in pairs)
+    return f"{seeds} seeds{adapted}, {told['sampling']} sampling; {repeated}"

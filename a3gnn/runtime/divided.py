@@ -20,12 +20,13 @@ from a3gnn.sampling.share import cut, seed_bounds
 from a3gnn.sampling.side_by_side import side_by_side
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Dividing:
     """How mini-batches come to trainers.
 
     Attributes:
         weights: What each trainer has of the seeds, whole numbers in proportion; one of 0 has none, and keeps step.
+            Where mini-batches are sampled whole, it may be set anew, for those that are read from then on.
         send: Brings a trainer's share to its device; safe to call from several threads.
         watch: Knows who works at what.
         independent: Whether each share is sampled for itself. If not, the whole mini-batch is, and cut by its seeds,
@@ -45,10 +46,12 @@ class DividedBatch(MiniBatch):
     Attributes:
         parts: Each trainer's share, on its device, in their order.
         on_host: The same before they were sent.
+        weights: By which it was divided.
     """
 
     parts: tuple[MiniBatch, ...] = ()
     on_host: tuple[MiniBatch, ...] = ()
+    weights: tuple[int, ...] = ()
 
 
 class DividedStages(Stages):
@@ -80,7 +83,8 @@ class DividedStages(Stages):
     def gather(self, sampled: Sampled) -> DividedBatch:
         """Returns the mini-batch with each share's features and labels, on its device or on the way there."""
         whole, (epoch, index), watch = sampled.subgraph, (sampled.epoch, sampled.index), self._dividing.watch
-        ends = seed_bounds(whole.num_seeds, self._dividing.weights)
+        weights = self._dividing.weights
+        ends = seed_bounds(whole.num_seeds, weights)
         on_host, parts, begin = [], [], perf_counter()
         for trainer, send in enumerate(self._dividing.send):
             with watch.at("loading", epoch, index, trainer):
@@ -104,6 +108,7 @@ class DividedStages(Stages):
             self._aggregator,
             parts=tuple(parts),
             on_host=tuple(on_host),
+            weights=weights,
         )
 
     def arrive(self, batch: MiniBatch) -> None:

@@ -25,7 +25,8 @@ def identity(
 ) -> dict[str, Any]:
     """Returns what must be equal for a run to go on bit-identically, by name.
 
-    The number of ranks is, and the shares of trainers of one process: their gradients are summed in another order.
+    The number of ranks is, and the first shares of trainers of one process: their gradients are summed in another
+    order. Where shares change while training runs, the last bits depend on when they did.
 
     Modes, workers and tiers may change: they decide when a mini-batch comes, not what is in it. Knobs that came later
     than the first checkpoints are left out at their defaults.
@@ -35,6 +36,7 @@ def identity(
     many: dict[str, Any] = {"ranks": ranks} if ranks > 1 else {}
     if trainers is not None:
         many |= {"trainer_shares": trainers["shares"], "trainer_sampling": trainers["sampling"]}
+        many |= {"adapt": True} if "changes" in trainers else {}
     return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **of_task, **own, **many}
 
 
@@ -49,15 +51,13 @@ def save_checkpoint(path: Path, trainer: Trainer, progress: Progress, known: dic
         progress: How far it has come.
         known: The run's `identity`.
     """
-    save(
-        path,
-        {
-            "identity": known,
-            "progress": progress.to_dict(),
-            "model": trainer.model.state_dict(),
-            "optimizer": trainer.optimizer.state_dict(),
-        },
-    )
+    state = {
+        "identity": known,
+        "progress": progress.to_dict(),
+        "model": trainer.model.state_dict(),
+        "optimizer": trainer.optimizer.state_dict(),
+    }
+    save(path, state | ({} if trainer.division is None else {"division": trainer.division.state_dict()}))
 
 
 def restore_checkpoint(
@@ -84,6 +84,8 @@ def restore_checkpoint(
         )
     trainer.model.load_state_dict(state["model"])
     trainer.optimizer.load_state_dict(state["optimizer"])
+    if trainer.division is not None:
+        trainer.division.load_state_dict(state["division"])
     return progress
 
 

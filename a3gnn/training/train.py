@@ -62,6 +62,7 @@ def train(
     trainer_shares: Sequence[int] | None = None,
     trainer_sampling: TrainerSampling = "whole",
     trainer_stall: float = STALL_S,
+    adapt: bool = False,
     progress: bool = False,
     notify: Callable[[str], None] | None = None,
 ) -> TrainResult:
@@ -101,6 +102,8 @@ def train(
         trainer_sampling: whole samples mini-batches once and cuts them, so that any shares equal one trainer;
             independent samples each share for itself.
         trainer_stall: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
+        adapt: Whether the trainers' shares and threads change between mini-batches by measured seconds; what is learnt
+            stays the same to rounding.
         progress: Whether to draw a progress bar on stderr.
         notify: Takes lines for people: warnings, and each epoch's figures; by default a notebook prints them.
 
@@ -118,7 +121,7 @@ def train(
     """
     begin, notify = perf_counter(), listener(notify)
     _check(epochs, patience, out, resume, progress, task)
-    asked = Trainers.of(trainers, trainer_shares, trainer_sampling, trainer_stall)
+    asked = Trainers.of(trainers, trainer_shares, trainer_sampling, trainer_stall, adapt)
     metric = checked_metric(metric)
     limit = size_or_none("host_memory_limit", host_memory_limit)
     with processes() as us, ExitStack() as stack:

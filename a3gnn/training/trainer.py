@@ -1,14 +1,13 @@
 """One training run: mini-batches in, weights and their quality out.
 
-with Trainer(graph, config, task, device="cpu", scratch=folder, host_memory_limit=None) as trainer:
+with Trainer(graph, config, task, scratch=folder) as trainer:
     for step in trainer.steps(epoch=0):      # trains; yields after each whole mini-batch
         step.seconds, step.hits, step.input_nodes, step.sampled_edges, step.seeds, step.loss
     trainer.validate()                       # quality on validation nodes by the task's metric, full neighbours
     trainer.test()                           # quality on test nodes, likewise: once, at the end
 
 `steps` is what a profiler times: the device has been waited for when a step is yielded. Leaving its loop early is fine;
-`steps(epoch, start=n)` goes on at mini-batch `n`. `a3gnn.training.fit` runs whole epochs, `a3gnn.training.curve` a
-learning curve.
+`steps(epoch, start=n)` goes on at mini-batch `n`. `fit` runs whole epochs, `curve` a learning curve.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ from a3gnn.training.own.learner import Own
 from a3gnn.training.peers import Member
 from a3gnn.training.replica import Replica, checked_loss
 from a3gnn.training.scratch import Scratch
+from a3gnn.training.stateful import Stateful
 from a3gnn.training.step import Step
 
 
@@ -51,8 +51,8 @@ class Trainer:
     """A model, its optimiser and the pipeline that feeds them; a context manager.
 
     Every random decision derives from the task's seed and from the mini-batch's epoch and index, never from what ran
-    before: on the CPU a run that stops at any mini-batch and goes on from its saved state continues bit-identically
-    (but with `resources` auto, which chooses the threads by measured times).
+    before: on the CPU a run that goes on from its saved state continues bit-identically (but where measured times
+    choose: with `resources` auto, or where a `division` changes).
 
     Args:
         graph: What is trained on.
@@ -74,6 +74,7 @@ class Trainer:
         memory: The guard that knows the peak.
         batches_per_epoch: Mini-batches of an epoch.
         cache_bytes: What the feature cache really takes.
+        division: Among trainers of this process, where it changes while they train.
 
     Raises:
         DeviceError: A device is asked for that is not there.
@@ -81,6 +82,8 @@ class Trainer:
         ConfigError: The input layer is to read a table that its model has none of, or that is too large.
         GraphError: The table is damaged, or can't be written.
     """
+
+    division: Stateful | None = None
 
     def __init__(
         self,
@@ -97,8 +100,7 @@ class Trainer:
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         check_member(member, config, task)
-        self.graph, self.config, self.task = graph, config, task
-        self._member = member
+        self.graph, self.config, self.task, self._member = graph, config, task, member
         self._device = torch.device(checked_device(device))
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
@@ -115,10 +117,9 @@ class Trainer:
             dtype=self._learner.dtype,
             shares=None if member is None else member.shares,
         )
-        self.batches_per_epoch = self._pipeline.num_batches
+        self.batches_per_epoch, self.cache_bytes = self._pipeline.num_batches, self._pipeline.store.cache_bytes
         self._rates = LearningRate.of(task, config, self.batches_per_epoch)
         self._replica = Replica(self._learner, self._rates, self.batches_per_epoch, joined)
-        self.cache_bytes = self._pipeline.store.cache_bytes
 
     def __enter__(self) -> Self:
         self.memory.__enter__()
@@ -151,9 +152,8 @@ class Trainer:
         """What `auto` has chosen so far for the cache and for the stages' cores, and why: a sentence each."""
         isolation, reason = self._pipeline.isolation, self._pipeline.store.stats.reason
         allocation = None if isolation is None else isolation.allocation
-        return ([f"cache {reason}"] if reason else []) + (
-            [] if allocation is None else [f"resources: {allocation.why}"]
-        )
+        cores = [] if allocation is None else [f"resources: {allocation.why}"]
+        return [*([f"cache {reason}"] if reason else []), *cores]
 
     def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
         """Trains `epoch` from mini-batch `start` on, and yields after each one.
@@ -229,8 +229,8 @@ class Trainer:
         given = self.graph, self.config, self.task
         if self.task.is_own:
             return Own(*given, device=self._device, evaluation_bytes=evaluation_bytes, on_chunk=on_chunk)
-        ranks = None if self._member is None else self._member.ranks
-        return BuiltIn(*given, device=self._device, scratch=self._scratch, on_chunk=on_chunk, ranks=ranks)
+        ranks, scratch = None if self._member is None else self._member.ranks, self._scratch
+        return BuiltIn(*given, device=self._device, scratch=scratch, on_chunk=on_chunk, ranks=ranks)
 
     def _train(self, batch: MiniBatch) -> Step:
         begin = perf_counter()

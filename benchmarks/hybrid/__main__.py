@@ -1,16 +1,21 @@
-"""HyScale-GNN's results in shape, on simulated platforms.
+"""HyScale-GNN's results in shape, on simulated platforms; and what `--adapt` costs and gains here.
 
     python -m benchmarks.hybrid management [--platforms 100]
     python -m benchmarks.hybrid ablation
     python -m benchmarks.hybrid scaling
     python -m benchmarks.hybrid model [--platforms 100]
+    python -m benchmarks.hybrid adapt [--trainers cpu:1,cpu:1] [--epochs 12] [--pinned]
 
 management: seconds per mini-batch after 20 steps of each controller, over those of the best static division, on random
 platforms, from random starts and from that division itself. ablation: what hybrid training, dynamic resource management
 and prefetching gain over offloading all training, in the paper's set-ups. scaling: throughput with 1 to 16
 accelerators. model: by how much the performance model misses what is simulated; its constants and counts are the
-simulator's own, so only structural error is shown. Every figure is of simulated platforms on a virtual clock: nothing
+simulator's own, so only structural error is shown. These figures are of simulated platforms on a virtual clock: nothing
 is timed, and the seeds of random numbers are fixed.
+
+adapt: seconds per mini-batch of real trainers with `--adapt` and without, an epoch each in turns, undisturbed, while
+another process takes a core, and after that; beside them the best of a few static divisions. It says something only of
+a machine on which nothing else runs.
 """
 
 from __future__ import annotations
@@ -20,11 +25,12 @@ import statistics
 from collections.abc import Iterable
 from itertools import product
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 
 from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES
 from benchmarks.hybrid.ablation import ablation
+from benchmarks.hybrid.adapt import adapt, described
 from benchmarks.hybrid.management import CONTROLLERS, on_random_platform
 from benchmarks.hybrid.model_error import model_error
 from benchmarks.hybrid.platforms import ACCELERATORS, DATASETS
@@ -117,17 +123,45 @@ def model(platforms: int) -> Table:
     return table
 
 
+def adaptations(names: str, epochs: int, *, pinned: bool) -> Group:
+    """Returns what `--adapt` costs and gains in each phase, and what its log says."""
+    table = Table(
+        *("real", "without", "with --adapt", "with / without", "best static", "recovered", "shares", "changes"),
+        title=f"{names}: {described(pinned=pinned)}",
+    )
+    lines: list[str] = []
+    for one in adapt(names, epochs, pinned=pinned):
+        middle, low, high = one.ratio
+        best = "" if one.best_s is None else f"{1e3 * one.best_s:.2f} ms by {','.join(map(str, one.best))}"
+        table.add_row(
+            one.phase,
+            f"{1e3 * one.fixed_s:.2f} ms",
+            f"{1e3 * one.adapted_s:.2f} ms",
+            f"{middle:.3f} ({low:.3f} to {high:.3f})",
+            best,
+            "" if one.recovered is None else f"{one.recovered:.0%}",
+            ",".join(map(str, one.shares)),
+            str(one.changes),
+        )
+        lines += one.lines
+    return Group(table, *lines)
+
+
 def main() -> None:
     """Prints one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("management", "ablation", "scaling", "model"))
+    parser.add_argument("what", choices=("management", "ablation", "scaling", "model", "adapt"))
     parser.add_argument("--platforms", type=int, default=100, help="random platforms (management, model)")
+    parser.add_argument("--trainers", default="cpu:1,cpu:1", help="two or more (adapt)")
+    parser.add_argument("--epochs", type=int, default=12, help="of each phase that count (adapt)")
+    parser.add_argument("--pinned", action="store_true", help="each trainer on a core of its own (adapt)")
     options = parser.parse_args()
     made = {
         "management": lambda: management(options.platforms),
         "ablation": ablations,
         "scaling": scaling,
         "model": lambda: model(options.platforms),
+        "adapt": lambda: adaptations(options.trainers, options.epochs, pinned=options.pinned),
     }
     Console(width=160).print(made[options.what]())
 

@@ -13,6 +13,7 @@ from a3gnn.training.hybrid.counts import CountCurve
 from a3gnn.training.hybrid.schedule import NO_PREFETCHING, ONE_STAGE_PREFETCHING, TWO_STAGE_PREFETCHING
 from a3gnn.training.hybrid.simulation.operations import SimulatedModel
 from a3gnn.training.hybrid.simulation.training import SimulatedTraining
+from benchmarks.hybrid import adapt as adapting
 from benchmarks.hybrid.ablation import ablation, ablation_of
 from benchmarks.hybrid.exhaustive import Grid, best_division
 from benchmarks.hybrid.management import on_random_platform
@@ -145,3 +146,17 @@ def test_every_batch_of_the_papers_set_up_fits():
     training = paper_training("GPU", "MAG240M", "sage")
     whole = Assignment(training.platform.kinds, (0, *(BATCH for _ in range(4))), 0, Threads(64, 64, 0))
     training.check(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pinned", [False, True])
+def test_what_adapting_costs_and_gains_is_measured_in_each_phase(pinned, monkeypatch):
+    monkeypatch.setattr(adapting, "_SKIPPED", 1)
+    monkeypatch.setattr(adapting, "_TRIED", (0.3, 0.5))
+    found = adapting.adapt("cpu:1,cpu:1", 2, pinned=pinned)
+    assert tuple(one.phase for one in found) == adapting.PHASES
+    for one in found:
+        assert min(one.fixed_s, one.adapted_s) > 0
+        assert sum(one.shares) == 1024
+        assert bool(one.best) == (one.phase == "a core taken") == (one.best_s is not None)
+        assert len([line for line in one.lines if "->" in line]) == one.changes

@@ -46,6 +46,8 @@ class Assignment:
         threads: Of the host.
         weights: In proportion to which the trainers of a kind share what their kind has when it changes, such as their
             speeds; none make them equal.
+        trainer_threads: Of the host, by trainer: what `threads.training` is made of. None where trainers have no
+            threads of their own.
 
     Raises:
         UsageError: Numbers do not fit together, or a stage that has work has no thread.
@@ -56,6 +58,7 @@ class Assignment:
     sampled_on_accelerators: int
     threads: Threads
     weights: tuple[float, ...] = ()
+    trainer_threads: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.kinds) != len(self.shares):
@@ -63,6 +66,12 @@ class Assignment:
         if self.weights and (len(self.weights) != len(self.kinds) or min(self.weights) <= 0):
             raise UsageError(
                 f"weights must be one per trainer and above 0, got {self.weights}; leave them out for equal"
+            )
+        own = self.trainer_threads
+        if own and (len(own) != len(self.kinds) or sum(own) != self.threads.training):
+            raise UsageError(
+                f"trainer_threads must be one per trainer and come to threads.training {self.threads.training}, got "
+                f"{own}; leave them out where threads go from stage to stage"
             )
         for share in self.shares:
             whole_number("shares", share, 0, "0 leaves a trainer out")

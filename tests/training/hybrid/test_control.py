@@ -14,6 +14,7 @@ from a3gnn.training.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.training.hybrid.control.algorithm1 import Action
 from a3gnn.training.hybrid.control.amounts import Bounds, apply
 from a3gnn.training.hybrid.control.controller import Algorithm1
+from a3gnn.training.hybrid.control.divisions import Divisions
 from a3gnn.training.hybrid.control.fitted import FittedScaling
 from a3gnn.training.hybrid.control.managed import Managed
 from a3gnn.training.hybrid.control.scaling import Scaling
@@ -162,6 +163,12 @@ def test_scaling_learns_what_another_stage_costs():
     assert scaling.seconds(100 * one, 4 * one, one)[0] > 1.9
 
 
+def test_divisions_keep_the_threads_of_stages_that_have_their_own():
+    divisions = Divisions.grid(division(), Bounds(700, threads=False))
+    assert {divisions.assignment(place).threads for place in range(len(divisions.processor))} == {Threads(4, 4, 8)}
+    assert divisions.processor.min() == BATCH - 700
+
+
 class _Recorder:
     """A controller that changes the division twice, and keeps what it was told."""
 
@@ -191,6 +198,21 @@ def test_a_controller_is_told_of_its_own_division_alone_once_the_pipeline_has_dr
         assert mean.iteration == pytest.approx(alone.iteration)
 
 
+def test_management_without_an_end_keeps_no_history(training: SimulatedTraining, assignment: Assignment):
+    managed = Managed(_Recorder([]), assignment, iterations=None, measured=1, skipped=2)
+    seen = [training.run(Static(assignment, 3)).times[-1]] * 5
+    for times in seen:
+        managed.measured(assignment, times)
+    recorder = managed._controller
+    assert isinstance(recorder, _Recorder)
+    assert len(recorder.told) == 3
+    managed.drained()
+    managed.measured(assignment, seen[0])
+    assert len(recorder.told) == 3  # the pipeline fills anew
+    assert managed.history == []
+    assert managed.assignment() is assignment
+
+
 def test_weights_divide_what_a_kind_of_trainers_has():
     start = dataclasses.replace(division(), weights=(1.0, 1.0, 3.0))
     assert start.divided(224, 0, start.threads).shares == (224, 200, 600)
@@ -209,6 +231,8 @@ def test_weights_divide_what_a_kind_of_trainers_has():
         (lambda: division().divided(-1, 0, Threads(1, 1, 1)), "shares must be an integer >= 0"),
         (lambda: Assignment(("processor",), (8,), 0, Threads(1, 1, 1)).divided(4, 0, Threads(1, 1, 1)), "are none"),
         (lambda: dataclasses.replace(division(), weights=(1.0, 0.0, 1.0)), "above 0"),
+        (lambda: dataclasses.replace(division(), trainer_threads=(4, 2, 1)), "come to threads.training 8, got"),
+        (lambda: dataclasses.replace(division(), trainer_threads=(8,)), "one per trainer"),
     ],
 )
 def test_what_cannot_be_is_refused(make, message):

@@ -18,13 +18,15 @@ _THREADS: dict[BalancedStage, str] = {
 
 
 class Bounds(NamedTuple):
-    """Between which numbers a share may be.
+    """What may be changed, and how far.
 
     Attributes:
         accelerators: The most seeds that all accelerators together may have: what fits into their memory.
+        threads: Whether the host's threads may go from one stage to another.
     """
 
     accelerators: int
+    threads: bool = True
 
 
 def apply(action: Action, assignment: Assignment, slow_s: float, fast_s: float, bounds: Bounds) -> Assignment:
@@ -41,7 +43,7 @@ def apply(action: Action, assignment: Assignment, slow_s: float, fast_s: float, 
         bounds: Of shares.
     """
     if action.kind == "threads":
-        return _move_threads(action, assignment, slow_s, fast_s)
+        return _move_threads(action, assignment, slow_s, fast_s) if bounds.threads else assignment
     slow, fast = seeds_of(action.slow, assignment), seeds_of(action.fast, assignment)
     moved = (slow_s - fast_s) / (slow_s / slow + fast_s / fast)
     return with_moved_seeds(action, assignment, round(moved), bounds)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.training.hybrid.assignment import Assignment, Threads
+from a3gnn.training.hybrid.control.amounts import Bounds
 
 #: Steps of the shares, of what accelerators sample, and the most numbers of threads per stage. Guesses: finer ones
 #: gain less than measurements scatter.
@@ -44,18 +45,20 @@ class Divisions:
         return cls(assignment, _row(assignment)[:, None])
 
     @classmethod
-    def grid(cls, like: Assignment, most_on_accelerators: int) -> Self:
+    def grid(cls, like: Assignment, bounds: Bounds) -> Self:
         """Returns all on a grid; accelerators sample in some if they do in `like`.
 
         Args:
             like: As above.
-            most_on_accelerators: The most seeds that fit into the accelerators' memory.
+            bounds: Of shares; without threads to move, all divisions have those of `like`.
         """
         batch, total = like.batch_size, like.threads.total
-        most = min(most_on_accelerators, batch) if "accelerator" in like.kinds else 0
+        most = min(bounds.accelerators, batch) if "accelerator" in like.kinds else 0
         own = np.unique(np.maximum(np.round(np.linspace(0, batch, _SHARE_STEPS + 1)), batch - most))
         steps = _SAMPLING_STEPS if like.sampled_on_accelerators else 0
         sampled = np.round(np.linspace(0, batch, steps + 1))
+        if not bounds.threads:
+            return cls(like, _product(own, sampled, _threads(like.threads)[None, :]))
         numbers = np.arange(0, total, -(-total // _THREAD_STEPS))
         numbers[0] = 1
         one, two = (axis.ravel() for axis in np.meshgrid(np.unique(numbers), np.unique(numbers)))
@@ -81,13 +84,16 @@ class Divisions:
 
 
 def _row(assignment: Assignment) -> NDArray[np.float64]:
-    threads = assignment.threads
-    numbers = (threads.sampling, threads.loading, threads.training)
-    return np.array([assignment.seeds_of("processor"), assignment.sampled_on_accelerators, *numbers], dtype=np.float64)
+    shares = np.array([assignment.seeds_of("processor"), assignment.sampled_on_accelerators], dtype=np.float64)
+    return np.concatenate([shares, _threads(assignment.threads)])
+
+
+def _threads(threads: Threads) -> NDArray[np.float64]:
+    return np.array([threads.sampling, threads.loading, threads.training], dtype=np.float64)
 
 
 def _product(
-    shares: NDArray[np.float64], sampled: NDArray[np.float64], splits: NDArray[np.int64]
+    shares: NDArray[np.float64], sampled: NDArray[np.float64], splits: NDArray[np.int64] | NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Returns share, sampled seeds and threads of all combinations, shape (5, n)."""
     places = np.indices((len(shares), len(sampled), len(splits))).reshape(3, -1)

@@ -116,7 +116,7 @@ class FittedScaling:
             self._best = best = assignment
             self._futile, self._probes = 0, list(_PROBES)
         if self._divisions is None:
-            self._divisions = Divisions.grid(assignment, self._bounds.accelerators)
+            self._divisions = Divisions.grid(assignment, self._bounds)
         place = self._next(self._divisions, best, self._mean(best)) if len(self._measured) < _MOST else None
         return best if place is None else self._divisions.assignment(place)
 

@@ -25,7 +25,7 @@ class Managed:
     Args:
         controller: Who decides.
         start: The first division.
-        iterations: Steps of the controller.
+        iterations: Steps of the controller; None for no end, and then no history is kept.
         measured: Mini-batches per step whose means it is given.
         skipped: Mini-batches of a division that are not counted: as many as the pipeline holds.
 
@@ -35,7 +35,12 @@ class Managed:
     """
 
     def __init__(
-        self, controller: Controller, start: Assignment, iterations: int = 20, measured: int = 4, skipped: int = 4
+        self,
+        controller: Controller,
+        start: Assignment,
+        iterations: int | None = 20,
+        measured: int = 4,
+        skipped: int = 4,
     ) -> None:
         self._controller, self._iterations = controller, iterations
         self._wanted, self._skipped = measured, skipped
@@ -46,11 +51,19 @@ class Managed:
 
     def assignment(self) -> Assignment | None:
         """Returns the current division, or None after the last step."""
-        return self.current if len(self.history) < self._iterations else None
+        return None if self._has_ended else self.current
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._iterations is not None and len(self.history) >= self._iterations
+
+    def drained(self) -> None:
+        """Is told that the pipeline is empty, and fills anew: the first mini-batches do not count."""
+        self._seen = 0
 
     def measured(self, assignment: Assignment, times: StageTimes) -> None:
         """Counts `times`, and lets the controller decide when there are enough."""
-        if assignment is not self.current or len(self.history) >= self._iterations:
+        if assignment is not self.current or self._has_ended:
             return
         self._seen += 1
         if self._seen <= self._skipped:
@@ -59,7 +72,8 @@ class Managed:
         if len(self._times) < self._wanted:
             return
         mean = StageTimes.mean(self._times)
-        self.history.append(Iteration(assignment, mean))
+        if self._iterations is not None:
+            self.history.append(Iteration(assignment, mean))
         self._times = []
         adjusted = self._controller.adjust(assignment, mean)
         if adjusted != self.current:

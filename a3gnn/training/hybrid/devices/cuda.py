@@ -38,6 +38,7 @@ class CudaDevice(Device):
         self._upload = Upload(self.memory)
         self._launched: tuple[torch.cuda.Event, torch.cuda.Event] | None = None
         self._waited_in_launch = 0.0
+        self.memory_bytes = torch.cuda.get_device_properties(self.memory).total_memory
 
     @classmethod
     def open(cls, name: str, argument: str, graph: Graph, task: Task) -> Self:
@@ -64,6 +65,7 @@ class CudaDevice(Device):
         begin = self._upload.mark(stream)
         out = kernel(batch)
         self._launched = begin, self._upload.mark(stream)
+        self._took(batch, torch.cuda.max_memory_reserved(self.memory))
         self._waited_in_launch = self._waited - waited
         return out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -26,17 +27,22 @@ class Device(ABC):
     Attributes:
         kind: Whether it has memory of its own behind a link.
         memory: Where torch has its tensors: cpu, or cuda with its number.
-        threads: Of the host, that compute for it.
+        threads: Of the host, that compute for it; where they are more than one, they may be changed between launches.
+        memory_bytes: Of its own memory; infinite where it uses the host's.
+        is_simulated: Whether its seconds are of a virtual clock.
         name: As given.
     """
 
     kind: TrainerKind
     memory: torch.device
     threads: int = 0
+    memory_bytes: float = math.inf
+    is_simulated: bool = False
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._waited = 0.0
+        self._largest = 0, 0.0
 
     @abstractmethod
     def running(self) -> AbstractContextManager[object]:
@@ -64,6 +70,21 @@ class Device(ABC):
     @abstractmethod
     def transfer_seconds(self, batch: MiniBatch) -> float:
         """Returns what it took to send `batch`, which has been trained; 0 where nothing is sent."""
+
+    def most_seeds(self) -> int | None:
+        """Returns how many seeds fit by the largest share so far, as more of them reach more nodes together.
+
+        None before there was one, and where the host's memory is used.
+        """
+        seeds, taken = self._largest
+        return int(seeds * self.memory_bytes / taken) if taken else None
+
+    def _took(self, batch: MiniBatch, nbytes: float) -> None:
+        """Notes that `batch` takes so many bytes of the device's memory."""
+        share = batch.subgraph.share
+        seeds = batch.num_seeds if share is None else share.num_seeds
+        if seeds >= self._largest[0]:
+            self._largest = seeds, nbytes
 
     @abstractmethod
     def receive(self, values: Tensor) -> Tensor:

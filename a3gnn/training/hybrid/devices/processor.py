@@ -13,6 +13,7 @@ from torch import Tensor
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.task import Task
+from a3gnn.threads import pool
 from a3gnn.threads.hold import held
 from a3gnn.training.hybrid.assignment import TrainerKind
 from a3gnn.training.hybrid.devices.device import Device
@@ -31,7 +32,7 @@ class ProcessorDevice(Device):
 
     def __init__(self, name: str, threads: int) -> None:
         super().__init__(name)
-        self.threads = threads
+        self.threads = self._held = threads
         self._seconds = 0.0
 
     @classmethod
@@ -43,6 +44,7 @@ class ProcessorDevice(Device):
 
     def running(self) -> AbstractContextManager[object]:
         """Within it, the calling thread has the device's threads: torch counts those of each thread apart (OpenMP)."""
+        self._held = self.threads
         return held(self.threads)
 
     def send(self, batch: MiniBatch) -> MiniBatch:
@@ -51,6 +53,10 @@ class ProcessorDevice(Device):
 
     def launch(self, kernel: Callable[[MiniBatch], Tensor], batch: MiniBatch) -> Tensor:
         """Returns what `kernel` has computed of `batch`."""
+        if self._held != self.threads:
+            self._held = self.threads
+            pool.limit(self._held)
+            torch.set_num_threads(self._held)
         begin, waited = perf_counter(), self._waited
         out = kernel(batch)
         self._seconds = perf_counter() - begin - (self._waited - waited)

@@ -40,12 +40,14 @@ class SimulatedDevice(ProcessorDevice):
     """
 
     kind: TrainerKind = "accelerator"
+    is_simulated = True
 
     def __init__(self, name: str, accelerator: SimulatedAccelerator, model: SimulatedModel) -> None:
         super().__init__(name, threads=1)
         self._accelerator, self._model = accelerator, model
         self._link = Bandwidth(f"link of {name}", accelerator.link_bytes_per_s)
         self.clock, self._lock = VirtualClock(), threading.Lock()
+        self.memory_bytes = accelerator.memory_bytes
 
     @classmethod
     def open(cls, name: str, argument: str, graph: Graph, task: Task) -> Self:
@@ -69,6 +71,7 @@ class SimulatedDevice(ProcessorDevice):
                 f"{self.name} has {format_size(self._accelerator.memory_bytes)} memory, and a share of "
                 f"{batch.num_seeds} seeds needs {format_size(needed)}; give it fewer by {option('trainer_shares')}"
             )
+        self._took(batch, needed)
         return dataclasses.replace(batch, seconds=dataclasses.replace(batch.seconds, transfer=self._sent(size)))
 
     def launch(self, kernel: Callable[[MiniBatch], Tensor], batch: MiniBatch) -> Tensor:

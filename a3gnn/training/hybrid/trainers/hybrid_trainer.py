@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Generator, Sequence
-from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -15,28 +14,27 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.option_names import option
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.divided import DividedBatch, Dividing
-from a3gnn.runtime.repeated import RepeatedWork, repeated_work
 from a3gnn.runtime.watch import StoppedError, Watch
 from a3gnn.task import Task
 from a3gnn.threads.ending import TRAINERS
 from a3gnn.threads.feeder import Feeder
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.hybrid.assignment import Assignment
+from a3gnn.training.hybrid.control.adaptation import Adaptation
+from a3gnn.training.hybrid.control.controller import Controller
 from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.stage_times import StageTimes
-from a3gnn.training.hybrid.trainers.synchroniser import Synchroniser
+from a3gnn.training.hybrid.trainers.adapting import adaptation_of, give_threads, schedule_of
+from a3gnn.training.hybrid.trainers.synchroniser import Synchroniser, none_is_whole
+from a3gnn.training.hybrid.trainers.told import Told, times_of
 from a3gnn.training.hybrid.trainers.trainer_thread import DevicePeers, TrainerThread
 from a3gnn.training.joined_step import JoinedStep, warm_up
 from a3gnn.training.peers import Member
 from a3gnn.training.replica import Replica, checked_loss
 from a3gnn.training.step import Step, TrainerStep
 from a3gnn.training.trainer import Trainer
-
-#: Mini-batches that are sampled once more, to know what work is repeated. Guess.
-_SAMPLED_AGAIN = 4
 
 
 class HybridTrainer(Trainer):
@@ -57,6 +55,7 @@ class HybridTrainer(Trainer):
         assignment: The seeds of each; where a mini-batch has fewer, shares are in proportion.
         independent: Whether each share is sampled for itself; if not, shares come to what one trainer comes to.
         stall_s: Seconds that a stage of a mini-batch may take.
+        controller: Changes shares and threads between mini-batches by what they took; None leaves them.
         scratch: As of `Trainer`.
         host_memory_limit: Likewise.
         evaluation_bytes: Likewise.
@@ -64,9 +63,10 @@ class HybridTrainer(Trainer):
 
     Attributes:
         devices: As given.
-        assignment: As given.
+        assignment: As given, and as the controller changes it.
         watch: Who works at what, and the spans of what was done.
-        times: What stages took of the last mini-batch.
+        times: What stages took of the last mini-batch, and the time from the one before to it.
+        division: What the controller did; None without one.
 
     Raises:
         UsageError: Shares would not come to what the whole does, or are not of `batch_size` seeds together.
@@ -82,6 +82,7 @@ class HybridTrainer(Trainer):
         assignment: Assignment,
         independent: bool = False,
         stall_s: float,
+        controller: Controller | None = None,
         scratch: str | Path | None = None,
         host_memory_limit: int | None = None,
         evaluation_bytes: int | None = None,
@@ -93,7 +94,9 @@ class HybridTrainer(Trainer):
                 f"for {len(devices)} trainers"
             )
         self.devices, self.assignment = tuple(devices), assignment
-        self.watch = Watch([device.name for device in devices], stall_s)
+        adaptation = adaptation_of(controller, assignment, devices, config, independent=independent)
+        self.division: Adaptation | None = adaptation
+        self._schedule, self.watch = schedule_of(config), Watch([device.name for device in devices], stall_s)
         self.times: StageTimes | None = None
         self._synchroniser = Synchroniser(len(devices), self.watch)
         self._peers = [DevicePeers(place, device, self._synchroniser) for place, device in enumerate(devices)]
@@ -116,6 +119,7 @@ class HybridTrainer(Trainer):
         self._threads: list[TrainerThread] = []
         self._feeder: Feeder[MiniBatch] | None = None
         self._has_stalled = False
+        self._told, self._begun = Told(self.devices, self._pipeline, independent=independent), 0.0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -127,18 +131,14 @@ class HybridTrainer(Trainer):
 
     @property
     def trainers(self) -> dict[str, Any]:
-        """Names and shares of the trainers, how mini-batches are sampled, and what work is repeated."""
-        return {
-            "names": [device.name for device in self.devices],
-            "shares": list(self.assignment.shares),
-            "sampling": "independent" if self._dividing.independent else "whole",
-            "repeated_work": dataclasses.asdict(self._repeated_work),
-        }
+        """Names and shares of the trainers, how mini-batches are sampled, what is repeated, and what was changed."""
+        told = self._told.of(self.assignment.shares)
+        return told if self.division is None else told | self.division.told
 
-    @cached_property
-    def _repeated_work(self) -> RepeatedWork:
-        first, independent = self._pipeline.plan(0)[:_SAMPLED_AGAIN], self._dividing.independent
-        return repeated_work(self._pipeline.sampler, first, self.assignment.shares, independent=independent)
+    @property
+    def choices(self) -> list[str]:
+        """As of `Trainer`, and what the controller changed."""
+        return super().choices + ([] if self.division is None else self.division.lines)
 
     def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
         """Trains `epoch` from mini-batch `start` on, and yields after each one.
@@ -158,12 +158,16 @@ class HybridTrainer(Trainer):
         own_threads = torch.get_num_threads()
         batches = cast(Generator[MiniBatch, None, None], self._pipeline.epoch(epoch, start))
         self._synchroniser.reset()
+        if self.division is not None:
+            self.division.drained()
+            self._divide(self.division.assignment)
         self._feeder = Feeder(batches, f"{TRAINERS}s-feeder")
         self._threads = [
             TrainerThread(peers, replica, self.watch)
             for peers, replica in zip(self._peers, self._replicas, strict=True)
         ]
         try:
+            self._begun = perf_counter()
             while (batch := self._feeder.next(self.watch.check)) is not None:
                 assert isinstance(batch, DividedBatch)
                 yield from self._train_together(batch)
@@ -185,17 +189,24 @@ class HybridTrainer(Trainer):
             if self._settled(error) and isinstance(error, A3GNNError):
                 yield self._step(batch, threads, begin, summed_s)
             raise
-        yield self._step(batch, threads, begin, summed_s)
+        step = self._step(batch, threads, begin, summed_s)
+        if self.division is not None and self.times is not None and batch.num_seeds == self.config.batch_size:
+            self.division.observe(batch.epoch + 1, batch.index + 1, batch.weights, self.times)
+            self._divide(self.division.assignment)
+        yield step
+        self._begun = perf_counter()
+
+    def _divide(self, assignment: Assignment) -> None:
+        """Has mini-batches that are yet to be read divided so, and those that are yet to be trained use its threads."""
+        self.assignment, self._dividing.weights = assignment, assignment.shares
+        give_threads(self.devices, assignment)
 
     def _settled(self, error: BaseException) -> bool:
         """Has a trainer whose weights are whole stand for all, and returns whether they are those after the update."""
         done, torn = self._synchroniser.acknowledged, self._synchroniser.updating
         whole = [place for place in range(len(self._replicas)) if place not in torn]
         if not whole:
-            raise A3GNNError(
-                f"{error}; no trainer's weights are whole, so that the last checkpoint is kept: go on from there by "
-                f"{option('resume', True)}"
-            ) from error
+            raise none_is_whole(error) from error
         self._replica = self._replicas[min(done, default=whole[0])]
         self._learner = self._replica.learner
         return bool(done)
@@ -217,10 +228,8 @@ class HybridTrainer(Trainer):
             for device, part, thread in zip(self.devices, batch.parts, threads, strict=True)
             if part.subgraph.share is not None
         ]
-        sent, trained = (tuple(getattr(one, name) for one in work) for name in ("transfer_s", "train_s"))
-        seconds, summed_s = batch.seconds, self._synchroniser.seconds - summed_s
-        kinds = tuple(device.kind for device in self.devices)
-        self.times = StageTimes(kinds, seconds.sample, 0.0, seconds.gather, sent, trained, summed_s)
+        summed_s, passed_s = self._synchroniser.seconds - summed_s, perf_counter() - self._begun
+        self.times = times_of(self.devices, batch.seconds, work, summed_s, self._schedule, passed_s)
         return Step(
             epoch=batch.epoch,
             index=batch.index,
@@ -229,7 +238,7 @@ class HybridTrainer(Trainer):
             input_nodes=sum(part.subgraph.num_nodes for part in batch.parts),
             hits=batch.hits,
             sampled_edges=sum(part.subgraph.num_edges for part in batch.parts),
-            seconds=dataclasses.replace(seconds, train=perf_counter() - begin),
+            seconds=dataclasses.replace(batch.seconds, train=perf_counter() - begin),
             trainers=tuple(work),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from a3gnn.training.hybrid.trainers.adapting import default_controller
 from a3gnn.training.hybrid.trainers.hybrid_trainer import HybridTrainer
 from a3gnn.training.hybrid.trainers.request import OpenTrainers
 from a3gnn.training.ranks.processes import Alone
@@ -53,6 +54,7 @@ def open_trainer(
         assignment=several.assignment,
         independent=several.asked.sampling == "independent",
         stall_s=several.asked.stall_s,
+        controller=default_controller(request.config, several.devices) if several.asked.adapt else None,
         scratch=scratch,
         host_memory_limit=host_memory_limit,
         evaluation_bytes=evaluation_bytes,

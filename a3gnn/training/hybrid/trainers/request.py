@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from a3gnn.checks import positive_number, whole_number
+from a3gnn.checks import flag, positive_number, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.graphs.graph import Graph
@@ -30,15 +30,17 @@ class Trainers:
         sampling: whole samples mini-batches once and cuts them, so that any division equals one trainer; independent
             samples each share for itself.
         stall_s: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
+        adapt: Whether shares and threads change while training runs.
 
     Raises:
-        UsageError: A field is out of range.
+        UsageError: A field is out of range, or shares are to change where each is sampled for itself.
     """
 
     names: str = AUTO
     shares: tuple[int, ...] | None = None
     sampling: TrainerSampling = "whole"
     stall_s: float = STALL_S
+    adapt: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.names, str):
@@ -46,10 +48,20 @@ class Trainers:
         if self.sampling not in TRAINER_SAMPLINGS:
             raise unknown_name(option("trainer_sampling"), self.sampling, TRAINER_SAMPLINGS)
         positive_number(option("trainer_stall"), self.stall_s, "seconds")
+        if flag("adapt", self.adapt) and self.sampling != "whole":
+            raise UsageError(
+                f"{option('trainer_sampling')} must be whole with {option('adapt')}, got {self.sampling!r}, where "
+                "shares decide what is sampled, and so what is learnt; leave one of them out"
+            )
 
     @classmethod
     def of(
-        cls, names: str | None, shares: Sequence[int] | None, sampling: TrainerSampling, stall_s: float
+        cls,
+        names: str | None,
+        shares: Sequence[int] | None,
+        sampling: TrainerSampling,
+        stall_s: float,
+        adapt: bool = False,
     ) -> Trainers | None:
         """Returns what is asked for; None where no trainers are.
 
@@ -57,7 +69,12 @@ class Trainers:
             UsageError: A field is out of range, or something is said of no trainers.
         """
         if names is not None:
-            return cls(names, None if shares is None else _whole(shares), sampling, stall_s)
+            return cls(names, None if shares is None else _whole(shares), sampling, stall_s, adapt)
+        if flag("adapt", adapt):
+            raise UsageError(
+                f"{option('adapt')} needs {option('trainers')} of two or more, such as cpu:1,cpu:1, whose shares and "
+                "threads it changes; of one trainer, or of torchrun's processes, nothing changes while training runs"
+            )
         said = {"trainer_shares": shares is not None, "trainer_sampling": sampling != "whole"}
         said["trainer_stall"] = stall_s != STALL_S
         for name in (name for name, is_said in said.items() if is_said):
@@ -74,8 +91,8 @@ class Trainers:
             processes: Processes of this training run.
 
         Raises:
-            UsageError: A name is none, shares are not one per trainer or not `batch_size` together, this process is one
-                of several, or the graph is on graph servers.
+            UsageError: A name is none, shares are not one per trainer or not `batch_size` together, one trainer is to
+                adapt, this process is one of several, or the graph is on graph servers.
             DeviceError: A device is not there.
         """
         if processes > 1:
@@ -88,8 +105,12 @@ class Trainers:
                 f"{option('dataset')} must be a graph on this machine's disk where {option('trainers')} is given, got "
                 "parts on graph servers; train without"
             )
-
         devices = open_devices([name.strip() for name in self.names.split(",") if name.strip()], graph, task)
+        if self.adapt and len(devices) < 2:
+            raise UsageError(
+                f"{option('trainers')} must be two or more with {option('adapt')}, got {self.names}; name another, as "
+                f"in cpu:1,cpu:1, or leave {option('adapt')} out"
+            )
         return OpenTrainers(self, tuple(devices), self._assignment(devices, config))
 
     def _assignment(self, devices: Sequence[Device], config: TrainConfig) -> Assignment:
@@ -100,9 +121,8 @@ class Trainers:
                 f"{','.join(map(str, shares))} for {len(devices)} trainers; leave it out for equal ones"
             )
         ahead = pool.usable_cores() if config.parallel_mode == "sequential" else config.num_workers
-        computing = max(1, sum(device.threads for device in devices))
-        kinds = tuple(device.kind for device in devices)
-        return Assignment(kinds, shares, 0, Threads(ahead, ahead, computing))
+        threads, kinds = tuple(device.threads for device in devices), tuple(device.kind for device in devices)
+        return Assignment(kinds, shares, 0, Threads(ahead, ahead, sum(threads)), trainer_threads=threads)
 
 
 def _whole(shares: Any) -> tuple[int, ...]:

@@ -9,6 +9,8 @@ from time import perf_counter
 
 from torch import Tensor
 
+from a3gnn.errors import A3GNNError
+from a3gnn.option_names import option
 from a3gnn.runtime.watch import StoppedError, Watch
 from a3gnn.threads.feeder import TICK_S
 
@@ -116,3 +118,11 @@ class Synchroniser:
         self._given = [None] * self._size
         self._condition.notify_all()
         self.seconds += perf_counter() - begin
+
+
+def none_is_whole(error: BaseException) -> A3GNNError:
+    """Returns the error where all trainers have stopped within an update, by `error`."""
+    return A3GNNError(
+        f"{error}; no trainer's weights are whole, so that the last checkpoint is kept: go on from there by "
+        f"{option('resume', True)}"
+    )

@@ -10,8 +10,11 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.errors import MemoryLimitError
 from a3gnn.graphs.graph import Graph
+from a3gnn.sampling.share import cut
 from a3gnn.training.hybrid.counts import counts_of
+from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.devices.opening import open_devices
+from a3gnn.training.hybrid.devices.processor import ProcessorDevice
 from a3gnn.training.hybrid.devices.simulated import SimulatedDevice
 from a3gnn.training.hybrid.simulation.named import ACCELERATORS
 from a3gnn.training.hybrid.simulation.operations import SimulatedModel, on_accelerator
@@ -60,6 +63,21 @@ def test_seconds_are_those_of_its_operations_and_its_link(graph):
     (device,) = devices
     assert isinstance(device, SimulatedDevice)
     assert device.clock.now > step.trainers[0].train_s + sent  # gradients have passed the link, too
+
+
+def test_it_says_how_many_seeds_fit(graph):
+    model = SimulatedModel((graph.num_features, 16, graph.num_classes))
+    device = SimulatedDevice("sim:small", dataclasses.replace(ACCELERATORS["u250"], memory_bytes=1e9), model)
+    assert device.most_seeds() is None
+    devices: list[Device] = [ProcessorDevice("cpu:1", 1), device]
+    assignment = assigned(devices, (128, 384))
+    with hybrid(graph, CONFIG, task_of("gcn"), (128, 384), devices=devices, assignment=assignment) as trainer:
+        (first, *_) = trainer.first_samples(1)
+        next(iter(trainer.steps(0)))
+    most = device.most_seeds()
+    assert most is not None
+    share = cut(first, 128, 512)
+    assert most == int(384 * 1e9 / model.kept_bytes(counts_of(share)))
 
 
 def test_a_share_that_does_not_fit_is_refused(graph):
