@@ -1,33 +1,41 @@
-"""HyScale-GNN's results in shape, on simulated platforms.
+"""HyScale-GNN's results in shape, on simulated platforms, and real trainers on this machine's processors.
 
     python -m benchmarks.hybrid management [--platforms 100]
     python -m benchmarks.hybrid ablation
     python -m benchmarks.hybrid scaling
     python -m benchmarks.hybrid model [--platforms 100]
+    python -m benchmarks.hybrid real [GRAPH ...] [--models sage gcn] [--rounds 5] [--refresh] [--json FILE]
 
 management: seconds per mini-batch after 20 steps of each controller, over those of the best static division, on random
 platforms, from random starts and from that division itself. ablation: what hybrid training, dynamic resource management
 and prefetching gain over offloading all training, in the paper's set-ups. scaling: throughput with 1 to 16
 accelerators. model: by how much the performance model misses what is simulated; its constants and counts are the
-simulator's own, so only structural error is shown. Every figure is of simulated platforms on a virtual clock: nothing
+simulator's own, so only structural error is shown. All of these are of simulated platforms on a virtual clock: nothing
 is timed, and the seeds of random numbers are fixed.
+
+real: measured on this machine's processors. One trainer with two threads beside two with one each, whose epochs
+alternate; and by how much the performance model, with the constants of the hardware probe (measured anew by
+--refresh), misses what the stages of real trainers take. GRAPH is the name of a file in the folder of real graphs
+($A3GNN_DATA), or anything that `Graph.load` takes.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import product
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES
+from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES, OPERATORS
 from benchmarks.hybrid.ablation import ablation
 from benchmarks.hybrid.management import CONTROLLERS, on_random_platform
 from benchmarks.hybrid.model_error import model_error
 from benchmarks.hybrid.platforms import ACCELERATORS, DATASETS
+from benchmarks.hybrid.real_tables import GRAPHS, real_tables
 from benchmarks.hybrid.scaling import accelerators_only, hybrid
 
 _DEVICES = (1, 2, 4, 8, 12, 16)
@@ -118,18 +126,30 @@ def model(platforms: int) -> Table:
 
 
 def main() -> None:
-    """Prints one of the tables."""
+    """Prints one of the tables, or those of real."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("management", "ablation", "scaling", "model"))
+    parser.add_argument("what", choices=("management", "ablation", "scaling", "model", "real"))
+    parser.add_argument("graphs", metavar="GRAPH", nargs="*", help=f"graphs (real): {' '.join(GRAPHS)} by default")
     parser.add_argument("--platforms", type=int, default=100, help="random platforms (management, model)")
+    parser.add_argument("--models", nargs="+", choices=sorted(OPERATORS), default=_MODELS, help="models (real)")
+    parser.add_argument("--rounds", type=int, default=5, help="epochs of each division (real)")
+    parser.add_argument("--refresh", action="store_true", help="probe the machine anew (real)")
+    parser.add_argument("--json", type=Path, help="write what was measured (real)")
     options = parser.parse_args()
-    made = {
+    made: dict[str, Callable[[], Table]] = {
         "management": lambda: management(options.platforms),
         "ablation": ablations,
         "scaling": scaling,
         "model": lambda: model(options.platforms),
     }
-    Console(width=160).print(made[options.what]())
+    console = Console(width=160)
+    if options.what == "real":
+        for table in real_tables(options.graphs, options.models, options.rounds, options.refresh, options.json):
+            console.print(table)
+        return
+    if options.graphs:
+        parser.error(f"GRAPH is for real, got {' '.join(options.graphs)} for {options.what}")
+    console.print(made[options.what]())
 
 
 if __name__ == "__main__":
