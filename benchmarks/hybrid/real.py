@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
-from time import perf_counter
+from time import perf_counter, thread_time
+
+from torch import Tensor
 
 from a3gnn.config import ParallelMode, TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.runtime.batch import MiniBatch
 from a3gnn.sampling.share import cut, seed_bounds
 from a3gnn.task import Task
 from a3gnn.training.hybrid.counts import counts_of
+from a3gnn.training.hybrid.devices.processor import ProcessorDevice
 from a3gnn.training.hybrid.stage_times import StageTimes
 from a3gnn.training.hybrid.trainers.hybrid_trainer import HybridTrainer
 from a3gnn.training.hybrid.trainers.request import Trainers
@@ -21,8 +26,30 @@ from a3gnn.training.hybrid.trainers.request import Trainers
 BATCH = 1024
 #: Mini-batches whose shares are counted.
 _COUNTED = 4
-#: Parts of an iteration that are compared; the rest of it is the update of the weights, and handing over.
-STAGES = ("sampling", "loading", "training", "synchronisation", "iteration")
+#: What is compared. Trainers of one thread are timed by what they compute, too: other work of the machine lengthens
+#: seconds, and hardly the processor's time.
+STAGES = (
+    *("sampling", "loading", "training", "synchronisation", "iteration"),
+    *("training, processor time", "iteration with that"),
+)
+
+
+class TimedProcessor(ProcessorDevice):
+    """Knows the processor's time as well; see `ProcessorDevice`.
+
+    Attributes:
+        computed_s: Processor seconds of the last launch, NaN with several threads.
+    """
+
+    computed_s = float("nan")
+
+    def launch(self, kernel: Callable[[MiniBatch], Tensor], batch: MiniBatch) -> Tensor:
+        """Returns what `kernel` has computed of `batch`."""
+        begin = thread_time()
+        out = super().launch(kernel, batch)
+        if self.threads == 1:
+            self.computed_s = thread_time() - begin
+        return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +81,9 @@ class Division:
         """Returns these trainers of `task` on `graph`."""
         config = TrainConfig(batch_size=self.batch_size, parallel_mode=self.mode)
         asked = Trainers(",".join(f"cpu:{own}" for own in self.threads), self.shares)
-        made = asked.on(graph, config, task)
-        return HybridTrainer(
-            graph, config, task, devices=made.devices, assignment=made.assignment, stall_s=asked.stall_s
-        )
+        devices = [TimedProcessor(f"cpu:{own}", own) for own in self.threads]
+        assignment = asked.on(graph, config, task).assignment
+        return HybridTrainer(graph, config, task, devices=devices, assignment=assignment, stall_s=asked.stall_s)
 
 
 #: The comparison of the issue: the same two cores for one trainer, or for two.
@@ -68,10 +94,11 @@ COMPARED = tuple(
 )
 #: Those that the performance model is judged by; the first is the run that it is calibrated with.
 PREDICTED = (
-    COMPARED[0],
     Division((1,), (BATCH,)),
+    COMPARED[0],
     COMPARED[1],
     Division((1, 1), (3 * BATCH // 4, BATCH // 4)),
+    Division((1, 1), (7 * BATCH // 8, BATCH // 8)),
 )
 
 
@@ -83,12 +110,14 @@ class Measured:
         traversed: Edges of a whole mini-batch, over all layers and trainers (the numerator of Eq. 5).
         epoch_edges: Of an epoch, by seeds.
         times: Of each whole mini-batch but the first of an epoch, with `iteration`.
+        computed: Processor seconds of each trainer, of the same mini-batches.
         epochs: Seconds per epoch, one per round.
     """
 
     traversed: float
     epoch_edges: float
     times: list[StageTimes] = field(default_factory=list)
+    computed: list[tuple[float, ...]] = field(default_factory=list)
     epochs: list[float] = field(default_factory=list)
 
     @property
@@ -104,19 +133,34 @@ class Measured:
         def of(name: str) -> float:
             return statistics.median(getattr(one, name) for one in known)
 
-        def each(name: str) -> tuple[float, ...]:
-            return tuple(map(statistics.median, zip(*(getattr(one, name) for one in known), strict=True)))
-
         return StageTimes(
             known[0].kinds,
             of("sampling_processor"),
             of("sampling_accelerators"),
             of("loading"),
-            each("transfer"),
-            each("training"),
+            _medians([one.transfer for one in known]),
+            _medians([one.training for one in known]),
             of("synchronisation"),
             of("iteration"),
         )
+
+    @property
+    def undisturbed(self) -> StageTimes:
+        """The same with processor time for training: about what an idle machine would take. NaN with more threads."""
+        times, computed = self.median, _medians(self.computed)
+        assert times.iteration is not None
+        shorter = dataclasses.replace(times, training=computed)
+        return shorter.with_iteration(times.iteration - max(times.training) + max(computed))
+
+    @property
+    def stage_seconds(self) -> tuple[float, ...]:
+        """Seconds of each of `STAGES`."""
+        undisturbed = stage_seconds(self.undisturbed)
+        return (*stage_seconds(self.median)[:5], undisturbed[5], undisturbed[6])
+
+
+def _medians(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(map(statistics.median, zip(*rows, strict=True)))
 
 
 def measure(graph: Graph, task: Task, divisions: Sequence[Division], rounds: int) -> dict[Division, Measured]:
@@ -132,14 +176,15 @@ def measure(graph: Graph, task: Task, divisions: Sequence[Division], rounds: int
 
 
 def _epoch(trainer: HybridTrainer, epoch: int, into: Measured) -> None:
-    ends, whole = [perf_counter()], []
+    begin = before = perf_counter()
     for step in trainer.steps(epoch):
-        ends.append(perf_counter())
-        assert trainer.times is not None
-        whole.append(trainer.times if step.seeds == trainer.config.batch_size else None)
-    taken = [later - before for before, later in pairwise(ends)]
-    into.epochs.append(sum(taken))
-    into.times.extend(one.with_iteration(own) for one, own in list(zip(whole, taken, strict=True))[1:] if one)
+        now = perf_counter()
+        if step.index and step.seeds == trainer.config.batch_size:
+            assert trainer.times is not None
+            into.times.append(trainer.times.with_iteration(now - before))
+            into.computed.append(tuple(one.computed_s for one in trainer.devices if isinstance(one, TimedProcessor)))
+        before = now
+    into.epochs.append(perf_counter() - begin)
 
 
 def _counted(trainer: HybridTrainer, seeds: int) -> Measured:
@@ -153,12 +198,8 @@ def _counted(trainer: HybridTrainer, seeds: int) -> Measured:
 
 
 def stage_seconds(times: StageTimes) -> tuple[float, ...]:
-    """Returns the seconds of each of `STAGES`; training is the slowest trainer's."""
+    """Returns `times` as `STAGES` are; training is the slowest trainer's."""
     assert times.iteration is not None
-    return (
-        times.sampling_processor,
-        times.loading,
-        max(times.training),
-        times.synchronisation,
-        times.iteration,
-    )
+    training = max(times.training)
+    prepared = times.sampling_processor, times.loading
+    return (*prepared, training, times.synchronisation, times.iteration, training, times.iteration)

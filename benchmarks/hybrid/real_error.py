@@ -62,24 +62,24 @@ def errors(
         model: With the probe's constants.
         cores: Threads that load; one samples.
         measured: What divisions took.
-        divisions: The first is the run that the model is calibrated with.
+        divisions: The first is the run that the model is calibrated with, with one thread per trainer.
     """
 
     def predicted(by: PerformanceModel, division: Division) -> StageTimes:
         return predict_on_processors(by, division.shares, division.threads, loading=cores)
 
     first = divisions[0]
-    mended = calibrated(model, predicted(model, first), measured[first].median)
+    mended = calibrated(model, predicted(model, first), measured[first].undisturbed)
     return [
         Errors(
             one,
-            _over(predicted(model, one), measured[one].median),
-            None if one == first else _over(predicted(mended, one), measured[one].median),
+            _over(predicted(model, one), measured[one]),
+            None if one == first else _over(predicted(mended, one), measured[one]),
         )
         for one in divisions
     ]
 
 
-def _over(predicted: StageTimes, measured: StageTimes) -> tuple[float, ...]:
-    pairs = zip(stage_seconds(predicted), stage_seconds(measured), strict=True)
+def _over(predicted: StageTimes, measured: Measured) -> tuple[float, ...]:
+    pairs = zip(stage_seconds(predicted), measured.stage_seconds, strict=True)
     return tuple(guess / found - 1 if guess else float("nan") for guess, found in pairs)

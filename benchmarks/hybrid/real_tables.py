@@ -16,12 +16,13 @@ from a3gnn.machine.other_work import OtherWork
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.task import Task
 from benchmarks.engine.graphs import spec_of
-from benchmarks.hybrid.real import COMPARED, PREDICTED, STAGES, Division, Measured, measure, stage_seconds
+from benchmarks.hybrid.real import COMPARED, PREDICTED, STAGES, Division, Measured, measure
 from benchmarks.hybrid.real_error import Errors, errors, probed_model
 from benchmarks.report import median_and_range
 
 #: Dense features, 767, 64 and 10 of them.
 GRAPHS = ("amazon_computers", "synthetic:nodes=40000", "tolokers")
+_ITERATION = STAGES.index("iteration")
 _DIVISIONS = (*COMPARED, *(one for one in PREDICTED if one not in COMPARED))
 
 
@@ -72,7 +73,7 @@ def errors_table(rows: Sequence[Errors]) -> Table:
     """Returns the median and the largest error of each stage, of all runs, before and after calibration."""
     runs = sum(one.calibrated is not None for one in rows)
     table = Table(
-        *("measured", "the probe's constants", "one run of cpu:2 measured"),
+        *("measured", "the probe's constants", "one run of cpu:1 measured"),
         title=f"error of the performance model, median / largest, {len(rows)} runs and {runs} of them calibrated",
     )
     for place, stage in enumerate(STAGES):
@@ -84,12 +85,14 @@ def errors_table(rows: Sequence[Errors]) -> Table:
 
 def runs_table(found: Mapping[str, Mapping[Division, Measured]], missed: Mapping[str, Sequence[Errors]]) -> Table:
     """Returns the measured milliseconds of each stage, and the iteration's error, run by run."""
-    table = Table("measured, ms", "trainers", *STAGES, "error", "calibrated", title="per mini-batch, medians")
+    columns = ("iteration's error", "calibrated", "with processor time")
+    table = Table("measured, ms", "trainers", *STAGES, *columns, title="per mini-batch, medians")
     for label, rows in missed.items():
         for one in rows:
-            stages = (f"{1e3 * seconds:.2f}" for seconds in stage_seconds(found[label][one.division].median))
-            after = "" if one.calibrated is None else f"{one.calibrated[-1]:+.0%}"
-            table.add_row(label, str(one.division), *stages, f"{one.raw[-1]:+.0%}", after)
+            stages = (_text(1e3 * seconds, ".2f") for seconds in found[label][one.division].stage_seconds)
+            after = one.calibrated or [float("nan")] * len(STAGES)
+            missed_by = (_text(error, "+.0%") for error in (one.raw[_ITERATION], after[_ITERATION], after[-1]))
+            table.add_row(label, str(one.division), *stages, *missed_by)
     return table
 
 
@@ -98,16 +101,27 @@ def _spread(errors: Sequence[float]) -> str:
     return f"{statistics.median(known):.1%} / {known[-1]:.1%}" if known else ""
 
 
+def _text(value: float, form: str) -> str:
+    return "" if math.isnan(value) else format(value, form)
+
+
+def _known(values: Sequence[float]) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values]
+
+
 def _written(
     found: Mapping[str, Mapping[Division, Measured]], missed: Mapping[str, Sequence[Errors]]
 ) -> dict[str, Any]:
     return {
         label: {
             "measured": {
-                str(one): {"epoch_s": own.epochs, "mteps": own.mteps, "stage_s": stage_seconds(own.median)}
+                str(one): {"epoch_s": own.epochs, "mteps": own.mteps, "stage_s": _known(own.stage_seconds)}
                 for one, own in divisions.items()
             },
-            "errors": {str(one.division): {"raw": one.raw, "calibrated": one.calibrated} for one in missed[label]},
+            "errors": {
+                str(one.division): {"raw": _known(one.raw), "calibrated": one.calibrated and _known(one.calibrated)}
+                for one in missed[label]
+            },
         }
         for label, divisions in found.items()
     }

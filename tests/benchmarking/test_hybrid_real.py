@@ -27,9 +27,16 @@ def test_every_whole_mini_batch_but_the_first_of_a_round_is_measured(small_graph
     for division, found in measured.items():
         assert len(found.epochs) == len(found.mteps) == 2
         assert len(found.times) == 2 * (whole - 1)
-        assert len(found.median.training) == len(division.shares)
+        assert len(found.times) == len(found.computed)
+        assert len(found.median.training) == len(found.undisturbed.training) == len(division.shares)
+        assert all(seconds > 0 for seconds in found.undisturbed.training)
         parts = found.median.sampling_processor + found.median.loading + max(found.median.training)
         assert 0 < parts <= found.median.iteration * 1.5  # medians of parts don't add up to the median of the whole
+
+
+def test_processor_time_is_of_one_thread_alone(small_graph):
+    two = Division((2,), (128,))
+    assert all(math.isnan(seconds) for seconds in measure(small_graph, TASK, [two], 1)[two].undisturbed.training)
 
 
 def test_shares_repeat_edges_of_the_input_layer(measured):

@@ -27,6 +27,7 @@ def model(counts: CountCurve) -> PerformanceModel:
         accelerators=(AcceleratorSpeeds(2e12, 1e11, 1e10),),
         sampling=lambda seeds, threads: 1e-5 * seeds / threads,
         sent_host_bytes=1.0,
+        overhead_s=1e-3,
     )
     return PerformanceModel(ModelShape("gcn", (100, 64, 10)), counts, speeds, Schedule(0, 0, 0))
 
@@ -41,7 +42,7 @@ def test_each_trainer_has_its_share_and_its_threads(model):
     assert times.transfer == (0.0, 0.0)
     assert times.synchronisation == pytest.approx(2 * 4 * (100 * 64 + 64 * 10) / 4e10)  # Eq. 13
     assert times.kinds == ("processor", "processor")
-    assert times.iteration == pytest.approx(sum(times.by_stage.values()))
+    assert times.iteration == pytest.approx(sum(times.by_stage.values()) + 1e-3)
 
 
 def test_one_trainer_has_nobody_to_synchronise_with(model):
@@ -84,6 +85,26 @@ def test_one_run_mends_what_constants_are_wrong_by_in_every_division(model, fact
         assert found.sampling_processor == pytest.approx(expected.sampling_processor)
         assert found.loading == pytest.approx(expected.loading)
         assert found.training == pytest.approx(expected.training)
+
+
+def test_the_overhead_is_what_an_iteration_took_beyond_its_stages(model):
+    first = predict_on_processors(model, (400,), (4,))
+    mended = calibrated(model, first, first.with_iteration(sum(first.by_stage.values()) + 0.25))
+    assert mended.speeds.overhead_s == pytest.approx(0.25)
+    assert calibrated(model, first, dataclasses.replace(first, iteration=None)).speeds.overhead_s == 1e-3
+    assert calibrated(model, first, first.with_iteration(first.loading)).speeds.overhead_s == 0.0
+
+
+def test_rows_that_loading_sums_are_read_once_per_edge_and_graphsages_own_beside_them(model):
+    """|E^1| is 110 per seed, |V^1| 11."""
+    for name, rows in (("gcn", 110), ("sage", 121)):
+        shape = ModelShape(name, (100, 64, 10), fused_gather=True)
+        known = dataclasses.replace(model.speeds, fused_bytes_per_s=2e9)
+        fused = dataclasses.replace(model, shape=shape, speeds=known)
+        assert fused.loading((300, 100), 2) == pytest.approx(400 * rows * 400 / 4e9)
+        first = predict_on_processors(fused, (400,), (4,), loading=2)
+        mended = calibrated(fused, first, run(first, (1.0, 3.0, 1.0)))
+        assert mended.loading((300, 100), 2) == pytest.approx(3 * fused.loading((300, 100), 2))
 
 
 def test_a_stage_that_took_no_time_calibrates_nothing(model):

@@ -46,15 +46,16 @@ def predict_on_processors(
         tuple(model.training((share,), own)[0] for share, own in zip(shares, threads, strict=True)),
         2 * _VALUE * model.shape.parameters / model.speeds.host_bytes_per_s if sums else 0.0,
     )
-    seconds = float(model.schedule.iteration_seconds(times.by_stage))
-    return times.with_iteration(max(seconds, sum(model.host_memory((share,)) for share in shares)))
+    memory = sum(model.host_memory((share,)) for share in shares)
+    return times.with_iteration(max(model.iteration(times), memory))
 
 
 def calibrated(model: PerformanceModel, predicted: StageTimes, measured: StageTimes) -> PerformanceModel:
     """Returns `model` with the constants of each stage scaled by what one measured run took over `predicted`.
 
-    Sampling is scaled as it is; loading, and arithmetic and aggregation together, by their slowest part. Links and
-    synchronisation stay as they are.
+    Sampling and loading are scaled each for itself, arithmetic and aggregation together, by the slowest trainer. The
+    overhead is what the measured iteration took beyond its stages, if anything. Links and synchronisation stay as they
+    are.
 
     Raises:
         UsageError: Sampling, loading or training of one of them takes no time.
@@ -67,7 +68,10 @@ def calibrated(model: PerformanceModel, predicted: StageTimes, measured: StageTi
     if min(*before, *after) <= 0:
         raise UsageError(f"sampling, loading and training must take time, got {after} s, predicted as {before} s")
     sampling, loading, training = (own / expected for own, expected in zip(after, before, strict=True))
-    speeds, sampled = model.speeds, model.speeds.sampling
+    speeds, sampled, summed = model.speeds, model.speeds.sampling, model.speeds.fused_bytes_per_s
+    overhead = speeds.overhead_s
+    if measured.iteration is not None:
+        overhead = max(0.0, measured.iteration - float(model.schedule.iteration_seconds(measured.by_stage)))
     changed = dataclasses.replace(
         speeds,
         sampling=lambda seeds, threads: sampling * sampled(seeds, threads),
@@ -76,5 +80,7 @@ def calibrated(model: PerformanceModel, predicted: StageTimes, measured: StageTi
         load_bytes_per_s=speeds.load_bytes_per_s / loading,
         flops_per_s=speeds.flops_per_s / training,
         memory_bytes_per_s=speeds.memory_bytes_per_s / training,
+        fused_bytes_per_s=None if summed is None else summed / loading,
+        overhead_s=overhead,
     )
     return dataclasses.replace(model, speeds=changed)
