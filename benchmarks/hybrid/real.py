@@ -27,10 +27,10 @@ BATCH = 1024
 #: Mini-batches whose shares are counted.
 _COUNTED = 4
 #: What is compared. Trainers of one thread are timed by what they compute, too: other work of the machine lengthens
-#: seconds, and hardly the processor's time.
+#: seconds, and hardly the processor's time (CPU).
 STAGES = (
-    *("sampling", "loading", "training", "synchronisation", "iteration"),
-    *("training, processor time", "iteration with that"),
+    *("sampling", "loading", "training", "synchronised", "iteration"),
+    *("training, CPU", "iteration, CPU"),
 )
 
 
@@ -72,10 +72,9 @@ class Division:
         return sum(self.shares)
 
     def __str__(self) -> str:
-        """For people: trainers by threads, and shares where there are several."""
-        trainers = " + ".join(f"cpu:{own}" for own in self.threads)
-        parts = f", {' + '.join(map(str, self.shares))} seeds" if len(self.shares) > 1 else ""
-        return trainers + parts + (", a worker ahead" if self.mode == "mode1" else "")
+        """For people: the seeds of each trainer."""
+        parts = (f"{share} on cpu:{own}" for share, own in zip(self.shares, self.threads, strict=True))
+        return ", ".join(parts) + ("; ahead" if self.mode == "mode1" else "")
 
     def open(self, graph: Graph, task: Task) -> HybridTrainer:
         """Returns these trainers of `task` on `graph`."""
@@ -86,7 +85,7 @@ class Division:
         return HybridTrainer(graph, config, task, devices=devices, assignment=assignment, stall_s=asked.stall_s)
 
 
-#: The comparison of the issue: the same two cores for one trainer, or for two.
+#: The same two threads for one trainer, and for two: pairs, each of one mode.
 COMPARED = tuple(
     Division(threads, shares, mode)
     for mode in ("sequential", "mode1")
@@ -126,41 +125,33 @@ class Measured:
         return [self.epoch_edges / seconds / 1e6 for seconds in self.epochs]
 
     @property
-    def median(self) -> StageTimes:
-        """The median of each field: other work on the machine makes some mini-batches long."""
-        known = self.times
+    def undisturbed(self) -> StageTimes:
+        """The median of each field, with processor time for training: about what an idle machine would take.
+
+        With more threads than one per trainer, that is NaN.
+        """
+        known = [
+            dataclasses.replace(
+                times, training=computed, iteration=_iteration(times) - max(times.training) + max(computed)
+            )
+            for times, computed in zip(self.times, self.computed, strict=True)
+        ]
 
         def of(name: str) -> float:
             return statistics.median(getattr(one, name) for one in known)
 
-        return StageTimes(
-            known[0].kinds,
-            of("sampling_processor"),
-            of("sampling_accelerators"),
-            of("loading"),
-            _medians([one.transfer for one in known]),
-            _medians([one.training for one in known]),
-            of("synchronisation"),
-            of("iteration"),
-        )
+        def each(name: str) -> tuple[float, ...]:
+            return tuple(map(statistics.median, zip(*(getattr(one, name) for one in known), strict=True)))
 
-    @property
-    def undisturbed(self) -> StageTimes:
-        """The same with processor time for training: about what an idle machine would take. NaN with more threads."""
-        times, computed = self.median, _medians(self.computed)
-        assert times.iteration is not None
-        shorter = dataclasses.replace(times, training=computed)
-        return shorter.with_iteration(times.iteration - max(times.training) + max(computed))
+        sampling = of("sampling_processor"), of("sampling_accelerators")
+        last = of("synchronisation"), of("iteration")
+        return StageTimes(known[0].kinds, *sampling, of("loading"), each("transfer"), each("training"), *last)
 
     @property
     def stage_seconds(self) -> tuple[float, ...]:
-        """Seconds of each of `STAGES`."""
-        undisturbed = stage_seconds(self.undisturbed)
-        return (*stage_seconds(self.median)[:5], undisturbed[5], undisturbed[6])
-
-
-def _medians(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    return tuple(map(statistics.median, zip(*rows, strict=True)))
+        """Seconds of each of `STAGES`, medians over mini-batches: other work on the machine makes some of them long."""
+        rows = (stage_seconds(*one) for one in zip(self.times, self.computed, strict=True))
+        return tuple(map(statistics.median, zip(*rows, strict=True)))
 
 
 def measure(graph: Graph, task: Task, divisions: Sequence[Division], rounds: int) -> dict[Division, Measured]:
@@ -197,9 +188,19 @@ def _counted(trainer: HybridTrainer, seeds: int) -> Measured:
     return Measured(traversed, traversed * seeds / trainer.config.batch_size)
 
 
-def stage_seconds(times: StageTimes) -> tuple[float, ...]:
-    """Returns `times` as `STAGES` are; training is the slowest trainer's."""
+def stage_seconds(times: StageTimes, computed: Sequence[float] | None = None) -> tuple[float, ...]:
+    """Returns `times` as `STAGES` are; training is the slowest trainer's.
+
+    Args:
+        times: Of a mini-batch.
+        computed: Processor seconds of each trainer; None where they are the same.
+    """
+    training, whole = max(times.training), _iteration(times)
+    alone = training if computed is None else max(computed)
+    first = times.sampling_processor, times.loading, training, times.synchronisation, whole
+    return (*first, alone, whole - training + alone)
+
+
+def _iteration(times: StageTimes) -> float:
     assert times.iteration is not None
-    training = max(times.training)
-    prepared = times.sampling_processor, times.loading
-    return (*prepared, training, times.synchronisation, times.iteration, training, times.iteration)
+    return times.iteration

@@ -56,16 +56,19 @@ def real_tables(
 
 
 def epochs_table(found: Mapping[str, Mapping[Division, Measured]]) -> Table:
-    """Returns seconds per epoch and MTEPS of the divisions that are compared, and what the second one gains."""
-    title = "median (range) over epochs that alternate"
-    table = Table("measured", "trainers", "seconds per epoch", "MTEPS", "over cpu:2", title=title)
+    """Returns seconds per epoch and MTEPS of one trainer with two threads, and of two with one each beside it."""
+    columns = ("cpu:2, s per epoch", "cpu:1,cpu:1", "over cpu:2", "MTEPS of cpu:2", "of cpu:1,cpu:1")
+    table = Table("measured", *columns, title="median (range) over epochs that alternate")
     for label, divisions in found.items():
-        for one in COMPARED:
-            base = next(other for other in COMPARED if other.mode == one.mode)
-            own, before = divisions[one], divisions[base]
-            ratios = [now / then for now, then in zip(own.epochs, before.epochs, strict=True)]
-            over = "" if one == base else median_and_range(ratios)
-            table.add_row(label, str(one), median_and_range(own.epochs, 3), median_and_range(own.mteps, 1), over)
+        for one, two in zip(COMPARED[::2], COMPARED[1::2], strict=True):
+            before, after = divisions[one], divisions[two]
+            ratios = [now / then for now, then in zip(after.epochs, before.epochs, strict=True)]
+            table.add_row(
+                label + (", a worker ahead" if one.mode == "mode1" else ""),
+                *(median_and_range(seconds, 3) for seconds in (before.epochs, after.epochs)),
+                median_and_range(ratios),
+                *(median_and_range(edges, 1) for edges in (before.mteps, after.mteps)),
+            )
     return table
 
 
@@ -84,9 +87,9 @@ def errors_table(rows: Sequence[Errors]) -> Table:
 
 
 def runs_table(found: Mapping[str, Mapping[Division, Measured]], missed: Mapping[str, Sequence[Errors]]) -> Table:
-    """Returns the measured milliseconds of each stage, and the iteration's error, run by run."""
-    columns = ("iteration's error", "calibrated", "with processor time")
-    table = Table("measured, ms", "trainers", *STAGES, *columns, title="per mini-batch, medians")
+    """Returns the measured milliseconds of each stage, and the iteration's errors, run by run."""
+    columns = ("error", "calibrated", "CPU")
+    table = Table("measured, ms", "seeds", *STAGES, *columns, title="per mini-batch, medians")
     for label, rows in missed.items():
         for one in rows:
             stages = (_text(1e3 * seconds, ".2f") for seconds in found[label][one.division].stage_seconds)
