@@ -10,7 +10,8 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.task import Task
 from benchmarks.hybrid.real import STAGES, Division, measure, stage_seconds
-from benchmarks.hybrid.real_error import errors, probed_model
+from benchmarks.hybrid.real_error import Errors, errors, probed_model
+from benchmarks.hybrid.real_tables import errors_table
 
 DIVISIONS = (Division((1,), (128,)), Division((1, 1), (96, 32)))
 TASK = Task(model="gcn", fanouts=(5, 3), hidden_channels=16)
@@ -58,3 +59,16 @@ def test_errors_are_of_each_stage_and_calibrated_but_for_the_run_that_calibrates
     # Scaling a stage by one factor moves the errors of all divisions by it.
     raw = (1 + second.raw[0]) / (1 + first.raw[0])
     assert 1 + second.calibrated[0] == pytest.approx(raw)
+
+
+def test_the_errors_table_has_medians_and_largest_of_what_is_known():
+    nothing = math.nan
+    rows = [
+        Errors(DIVISIONS[0], (0.1, -0.2, 0.3, nothing, 0.1, 0.1, nothing), None),
+        Errors(DIVISIONS[1], (-0.3, 0.2, 0.3, -0.9, 0.1, 0.1, nothing), (0.05, -0.01, 0.0, -0.9, 0.1, 0.1, nothing)),
+    ]
+    table = errors_table(rows)
+    cells = dict(zip(STAGES, zip(*(list(column.cells) for column in table.columns[1:]), strict=True), strict=True))
+    assert cells["sampling"] == ("20.0% / 30.0%", "5.0% / 5.0%")
+    assert cells["synchronised"] == ("90.0% / 90.0%", "90.0% / 90.0%")
+    assert cells["iteration, CPU"] == ("", "")
