@@ -24,6 +24,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.setting import Setting
 from a3gnn.tuning.arguments import make_request
 from a3gnn.tuning.forecast import Forecast
 from a3gnn.tuning.history import History
@@ -66,27 +67,29 @@ def held_out(measurements: Sequence[Measurement]) -> Iterator[tuple[str, Held]]:
         graph = rows[0].setting.graph
         others = [row for row in done if row.setting.graph.fingerprint != graph.fingerprint]
         fitted = Surrogate(seed=0).fit(others, graph.fingerprint)
-        outlook = _outlook(rows[0], fitted)
+        outlook = outlook_of(rows[0].setting, fitted)
         for config, measured in _measured(rows):
             best, _ = Forecast.pair(outlook, config)
             for name, value in measured.items():
                 yield name, _held(name, graph.name, value, getattr(best, name))
 
 
-def _outlook(row: Measurement, fitted: Surrogate) -> Outlook:
-    """Returns what is predicted of the setting of `row`."""
+def outlook_of(
+    setting: Setting, fitted: Surrogate, priority: str = "throughput", host_memory_limit: int | None = None
+) -> Outlook:
+    """Returns what is predicted of a study of `setting`, which may lose a point of accuracy."""
     request = make_request(
-        priority="throughput",
+        priority=priority,
         memory_limit=None,
-        host_memory_limit=None,
+        host_memory_limit=host_memory_limit,
         max_accuracy_drop=1.0,
         budget=1,
         engine="local",
-        task=row.setting.task,
+        task=setting.task,
         fix=None,
         ranges=None,
     )
-    return Outlook.of(History(Study.of(request, row.setting)), fitted)
+    return Outlook.of(History(Study.of(request, setting)), fitted)
 
 
 def _measured(rows: Sequence[Measurement]) -> Iterator[tuple[TrainConfig, dict[str, float]]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
@@ -28,6 +29,9 @@ from tests.own_models import Package
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, which several of them send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Other work may have the cores for a while: how long an example takes decides nothing.
+settings.register_profile("a3gnn", deadline=None)
+settings.load_profile("a3gnn")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,10 +11,11 @@ from typing import Any
 import click
 
 from a3gnn.cli.output import say
-from a3gnn.errors import A3GNNError, ExitCode, TrainerStalledError, UsageError, unknown_name
+from a3gnn.errors import A3GNNError, ExitCode, UsageError, unknown_name
 from a3gnn.launch import by_torchrun, launch
 from a3gnn.option_names import as_flags
 from a3gnn.threads import wait_policy
+from a3gnn.threads.ending import end
 from a3gnn.version import __version__
 
 #: Command, the module that holds it, and its line in `a3gnn --help` (so that help imports no command).
@@ -103,17 +104,13 @@ def main(arguments: list[str] | None = None) -> None:
     except A3GNNError as error:
         say(f"error: {error}")
         code = error.exit_code
-        if isinstance(error, TrainerStalledError):  # Python would wait for its thread at exit, forever
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(int(code))
     except BrokenPipeError:
         sys.stderr.close()  # the reader of stdout has gone; there is nobody to tell
         code = ExitCode.FAILED
     except OSError as error:  # a full disk, a folder that may not be written
         say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         code = ExitCode.FAILED
-    sys.exit(int(code or 0))
+    end(int(code or 0))
 
 
 def _interrupt(signum: int, frame: object) -> None:

@@ -16,6 +16,8 @@ from a3gnn.units import format_duration
 
 #: What is done for each mini-batch: HyScale-GNN's four stages, what follows propagation apart from it.
 Stage = Literal["sampling", "loading", "transfer", "propagation", "synchronisation", "update"]
+#: Those in which a trainer waits for others.
+_TRAINING: tuple[Stage, ...] = ("propagation", "synchronisation")
 #: Spans that are kept: some thousand mini-batches of two trainers. Guess.
 _KEPT = 1 << 14
 
@@ -92,9 +94,13 @@ class Watch:
             self.spans.append(Span(stage, epoch, batch, trainer, begin, perf_counter()))
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Within it, the calling thread waits for others, and its time does not count."""
-        work = self._under_way.get(get_ident())
+    def waiting(self, trainer: int) -> Iterator[None]:
+        """Within it, `trainer` waits for others, and its time does not count.
+
+        That may be told on another thread than the one that trains: autograd has one of its own for each GPU.
+        """
+        by_trainer = (work for work in self._under_way.copy().values() if work.trainer == trainer)
+        work = next((work for work in by_trainer if work.stage in _TRAINING), None)
         if work is not None:
             work.waits = True
         try:

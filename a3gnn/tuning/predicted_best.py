@@ -51,21 +51,21 @@ def predicted_best(outlook: Outlook) -> TrainConfig:
         raise nothing_predicted(outlook, cache)
 
     def probable(rows: Rows) -> NDArray[np.float64]:
-        return _probability(outlook, rows, cache(rows))
+        return probability_of_keeping(outlook, rows, cache(rows))
 
     return outlook.space.decode(simplified(best, searched, probable, set())).canonical()
 
 
 def _best(outlook: Outlook, cache: EvaluationCache) -> Rows | None:
     """Returns the row of the best score that probably keeps the limits, the first of equals; None without one."""
-    probable = np.flatnonzero(_probability(outlook, cache.rows, cache.prediction))
+    probable = np.flatnonzero(probability_of_keeping(outlook, cache.rows, cache.prediction))
     if not len(probable):
         return None
     score = outlook.objectives.score(cache.prediction)
     return np.asarray(cache.rows[probable[score[probable].argmax()]])
 
 
-def _probability(outlook: Outlook, rows: Rows, prediction: Prediction) -> NDArray[np.float64]:
+def probability_of_keeping(outlook: Outlook, rows: Rows, prediction: Prediction) -> NDArray[np.float64]:
     """Returns with which probability each of `rows` keeps all limits; 0 where that is less than it takes.
 
     The default surely keeps the accuracy, which is held against its own.

@@ -96,8 +96,9 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.acquisition.compare runs/acquisition/* --worlds 1024": LONG,
         "make grids": LONG,
         "python -m benchmarks.grids wordnet_en --dry-run": "needs a real graph, which is not part of the repository",
-        "python -m benchmarks.decisions runs/acquisition/* --grids runs/grids/facebook_pages.jsonl.gz"
-        " runs/grids/wordnet_en.jsonl.gz": LONG,
+        "python -m benchmarks.decisions runs/acquisition/*"
+        " --grids benchmarks/results/grids/facebook_pages.jsonl.gz": LONG,
+        "python -m benchmarks.recommended --grids benchmarks/results/grids/facebook_pages.jsonl.gz": LONG,
     },
     "docs/cache_folder.md": {
         "a3gnn cache info": RUN,
@@ -171,8 +172,8 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/predict.md": {"a3gnn predict runs/train-mine --dataset graph.npz --out predictions.npy": RUN},
     "docs/report.md": {"a3gnn report runs/mine": RUN, "a3gnn report runs/mine --out mine.html": RUN},
     "docs/search.md": {
-        "python -m benchmarks.search_engines --graphs citeseer actor squirrel_filtered --evaluations 3000 10000"
-        " --engines local ppo random --seeds 3": LONG,
+        "python -m benchmarks.search_engines --graphs minesweeper dblp actor acm --evaluations 3000 5000"
+        " --engines local ppo random --seeds 5": LONG,
         "python -m benchmarks.search_engines --seeds 3 --engines local ppo random": LONG,
         "python -m benchmarks.search_engines --seeds 3 --engines local ppo random --fine": LONG,
     },

@@ -147,7 +147,7 @@ def test_disjoint_trees_share_no_node(small_graph: Graph) -> None:
     trees = [subgraph.n_id[subgraph.tree == tree].tolist() for tree in range(4)]
     assert trees[0] == alone.n_id.tolist()
     assert trees[0] != trees[2]
-    assert not any(sampler._scratch[0])
+    assert not any(sampler._positions._free[0])
 
 
 def test_repeated_seeds_have_a_row_each(small_graph: Graph) -> None:
@@ -159,7 +159,7 @@ def test_repeated_seeds_have_a_row_each(small_graph: Graph) -> None:
     assert subgraph.hop_sizes[0] == 2
     assert np.diff(subgraph.indptr)[:2].tolist() == [3, 3]
     assert subgraph.e_id[:3].tolist() != subgraph.e_id[3:6].tolist()
-    assert not any(sampler._scratch[0])
+    assert not any(sampler._positions._free[0])
 
 
 def test_edges_within_parts_keep_their_ids_and_weights() -> None:

@@ -34,7 +34,10 @@ def test_what_is_said_of_it_is_what_is_said_on_the_server(idle: Server, kept: Re
     assert {path.name for path in run.iterdir()} <= {path.name for path in out.iterdir()}
     assert not [path.name for path in out.iterdir() if str(idle.folder.parent).encode() in path.read_bytes()]
     assert Front.read(out) == Front.read(run)
-    views, theirs = (study_views(folder, "F", MINE) | {"time": None} for folder in (out, run))  # what is left goes on
+    views, theirs = (
+        study_views(folder, MINE) | {"folder": "", "time": None}  # what is left goes on
+        for folder in (out, run)
+    )
     assert views["rows"][4].pop("failure")["kind"] == theirs["rows"][4].pop("failure")["kind"] == "crashed"
     assert views == theirs
     assert (found.trials, found.seconds) == (19, json.loads((run / "state.json").read_text())["elapsed_s"])

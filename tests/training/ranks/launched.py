@@ -51,6 +51,11 @@ def run(*arguments: str | Path, processes: int = 2) -> str:
     return out
 
 
+def run_loop(script: str | Path, *arguments: str | Path, processes: int = 2) -> None:
+    """Runs a script that wraps a model, as `ended_early` does, to a good end."""
+    run(Path(__file__).parent / "ended_early.py", script, *arguments, processes=processes)
+
+
 def kill_rank(process: subprocess.Popen[str], rank: int, when: Callable[[], bool]) -> None:
     """Kills the process of `rank`, by SIGKILL, as soon as `when` says."""
     wait(process, when)

@@ -14,7 +14,7 @@ from a3gnn.errors import ConfigError, UsageError
 from a3gnn.training.batch_model import BatchModel
 from a3gnn.training.predict import predict
 from a3gnn.training.saved_model import SavedModel
-from tests.training.ranks.launched import run
+from tests.training.ranks.launched import run_loop
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 FANOUTS = (5, 3)
@@ -35,7 +35,7 @@ def test_ddp_and_fsdp_equal_one_process(processes, small_folder_graph, tmp_path)
     from tests.training.ranks import own_loops
 
     graph, path = Graph.load(small_folder_graph.folder), tmp_path / "found.pt"
-    run(Path(own_loops.__file__), small_folder_graph.folder, path, processes=processes)
+    run_loop(Path(own_loops.__file__), small_folder_graph.folder, path, processes=processes)
     found = torch.load(path, weights_only=True)
     for case in (*own_loops.TASKS, *own_loops.OWN):
         expected = own_loops.trained(case, graph)
@@ -56,7 +56,7 @@ def test_ddp_and_fsdp_equal_one_process(processes, small_folder_graph, tmp_path)
 @pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
 def test_the_example_writes_a_model_that_predicts(wrap, small_folder_graph, tmp_path):
     script = Path(__file__).parents[2] / "examples" / "distributed_model.py"
-    run(script, wrap, small_folder_graph.folder, tmp_path / "model.pt")
+    run_loop(script, wrap, small_folder_graph.folder, tmp_path / "model.pt")
     graph = Graph.load(small_folder_graph.folder)
     task = Task(model="gin", fanouts=FANOUTS, hidden_channels=16)
     model = BatchModel(task, graph.num_features, graph.num_classes)

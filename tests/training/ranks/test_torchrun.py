@@ -14,7 +14,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.launch import Launch, launch
 from a3gnn.training.train import train
-from tests.training.ranks.launched import ended, kill_rank, run, start
+from tests.training.ranks.launched import ended, kill_rank, run, run_loop, start
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 VARIABLES = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
@@ -108,7 +108,7 @@ def test_a_loop_of_ones_own_over_two_processes_is_one_over_whole_mini_batches(wr
 
     graph = Graph.load(small_folder_graph.folder)
     script = Path(__file__).parents[2] / "examples" / "distributed_loop.py"
-    run(script, wrap, small_folder_graph.folder, tmp_path / "weights.pt")
+    run_loop(script, wrap, small_folder_graph.folder, tmp_path / "weights.pt")
     torch.manual_seed(0)
     model = GraphSAGE(graph.num_features, 16, 2, graph.num_classes)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

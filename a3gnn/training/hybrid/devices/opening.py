@@ -40,6 +40,7 @@ def open_devices(names: Sequence[str], graph: Graph, task: Task) -> list[Device]
         names = _all_here()
     if not names:
         raise UsageError(f"{option('trainers')} must name one at least; {AUTO} takes what this machine has")
+    _check_gpus(names)
     return [_opened(name, graph, task) for name in names]
 
 
@@ -47,6 +48,26 @@ def _all_here() -> list[str]:
     """Returns each GPU, and the processors' threads but one for each of them, which launches its kernels."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return [f"cpu:{max(1, pool.usable_cores() - gpus)}", *(f"cuda:{gpu}" for gpu in range(gpus))]
+
+
+def _check_gpus(names: Sequence[str]) -> None:
+    """Does nothing where each GPU has one trainer.
+
+    Raises:
+        UsageError: One has two. Autograd has one thread for each GPU: the first trainer's would wait there, within the
+            sums of batch statistics, for the second one's, which that thread would have to compute.
+    """
+    gpus = [int(number) for kind, _, number in (name.partition(":") for name in names) if _is_gpu(kind, number)]
+    for gpu in gpus:
+        if gpus.count(gpu) > 1:
+            raise UsageError(
+                f"{option('trainers')} must name each GPU once, got cuda:{gpu} {gpus.count(gpu)} times; give "
+                "one trainer of it their seeds together"
+            )
+
+
+def _is_gpu(kind: str, argument: str) -> bool:
+    return kind == "cuda" and argument.isdecimal()
 
 
 def _opened(name: str, graph: Graph, task: Task) -> Device:

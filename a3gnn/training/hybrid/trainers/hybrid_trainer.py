@@ -15,11 +15,13 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.option_names import option
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.divided import DividedBatch, Dividing
 from a3gnn.runtime.repeated import RepeatedWork, repeated_work
 from a3gnn.runtime.watch import StoppedError, Watch
 from a3gnn.task import Task
+from a3gnn.threads.ending import TRAINERS
 from a3gnn.threads.feeder import Feeder
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.hybrid.assignment import Assignment
@@ -156,7 +158,7 @@ class HybridTrainer(Trainer):
         own_threads = torch.get_num_threads()
         batches = cast(Generator[MiniBatch, None, None], self._pipeline.epoch(epoch, start))
         self._synchroniser.reset()
-        self._feeder = Feeder(batches, "a3gnn-feeder")
+        self._feeder = Feeder(batches, f"{TRAINERS}s-feeder")
         self._threads = [
             TrainerThread(peers, replica, self.watch)
             for peers, replica in zip(self._peers, self._replicas, strict=True)
@@ -190,7 +192,10 @@ class HybridTrainer(Trainer):
         done, torn = self._synchroniser.acknowledged, self._synchroniser.updating
         whole = [place for place in range(len(self._replicas)) if place not in torn]
         if not whole:
-            raise A3GNNError(f"{error}; no trainer's weights are whole, so that the last checkpoint is kept") from error
+            raise A3GNNError(
+                f"{error}; no trainer's weights are whole, so that the last checkpoint is kept: go on from there by "
+                f"{option('resume', True)}"
+            ) from error
         self._replica = self._replicas[min(done, default=whole[0])]
         self._learner = self._replica.learner
         return bool(done)

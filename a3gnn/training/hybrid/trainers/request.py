@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from a3gnn.checks import positive_number, whole_number
 from a3gnn.config import TrainConfig
@@ -45,8 +45,6 @@ class Trainers:
             raise UsageError(f"{option('trainers')} must be text such as cpu:1,cpu:1, got {self.names!r}")
         if self.sampling not in TRAINER_SAMPLINGS:
             raise unknown_name(option("trainer_sampling"), self.sampling, TRAINER_SAMPLINGS)
-        for share in self.shares or ():
-            whole_number(option("trainer_shares"), share, 0, "0 leaves a trainer out")
         positive_number(option("trainer_stall"), self.stall_s, "seconds")
 
     @classmethod
@@ -56,15 +54,14 @@ class Trainers:
         """Returns what is asked for; None where no trainers are.
 
         Raises:
-            UsageError: A field is out of range, or there are shares of no trainers.
+            UsageError: A field is out of range, or something is said of no trainers.
         """
         if names is not None:
-            return cls(names, None if shares is None else tuple(shares), sampling, stall_s)
-        if shares is not None or sampling != "whole":
-            raise UsageError(
-                f"{option('trainer_shares')} and {option('trainer_sampling')} need {option('trainers')}, such as "
-                "cpu:1,cpu:1"
-            )
+            return cls(names, None if shares is None else _whole(shares), sampling, stall_s)
+        said = {"trainer_shares": shares is not None, "trainer_sampling": sampling != "whole"}
+        said["trainer_stall"] = stall_s != STALL_S
+        for name in (name for name, is_said in said.items() if is_said):
+            raise UsageError(f"{option(name)} must be left out without {option('trainers')}, such as cpu:1,cpu:1")
         return None
 
     def on(self, graph: Graph, config: TrainConfig, task: Task, processes: int = 1) -> OpenTrainers:
@@ -106,6 +103,13 @@ class Trainers:
         computing = max(1, sum(device.threads for device in devices))
         kinds = tuple(device.kind for device in devices)
         return Assignment(kinds, shares, 0, Threads(ahead, ahead, computing))
+
+
+def _whole(shares: Any) -> tuple[int, ...]:
+    """Returns `shares` as Python's integers: checkpoints and JSON hold no others."""
+    if not isinstance(shares, Iterable) or isinstance(shares, str):
+        raise UsageError(f"{option('trainer_shares')} must be integers, one per trainer, got {shares!r}")
+    return tuple(whole_number(option("trainer_shares"), share, 0, "0 leaves a trainer out") for share in shares)
 
 
 class OpenTrainers(NamedTuple):

@@ -47,7 +47,7 @@ class Synchroniser:
         Raises:
             StoppedError: A trainer has failed, which the synchroniser's side is told.
         """
-        with self._condition, self._watch.waiting():
+        with self._condition, self._watch.waiting(trainer):
             self._given[trainer] = values
             self._done += 1
             this = self._round

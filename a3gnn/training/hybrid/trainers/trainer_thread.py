@@ -10,6 +10,7 @@ from torch import Tensor
 
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.watch import StoppedError, Watch
+from a3gnn.threads.ending import TRAINERS
 from a3gnn.threads.feeder import TICK_S
 from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.trainers.synchroniser import Synchroniser
@@ -53,7 +54,7 @@ class TrainerThread:
         self._peers, self._replica, self._watch = peers, replica, watch
         self._given: SimpleQueue[MiniBatch | None] = SimpleQueue()
         self.loss = self.train_s = self.transfer_s = 0.0
-        self._thread = threading.Thread(target=self._serve, name=f"a3gnn-trainer-{peers.trainer}", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=f"{TRAINERS}-{peers.trainer}", daemon=True)
         self._thread.start()
 
     def give(self, share: MiniBatch) -> None:

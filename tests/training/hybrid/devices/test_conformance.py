@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -16,6 +15,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.task import Task
+from a3gnn.threads import pool
 from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.devices.opening import KINDS, open_devices
 from tests.training.equality import alone, as_it_is, difference, task_of, trained, with_seeds
@@ -144,6 +144,11 @@ def test_a_gpu_that_is_not_there_is_refused(small_graph):
         open_devices(["cuda:99"], small_graph, TASK)
 
 
+def test_a_gpu_that_is_named_twice_is_refused(small_graph):
+    with pytest.raises(UsageError, match="name each GPU once, got cuda:0 2 times"):
+        open_devices(["cuda:0", "cpu:1", "cuda:00"], small_graph, TASK)
+
+
 def test_unknown_kinds_are_refused_with_the_nearest(small_graph):
     with pytest.raises(UsageError, match="did you mean 'cuda'"):
         open_devices(["cude:0"], small_graph, TASK)
@@ -155,4 +160,4 @@ def test_auto_takes_what_is_here(small_graph):
     devices = open_devices(["auto"], small_graph, TASK)
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     assert [device.kind for device in devices] == ["processor", *["accelerator"] * gpus]
-    assert np.prod([device.threads for device in devices[:1]]) >= 1
+    assert devices[0].threads == max(1, pool.usable_cores() - gpus)

@@ -30,5 +30,5 @@ def hybrid(graph: Graph, config: TrainConfig, task: Task, shares: tuple[int, ...
 
 def threads_of_trainers() -> list[str]:
     """Returns the names of threads that trainers have started and that are still there."""
-    kinds = "a3gnn-trainer", "a3gnn-feeder", "a3gnn-worker", "a3gnn-memory"
+    kinds = "a3gnn-trainer", "a3gnn-worker", "a3gnn-memory"
     return [thread.name for thread in threading.enumerate() if thread.name.startswith(kinds)]

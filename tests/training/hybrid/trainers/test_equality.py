@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
 
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.errors import TrainerStalledError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 from a3gnn.training.replica import Replica
@@ -31,6 +34,16 @@ from tests.training.equality import (
     with_seeds,
 )
 from tests.training.hybrid.trainers.made import hybrid, threads_of_trainers
+
+
+@contextmanager
+def torch_threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +146,24 @@ def test_steps_tell_of_all_trainers(graph):
     assert all(one.train_s > 0 and not one.transfer_s for one in first.trainers)
     assert trainer.times is not None
     assert trainer.times.training == tuple(one.train_s for one in last.trainers)
+
+
+def test_threads_to_come_have_torchs_threads_as_before_also_where_a_trainer_keeps_its_own(graph):
+    release = threading.Event()
+
+    def threads_of_a_new_thread() -> int:
+        with ThreadPoolExecutor(1) as executor:
+            return executor.submit(torch.get_num_threads).result()
+
+    with torch_threads(3), hybrid(graph, TrainConfig(batch_size=512), task_of("sage"), (512,), stall_s=1.0) as trainer:
+        learner: Any = trainer._replicas[0].learner
+        learner.loss = lambda batch: release.wait(30)
+        try:
+            with pytest.raises(TrainerStalledError):
+                list(trainer.steps(0))
+            assert (torch.get_num_threads(), threads_of_a_new_thread()) == (3, 3)
+        finally:
+            release.set()
 
 
 def test_independent_shards_are_another_training_and_repeat_work(graph):

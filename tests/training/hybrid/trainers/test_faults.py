@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -201,7 +202,7 @@ def test_where_no_weights_are_whole_the_last_checkpoint_is_kept(tiny_folder_grap
     alone: dict[str, Any] = {"trainers": "cpu:1", "trainer_shares": None}
     run(tiny_folder_graph, tmp_path / "whole", **alone)
     disturb(torn(0, 7))
-    with pytest.raises(A3GNNError, match="no trainer's weights are whole") as caught:
+    with pytest.raises(A3GNNError, match=r"no trainer's weights are whole.*go on from there by resume=True") as caught:
         run(tiny_folder_graph, tmp_path / "run", **alone)
     assert not isinstance(caught.value, TrainerError)
     monkeypatch.undo()
@@ -217,6 +218,16 @@ def test_an_interrupt_ends_all_trainers_and_the_run_goes_on(tiny_folder_graph, t
 
     with pytest.raises(KeyboardInterrupt, match="is saved after 1 epochs and 0 mini-batches"):
         run(tiny_folder_graph, tmp_path / "run", notify=interrupted)
+    assert not threads_of_trainers()
+    goes_on(tiny_folder_graph, tmp_path / "run", "whole", undisturbed["whole"], monkeypatch)
+
+
+def test_a_signal_within_a_mini_batch_ends_all_trainers_after_it(
+    tiny_folder_graph, tmp_path, disturb, undisturbed, monkeypatch
+):
+    disturb(failing_at("propagation", 1, lambda: signal.raise_signal(signal.SIGINT)))
+    with pytest.raises(KeyboardInterrupt, match="is saved after 1 epochs and 3 mini-batches"):
+        run(tiny_folder_graph, tmp_path / "run")
     assert not threads_of_trainers()
     goes_on(tiny_folder_graph, tmp_path / "run", "whole", undisturbed["whole"], monkeypatch)
 

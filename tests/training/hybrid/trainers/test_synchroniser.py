@@ -128,6 +128,25 @@ def test_who_waits_for_others_is_not_late():
         ended.result(10)
 
 
+def test_who_waits_on_a_thread_of_autograd_is_not_late():
+    watch = Watch(["cuda:0", "cpu:1"], 0.2)
+    made = Synchroniser(2, watch)
+
+    def propagate(threads: ThreadPoolExecutor) -> None:
+        with watch.at("propagation", 0, 0, 0), pytest.raises(StoppedError):
+            threads.submit(made.exchange, 0, VALUES[0]).result(10)
+
+    with ThreadPoolExecutor(2) as threads, watch.at("loading", 0, 1, 0):  # of the next mini-batch, which is late
+        ended = threads.submit(propagate, threads)
+        time.sleep(0.4)
+        with pytest.raises(TrainerStalledError, match="loading of trainer 0"):
+            watch.check()
+        late = [thread for thread in threading.enumerate() if watch.is_late(thread.ident)]
+        made.fail(RuntimeError())
+        ended.result(10)
+    assert late == [threading.current_thread()]
+
+
 def test_who_is_late_is_named():
     watch, release = Watch(["cpu:1", "sim:u250"], 0.2), threading.Event()
 

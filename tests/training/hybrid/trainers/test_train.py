@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -54,6 +55,14 @@ def test_results_and_metrics_say_trainers_and_shares(tiny_folder_graph, tmp_path
     assert not threads_of_trainers()
 
 
+def test_shares_of_numpy_are_kept_and_resumed(tiny_folder_graph, tmp_path):
+    given: dict[str, Any] = {"trainers": "cpu:1,cpu:1", "trainer_shares": np.array([20, 12])}
+    run(tiny_folder_graph, tmp_path / "run", epochs=1, **given)
+    found = run(tiny_folder_graph, tmp_path / "run", resume=True, **given)
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["trainers"]["shares"] == [20, 12]
+    assert found.epochs == 2
+
+
 def test_independent_sampling_tells_of_the_work_that_it_repeats(tiny_folder_graph, tmp_path):
     given = {"trainers": "cpu:1,cpu:1,cpu:1", "trainer_sampling": "independent"}
     found = run(tiny_folder_graph, tmp_path / "run", **given).trainers
@@ -87,7 +96,10 @@ REFUSED = {
     "less than none": ({"trainer_shares": (-1, 33)}, "0 leaves a trainer out"),
     "no such sampling": ({"trainer_sampling": "alone"}, "trainer_sampling must be one of independent, whole"),
     "no time": ({"trainer_stall": 0}, "trainer_stall must be positive"),
-    "no trainers": ({"trainers": None, "trainer_shares": (20, 12)}, "need trainers"),
+    "one number": ({"trainer_shares": 32}, "must be integers, one per trainer, got 32"),
+    "no trainers": ({"trainers": None, "trainer_shares": (20, 12)}, "trainer_shares must be left out without trainers"),
+    "sampling of none": ({"trainers": None, "trainer_sampling": "independent"}, "trainer_sampling must be left out"),
+    "stall of none": ({"trainers": None, "trainer_stall": 5.0}, "trainer_stall must be left out"),
     "no name": ({"trainers": " , "}, "must name one at least"),
     "no such device": ({"trainers": "gpu:0"}, "cpu, cuda, sim"),
     "no threads": ({"trainers": "cpu:0"}, "cpu:THREADS"),
@@ -133,7 +145,7 @@ def test_the_command_takes_what_the_function_takes(write_tuned, small_folder_gra
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["loading", "propagation"])
+@pytest.mark.parametrize("stage", ["loading", "propagation", "update"])
 def test_a_command_whose_trainer_never_comes_back_ends(stage, write_tuned, tmp_path):
     """A worker's thread, which reads mini-batches here, would hold up the interpreter's end."""
     config = write_tuned(config=TrainConfig(batch_size=256, parallel_mode="mode1", num_workers=1))

@@ -1,0 +1,153 @@
+"""What is recommended without a trial, held against measured grids of graphs that the surrogate has never seen.
+
+    python -m benchmarks.recommended --grids FILE.jsonl.gz ... [--profiles FILE.jsonl.gz]
+
+A grid is a file of `python -m benchmarks.grids`. Of its configurations the best predicted score is taken among those
+that keep the limits as probably as `a3gnn recommend` asks, per priority, without a limit on memory, with the default's
+(and 5 % more) and with the quartiles of the grid's peaks. What is true is the median over replicates. Columns: how
+often nothing was recommended; how often what was keeps all limits as measured; the share of the best score that it
+has, mean and least, 0 where it breaks a limit; and the default's share, with the same rule.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.config import LearningKey, TrainConfig
+from a3gnn.figures import Figures
+from a3gnn.learning_curve import LearningCurve
+from a3gnn.limits import Limits
+from a3gnn.measurement import Measurement, keep_longest
+from a3gnn.objectives import Objectives, Priority
+from a3gnn.profiling.store.jsonl import read_measurements
+from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.tuning.outlook import Outlook
+from a3gnn.tuning.predicted_best import probability_of_keeping
+from a3gnn_surrogate.surrogate import Surrogate
+from benchmarks.acquisition.priors import MeasuredDefault, by_setting
+from benchmarks.decisions import PRIORITIES
+from benchmarks.recommend_intervals import outlook_of
+
+_MORE = 1.05
+
+
+class Truth(NamedTuple):
+    """What a grid's configurations reached.
+
+    Attributes:
+        configs: The default first.
+        figures: Of each one's trials that did not fail.
+    """
+
+    configs: list[TrainConfig]
+    figures: list[list[Figures]]
+
+    @classmethod
+    def of(cls, default: MeasuredDefault) -> Truth:
+        """Returns what the rows of `default` say."""
+        curves: dict[LearningKey, LearningCurve] = {}
+        groups: dict[TrainConfig, list[Measurement]] = {TrainConfig().canonical(): []}
+        for row in default.rows:
+            keep_longest(curves, row)
+            if row.metrics is not None:
+                groups.setdefault(row.config, []).append(row)
+        found = [
+            [
+                Figures.of(row.metrics, curves.get(row.config.learning_key()), default.reference)
+                for row in rows
+                if row.metrics
+            ]
+            for rows in groups.values()
+        ]
+        return cls(list(groups), found)
+
+    def peaks(self) -> NDArray[np.float64]:
+        """Returns the peaks of host memory in bytes, float64, shape (n_configs,)."""
+        return np.array([np.median([one.peak_host_bytes for one in found]) for found in self.figures])
+
+    def scores(self, objectives: Objectives) -> NDArray[np.float64]:
+        """Returns the scores in doublings, -inf of what breaks a limit, float64, shape (n_configs,)."""
+        scores = np.array([np.median(objectives.measured_score(found)) for found in self.figures])
+        limits = objectives.limits
+        accuracies = np.array([np.median([one.val_accuracy or 0.0 for one in found]) for found in self.figures])
+        kept = (accuracies >= (limits.least_accuracy or 0.0)) & (self.peaks() <= (limits.host_bytes or np.inf))
+        return np.where(kept, scores, -np.inf)
+
+
+class Recommended(NamedTuple):
+    """What was recommended in one case.
+
+    Attributes:
+        share: Of the best score; 0 where a limit is broken, NaN where nothing was recommended.
+        default: The same of the default.
+    """
+
+    share: float
+    default: float
+
+
+def recommended(default: MeasuredDefault, fitted: Surrogate, priority: str) -> Iterator[Recommended]:
+    """Yields what a surrogate that saw no row of the graph recommends by `priority` under each limit on memory."""
+    truth, setting = Truth.of(default), default.rows[0].setting
+    peaks = truth.peaks()
+    for limit in (None, *(int(one) for one in (_MORE * peaks[0], *np.quantile(peaks, (0.25, 0.5, 0.75))))):
+        objectives = Objectives(
+            Limits(host_bytes=limit, least_accuracy=default.reference.target),
+            Priority.parse(priority),
+            setting.hardware.has_device,
+        )
+        scores = truth.scores(objectives)
+        if not np.isfinite(scores).any():
+            continue  # nothing keeps the limits: whatever is recommended breaks one
+        place = _best_predicted(truth.configs, outlook_of(setting, fitted, priority, limit))
+        share = np.exp2(scores - scores.max())
+        yield Recommended(float("nan") if place is None else float(share[place]), float(share[0]))
+
+
+def _best_predicted(configs: Sequence[TrainConfig], outlook: Outlook) -> int | None:
+    prediction = outlook.predict(configs)
+    rows = np.array([outlook.space.encode(config) for config in configs])
+    probable = np.flatnonzero(probability_of_keeping(outlook, rows, prediction))
+    score = outlook.objectives.score(prediction)
+    return int(probable[score[probable].argmax()]) if len(probable) else None
+
+
+def line(name: str, found: Sequence[Recommended]) -> str:
+    """Returns the table's line of a priority."""
+    shares = np.array([one.share for one in found])
+    given = shares[np.isfinite(shares)]
+    kept = f"{(given > 0).mean():9.0%}{given.mean():9.0%}{given.min():9.0%}" if len(given) else f"{'':27}"
+    return f"{name:14}{len(found):7}{len(found) - len(given):9}{kept}{np.mean([one.default for one in found]):10.0%}"
+
+
+def main() -> None:
+    """Prints a line per priority, and one of all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--grids", type=Path, nargs="+", required=True, help="files of measured grids")
+    parser.add_argument("--profiles", type=Path, help="other measurements to fit than those that ship")
+    options = parser.parse_args()
+    corpus = list(read_measurements(options.profiles)) if options.profiles else shipped_measurements()
+    measured = by_setting([row for path in options.grids for row in read_measurements(path)])
+    every: list[Recommended] = []
+    print(f"{'priority':14}{'cases':>7}{'nothing':>9}{'kept':>9}{'share':>9}{'least':>9}{'default':>10}")
+    fitted = []
+    for default in measured:
+        graph = default.rows[0].setting.graph.fingerprint
+        others = [row for row in corpus if row.setting.graph.fingerprint != graph]
+        fitted.append(Surrogate(seed=0).fit(others, graph))
+    for name in PRIORITIES:
+        pairs = zip(measured, fitted, strict=True)
+        found = [one for default, surrogate in pairs for one in recommended(default, surrogate, name)]
+        print(line(name, found), flush=True)
+        every += found
+    print(line("all", every))
+
+
+if __name__ == "__main__":
+    main()
