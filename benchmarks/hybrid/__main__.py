@@ -1,17 +1,23 @@
-"""HyScale-GNN's results in shape, on simulated platforms; and what `--adapt` costs and gains here.
+"""HyScale-GNN's results in shape, on simulated platforms, and real trainers on this machine's processors.
 
     python -m benchmarks.hybrid management [--platforms 100]
     python -m benchmarks.hybrid ablation
     python -m benchmarks.hybrid scaling
     python -m benchmarks.hybrid model [--platforms 100]
+    python -m benchmarks.hybrid real [GRAPH ...] [--models sage gcn] [--rounds 5] [--refresh] [--json FILE]
     python -m benchmarks.hybrid adapt [--trainers cpu:1,cpu:1] [--epochs 12] [--pinned]
 
 management: seconds per mini-batch after 20 steps of each controller, over those of the best static division, on random
 platforms, from random starts and from that division itself. ablation: what hybrid training, dynamic resource management
 and prefetching gain over offloading all training, in the paper's set-ups. scaling: throughput with 1 to 16
 accelerators. model: by how much the performance model misses what is simulated; its constants and counts are the
-simulator's own, so only structural error is shown. These figures are of simulated platforms on a virtual clock: nothing
+simulator's own, so only structural error is shown. All of these are of simulated platforms on a virtual clock: nothing
 is timed, and the seeds of random numbers are fixed.
+
+real: measured on this machine's processors. One trainer with two threads beside two with one each, whose epochs
+alternate; and by how much the performance model, with the constants of the hardware probe (measured anew by
+--refresh), misses what the stages of real trainers take. GRAPH is the name of a file in the folder of real graphs
+($A3GNN_DATA), or anything that `Graph.load` takes.
 
 adapt: seconds per mini-batch of real trainers with `--adapt` and without, an epoch each in turns, undisturbed, while
 another process takes a core, and after that; beside them the best of a few static divisions. It says something only of
@@ -22,18 +28,20 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import product
+from pathlib import Path
 
 from rich.console import Console, Group
 from rich.table import Table
 
-from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES
+from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES, OPERATORS
 from benchmarks.hybrid.ablation import ablation
 from benchmarks.hybrid.adapt import adapt, described
 from benchmarks.hybrid.management import CONTROLLERS, on_random_platform
 from benchmarks.hybrid.model_error import model_error
 from benchmarks.hybrid.platforms import ACCELERATORS, DATASETS
+from benchmarks.hybrid.real_tables import GRAPHS, real_tables
 from benchmarks.hybrid.scaling import accelerators_only, hybrid
 
 _DEVICES = (1, 2, 4, 8, 12, 16)
@@ -148,22 +156,34 @@ def adaptations(names: str, epochs: int, *, pinned: bool) -> Group:
 
 
 def main() -> None:
-    """Prints one of the tables."""
+    """Prints one of the tables, or those of real."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("management", "ablation", "scaling", "model", "adapt"))
+    parser.add_argument("what", choices=("management", "ablation", "scaling", "model", "real", "adapt"))
+    parser.add_argument("graphs", metavar="GRAPH", nargs="*", help=f"graphs (real): {' '.join(GRAPHS)} by default")
     parser.add_argument("--platforms", type=int, default=100, help="random platforms (management, model)")
+    parser.add_argument("--models", nargs="+", choices=sorted(OPERATORS), default=_MODELS, help="models (real)")
+    parser.add_argument("--rounds", type=int, default=5, help="epochs of each division (real)")
+    parser.add_argument("--refresh", action="store_true", help="probe the machine anew (real)")
+    parser.add_argument("--json", type=Path, help="write what was measured (real)")
     parser.add_argument("--trainers", default="cpu:1,cpu:1", help="two or more (adapt)")
     parser.add_argument("--epochs", type=int, default=12, help="of each phase that count (adapt)")
     parser.add_argument("--pinned", action="store_true", help="each trainer on a core of its own (adapt)")
     options = parser.parse_args()
-    made = {
+    made: dict[str, Callable[[], Table | Group]] = {
         "management": lambda: management(options.platforms),
         "ablation": ablations,
         "scaling": scaling,
         "model": lambda: model(options.platforms),
         "adapt": lambda: adaptations(options.trainers, options.epochs, pinned=options.pinned),
     }
-    Console(width=160).print(made[options.what]())
+    console = Console(width=160)
+    if options.what == "real":
+        for table in real_tables(options.graphs, options.models, options.rounds, options.refresh, options.json):
+            console.print(table)
+        return
+    if options.graphs:
+        parser.error(f"GRAPH is for real, got {' '.join(options.graphs)} for {options.what}")
+    console.print(made[options.what]())
 
 
 if __name__ == "__main__":

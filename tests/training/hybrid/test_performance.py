@@ -126,6 +126,16 @@ def test_an_iteration_takes_the_longest_stage_or_the_sum_of_those_that_do_not_ov
     assert model.mteps(assignment) == pytest.approx(1024 * 120 / times.iteration / 1e6)  # Eq. 5
 
 
+def test_an_overhead_lengthens_propagation_alone(model, assignment):
+    """Sampling takes 3.6 ms here, propagation less."""
+    late = dataclasses.replace(model, speeds=dataclasses.replace(model.speeds, overhead_s=1.0))
+    stages = model.predict(assignment).by_stage
+    assert late.predict(assignment).iteration == stages["propagation"] + 1.0
+    hidden = dataclasses.replace(model, speeds=dataclasses.replace(model.speeds, overhead_s=1e-9))
+    assert max(stages, key=stages.__getitem__) != "propagation"
+    assert hidden.predict(assignment).iteration == model.predict(assignment).iteration
+
+
 def test_the_hosts_memory_bounds_an_iteration_where_it_is_shared(model, speeds, assignment):
     """Loading, copies, and the aggregation of processors: 110 rows of features and twice 10 hidden ones per seed."""
     narrow = dataclasses.replace(speeds, host_bytes_per_s=1e9, sent_host_bytes=1.0)
@@ -173,6 +183,8 @@ def test_the_probes_constants_are_those_of_the_machine(counts):
     assert speeds.host_bytes_per_s == pytest.approx(whole * 1e10)
     assert speeds.accelerators[0] == AcceleratorSpeeds(8e11, 2e10, 1.2e10)  # spmm by the root of the ratio of FLOPS
     assert speeds.sampling(10, 1) == pytest.approx(10 * (110 + 111) / 6e7)
+    assert speeds.fused_bytes_per_s == speeds.memory_bytes_per_s == pytest.approx(1e10 / whole)
+    assert speeds.overhead_s == 1e-3
     assert initial_assignment(PerformanceModel(SHAPE, counts, speeds), 512).batch_size == 512
 
 

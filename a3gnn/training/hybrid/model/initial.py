@@ -74,7 +74,7 @@ def _fastest(model: PerformanceModel, shares: list[tuple[int, ...]], sampled: li
         "sampling": np.maximum(here, there)[None],
         "loading": loading[:, None],
         "transfer": np.broadcast_to(transfer, loading.shape)[:, None],
-        "propagation": (table(idle, "training") + synchronised)[:, None],
+        "propagation": (table(idle, "training") + synchronised + model.speeds.overhead_s)[:, None],
     }
     memory = np.array([model.host_memory(one) for one in shares])[:, None, None]
     seconds = np.maximum(model.schedule.iteration_seconds(stages), memory)

@@ -104,8 +104,13 @@ class PerformanceModel:
             self.training(assignment.shares, threads.training),
             self.synchronisation(assignment.shares),
         )
-        seconds = float(self.schedule.iteration_seconds(times.by_stage))
-        return times.with_iteration(max(seconds, self.host_memory(assignment.shares)))
+        return times.with_iteration(max(self.iteration(times), self.host_memory(assignment.shares)))
+
+    def iteration(self, times: StageTimes) -> float:
+        """Returns the seconds from one mini-batch to the next where stages take `times` (Eq. 6), and our overhead."""
+        stages = times.by_stage
+        stages["propagation"] += self.speeds.overhead_s
+        return float(self.schedule.iteration_seconds(stages))
 
     def mteps(self, assignment: Assignment) -> float:
         """Returns millions of traversed edges per second (Eq. 5)."""
@@ -131,7 +136,15 @@ class PerformanceModel:
         return self.speeds.accelerator_sampling(max(divide(seeds, [1.0] * len(self.speeds.accelerators))))
 
     def loading(self, shares: tuple[int, ...], threads: int) -> float:
-        """Returns T_load: the rows of all trainers, by the host's bandwidth or what the threads can use (Eq. 7)."""
+        """Returns T_load: the rows of all trainers, by the host's bandwidth or what the threads can use (Eq. 7).
+
+        Where loading sums rows and it is known how fast, one row is read per edge, and GraphSAGE's own beside them.
+        """
+        summed = self.speeds.fused_bytes_per_s
+        if self.shape.fused_gather and summed is not None:
+            first, own = (self.counts.at(share).layers[0] for share in shares), self.shape.operators.input_widths - 1
+            read = sum(edges + own * nodes for _, nodes, edges in first)
+            return read * self._row_bytes / (summed * self.speeds.speedup(threads))
         rows = sum(self.counts.at(share).input_nodes for share in shares)
         used = self.speeds.load_bytes_per_s * self.speeds.speedup(threads)
         return rows * self._row_bytes / min(self.speeds.host_bytes_per_s, used)

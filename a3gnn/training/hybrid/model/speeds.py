@@ -50,6 +50,9 @@ class PlatformSpeeds:
         sent_host_bytes: Bytes of the host's memory that a byte on a link takes. With a number, loading, trainers on
             processors and copies share the host's bandwidth, which bounds an iteration from below; None leaves that
             out, as the paper's equations do.
+        fused_bytes_per_s: Feature rows that one thread adds up, edge by edge, where loading sums the input layer's;
+            None charges distinct rows as they are loaded.
+        overhead_s: Seconds of an iteration in no stage, after propagation: the update of the weights, hand-overs.
     """
 
     threads: int
@@ -62,6 +65,8 @@ class PlatformSpeeds:
     sampling: ProcessorSampling
     accelerator_sampling: AcceleratorSampling | None = None
     sent_host_bytes: float | None = None
+    fused_bytes_per_s: float | None = None
+    overhead_s: float = 0.0
 
     @property
     def kinds(self) -> tuple[TrainerKind, ...]:
@@ -74,7 +79,8 @@ def probed_speeds(hardware: Hardware, counts: CountCurve) -> PlatformSpeeds:
 
     The probe times arithmetic and traffic with all cores: a thread has its part of them. Sampling is estimated, as in
     the surrogate, by one random read per sampled edge and node; measure it where that can be done. A copy to a device
-    reads the host's memory.
+    reads the host's memory. Rows that loading sums are aggregated like any; the overhead is that of a step on a handful
+    of nodes.
     """
     profile = hardware.profile
     whole = profile.copy_speedup(hardware.num_cores)
@@ -97,4 +103,6 @@ def probed_speeds(hardware: Hardware, counts: CountCurve) -> PlatformSpeeds:
         accelerators=(device,) * hardware.num_devices,
         sampling=sampling,
         sent_host_bytes=1.0,
+        fused_bytes_per_s=profile.spmm_bytes_per_s / whole,
+        overhead_s=profile.batch_overhead_s,
     )
