@@ -106,8 +106,7 @@ from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, T
     "--trainer-stall",
     type=DURATION,
     default=STALL_S,
-    show_default="2min",
-    help="What a stage of a mini-batch may take before a trainer counts as lost.",
+    help="What a stage of a mini-batch may take before a trainer counts as lost; 2min by default.",
 )
 @click.option(
     "--adapt",
