@@ -183,8 +183,8 @@ def limits(measured: Mapping[str, Any], gbits: Sequence[float]) -> Iterator[str]
         most = (m.sample_s + m.gather_s + m.train_s) / m.sample_s
         yield f"ranks: at most {most:.1f} times one machine's speed, as every rank samples the whole mini-batch"
     if m := constants(Servers, measured["servers"]):
-        trainers = (m.served_s - m.server_s) / m.server_s
-        yield f"graph servers: one core that serves keeps {trainers:.1f} trainers busy that do nothing else"
+        trainers = m.local_s / m.server_s
+        yield f"graph servers: one core that serves keeps up with {trainers:.1f} trainers at the speed of the graph at hand"
         for gbit in gbits:
             each = m.answer_bytes / Link.of_gbit(gbit).bytes_per_s
             yield f"graph servers: at {gbit:g} Gbit/s the link alone takes {each * 1e3:.2f} ms per mini-batch"

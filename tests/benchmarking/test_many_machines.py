@@ -125,7 +125,7 @@ def test_the_bounds_are_those_of_the_formulas() -> None:
     trials, ranks, servers, link = limits(MEASUREMENTS, [0.008])
     assert "keeps 20 of them busy" in trials
     assert "at most 5.0 times" in ranks
-    assert "keeps 5.0 trainers busy" in servers
+    assert "keeps up with 4.0 trainers" in servers
     assert "at 0.008 Gbit/s the link alone takes 0.40 ms" in link
 
 
