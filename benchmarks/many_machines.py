@@ -184,7 +184,7 @@ def limits(measured: Mapping[str, Any], gbits: Sequence[float]) -> Iterator[str]
         yield f"ranks: at most {most:.1f} times one machine's speed, as every rank samples the whole mini-batch"
     if m := constants(Servers, measured["servers"]):
         trainers = m.local_s / m.server_s
-        yield f"graph servers: one core that serves keeps up with {trainers:.1f} trainers at the speed of the graph at hand"
+        yield f"graph servers: one core that serves keeps up with {trainers:.1f} trainers of local speed"
         for gbit in gbits:
             each = m.answer_bytes / Link.of_gbit(gbit).bytes_per_s
             yield f"graph servers: at {gbit:g} Gbit/s the link alone takes {each * 1e3:.2f} ms per mini-batch"
