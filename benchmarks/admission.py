@@ -26,13 +26,12 @@ from a3gnn.prediction import Prediction
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.tuning.acquisition import LEAST_PROBABILITY, feasibility
+from a3gnn.tuning.history import DEFAULT_TOLERANCE
 from a3gnn_surrogate.evaluate import SPLITS, HeldOut, held_out
 from a3gnn_surrogate.references import by_setting
 from a3gnn_surrogate.surrogate import Surrogate
 
 _PEAK = METRICS.index("peak_host_bytes")
-#: By how much a limit may exceed the default's peak, as in a tune.
-_MORE = 1.05
 
 
 class Decision(NamedTuple):
@@ -62,7 +61,8 @@ def limits_of(measurements: Sequence[Measurement]) -> dict[str, list[float]]:
     for key, rows in by_setting(row for row in measurements if row.metrics is not None).items():
         peaks = np.array([row.metrics.peak_host_bytes for row in rows if row.metrics is not None], dtype=np.float64)
         default = peaks[[row.config == TrainConfig() for row in rows]]
-        found[key] = [*np.quantile(peaks, np.arange(0.1, 1.0, 0.1)), *(_MORE * default.max(keepdims=True))]
+        most = (1 + DEFAULT_TOLERANCE) * default.max(keepdims=True)
+        found[key] = [*np.quantile(peaks, np.arange(0.1, 1.0, 0.1)), *most]
     return found
 
 

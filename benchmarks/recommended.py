@@ -19,22 +19,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.config import LearningKey, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
-from a3gnn.learning_curve import LearningCurve
 from a3gnn.limits import Limits
-from a3gnn.measurement import Measurement, keep_longest
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.tuning.history import DEFAULT_TOLERANCE
 from a3gnn.tuning.outlook import Outlook
 from a3gnn.tuning.predicted_best import probability_of_keeping
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.priors import MeasuredDefault, by_setting
 from benchmarks.decisions import PRIORITIES
 from benchmarks.recommend_intervals import outlook_of
-
-_MORE = 1.05
 
 
 class Truth(NamedTuple):
@@ -51,21 +48,16 @@ class Truth(NamedTuple):
     @classmethod
     def of(cls, default: MeasuredDefault) -> Truth:
         """Returns what the rows of `default` say."""
-        curves: dict[LearningKey, LearningCurve] = {}
-        groups: dict[TrainConfig, list[Measurement]] = {TrainConfig().canonical(): []}
-        for row in default.rows:
-            keep_longest(curves, row)
-            if row.metrics is not None:
-                groups.setdefault(row.config, []).append(row)
+        groups = {
+            config: [row.metrics for row in rows if row.metrics is not None]
+            for config, rows in default.by_config.items()
+        }
+        done = {config: found for config, found in groups.items() if found}
         found = [
-            [
-                Figures.of(row.metrics, curves.get(row.config.learning_key()), default.reference)
-                for row in rows
-                if row.metrics
-            ]
-            for rows in groups.values()
+            [Figures.of(one, default.curves.get(config.learning_key()), default.reference) for one in metrics]
+            for config, metrics in done.items()
         ]
-        return cls(list(groups), found)
+        return cls(list(done), found)
 
     def peaks(self) -> NDArray[np.float64]:
         """Returns the peaks of host memory in bytes, float64, shape (n_configs,)."""
@@ -96,7 +88,8 @@ def recommended(default: MeasuredDefault, fitted: Surrogate, priority: str) -> I
     """Yields what a surrogate that saw no row of the graph recommends by `priority` under each limit on memory."""
     truth, setting = Truth.of(default), default.rows[0].setting
     peaks = truth.peaks()
-    for limit in (None, *(int(one) for one in (_MORE * peaks[0], *np.quantile(peaks, (0.25, 0.5, 0.75))))):
+    limits = (1 + DEFAULT_TOLERANCE) * peaks[0], *np.quantile(peaks, (0.25, 0.5, 0.75))
+    for limit in (None, *map(int, limits)):
         objectives = Objectives(
             Limits(host_bytes=limit, least_accuracy=default.reference.target),
             Priority.parse(priority),

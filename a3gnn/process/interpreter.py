@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 
 class Program(NamedTuple):
@@ -17,6 +18,17 @@ class Program(NamedTuple):
 
     command: list[str]
     environment: dict[str, str]
+
+    def start(self, stderr: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
+        """Starts the program, whose stdin and stdout are pipes: an interrupt from the keyboard is not for it.
+
+        Args:
+            stderr: Takes what it writes there; by default what takes this process'.
+        """
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            self.command, stdin=pipe, stdout=pipe, stderr=stderr, env=self.environment, start_new_session=True
+        )
 
 
 def as_program(module: str) -> Program:

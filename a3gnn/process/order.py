@@ -26,15 +26,7 @@ def start_program(module: str, order: Mapping[str, Any], stderr: IO[bytes] | Non
         order: JSON types; the parent is added.
         stderr: Takes what it writes there; by default what takes this process'.
     """
-    program = as_program(module)
-    process = subprocess.Popen(
-        program.command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        env=program.environment,
-        start_new_session=True,  # an interrupt from the keyboard is for this process alone
-    )
+    process = as_program(module).start(stderr)
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin as stdin:  # it ended at once, which its outcome says
         stdin.write(json.dumps({"parent": os.getpid(), **order}).encode() + b"\n")

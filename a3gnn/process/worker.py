@@ -174,16 +174,8 @@ class Worker:
         return (-1, "server", watch.peak) if last is None else (last["exit"], "", watch.peak)
 
     def _start(self) -> None:
-        server = as_program("a3gnn.process.fork_server")
         with open(self.folder / "server.log", "wb") as log:
-            self._server = subprocess.Popen(
-                server.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=server.environment,
-                start_new_session=True,  # an interrupt from the keyboard is for this process alone
-            )
+            self._server = as_program("a3gnn.process.fork_server").start(log)
         self._unread = b""
         ready = self._answer(Deadline(_START_SECONDS))
         if ready is None:

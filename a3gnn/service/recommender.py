@@ -94,11 +94,4 @@ class Recommender:
         return answer
 
     def _start(self) -> subprocess.Popen[bytes]:
-        program = as_program("a3gnn.service.recommend_process")
-        return subprocess.Popen(
-            program.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=program.environment,
-            start_new_session=True,
-        )
+        return as_program("a3gnn.service.recommend_process").start()

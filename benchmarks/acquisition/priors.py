@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.config import KNOBS, LearningKey, TrainConfig
 from a3gnn.figures import Reference
-from a3gnn.measurement import Measurement, Metrics
+from a3gnn.learning_curve import LearningCurve
+from a3gnn.measurement import Measurement, Metrics, keep_longest
 from a3gnn.objectives import memory_metric
 from a3gnn.prediction import Prediction
 from a3gnn.setting import Setting
@@ -63,6 +65,22 @@ class MeasuredDefault:
         curve = self.metrics.curve
         reached = None if curve is None else curve.first_reaching(self.reference.target)
         return KnownDefault.of(self.reference, None if reached is None else self.metrics.pace.seconds(reached))
+
+    @cached_property
+    def by_config(self) -> dict[TrainConfig, list[Measurement]]:
+        """The rows of each configuration, those of the default first."""
+        groups: dict[TrainConfig, list[Measurement]] = {TrainConfig().canonical(): []}
+        for row in self.rows:
+            groups.setdefault(row.config, []).append(row)
+        return groups
+
+    @cached_property
+    def curves(self) -> dict[LearningKey, LearningCurve]:
+        """The longest curve of each learning key."""
+        curves: dict[LearningKey, LearningCurve] = {}
+        for row in self.rows:
+            keep_longest(curves, row)
+        return curves
 
     def rise(self, metrics: Metrics) -> float:
         """Returns by how much accuracy rose after a quarter of the default's budget; NaN without a point there."""

@@ -9,11 +9,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.config import LearningKey, TrainConfig
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.figures import Figures
 from a3gnn.learning_curve import LearningCurve
-from a3gnn.measurement import Measurement, Metrics, keep_longest
+from a3gnn.measurement import Measurement, Metrics
 from a3gnn.objectives import Priority, memory_metric
 from a3gnn_envs.acquisition.prior import Outcomes, Prior
 from a3gnn_envs.acquisition.simulated import draw_limits, draw_priority, draw_trials
@@ -47,19 +47,14 @@ class Grid:
     @classmethod
     def of(cls, default: MeasuredDefault, settings: Sequence[MeasuredDefault], surrogate: Surrogate) -> Self:
         """Returns the grid of the rows of `default`; `surrogate` was fitted to other graphs than its."""
-        groups: dict[str, list[Measurement]] = {TrainConfig().canonical().key(): []}
-        curves: dict[LearningKey, LearningCurve] = {}
-        for row in default.rows:
-            groups.setdefault(row.config.key(), []).append(row)
-            keep_longest(curves, row)
         replicates, early = [], []
-        for rows in groups.values():
-            curve = curves.get(rows[0].config.learning_key())
+        for config, rows in default.by_config.items():
+            curve = default.curves.get(config.learning_key())
             found = [row.metrics for row in rows if row.metrics is not None]
             replicates.append(np.array([_costs(default, one, curve) for one in found]).reshape(-1, 4).T)
             accuracies = [early_accuracy(one, default.reference) for one in found[:1]]
             early.append(np.nan if accuracies in ([], [None]) else -float(accuracies[0] or 0.0))
-        configs = [rows[0].config for rows in groups.values()]
+        configs = list(default.by_config)
         prior = prior_of(surrogate, settings, default, configs)
         return cls(tuple(configs), prior, tuple(replicates), np.array(early), default.rise(default.metrics))
 

@@ -12,22 +12,12 @@ from a3gnn.errors import UsageError
 from a3gnn.figures import Figures
 from a3gnn.measurement import Measurement
 from a3gnn.objectives import Priority
-from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn_envs.acquisition.studies import Studies
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED, WORK, World
 from benchmarks.acquisition.compare import baseline, rules, run
 from benchmarks.acquisition.priors import SETTINGS_PER_KEY, by_setting, simulated_priors
 from benchmarks.acquisition.replays import Grid, ReplayWorlds, held_out_grids
-
-GRAPHS = 3
-
-
-@pytest.fixture(scope="module")
-def rows() -> list[Measurement]:
-    """Those of three graphs."""
-    every = shipped_measurements()
-    graphs = list(dict.fromkeys(row.setting.graph.fingerprint for row in every))[:GRAPHS]
-    return [row for row in every if row.setting.graph.fingerprint in graphs]
+from tests.benchmarking.conftest import GRAPHS
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from optuna.trial import FrozenTrial
 
 from a3gnn.measurement import Measurement
 from a3gnn.objectives import Priority
-from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn_envs.acquisition.studies import FIDELITIES, WHOLE, Studies
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED, World
 from benchmarks.acquisition.compare import baseline, follow, rules, whole_trials
@@ -20,14 +19,6 @@ from benchmarks.acquisition.replays import Grid, held_out_grids
 from benchmarks.decisions import lines, replay, untrained
 
 BY_SPEED = Priority.parse("throughput")
-
-
-@pytest.fixture(scope="module")
-def rows() -> list[Measurement]:
-    """Those of three graphs."""
-    every = shipped_measurements()
-    graphs = list(dict.fromkeys(row.setting.graph.fingerprint for row in every))[:3]
-    return [row for row in every if row.setting.graph.fingerprint in graphs]
 
 
 @pytest.fixture(scope="module")

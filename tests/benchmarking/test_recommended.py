@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from a3gnn.limits import Limits
+from a3gnn.measurement import Measurement
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.profiling.store.shipped import shipped_measurements
@@ -40,10 +41,8 @@ def test_what_breaks_a_limit_has_no_score(truth: Truth) -> None:
     np.testing.assert_array_equal(np.isfinite(scores), truth.peaks() <= limit)
 
 
-def test_shares_are_of_the_best_that_keeps_the_limits(default: MeasuredDefault) -> None:
-    rows = shipped_measurements()
-    graphs = list(dict.fromkeys(row.setting.graph.fingerprint for row in rows))[:3]
-    fitted = Surrogate(seed=0).fit([row for row in rows if row.setting.graph.fingerprint in graphs])
+def test_shares_are_of_the_best_that_keeps_the_limits(default: MeasuredDefault, rows: list[Measurement]) -> None:
+    fitted = Surrogate(seed=0).fit(rows)
     found = list(recommended(default, fitted, "memory"))
     assert len(found) == 5
     assert all(0 < one.default <= 1 or one.default == 0 for one in found)

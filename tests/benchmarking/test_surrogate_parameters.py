@@ -6,20 +6,11 @@ import numpy as np
 import pytest
 
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn_surrogate.conformal import graph_folds
 from a3gnn_surrogate.learner import PARAMETERS
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.training_rows import OUTPUTS
 from benchmarks.surrogate_parameters import Task, nested, search
-
-
-@pytest.fixture(scope="module")
-def rows() -> list[Measurement]:
-    """Those of three graphs."""
-    every = shipped_measurements()
-    graphs = list(dict.fromkeys(row.setting.graph.fingerprint for row in every))[:3]
-    return [row for row in every if row.setting.graph.fingerprint in graphs]
 
 
 @pytest.fixture(scope="module")
