@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind
-from a3gnn.process.memory import process_tree
+from a3gnn.process.watch import MemoryWatch
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.store import ProfileStore
@@ -23,7 +21,8 @@ from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 
-PLAN = TrialPlan(curve=CurvePlan(1e6, most_epochs=20), warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
+#: Long enough that a trial is killed before it ends, also where both cores are busy.
+PLAN = TrialPlan(curve=CurvePlan(1e6, most_epochs=200), warmup_batches=1, timed_seconds=0.0, timeout_s=120.0)
 TASK = Task(hidden_channels=16, fanouts=(5, 5))
 CONFIG = TrainConfig(batch_size=64)
 
@@ -44,28 +43,29 @@ def profiler(
         yield lambda: Profiler(store, tiny_graph, setting, PLAN, executor, lines.append)
 
 
-def kill_trials(times: int, instead: int = 0) -> threading.Thread:
-    """Starts a thread that kills the next `times` processes which the fork server starts, or `instead` of them."""
-    known = set(process_tree(os.getpid()))
+@pytest.fixture
+def kill(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has the next `times` trials killed as soon as their process has started, or the process `instead` of them."""
 
-    def kill() -> None:
-        end, left = time.monotonic() + 90, times
-        while left and time.monotonic() < end:
-            for pid in set(process_tree(os.getpid())) - known:
-                known.add(pid)
-                os.kill(instead or pid, signal.SIGKILL)
-                left -= 1
-            time.sleep(0.005)
+    def kill(times: int, instead: int = 0) -> None:
+        left = iter(range(times))
 
-    thread = threading.Thread(target=kill)
-    thread.start()
-    return thread
+        class Watch(MemoryWatch):
+            def __init__(self, pid: int, limit_bytes: int | None = None) -> None:
+                super().__init__(pid, limit_bytes)
+                if next(left, None) is not None:
+                    os.kill(instead or pid, signal.SIGKILL)
+
+        monkeypatch.setattr("a3gnn.process.worker.MemoryWatch", Watch)
+
+    return kill
 
 
-def test_a_trial_that_is_killed_once_is_measured(profiler: Callable[[], Profiler], lines: list[str]) -> None:
-    killer = kill_trials(1)
+def test_a_trial_that_is_killed_once_is_measured(
+    profiler: Callable[[], Profiler], kill: Callable[..., None], lines: list[str]
+) -> None:
+    kill(1)
     found = profiler().measure(CONFIG)
-    killer.join()
     assert found.metrics is not None
     assert len(lines) == 1
     assert "SIGKILL" in lines[0]
@@ -73,21 +73,21 @@ def test_a_trial_that_is_killed_once_is_measured(profiler: Callable[[], Profiler
 
 
 def test_a_server_that_is_killed_once_is_replaced(
-    profiler: Callable[[], Profiler], executor: LocalExecutor, lines: list[str]
+    profiler: Callable[[], Profiler], kill: Callable[..., None], executor: LocalExecutor, lines: list[str]
 ) -> None:
     assert executor.worker._server is not None
-    killer = kill_trials(1, instead=executor.worker._server.pid)
+    kill(1, instead=executor.worker._server.pid)
     found = profiler().measure(CONFIG)
-    killer.join()
     assert found.metrics is not None
     assert "the process that starts trials died" in lines[0]
 
 
-def test_a_trial_that_is_killed_twice_has_crashed_until_a_later_run(profiler: Callable[[], Profiler]) -> None:
-    killer = kill_trials(2)
+def test_a_trial_that_is_killed_twice_has_crashed_until_a_later_run(
+    profiler: Callable[[], Profiler], kill: Callable[..., None]
+) -> None:
+    kill(2)
     run = profiler()
     found = run.measure(CONFIG)
-    killer.join()
     assert isinstance(found.outcome, Failure)
     assert (found.outcome.kind, found.outcome.tries) == (FailureKind.CRASHED, 2)
     assert run.measure(CONFIG) == found
