@@ -46,8 +46,13 @@ def kept_surrogate(history: History, notify: Callable[[str], None]) -> Surrogate
     kept = _read(folder, notify)
     if kept is not None:
         return kept
-    rows = count(len(history.study.corpus), "measurement")
-    notify(f"fitting the surrogate to {rows}, which takes seconds; it is kept for the next time")
+    rows = history.study.corpus
+    failed = sum(row.metrics is None for row in rows)
+    some = f", {failed:,} of which failed" if failed else ""
+    notify(
+        f"fitting the surrogate to {count(len(rows), 'measurement')}{some}; "
+        "this takes seconds, and it is kept for the next time"
+    )
     fitted = fit_surrogate(history)
     try:
         with replacing(folder) as draft:
