@@ -58,6 +58,6 @@ class _KeepingStep:
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
         """Returns the neighbourhood of `seeds`."""
-        return (
-            self._sample(seeds, epoch, batch) if len(seeds) else cut(self._sample(self._stand_in, epoch, batch), 0, 0)
-        )
+        if len(seeds):
+            return self._sample(seeds, epoch, batch)
+        return cut(self._sample(self._stand_in, epoch, batch), 0, 0)

@@ -1,4 +1,4 @@
-"""Real ranks compute what one process computes of the same mini-batches, and read what they lack from the host alone."""
+"""Real ranks compute what one process does of the same mini-batches, and read what they lack from the host alone."""
 
 from __future__ import annotations
 
