@@ -70,7 +70,6 @@ ALLOWED = {
     "machine": BELOW | {"process", "features"},
     "parts": BELOW | {"graphs", "sampling", "features"},
     "runtime": BELOW | {"graphs", "sampling", "features", "parts"},
-    "algorithms": BELOW | {"graphs"},
     "training": (ENGINE | {"process", "machine"}) - {"training"},
     "profiling": ENGINE | {"process", "machine"},
     "algorithms": ENGINE,
