@@ -71,6 +71,7 @@ ALLOWED = {
     "parts": BELOW | {"graphs", "sampling", "features"},
     "runtime": BELOW | {"graphs", "sampling", "features", "parts"},
     "training": (ENGINE | {"process", "machine"}) - {"training"},
+    "algorithms": ENGINE - {"parts"},
     "profiling": ENGINE | {"process", "machine"},
     "search": {"a3gnn_envs"},
     "a3gnn_surrogate": set(),
