@@ -1,1 +1,1 @@
-"""Synchronous training algorithms: who has which nodes and features, and what ranks send each other."""
+"""Synchronous training algorithms: a partitioner, a feature-storing strategy and an exchange (HitGNN)."""
