@@ -1,4 +1,4 @@
-"""METIS, random parts and BGL's blocks: what they cost once, and what the parts are worth (BGL, tables 3 and 4).
+"""METIS, random parts, BGL's blocks, DistDGL's and PaGraph's: what they cost once, and what the parts are worth.
 
     python -m benchmarks.partitioners [--graphs fb100_multi_a synthetic:...] [--parts 2 4 8] [--rounds 3] [--json FILE]
     python -m benchmarks.partitioners --graphs /fast/huge --parts 4 --rounds 1 --big
@@ -8,7 +8,7 @@ is a process of its own that opens the graph by memory map; rounds interleave th
 are shown. Seconds are those of the partitioner alone, with its kernels compiled, by the clock and, less disturbed by
 other work on the machine, of the processor. Memory is the highest anonymous memory while it runs, beyond what the
 process had before, sampled every 20 ms from outside. "blocks by edges" is the variant of blocks that counts edges to
-neighbour blocks instead of blocks within two hops. --big gives every process a limit of address space, maps of the
+neighbour blocks instead of blocks within two hops (BGL, tables 3 and 4). --big gives every process a limit of address space, maps of the
 graph included, and says where one that passes it has failed.
 """
 
@@ -34,6 +34,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from a3gnn.algorithms.partitioning.distdgl import distdgl_partition
+from a3gnn.algorithms.partitioning.pagraph import pagraph_partition
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.metis import metis_parts
@@ -50,6 +52,8 @@ PARTITIONERS: dict[str, Callable[[Graph, int, int], NDArray[np.int32]]] = {
     "random": random_parts,
     "blocks": block_parts,
     "blocks by edges": partial(block_parts, affinity="edges"),
+    "distdgl": distdgl_partition,
+    "pagraph": pagraph_partition,
 }
 GRAPHS = ("fb100_multi_a", "synthetic:nodes=400000,degree=15,classes=64,homophily=0.9,mixing=0.1")
 _WARM_UP = "synthetic:nodes=300,degree=8,classes=4,features=16"

@@ -72,6 +72,7 @@ ALLOWED = {
     "runtime": BELOW | {"graphs", "sampling", "features", "parts"},
     "training": (ENGINE | {"process", "machine"}) - {"training"},
     "profiling": ENGINE | {"process", "machine"},
+    "algorithms": ENGINE,
     "search": {"a3gnn_envs"},
     "a3gnn_surrogate": set(),
     "a3gnn_envs": set(),
@@ -84,7 +85,7 @@ ALLOWED = {
     "service": BELOW | {"process", "graphs", "training", "profiling", "report", "tuning", "page"},
     "cli": BELOW
     | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "page", "service"}
-    | {"parts", "platforms", "hls"},
+    | {"parts", "platforms", "hls", "algorithms"},
 }
 
 

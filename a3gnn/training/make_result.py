@@ -68,4 +68,5 @@ def make_result(
         metric=trainer.metric,
         ranks=us.count,
         trainers=trainer.trainers,
+        algorithm=us.told(done),
     )

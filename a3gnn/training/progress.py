@@ -12,7 +12,10 @@ from a3gnn._fields import from_fields
 from a3gnn.measurement import StageSeconds
 from a3gnn.training.step import Step, TrainerStep
 from a3gnn.training.target import Point
+from a3gnn.training.traffic import by_rank
 
+#: What there is only of several trainers, or of ranks of a synchronous algorithm.
+_OF_SEVERAL = ("trainers", "traffic")
 #: What epochs of former versions have besides.
 _FORMER_FIELDS = {"test_accuracy"}
 
@@ -32,6 +35,7 @@ class EpochResult:
         stage_seconds: Mean work of a mini-batch in each stage.
         trainers: Of each trainer of this process, where there are several: its name, all its seeds, and the mean
             `transfer_s` and `train_s` of a mini-batch (`TrainerStep`).
+        traffic: Of each rank of a synchronous algorithm: what it read and sent (`Traffic`).
     """
 
     epoch: int
@@ -43,11 +47,12 @@ class EpochResult:
     cache_hit_rate: float
     stage_seconds: StageSeconds
     trainers: list[dict[str, Any]] = field(default_factory=list)
+    traffic: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types, without `trainers` where there is one."""
+        """Returns the fields as JSON types, without those of several trainers or ranks that are empty."""
         fields = dataclasses.asdict(self)
-        return fields if self.trainers else {name: fields[name] for name in fields if name != "trainers"}
+        return {name: value for name, value in fields.items() if value or name not in _OF_SEVERAL}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -69,6 +74,7 @@ class EpochTotals:
         stages: Seconds in sample, gather, transfer, train.
         seconds: Seconds of training that passed.
         trainers: Of each trainer of this process, where there are several, the fields of its `TrainerStep`, summed.
+        traffic: Of each rank of a synchronous algorithm, the fields of its `Traffic`, summed.
     """
 
     batches: int = 0
@@ -79,6 +85,7 @@ class EpochTotals:
     stages: list[float] = field(default_factory=lambda: [0.0] * 4)
     seconds: float = 0.0
     trainers: list[dict[str, Any]] = field(default_factory=list)
+    traffic: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, step: Step, seconds: float) -> None:
         """Counts a mini-batch that took `seconds` of the epoch."""
@@ -91,6 +98,9 @@ class EpochTotals:
         self.stages = [total + work for total, work in zip(self.stages, spent, strict=True)]
         self.seconds += seconds
         self.trainers = _summed(self.trainers, step.trainers)
+        if step.traffic:
+            own = [one.to_dict() for one in step.traffic]
+            self.traffic = by_rank([self.traffic, own]) if self.traffic else own
 
 
 @dataclass(slots=True)
@@ -163,6 +173,7 @@ class Progress:
             cache_hit_rate=total.hits / total.input_nodes,
             stage_seconds=StageSeconds(*(seconds / total.batches for seconds in total.stages)),
             trainers=[_mean(one, total.batches) for one in total.trainers],
+            traffic=total.traffic,
         )
         self.eval_s += eval_s
         self.epochs.append(result)

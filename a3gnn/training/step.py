@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from a3gnn.measurement import StageSeconds
+from a3gnn.runtime.batch import MiniBatch
+from a3gnn.training.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Step:
         sampled_edges: Sampled edges.
         seconds: Work in each stage.
         trainers: What each trainer of this process did, where there are several; figures above are then of all.
+        traffic: Of each rank of a synchronous algorithm, which then trains a mini-batch of its own; none otherwise.
     """
 
     epoch: int
@@ -49,3 +53,19 @@ class Step:
     sampled_edges: int
     seconds: StageSeconds
     trainers: tuple[TrainerStep, ...] = ()
+    traffic: tuple[Traffic, ...] = ()
+
+
+def step_of(batch: MiniBatch, loss: float, train_s: float) -> Step:
+    """Returns what is said of `batch`, which has been trained on in `train_s` seconds with a mean loss of `loss`."""
+    transfer = 0.0 if batch.arrival is None else batch.arrival.seconds()  # there is none on the host
+    return Step(
+        epoch=batch.epoch,
+        index=batch.index,
+        loss=loss,
+        seeds=batch.subgraph.sampled.num_seeds,
+        input_nodes=batch.subgraph.num_nodes,
+        hits=batch.hits,
+        sampled_edges=batch.subgraph.num_edges,
+        seconds=dataclasses.replace(batch.seconds, transfer=transfer, train=train_s),
+    )

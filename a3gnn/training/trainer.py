@@ -12,7 +12,6 @@ with Trainer(graph, config, task, scratch=folder) as trainer:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Generator
 from contextlib import closing
 from itertools import pairwise
@@ -44,7 +43,7 @@ from a3gnn.training.peers import Member
 from a3gnn.training.replica import Replica, checked_loss
 from a3gnn.training.scratch import Scratch
 from a3gnn.training.stateful import Stateful
-from a3gnn.training.step import Step
+from a3gnn.training.step import Step, step_of
 
 
 class Trainer:
@@ -106,7 +105,7 @@ class Trainer:
         self.memory = MemoryGuard(host_memory_limit)
         self._learner = self._learner_of(on_chunk, evaluation_bytes)
         joined = None if member is None else JoinedStep(self._learner.model, member.peers, self.memory, should_stop)
-        self._pipeline = Pipeline(
+        self._pipeline = self._open_pipeline(
             graph,
             config,
             config.fanouts(task),
@@ -225,6 +224,9 @@ class Trainer:
         """
         self._learner.check()
 
+    def _open_pipeline(self, *given: Any, **options: Any) -> Pipeline:
+        return Pipeline(*given, **options)
+
     def _learner_of(self, on_chunk: Callable[[], None], evaluation_bytes: int | None) -> Learner:
         given = self.graph, self.config, self.task
         if self.task.is_own:
@@ -237,14 +239,4 @@ class Trainer:
         loss = self._replica.gradients(batch)
         self._replica.update(batch)
         value = checked_loss(loss.item(), batch)  # waits for the device
-        transfer = 0.0 if batch.arrival is None else batch.arrival.seconds()  # there is none on the host
-        return Step(
-            epoch=batch.epoch,
-            index=batch.index,
-            loss=value,
-            seeds=batch.subgraph.sampled.num_seeds,
-            input_nodes=batch.subgraph.num_nodes,
-            hits=batch.hits,
-            sampled_edges=batch.subgraph.num_edges,
-            seconds=dataclasses.replace(batch.seconds, transfer=transfer, train=perf_counter() - begin),
-        )
+        return step_of(batch, value, perf_counter() - begin)

@@ -4,13 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 
 from a3gnn.errors import MemoryLimitError
 from a3gnn.graphs.arrays import GraphArrays
 
 # METIS seeds C's srand, for which 0 and 1 are the same seed.
 _NUM_SEEDS = 2**31 - 2
+
+
+def metis_seed(seed: int) -> int:
+    """Returns the seed that METIS is given for any `seed` >= 0."""
+    return seed % _NUM_SEEDS + 1
+
+
+def symmetrised(graph: GraphArrays) -> csr_array:
+    """Returns the graph as METIS takes it: each edge in both directions once, and no self loops."""
+    targets = np.repeat(np.arange(graph.num_nodes, dtype=np.int32), np.diff(graph.indptr))
+    proper = targets != graph.indices  # METIS takes no self loops
+    ones = np.ones(np.count_nonzero(proper), dtype=np.int8)
+    one_way = coo_array((ones, (targets[proper], graph.indices[proper])), shape=(graph.num_nodes,) * 2).tocsr()
+    return one_way + one_way.T.tocsr()
+
+
+def out_of_memory(graph: GraphArrays, error: Exception, instead: str) -> MemoryLimitError:
+    """Returns what is raised where METIS, or what is made for it, has no memory; `instead` says what needs less."""
+    return MemoryLimitError(
+        f"METIS needs the {graph.num_edges:,} edges of {graph.name} in RAM several times over and ran out of it "
+        f"({error}); {instead}, or partition the graph on a larger machine"
+    )
 
 
 def metis_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.int32]:
@@ -22,23 +44,16 @@ def metis_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.int
     try:
         return _parts(graph, num_parts, seed)
     except (MemoryError, RuntimeError) as error:  # given a valid graph, memory is all that METIS raises for
-        raise MemoryLimitError(
-            f"METIS needs the {graph.num_edges:,} edges of {graph.name} in RAM several times over and ran out of it "
-            f"({error}); partitioner 'blocks' needs a few bytes per node, or partition the graph on a larger machine"
-        ) from error
+        raise out_of_memory(graph, error, "partitioner 'blocks' needs a few bytes per node") from error
 
 
 def _parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.int32]:
     import pymetis
 
-    targets = np.repeat(np.arange(graph.num_nodes, dtype=np.int32), np.diff(graph.indptr))
-    proper = targets != graph.indices  # METIS takes no self loops
-    ones = np.ones(np.count_nonzero(proper), dtype=np.int8)
-    one_way = coo_array((ones, (targets[proper], graph.indices[proper])), shape=(graph.num_nodes,) * 2).tocsr()
-    both_ways = one_way + one_way.T.tocsr()
+    both_ways = symmetrised(graph)
     _, parts = pymetis.part_graph(
         num_parts,
         pymetis.CSRAdjacency(both_ways.indptr, both_ways.indices),
-        options=pymetis.Options(seed=seed % _NUM_SEEDS + 1),
+        options=pymetis.Options(seed=metis_seed(seed)),
     )
     return np.asarray(parts, dtype=np.int32)

@@ -1,0 +1,28 @@
+"""The built-in algorithms (HitGNN, Table I), and what `--algorithm` takes."""
+
+from __future__ import annotations
+
+from a3gnn.algorithms.algorithm import Algorithm
+from a3gnn.algorithms.names import ALGORITHM_NAMES, AlgorithmName
+from a3gnn.algorithms.partitioning.distdgl import distdgl_partition
+from a3gnn.algorithms.partitioning.pagraph import pagraph_partition
+from a3gnn.algorithms.storing import by_out_degree, by_partition
+from a3gnn.errors import unknown_name
+
+#: METIS, balanced in nodes and in train nodes; each rank stores its part (Zheng et al., "DistDGL", 2020).
+DISTDGL = Algorithm("distdgl", distdgl_partition, by_partition)
+#: Greedily balanced train nodes; each rank stores the nodes of the highest out-degree (Lin et al., "PaGraph", 2020).
+PAGRAPH = Algorithm("pagraph", pagraph_partition, by_out_degree)
+
+ALGORITHMS: dict[AlgorithmName, Algorithm] = {"distdgl": DISTDGL, "pagraph": PAGRAPH}
+
+
+def named(name: str) -> Algorithm:
+    """Returns the built-in algorithm of that name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in ALGORITHMS:
+        raise unknown_name("algorithm", name, ALGORITHM_NAMES)
+    return ALGORITHMS[name]

@@ -1,0 +1,1 @@
+"""The partitioners of DistDGL and PaGraph, and the balance that they keep."""

@@ -1,0 +1,90 @@
+"""The compiled loop that moves nodes out of parts with too many."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+# An entry of the heap is a cost and a node: cost * 2^32 + node.
+_BITS, _NODE = 32, (1 << 32) - 1
+
+
+@numba.njit(nogil=True, cache=True)
+def move_excess(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    movable: NDArray[np.bool_],
+    limit: int,
+    parts: NDArray[np.int32],
+    held: NDArray[np.int64],
+) -> None:
+    """Moves nodes out of parts that hold more than `limit`, the one whose move adds fewest cut edges first.
+
+    A move lowers its neighbours' costs by two at most, and raises others' where a part has filled up. So neighbours are
+    entered two lower; a cost is computed when its entry comes up, and entered anew where it is higher: what is moved is
+    always the cheapest.
+
+    Args:
+        indptr: The symmetrised graph's.
+        indices: The symmetrised graph's.
+        movable: Nodes that may move, shape (num_nodes,); parts over the limit have enough of them.
+        limit: What a part may hold; num_parts * limit is at least what all hold.
+        parts: Part of each node, changed.
+        held: What each part holds, which a movable node counts in, changed.
+    """
+    toward = np.zeros(len(held), dtype=np.int64)
+    bound = np.zeros(len(parts), dtype=np.int64)
+    heap = [np.int64(0) for _ in range(0)]
+    for v in range(len(parts)):
+        if movable[v] and held[parts[v]] > limit:
+            bound[v] = _cheapest(indptr, indices, v, parts, held, limit, toward)[0]
+            heap.append((bound[v] << _BITS) + v)
+    heapify(heap)
+    while len(heap) > 0:
+        entry = heappop(heap)
+        v, cost = entry & _NODE, entry >> _BITS
+        home = parts[v]
+        if held[home] <= limit or cost != bound[v]:  # its part is within the limit, or it was entered anew
+            continue
+        now, target = _cheapest(indptr, indices, v, parts, held, limit, toward)
+        if now > cost:
+            bound[v] = now
+            heappush(heap, (now << _BITS) + v)
+            continue
+        parts[v] = target
+        held[home] -= 1
+        held[target] += 1
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            if movable[u] and held[parts[u]] > limit:
+                bound[u] -= 2
+                heappush(heap, (bound[u] << _BITS) + u)
+
+
+@numba.njit(nogil=True, cache=True)
+def _cheapest(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    v: int,
+    parts: NDArray[np.int32],
+    held: NDArray[np.int64],
+    limit: int,
+    toward: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Returns the cut edges that moving `v` adds, and to which part: the one with room and most of its neighbours.
+
+    Ties go to the part that holds least, then to the lower one. `toward` must be zero before, and is zero after.
+    """
+    for e in range(indptr[v], indptr[v + 1]):
+        toward[parts[indices[e]]] += 1
+    best = -1
+    for part in range(len(held)):
+        if held[part] < limit and (best < 0 or (toward[part], -held[part]) > (toward[best], -held[best])):
+            best = part
+    added = toward[parts[v]] - toward[best]
+    for e in range(indptr[v], indptr[v + 1]):
+        toward[parts[indices[e]]] = 0
+    return added, best

@@ -1,0 +1,95 @@
+"""The compiled loop of PaGraph's partitioner."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+
+@numba.njit(nogil=True, cache=True)
+def deal_out(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], order: NDArray[np.int32], num_parts: int, hops: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Returns the part of each node, int32, -1 where no train node reaches it, and the nodes of each part, int64.
+
+    Args:
+        indptr: The graph's.
+        indices: The graph's.
+        order: The train nodes, as they are dealt out.
+        num_parts: Parts.
+        hops: Of the in-neighbourhoods.
+    """
+    num_nodes = len(indptr) - 1
+    home = np.full(num_nodes, -1, dtype=np.int32)
+    owner = np.full(num_nodes, -1, dtype=np.int32)  # of train nodes alone: what TV_i holds
+    member = np.zeros((num_nodes, (num_parts + 7) // 8), dtype=np.uint8)  # a bit per part: what PV_i holds
+    seen, reach = np.full(num_nodes, -1, dtype=np.int32), np.empty(num_nodes, dtype=np.int32)
+    train, sizes = np.zeros(num_parts, dtype=np.int64), np.zeros(num_parts, dtype=np.int64)
+    common = np.zeros(num_parts, dtype=np.int64)
+    mean = len(order) / num_parts
+    for v in order:
+        count = _reach(indptr, indices, v, hops, seen, reach)
+        common[:] = 0
+        for i in range(1, count):
+            if owner[reach[i]] >= 0:
+                common[owner[reach[i]]] += 1
+        part = _highest(common, train, sizes, mean)
+        owner[v] = part
+        train[part] += 1
+        byte, bit = part // 8, np.uint8(1 << (part % 8))
+        for i in range(count):
+            u = reach[i]
+            if home[u] < 0:
+                home[u] = part
+            if not member[u, byte] & bit:
+                member[u, byte] |= bit
+                sizes[part] += 1
+    for v in order:
+        home[v] = owner[v]
+    return home, sizes
+
+
+@numba.njit(nogil=True, cache=True)
+def _reach(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    v: int,
+    hops: int,
+    seen: NDArray[np.int32],
+    reach: NDArray[np.int32],
+) -> int:
+    """Returns how many nodes `v` and its in-neighbours within `hops` hops are; sets `reach` to them, `v` first."""
+    seen[v] = v
+    reach[0] = v
+    begin, count = 0, 1
+    for _ in range(hops):
+        end = count
+        for i in range(begin, end):
+            for e in range(indptr[reach[i]], indptr[reach[i] + 1]):
+                u = indices[e]
+                if seen[u] != v:
+                    seen[u] = v
+                    reach[count] = u
+                    count += 1
+        begin = end
+    return count
+
+
+@numba.njit(nogil=True, cache=True)
+def _highest(common: NDArray[np.int64], train: NDArray[np.int64], sizes: NDArray[np.int64], mean: float) -> int:
+    """Returns the part with the highest score; ties go to fewest train nodes, then to fewest nodes, then to the lower.
+
+    Args:
+        common: |TV_i ∩ IN(v)| of each part.
+        train: |TV_i|.
+        sizes: |PV_i|.
+        mean: TV_avg.
+    """
+    best, best_key = 0, (-np.inf, np.int64(0), np.int64(0))
+    for part in range(len(common)):
+        score = common[part] * (mean - train[part]) / max(sizes[part], 1)
+        key = (score, -train[part], -sizes[part])
+        if key > best_key:
+            best, best_key = part, key
+    return best

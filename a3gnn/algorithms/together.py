@@ -1,0 +1,89 @@
+"""`RankOf`: what a process is of a training run by a synchronous algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from a3gnn.algorithms.iterations import Iterations
+from a3gnn.algorithms.rank_store import open_rank_store
+from a3gnn.algorithms.rules import check_config
+from a3gnn.algorithms.trainer import RankTrainer
+from a3gnn.training.progress import Progress
+from a3gnn.training.ranks.group import TorchRanks
+from a3gnn.training.ranks.processes import Together
+from a3gnn.training.request import TrainRequest
+from a3gnn.training.traffic import by_rank
+from a3gnn.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from a3gnn.algorithms.algorithm import Algorithm
+
+
+class RankOf(Together):
+    """See `Together`: each rank trains mini-batches of its own, and reads what it lacks from host memory.
+
+    Args:
+        algorithm: By which it trains.
+        ranks: All of them.
+    """
+
+    def __init__(self, algorithm: Algorithm, ranks: TorchRanks) -> None:
+        super().__init__(ranks)
+        self._algorithm = algorithm
+
+    @property
+    def algorithm(self) -> str:
+        """Its name."""
+        return self._algorithm.name
+
+    def adapted(self, request: TrainRequest, notify: Callable[[str], None]) -> TrainRequest:
+        """Returns `request` as `Together` does, once rank 0 has partitioned its graph for all.
+
+        Raises:
+            UsageError: The configuration decides what the algorithm does, or the partitioner returned no parts.
+        """
+        check_config(request.config, self._algorithm.name)
+        request = super().adapted(request, notify)
+        begin, content = perf_counter(), b""
+        if self.speaks:
+            content = self._algorithm.parts(request.graph, self.count, request.task.seed).tobytes()
+        self._parts = np.frombuffer(self._ranks.bytes_of_first(content), dtype=np.int32)
+        self._partition_s = perf_counter() - begin
+        return request
+
+    def trainer(self, request: TrainRequest, **options: Any) -> Trainer:
+        """Returns what trains this rank's mini-batches; `options` are further ones of `Trainer`."""
+        graph, config, task = request.graph, request.config, request.task
+        stored = self._algorithm.stored(graph, self._parts, self._ranks.rank, self.count)
+        self._features = open_rank_store(graph, config, stored, self.device)
+        self._iterations = Iterations(
+            graph.train_ids,
+            self._parts,
+            self.count,
+            config.batch_size,
+            task.seed,
+            balanced=self._algorithm.balanced,
+        )
+        return RankTrainer(
+            graph,
+            config,
+            task,
+            iterations=self._iterations,
+            features=self._features,
+            member=self.member,
+            device=self.device,
+            **options,
+        )
+
+    def told(self, done: Progress) -> dict[str, Any]:
+        """Returns what a result says of the algorithm."""
+        return {
+            "name": self._algorithm.name,
+            "iterations": len(self._iterations),
+            "partition_s": self._partition_s,
+            "ranks": by_rank([one.traffic for one in done.epochs]),
+        }
