@@ -1,4 +1,5 @@
-"""Throughput of GNN training as HitGNN counts it (section VII-D): vertices, and vertices by memory bandwidth."""
+"""Throughput of GNN training by vertices (HitGNN, section VII-D), also per memory bandwidth, and by edges (HyScale-GNN).
+"""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ is a process of its own that opens the graph by memory map; rounds interleave th
 are shown. Seconds are those of the partitioner alone, with its kernels compiled, by the clock and, less disturbed by
 other work on the machine, of the processor. Memory is the highest anonymous memory while it runs, beyond what the
 process had before, sampled every 20 ms from outside. "blocks by edges" is the variant of blocks that counts edges to
-neighbour blocks instead of blocks within two hops (BGL, tables 3 and 4). --big gives every process a limit of address space, maps of the
-graph included, and says where one that passes it has failed.
+neighbour blocks instead of blocks within two hops; BGL has these figures in tables 3 and 4. --big gives every process a
+limit of address space, maps of the graph included, and says where one that passes it has failed.
 """
 
 from __future__ import annotations

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from a3gnn.algorithms.partitioning.balance import balanced
 from a3gnn.algorithms.partitioning.libmetis import has_two_constraints, two_constraint_parts
 from a3gnn.algorithms.partitioning.number import check_parts
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.partitioning.metis import metis_parts, out_of_memory, symmetrised
+from a3gnn.graphs.partitioning.kernels import cut_edges
+from a3gnn.graphs.partitioning.metis import cut_by_metis, out_of_memory, symmetrised
 
 # Nodes per part at least, below which METIS may get a graph without nodes to bisect. Guess.
 _LEAST_PER_PART = 8
@@ -22,10 +26,11 @@ def distdgl_partition(graph: Graph, parts: int, seed: int = 0) -> NDArray[np.int
     rounded up (below 20 per part), no more than that. Three train nodes over two parts are two and one, and with fewer
     train nodes than parts some parts have none: nothing more even is possible.
 
-    METIS gets two weights per node: 1, and whether it is a train node (DistDGL, section 5.3: "multi-constraint"). It
-    may miss a bound, and a pymetis that hides its library's symbols balances nodes alone; then nodes move at least cost
-    in cut edges until both hold (`balanced`). Edges count alike in both directions, self loops don't. Parts of fewer
-    than 8 nodes, too small for METIS, start as consecutive nodes.
+    METIS cuts twice, once with two weights per node, 1 and whether it is a train node (DistDGL's "multi-constraint"),
+    and once with none, and may miss bounds. From each result nodes move at least cost in cut edges until both hold
+    (`balanced`), and that with fewer cut edges is returned. A pymetis that hides its library's symbols cuts once,
+    without weights. Edges count alike in both directions, self loops don't. Parts of fewer than 8 nodes, too small for
+    METIS, start as consecutive nodes.
 
     Memory is METIS's: the edges in RAM several times over. Deterministic given graph, parts, seed and METIS's version.
 
@@ -45,12 +50,17 @@ def distdgl_partition(graph: Graph, parts: int, seed: int = 0) -> NDArray[np.int
     is_train[graph.train_ids] = True
     try:
         both_ways = symmetrised(graph)
-        if graph.num_nodes < _LEAST_PER_PART * parts:
-            first = (np.arange(graph.num_nodes) * parts // graph.num_nodes).astype(np.int32)
-        elif has_two_constraints() and is_train.any():
-            first = two_constraint_parts(both_ways, is_train, parts, seed)
-        else:
-            first = metis_parts(graph, parts, seed)
-        return balanced(both_ways, first, is_train, parts)
-    except MemoryError as error:
+        found = [balanced(both_ways, cut, is_train, parts) for cut in _cuts(both_ways, is_train, parts, seed)]
+    except (MemoryError, RuntimeError) as error:  # given a valid graph, memory is all that METIS raises for
         raise out_of_memory(graph, error, "algorithm 'pagraph' needs some bytes per node") from error
+    return min(found, key=lambda one: cut_edges(graph.indptr, graph.indices, one))
+
+
+def _cuts(both_ways: csr_array, is_train: NDArray[np.bool_], parts: int, seed: int) -> Iterator[NDArray[np.int32]]:
+    num_nodes = len(is_train)
+    if num_nodes < _LEAST_PER_PART * parts:
+        yield (np.arange(num_nodes) * parts // num_nodes).astype(np.int32)
+        return
+    if has_two_constraints() and is_train.any():
+        yield two_constraint_parts(both_ways, is_train, parts, seed)
+    yield cut_by_metis(both_ways, parts, seed)

@@ -18,19 +18,22 @@ from a3gnn.graphs.partitioning.metis import metis_seed
 
 # METIS 5's metis.h: the number of options, and the status of success and of missing memory.
 _NUM_OPTIONS, _OK, _NO_MEMORY = 40, 1, -3
+# Up to so many parts METIS bisects, as pymetis does and METIS's manual advises; beyond, it cuts k ways at once.
+_MOST_BISECTED = 8
+_FUNCTIONS = "METIS_PartGraphRecursive", "METIS_PartGraphKway"
 
 
 def has_two_constraints() -> bool:
-    """Returns whether the installed pymetis lets METIS_PartGraphKway be called: not where it hides its symbols."""
+    """Returns whether the installed pymetis lets METIS's functions be called: not where it hides its symbols."""
     return _library() is not None
 
 
 def two_constraint_parts(
     both_ways: csr_array, is_train: NDArray[np.bool_], num_parts: int, seed: int
 ) -> NDArray[np.int32]:
-    """Returns the part of each node, int32, shape (num_nodes,), by METIS_PartGraphKway with two weights per node.
+    """Returns the part of each node, int32, shape (num_nodes,), by METIS with two weights per node.
 
-    METIS aims at 1.03 times the mean in both, and doesn't always reach it.
+    METIS aims at 1.03 times the mean in both at most, and doesn't always reach it.
 
     Args:
         both_ways: The symmetrised graph.
@@ -57,7 +60,7 @@ def two_constraint_parts(
     cut, parts = np.empty(1, dtype=width), np.empty(num_nodes, dtype=width)
     nodes, constraints, wanted = map(_pointer, counts)
     inputs = (nodes, constraints, _pointer(starts), _pointer(neighbours), _pointer(weights))
-    status = library.METIS_PartGraphKway(
+    status = getattr(library, _FUNCTIONS[num_parts > _MOST_BISECTED])(
         *inputs, None, None, wanted, None, None, _pointer(options), _pointer(cut), _pointer(parts)
     )
     if status == _NO_MEMORY:
@@ -72,7 +75,7 @@ def _library() -> ctypes.CDLL | None:
     import pymetis._internal
 
     library = ctypes.CDLL(pymetis._internal.__file__)
-    return library if hasattr(library, "METIS_PartGraphKway") else None
+    return library if all(hasattr(library, name) for name in _FUNCTIONS) else None
 
 
 def _index_bits() -> int:

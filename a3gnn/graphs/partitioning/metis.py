@@ -42,15 +42,20 @@ def metis_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.int
         MemoryLimitError: Memory ran out, for our copies of the adjacency or for METIS's.
     """
     try:
-        return _parts(graph, num_parts, seed)
+        return cut_by_metis(symmetrised(graph), num_parts, seed)
     except (MemoryError, RuntimeError) as error:  # given a valid graph, memory is all that METIS raises for
         raise out_of_memory(graph, error, "partitioner 'blocks' needs a few bytes per node") from error
 
 
-def _parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.int32]:
+def cut_by_metis(both_ways: csr_array, num_parts: int, seed: int) -> NDArray[np.int32]:
+    """Returns the part of each node of a symmetrised graph, int32, shape (num_nodes,).
+
+    Raises:
+        MemoryError: Memory ran out.
+        RuntimeError: It ran out in METIS.
+    """
     import pymetis
 
-    both_ways = symmetrised(graph)
     _, parts = pymetis.part_graph(
         num_parts,
         pymetis.CSRAdjacency(both_ways.indptr, both_ways.indices),

@@ -115,14 +115,22 @@ def test_the_limit_is_what_counts_allow(total: int, num_parts: int, limit: int) 
     assert part_limit(total, num_parts) == limit
 
 
-@pytest.mark.skipif(not has_two_constraints(), reason="this pymetis hides METIS_PartGraphKway")
-def test_metis_itself_balances_two_weights_per_node(corner: Graph) -> None:
-    parts = two_constraint_parts(symmetrised(corner), is_train(corner), 4, 0)
+@pytest.mark.skipif(not has_two_constraints(), reason="this pymetis hides its library's symbols")
+@pytest.mark.parametrize("num_parts", [4, 9])
+def test_metis_itself_balances_two_weights_per_node(corner: Graph, num_parts: int) -> None:
+    parts = two_constraint_parts(symmetrised(corner), is_train(corner), num_parts, 0)
     quality = partition_quality(corner, parts)
     assert quality.train_imbalance < 1.1
     assert quality.node_imbalance < 1.1
-    other = two_constraint_parts(symmetrised(corner), is_train(corner), 4, 1)
+    other = two_constraint_parts(symmetrised(corner), is_train(corner), num_parts, 1)
     assert (parts != other).any()
+
+
+def test_the_cut_with_fewer_edges_is_taken(small_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = partition_quality(small_graph, distdgl_partition(small_graph, 4)).edge_cut
+    monkeypatch.setattr(distdgl, "has_two_constraints", lambda: False)
+    alone = partition_quality(small_graph, distdgl_partition(small_graph, 4)).edge_cut
+    assert both <= alone
 
 
 def test_as_many_parts_as_nodes_have_one_each(tiny_graph: Graph) -> None:
