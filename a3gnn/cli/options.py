@@ -89,19 +89,23 @@ class Fanouts(click.ParamType[tuple[int, ...]]):
             )
 
 
-class Shares(click.ParamType[tuple[int, ...]]):
-    """Seeds of each trainer, such as 700,324."""
+class Integers(click.ParamType[tuple[int, ...]]):
+    """Integers separated by commas.
 
-    name = "n1,n2,..."
+    Args:
+        what: They are, for people, with an example.
+        name: Of the type.
+    """
+
+    def __init__(self, what: str, name: str) -> None:
+        self._what, self.name = what, name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Returns the seeds, in the order of the trainers."""
+        """Returns the integers, in their order."""
         try:
             return value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
         except ValueError:
-            self.fail(
-                f"shares are integers separated by commas, one per trainer, such as 700,324; got {value!r}", param, ctx
-            )
+            self.fail(f"{self._what}; got {value!r}", param, ctx)
 
 
 class Model(click.ParamType[str]):
@@ -147,7 +151,8 @@ ANY_LIMIT = AnyLimit()
 DURATION = Duration()
 BUDGET = BudgetType()
 FANOUTS = Fanouts()
-SHARES = Shares()
+SHARES = Integers("shares are integers separated by commas, one per trainer, such as 700,324", "n1,n2,...")
+DEPTHS = Integers("depths are three integers separated by commas, such as 1,1,1", "n1,n2,n3")
 FANOUTS_HELP = "Neighbours per node, one per layer."
 LAYERS = click.IntRange(1)
 LAYERS_HELP = "Layers of the model."

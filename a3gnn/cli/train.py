@@ -11,6 +11,7 @@ import click
 from a3gnn.algorithms.names import ALGORITHM_NAMES
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.options import (
+    DEPTHS,
     DURATION,
     FANOUTS,
     FANOUTS_HELP,
@@ -111,6 +112,12 @@ from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, T
     help="What a stage of a mini-batch may take before a trainer counts as lost; 2min by default.",
 )
 @click.option(
+    "--prefetch",
+    type=DEPTHS,
+    help="Mini-batches by which sampling may be ahead of feature loading, loading of transfer, and transfer of "
+    "propagation, such as 1,1,1; by default as parallel_mode and num_workers say.",
+)
+@click.option(
     "--adapt",
     is_flag=True,
     help="Change the trainers' shares and threads between mini-batches by what these took; what is learnt stays.",
@@ -150,6 +157,7 @@ def train(
     trainer_shares: tuple[int, ...] | None,
     trainer_sampling: TrainerSampling,
     trainer_stall: float,
+    prefetch: tuple[int, ...] | None,
     adapt: bool,
     algorithm: str | None,
     ranks: int | None,
@@ -211,6 +219,7 @@ def train(
         trainer_shares=trainer_shares,
         trainer_sampling=trainer_sampling,
         trainer_stall=trainer_stall,
+        prefetch=prefetch,
         adapt=adapt,
         algorithm=way,
         progress=not (as_json or quiet),

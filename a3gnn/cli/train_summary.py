@@ -86,7 +86,8 @@ def _trainers(told: dict[str, Any]) -> str:
     repeated = f"{work['rows']:.2f} x the rows of one are read, {work['sampled_edges']:.2f} x the edges sampled"
     adapted = f" after {count(len(told['changes']), 'change')}" if "changes" in told else ""
     seeds = ", ".join(f"{name} {share}" for name, share in pairs)
-    return f"{seeds} seeds{adapted}, {told['sampling']} sampling; {repeated}"
+    ahead = f", prefetch {','.join(map(str, told['prefetch']))}" if told["prefetch"] else ""
+    return f"{seeds} seeds{adapted}, {told['sampling']} sampling{ahead}; {repeated}"
 
 
 def _algorithm(told: dict[str, Any]) -> str:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
 import torch
 
+from a3gnn.config import TrainConfig
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.plan import PlannedBatch
+from a3gnn.runtime.prefetching import prefetched
 from a3gnn.runtime.stages import Sampled, Stages
 from a3gnn.runtime.watch import Watch
-from a3gnn.sampling.share import cut, seed_bounds
+from a3gnn.sampling.share import Shares, cut, seed_bounds
 from a3gnn.sampling.side_by_side import side_by_side
 
 
@@ -28,15 +31,22 @@ class Dividing:
         weights: What each trainer has of the seeds, whole numbers in proportion; one of 0 has none, and keeps step.
             Where mini-batches are sampled whole, it may be set anew, for those that are read from then on.
         send: Brings a trainer's share to its device; safe to call from several threads.
+        page_locked: Whether it is copied from there, so that it is read to page-locked memory.
         watch: Knows who works at what.
         independent: Whether each share is sampled for itself. If not, the whole mini-batch is, and cut by its seeds,
             so that the shares come to what the whole comes to (`a3gnn.sampling.share`).
+        depths: By how many mini-batches sampling may be ahead of loading, loading of transfer, and transfer of the
+            trainers; None where the configuration's mode and workers say who is ahead.
+        threads: Of each stage that is ahead of the next by `depths`.
     """
 
     weights: tuple[int, ...]
     send: tuple[Callable[[MiniBatch], MiniBatch], ...]
+    page_locked: tuple[bool, ...]
     watch: Watch
     independent: bool = False
+    depths: tuple[int, int, int] | None = None
+    threads: int = 1
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +64,23 @@ class DividedBatch(MiniBatch):
     weights: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded:
+    """A mini-batch after its second stage.
+
+    Attributes:
+        sampled: What was sampled of it.
+        shares: Each trainer's, on the host.
+        weights: By which it was divided.
+        seconds: Of loading.
+    """
+
+    sampled: Sampled
+    shares: tuple[MiniBatch, ...]
+    weights: tuple[int, ...]
+    seconds: float
+
+
 class DividedStages(Stages):
     """Samples mini-batches on the host, reads each share's features there, and sends it to its trainer's device.
 
@@ -66,6 +93,18 @@ class DividedStages(Stages):
     def __init__(self, *given: Any, dividing: Dividing, **options: Any) -> None:
         super().__init__(*given, **options)
         self._dividing = dividing
+
+    @property
+    def depths(self) -> tuple[int, int, int] | None:
+        """As of `Dividing`."""
+        return self._dividing.depths
+
+    def prefetched(
+        self, epoch: int, planned: Iterable[PlannedBatch], depths: tuple[int, int, int]
+    ) -> Generator[DividedBatch, None, None]:
+        """Yields the mini-batches `planned`, in order; sampling, loading and transfer are ahead by `depths`."""
+        stages = partial(self.sample, epoch), self.load, self.transfer
+        return prefetched(planned, stages, depths, self._dividing.threads)
 
     def sample(self, epoch: int, planned: PlannedBatch) -> Sampled:
         """Returns the sampled ids of `planned`: of the whole, or of all shares beside each other."""
@@ -82,40 +121,64 @@ class DividedStages(Stages):
 
     def gather(self, sampled: Sampled) -> DividedBatch:
         """Returns the mini-batch with each share's features and labels, on its device or on the way there."""
-        whole, (epoch, index), watch = sampled.subgraph, (sampled.epoch, sampled.index), self._dividing.watch
-        weights = self._dividing.weights
+        return self.transfer(self.load(sampled))
+
+    def load(self, sampled: Sampled) -> Loaded:
+        """Returns each share of the mini-batch with its features and labels, on the host."""
+        whole, dividing, begin = sampled.subgraph, self._dividing, perf_counter()
+        weights, shares = dividing.weights, []
         ends = seed_bounds(whole.num_seeds, weights)
-        on_host, parts, begin = [], [], perf_counter()
-        for trainer, send in enumerate(self._dividing.send):
-            with watch.at("loading", epoch, index, trainer):
+        for trainer, locked in enumerate(dividing.page_locked):
+            with dividing.watch.at("loading", sampled.epoch, sampled.index, trainer):
                 share = cut(whole, ends[trainer], ends[trainer + 1])
-                on_host.append(self._on_host(dataclasses.replace(sampled, subgraph=share)))
-            with watch.at("transfer", epoch, index, trainer):
-                parts.append(send(on_host[-1]))
-        seconds = StageSeconds(sampled.seconds, perf_counter() - begin, 0.0, 0.0)
-        structure = torch.from_numpy(whole.indptr), torch.from_numpy(whole.indices)
-        hits = sum(part.hits for part in on_host)
-        none = torch.empty(0)
+                read = self._on_host(dataclasses.replace(sampled, subgraph=share), locked=locked)
+                shares.append(read.pinned() if locked else read)
+        return Loaded(sampled, tuple(shares), weights, perf_counter() - begin)
+
+    def transfer(self, loaded: Loaded) -> DividedBatch:
+        """Returns the mini-batch with its shares on their devices, or on the way there."""
+        sampled, parts, begin = loaded.sampled, [], perf_counter()
+        for trainer, (share, send) in enumerate(zip(loaded.shares, self._dividing.send, strict=True)):
+            with self._dividing.watch.at("transfer", sampled.epoch, sampled.index, trainer):
+                parts.append(send(share))
+        whole, none = sampled.subgraph, torch.empty(0)
         return DividedBatch(
-            epoch,
-            index,
+            sampled.epoch,
+            sampled.index,
             whole,
             none,
             none,
-            *structure,
-            hits,
-            seconds,
+            torch.from_numpy(whole.indptr),
+            torch.from_numpy(whole.indices),
+            sum(share.hits for share in loaded.shares),
+            StageSeconds(sampled.seconds, loaded.seconds + perf_counter() - begin, 0.0, 0.0),
             self._aggregator,
             parts=tuple(parts),
-            on_host=tuple(on_host),
-            weights=weights,
+            on_host=loaded.shares,
+            weights=loaded.weights,
         )
 
     def arrive(self, batch: MiniBatch) -> None:
         """Does nothing: each trainer waits for its own share."""
 
     def release(self, batch: MiniBatch) -> None:
-        """Takes back the buffers of all shares."""
+        """Takes back the buffers of all shares; torch reuses those that are page-locked once copies have ended."""
         assert isinstance(batch, DividedBatch)
-        for part in batch.on_host:
-            super().release(part)
+        for part, locked in zip(batch.on_host, self._dividing.page_locked, strict=True):
+            if not locked:
+                super().release(part)
+
+
+def most_held(config: TrainConfig, shares: Shares | Dividing | None) -> int:
+    """Returns how many buffers an epoch has out at once: those ahead, the caller's, and those that it has yet to drop.
+
+    Args:
+        config: Its mode and workers matter.
+        shares: As of `Pipeline`.
+    """
+    ahead = 0 if config.parallel_mode == "sequential" else config.num_workers
+    if not isinstance(shares, Dividing):
+        return ahead + 2
+    if shares.depths is not None:
+        ahead = sum(shares.depths[1:])
+    return (ahead + 2) * len(shares.send)

@@ -30,7 +30,7 @@ from a3gnn.runtime.allocation.isolation import Isolation
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.buffers import BufferPool
 from a3gnn.runtime.devices import checked_device
-from a3gnn.runtime.divided import DividedStages, Dividing
+from a3gnn.runtime.divided import DividedStages, Dividing, most_held
 from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.runtime.samplers import EdgeSampling
@@ -42,8 +42,7 @@ from a3gnn.threads import pool
 from a3gnn.threads.ordered_map import ordered_map
 from a3gnn.threads.overlap_policy import OverlapPolicy
 
-# Partitions are a property of the graph: runs of any seed share the stored ones.
-_PARTITION_SEED = 0
+_PARTITION_SEED = 0  # partitions are a property of the graph: runs of any seed share the stored ones
 
 
 class Pipeline:
@@ -128,9 +127,7 @@ class Pipeline:
         if not (tabled or (self.store.can_aggregate and (shares is None or aggregator != "gcn"))):
             aggregator = None
         width = input_width(None if tabled else aggregator, self.store.num_features)
-        workers = 0 if config.parallel_mode == "sequential" else config.num_workers
-        # What one epoch has out at once: each worker's mini-batch, the caller's, and the one that it has yet to drop.
-        buffers = BufferPool(width, spare=(workers + 2) * max(parts, 1), dtype=dtype) if on_host else None
+        buffers = BufferPool(width, spare=most_held(config, shares), dtype=dtype) if on_host else None
         new: Callable[..., Stages] = partial(DividedStages, dividing=shares) if isinstance(shares, Dividing) else Stages
         sampler = CutSampler(self.sampler, shares) if isinstance(shares, Shares) else self.sampler
         made = {"lends": not reuse_buffers, "aggregator": aggregator, "dtype": dtype, "tabled": tabled}
@@ -201,6 +198,8 @@ class Pipeline:
 
     def _compete(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
         stages, mode = self._stages, self._config.parallel_mode
+        if isinstance(stages, DividedStages) and stages.depths is not None:
+            return stages.prefetched(epoch, planned, stages.depths)
         if mode == "sequential":
             return (stages.complete(epoch, batch) for batch in planned)
         return self._overlapped(partial(stages.complete if mode == "mode1" else stages.sample, epoch), planned)

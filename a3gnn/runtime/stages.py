@@ -89,11 +89,11 @@ class Stages:
         with self._upload.stream():
             return self._upload.send(self._on_host(sampled))
 
-    def _on_host(self, sampled: Sampled) -> MiniBatch:
-        """Returns the mini-batch on the host; rows that the device caches are there already."""
+    def _on_host(self, sampled: Sampled, *, locked: bool = False) -> MiniBatch:
+        """Returns the mini-batch on the host, read to page-locked memory if `locked`; or where rows are cached."""
         begin = perf_counter()
         subgraph = sampled.subgraph
-        x, hits = self._read(subgraph)
+        x, hits = self._read(subgraph, locked)
         y = torch.from_numpy(np.asarray(self._labels)[subgraph.n_id[: subgraph.num_seeds]])
         seconds = StageSeconds(sampled.seconds, perf_counter() - begin, 0.0, 0.0)
         structure = (torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices))
@@ -114,18 +114,18 @@ class Stages:
         if self._buffers and not self._lends:
             self._buffers.give(batch.x)
 
-    def _read(self, subgraph: Subgraph) -> ReadResult:
+    def _read(self, subgraph: Subgraph, locked: bool) -> ReadResult:
         """Returns what the input layer reads."""
         if self._fused is None:
-            return self._store.read(subgraph.n_id, self._buffer(subgraph.num_nodes))
+            return self._store.read(subgraph.n_id, self._buffer(subgraph.num_nodes, locked))
         block = subgraph.block(0)
-        return self._store.read_aggregated(subgraph.n_id, block, self._fused, self._buffer(block.num_dst))
+        return self._store.read_aggregated(subgraph.n_id, block, self._fused, self._buffer(block.num_dst, locked))
 
-    def _buffer(self, rows: int) -> torch.Tensor | None:
+    def _buffer(self, rows: int, locked: bool) -> torch.Tensor | None:
         """Returns memory for dense rows where the store reads them; None where they are sparse."""
-        if self._buffers:
+        if self._buffers and not locked:
             return self._buffers.lend(rows) if self._lends else self._buffers.take(rows)
-        if self._upload is None or self._store.is_sparse:
+        if self._store.is_sparse or not (locked or self._upload):
             return None
         shape = rows, input_width(self._fused, self._store.num_features)
         if self._store.device != "cpu":

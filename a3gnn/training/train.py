@@ -62,6 +62,7 @@ def train(
     trainer_shares: Sequence[int] | None = None,
     trainer_sampling: TrainerSampling = "whole",
     trainer_stall: float = STALL_S,
+    prefetch: Sequence[int] | None = None,
     adapt: bool = False,
     algorithm: SynchronousAlgorithm | None = None,
     progress: bool = False,
@@ -103,6 +104,9 @@ def train(
         trainer_sampling: whole samples mini-batches once and cuts them, so that any shares equal one trainer;
             independent samples each share for itself.
         trainer_stall: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
+        prefetch: By how many mini-batches sampling may be ahead of feature loading, loading of transfer, and transfer
+            of propagation; 0 runs two stages in turn, (1, 1, 1) is two-stage prefetching. None leaves it to
+            parallel_mode and num_workers.
         adapt: Whether the trainers' shares and threads change between mini-batches by measured seconds; what is learnt
             stays the same to rounding.
         algorithm: A synchronous algorithm by which several ranks train a mini-batch each, such as
@@ -124,7 +128,7 @@ def train(
     """
     begin, notify = perf_counter(), listener(notify)
     _check(epochs, patience, out, resume, progress, task)
-    asked = Trainers.of(trainers, trainer_shares, trainer_sampling, trainer_stall, adapt)
+    asked = Trainers.of(trainers, trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
     metric = checked_metric(metric)
     limit = size_or_none("host_memory_limit", host_memory_limit)
     with processes(algorithm) as us, ExitStack() as stack:

@@ -5,6 +5,7 @@
     python -m benchmarks.hybrid scaling
     python -m benchmarks.hybrid model [--platforms 100]
     python -m benchmarks.hybrid real [GRAPH ...] [--models sage gcn] [--rounds 5] [--refresh] [--json FILE]
+    python -m benchmarks.hybrid prefetch [GRAPH] [--trainers cpu:1,cpu:1] [--rounds 5]
     python -m benchmarks.hybrid adapt [--trainers cpu:1,cpu:1] [--epochs 12] [--pinned]
 
 management: seconds per mini-batch after 20 steps of each controller, over those of the best static division, on random
@@ -18,6 +19,9 @@ real: measured on this machine's processors. One trainer with two threads beside
 alternate; and by how much the performance model, with the constants of the hardware probe (measured anew by
 --refresh), misses what the stages of real trainers take. GRAPH is the name of a file in the folder of real graphs
 ($A3GNN_DATA), or anything that `Graph.load` takes.
+
+prefetch: seconds per mini-batch of real trainers by who is how far ahead, an epoch of each in turns; and the share of
+them that it takes to record what stages take.
 
 adapt: seconds per mini-batch of real trainers with `--adapt` and without, an epoch each in turns, undisturbed, while
 another process takes a core, and after that; beside them the best of a few static divisions. It says something only of
@@ -41,6 +45,7 @@ from benchmarks.hybrid.adapt import adapt, described
 from benchmarks.hybrid.management import CONTROLLERS, on_random_platform
 from benchmarks.hybrid.model_error import model_error
 from benchmarks.hybrid.platforms import ACCELERATORS, DATASETS
+from benchmarks.hybrid.prefetch import GRAPH, prefetch_table
 from benchmarks.hybrid.real_tables import GRAPHS, real_tables
 from benchmarks.hybrid.scaling import accelerators_only, hybrid
 
@@ -158,14 +163,14 @@ def adaptations(names: str, epochs: int, *, pinned: bool) -> Group:
 def main() -> None:
     """Prints one of the tables, or those of real."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("management", "ablation", "scaling", "model", "real", "adapt"))
+    parser.add_argument("what", choices=("management", "ablation", "scaling", "model", "real", "prefetch", "adapt"))
     parser.add_argument("graphs", metavar="GRAPH", nargs="*", help=f"graphs (real): {' '.join(GRAPHS)} by default")
     parser.add_argument("--platforms", type=int, default=100, help="random platforms (management, model)")
     parser.add_argument("--models", nargs="+", choices=sorted(OPERATORS), default=_MODELS, help="models (real)")
-    parser.add_argument("--rounds", type=int, default=5, help="epochs of each division (real)")
+    parser.add_argument("--rounds", type=int, default=5, help="epochs of each division, or schedule (real, prefetch)")
     parser.add_argument("--refresh", action="store_true", help="probe the machine anew (real)")
     parser.add_argument("--json", type=Path, help="write what was measured (real)")
-    parser.add_argument("--trainers", default="cpu:1,cpu:1", help="two or more (adapt)")
+    parser.add_argument("--trainers", default="cpu:1,cpu:1", help="two or more (adapt, prefetch)")
     parser.add_argument("--epochs", type=int, default=12, help="of each phase that count (adapt)")
     parser.add_argument("--pinned", action="store_true", help="each trainer on a core of its own (adapt)")
     options = parser.parse_args()
@@ -181,8 +186,12 @@ def main() -> None:
         for table in real_tables(options.graphs, options.models, options.rounds, options.refresh, options.json):
             console.print(table)
         return
+    if options.what == "prefetch":
+        graphs = options.graphs or [GRAPH]
+        console.print(*(prefetch_table(graph, options.trainers, options.rounds) for graph in graphs))
+        return
     if options.graphs:
-        parser.error(f"GRAPH is for real, got {' '.join(options.graphs)} for {options.what}")
+        parser.error(f"GRAPH is for real and prefetch, got {' '.join(options.graphs)} for {options.what}")
     console.print(made[options.what]())
 
 

@@ -39,6 +39,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "docs/hybrid.md": {
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --out runs/hybrid": RUN,
+        "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --prefetch 1,1,1 --out runs/prefetched": RUN,
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --adapt --out runs/adapted": RUN,
     },
     "docs/graph_servers.md": {

@@ -31,6 +31,7 @@ class CudaDevice(Device):
     """
 
     kind: TrainerKind = "accelerator"
+    page_locked = True
 
     def __init__(self, name: str, number: int) -> None:
         super().__init__(name)

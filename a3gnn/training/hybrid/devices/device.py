@@ -29,6 +29,7 @@ class Device(ABC):
         memory: Where torch has its tensors: cpu, or cuda with its number.
         threads: Of the host, that compute for it; where they are more than one, they may be changed between launches.
         memory_bytes: Of its own memory; infinite where it uses the host's.
+        page_locked: Whether `send` copies from page-locked memory of the host.
         is_simulated: Whether its seconds are of a virtual clock.
         name: As given.
     """
@@ -37,6 +38,7 @@ class Device(ABC):
     memory: torch.device
     threads: int = 0
     memory_bytes: float = math.inf
+    page_locked: bool = False
     is_simulated: bool = False
 
     def __init__(self, name: str) -> None:

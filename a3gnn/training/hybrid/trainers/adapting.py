@@ -15,22 +15,23 @@ from a3gnn.training.hybrid.control.fitted import FittedScaling
 from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.schedule import Schedule
 
-_IN_TURN = Schedule(sampled=0, loaded=0, transferred=0)
 _BY_MODE = {
-    "sequential": _IN_TURN,
+    "sequential": Schedule(sampled=0, loaded=0, transferred=0),
     "mode1": Schedule(sampled=0, loaded=0, transferred=1),
     "mode2": Schedule(sampled=1, loaded=0, transferred=0),
 }
 
 
-def schedule_of(config: TrainConfig) -> Schedule:
-    """Returns which stages overlap under `config.parallel_mode`."""
-    return _BY_MODE[config.parallel_mode]
+def schedule_of(config: TrainConfig, prefetch: Schedule | None) -> Schedule:
+    """Returns which stages overlap: by `prefetch`, or without it by `config.parallel_mode`."""
+    return _BY_MODE[config.parallel_mode] if prefetch is None else prefetch
 
 
-def _filling(config: TrainConfig) -> int:
+def _filling(config: TrainConfig, prefetch: Schedule | None) -> int:
     """Returns how many mini-batches fill the pipeline: those ahead, and the first one."""
-    return 1 if schedule_of(config) == _IN_TURN else config.num_workers + 1
+    if prefetch is not None:
+        return sum(prefetch.depths) + 1
+    return 1 if config.parallel_mode == "sequential" else config.num_workers + 1
 
 
 def adaptation_of(
@@ -38,6 +39,7 @@ def adaptation_of(
     assignment: Assignment,
     devices: Sequence[Device],
     config: TrainConfig,
+    prefetch: Schedule | None,
     *,
     independent: bool,
 ) -> Adaptation | None:
@@ -53,15 +55,15 @@ def adaptation_of(
             f"{option('trainer_sampling')} must be whole with a controller, got 'independent', where shares decide "
             "what is sampled, and so what is learnt; leave one of them out"
         )
-    return Adaptation(controller, assignment, [device.name for device in devices], _filling(config))
+    return Adaptation(controller, assignment, [device.name for device in devices], _filling(config, prefetch))
 
 
-def default_controller(config: TrainConfig, devices: Sequence[Device]) -> Controller:
+def default_controller(config: TrainConfig, devices: Sequence[Device], prefetch: Schedule | None = None) -> Controller:
     """Returns `Balanced` among trainers of a kind, with `FittedScaling` between kinds.
 
     Of the controllers between kinds that one is nearer to the best division (docs/hybrid.md, by simulation).
     """
-    schedule = schedule_of(config)
+    schedule = schedule_of(config, prefetch)
     return Balanced(
         lambda bounds, hysteresis: FittedScaling(bounds, schedule, hysteresis),
         schedule,

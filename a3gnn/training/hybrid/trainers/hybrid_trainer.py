@@ -15,7 +15,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.batch import MiniBatch
-from a3gnn.runtime.divided import DividedBatch, Dividing
+from a3gnn.runtime.divided import DividedBatch
 from a3gnn.runtime.watch import StoppedError, Watch
 from a3gnn.task import Task
 from a3gnn.threads.ending import TRAINERS
@@ -25,8 +25,10 @@ from a3gnn.training.hybrid.assignment import Assignment
 from a3gnn.training.hybrid.control.adaptation import Adaptation
 from a3gnn.training.hybrid.control.controller import Controller
 from a3gnn.training.hybrid.devices.device import Device
+from a3gnn.training.hybrid.schedule import Schedule
 from a3gnn.training.hybrid.stage_times import StageTimes
 from a3gnn.training.hybrid.trainers.adapting import adaptation_of, give_threads, schedule_of
+from a3gnn.training.hybrid.trainers.dividing import dividing_of
 from a3gnn.training.hybrid.trainers.synchroniser import Synchroniser, none_is_whole
 from a3gnn.training.hybrid.trainers.told import Told, times_of
 from a3gnn.training.hybrid.trainers.trainer_thread import DevicePeers, TrainerThread
@@ -56,6 +58,7 @@ class HybridTrainer(Trainer):
         independent: Whether each share is sampled for itself; if not, shares come to what one trainer comes to.
         stall_s: Seconds that a stage of a mini-batch may take.
         controller: Changes shares and threads between mini-batches by what they took; None leaves them.
+        prefetch: How far each stage is ahead of the next; None where `config`'s mode and workers say it.
         scratch: As of `Trainer`.
         host_memory_limit: Likewise.
         evaluation_bytes: Likewise.
@@ -64,6 +67,7 @@ class HybridTrainer(Trainer):
     Attributes:
         devices: As given.
         assignment: As given, and as the controller changes it.
+        schedule: Which stages overlap.
         watch: Who works at what, and the spans of what was done.
         times: What stages took of the last mini-batch, and the time from the one before to it.
         division: What the controller did; None without one.
@@ -83,26 +87,20 @@ class HybridTrainer(Trainer):
         independent: bool = False,
         stall_s: float,
         controller: Controller | None = None,
+        prefetch: Schedule | None = None,
         scratch: str | Path | None = None,
         host_memory_limit: int | None = None,
         evaluation_bytes: int | None = None,
         on_chunk: Callable[[], None] = lambda: None,
     ) -> None:
-        if assignment.batch_size != config.batch_size or len(assignment.shares) != len(devices):
-            raise UsageError(
-                f"shares must be one per trainer and come to batch_size {config.batch_size}, got {assignment.shares} "
-                f"for {len(devices)} trainers"
-            )
         self.devices, self.assignment = tuple(devices), assignment
-        adaptation = adaptation_of(controller, assignment, devices, config, independent=independent)
+        adaptation = adaptation_of(controller, assignment, devices, config, prefetch, independent=independent)
         self.division: Adaptation | None = adaptation
-        self._schedule, self.watch = schedule_of(config), Watch([device.name for device in devices], stall_s)
+        self.schedule, self.watch = schedule_of(config, prefetch), Watch([device.name for device in devices], stall_s)
         self.times: StageTimes | None = None
         self._synchroniser = Synchroniser(len(devices), self.watch)
         self._peers = [DevicePeers(place, device, self._synchroniser) for place, device in enumerate(devices)]
-        self._dividing = Dividing(
-            assignment.shares, tuple(device.send for device in devices), self.watch, independent=independent
-        )
+        self._dividing = dividing_of(devices, assignment, config, self.watch, prefetch, independent=independent)
         super().__init__(
             graph,
             config,
@@ -119,7 +117,7 @@ class HybridTrainer(Trainer):
         self._threads: list[TrainerThread] = []
         self._feeder: Feeder[MiniBatch] | None = None
         self._has_stalled = False
-        self._told, self._begun = Told(self.devices, self._pipeline, independent=independent), 0.0
+        self._told, self._begun = Told(self.devices, self._pipeline, prefetch, independent=independent), 0.0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -229,7 +227,7 @@ class HybridTrainer(Trainer):
             if part.subgraph.share is not None
         ]
         summed_s, passed_s = self._synchroniser.seconds - summed_s, perf_counter() - self._begun
-        self.times = times_of(self.devices, batch.seconds, work, summed_s, self._schedule, passed_s)
+        self.times = times_of(self.devices, batch.seconds, work, summed_s, self.schedule, passed_s)
         return Step(
             epoch=batch.epoch,
             index=batch.index,

@@ -45,13 +45,15 @@ def open_trainer(
             on_chunk=on_chunk,
             should_stop=should_stop,
         )
+    prefetch = several.asked.schedule
     return HybridTrainer(
         *(request.graph, request.config, request.task),
         devices=several.devices,
         assignment=several.assignment,
         independent=several.asked.sampling == "independent",
         stall_s=several.asked.stall_s,
-        controller=default_controller(request.config, several.devices) if several.asked.adapt else None,
+        controller=default_controller(request.config, several.devices, prefetch) if several.asked.adapt else None,
+        prefetch=prefetch,
         scratch=scratch,
         host_memory_limit=host_memory_limit,
         evaluation_bytes=evaluation_bytes,

@@ -17,7 +17,12 @@ from a3gnn.threads import pool
 from a3gnn.training.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.devices.opening import AUTO, open_devices
+from a3gnn.training.hybrid.schedule import Schedule
 from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, TrainerSampling
+from a3gnn.training.hybrid.trainers.dividing import stage_threads
+
+#: What the numbers are that are asked for.
+_WHAT = {"trainer_shares": "one per trainer", "prefetch": "such as 1, 1, 1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,8 @@ class Trainers:
             samples each share for itself.
         stall_s: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
         adapt: Whether shares and threads change while training runs.
+        prefetch: By how many mini-batches sampling may be ahead of loading, loading of transfer, and transfer of
+            propagation; None leaves it to the configuration's mode and workers.
 
     Raises:
         UsageError: A field is out of range, or shares are to change where each is sampled for itself.
@@ -41,10 +48,17 @@ class Trainers:
     sampling: TrainerSampling = "whole"
     stall_s: float = STALL_S
     adapt: bool = False
+    prefetch: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.names, str):
             raise UsageError(f"{option('trainers')} must be text such as cpu:1,cpu:1, got {self.names!r}")
+        if self.prefetch is not None and len(self.prefetch) != len(Schedule().depths):
+            raise UsageError(
+                f"{option('prefetch')} must be three numbers: by how many mini-batches sampling may be ahead of "
+                f"loading, loading of transfer, and transfer of propagation; got {','.join(map(str, self.prefetch))}; "
+                "1,1,1 is two-stage prefetching"
+            )
         if self.sampling not in TRAINER_SAMPLINGS:
             raise unknown_name(option("trainer_sampling"), self.sampling, TRAINER_SAMPLINGS)
         positive_number(option("trainer_stall"), self.stall_s, "seconds")
@@ -62,6 +76,7 @@ class Trainers:
         sampling: TrainerSampling,
         stall_s: float,
         adapt: bool = False,
+        prefetch: Sequence[int] | None = None,
     ) -> Trainers | None:
         """Returns what is asked for; None where no trainers are.
 
@@ -69,17 +84,24 @@ class Trainers:
             UsageError: A field is out of range, or something is said of no trainers.
         """
         if names is not None:
-            return cls(names, None if shares is None else _whole(shares), sampling, stall_s, adapt)
+            shares = None if shares is None else _whole("trainer_shares", shares, "0 leaves a trainer out")
+            ahead = None if prefetch is None else _whole("prefetch", prefetch, "0 runs two stages in turn")
+            return cls(names, shares, sampling, stall_s, adapt, ahead)
         if flag("adapt", adapt):
             raise UsageError(
                 f"{option('adapt')} needs {option('trainers')} of two or more, such as cpu:1,cpu:1, whose shares and "
                 "threads it changes; of one trainer, or of torchrun's processes, nothing changes while training runs"
             )
         said = {"trainer_shares": shares is not None, "trainer_sampling": sampling != "whole"}
-        said["trainer_stall"] = stall_s != STALL_S
+        said |= {"trainer_stall": stall_s != STALL_S, "prefetch": prefetch is not None}
         for name in (name for name, is_said in said.items() if is_said):
             raise UsageError(f"{option(name)} must be left out without {option('trainers')}, such as cpu:1,cpu:1")
         return None
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """Which stages overlap; None leaves it to the configuration's mode and workers."""
+        return None if self.prefetch is None else Schedule(*self.prefetch)
 
     def on(self, graph: Graph, config: TrainConfig, task: Task, processes: int = 1) -> OpenTrainers:
         """Returns the devices, and what each has of a mini-batch.
@@ -121,15 +143,17 @@ class Trainers:
                 f"{','.join(map(str, shares))} for {len(devices)} trainers; leave it out for equal ones"
             )
         ahead = pool.usable_cores() if config.parallel_mode == "sequential" else config.num_workers
+        if self.schedule is not None:
+            ahead = stage_threads(devices, self.schedule)
         threads, kinds = tuple(device.threads for device in devices), tuple(device.kind for device in devices)
         return Assignment(kinds, shares, 0, Threads(ahead, ahead, sum(threads)), trainer_threads=threads)
 
 
-def _whole(shares: Any) -> tuple[int, ...]:
-    """Returns `shares` as Python's integers: checkpoints and JSON hold no others."""
-    if not isinstance(shares, Iterable) or isinstance(shares, str):
-        raise UsageError(f"{option('trainer_shares')} must be integers, one per trainer, got {shares!r}")
-    return tuple(whole_number(option("trainer_shares"), share, 0, "0 leaves a trainer out") for share in shares)
+def _whole(name: str, numbers: Any, remedy: str) -> tuple[int, ...]:
+    """Returns `numbers` as Python's integers: checkpoints and JSON hold no others."""
+    if not isinstance(numbers, Iterable) or isinstance(numbers, str):
+        raise UsageError(f"{option(name)} must be integers, {_WHAT[name]}, got {numbers!r}")
+    return tuple(whole_number(option(name), number, 0, remedy) for number in numbers)
 
 
 class OpenTrainers(NamedTuple):

@@ -24,15 +24,18 @@ class Told:
     Args:
         devices: Theirs.
         pipeline: Samples.
+        prefetch: How far each stage is ahead of the next; None where mode and workers say it.
         independent: Whether each share is sampled for itself.
     """
 
-    def __init__(self, devices: Sequence[Device], pipeline: Pipeline, *, independent: bool) -> None:
-        self._devices, self._pipeline, self._independent = devices, pipeline, independent
+    def __init__(
+        self, devices: Sequence[Device], pipeline: Pipeline, prefetch: Schedule | None, *, independent: bool
+    ) -> None:
+        self._devices, self._pipeline, self._prefetch, self._independent = devices, pipeline, prefetch, independent
         self._repeated: dict[tuple[int, ...], RepeatedWork] = {}
 
     def of(self, shares: tuple[int, ...]) -> dict[str, Any]:
-        """Returns names and shares of the trainers, how mini-batches are sampled, and what work is repeated."""
+        """Returns names and shares, how mini-batches are sampled, how far ahead, and what work is repeated."""
         if shares not in self._repeated:
             first, sampler = self._pipeline.plan(0)[:_SAMPLED_AGAIN], self._pipeline.sampler
             self._repeated[shares] = repeated_work(sampler, first, shares, independent=self._independent)
@@ -40,6 +43,7 @@ class Told:
             "names": [device.name for device in self._devices],
             "shares": list(shares),
             "sampling": "independent" if self._independent else "whole",
+            "prefetch": None if self._prefetch is None else list(self._prefetch.depths),
             "repeated_work": dataclasses.asdict(self._repeated[shares]),
         }
 

@@ -18,6 +18,7 @@ from a3gnn.task import Task
 from a3gnn.threads import pool
 from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.devices.opening import KINDS, open_devices
+from a3gnn.training.hybrid.schedule import Schedule
 from tests.training.equality import alone, as_it_is, difference, task_of, trained, with_seeds
 from tests.training.hybrid.trainers.made import assigned, hybrid
 
@@ -131,6 +132,16 @@ class TestConformance:
         weights, found = trained(made, made._replicas, as_it_is)
         assert found == pytest.approx(losses, rel=1e-3)
         assert difference(weights, expected) < 0.02
+
+    def test_shares_wait_in_page_locked_memory_where_it_copies_from_there(self, device, small_graph):
+        devices, shares = [device], (64,)
+        options = {"devices": devices, "assignment": assigned(devices, shares), "prefetch": Schedule()}
+        with hybrid(small_graph, TrainConfig(batch_size=64), TASK, shares, **options) as trainer:
+            for batch in trainer._pipeline.epoch(0):
+                (share,) = batch.on_host
+                assert {tensor.is_pinned() for tensor in share.tensors} == {device.page_locked}
+                (sent,) = batch.parts
+                assert {tensor.device for tensor in sent.tensors} == {device.memory}
 
     def test_a_name_that_is_none_is_refused(self, kind, small_graph):
         with pytest.raises(UsageError, match="trainers"):

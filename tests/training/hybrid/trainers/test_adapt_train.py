@@ -39,7 +39,7 @@ def controlled(monkeypatch: pytest.MonkeyPatch) -> Callable[[Controller], None]:
     """Returns what has runs take a controller of the test's."""
 
     def by(controller: Controller) -> None:
-        monkeypatch.setattr(opening, "default_controller", lambda config, devices: controller)
+        monkeypatch.setattr(opening, "default_controller", lambda config, devices, prefetch: controller)
 
     return by
 

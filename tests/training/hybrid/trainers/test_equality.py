@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import TrainerStalledError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
+from a3gnn.training.hybrid.schedule import Schedule
 from a3gnn.training.replica import Replica
 from tests.training.equality import (
     BATCH,
@@ -112,6 +114,25 @@ def test_the_same_seed_gives_the_same_bits_in_every_mode(graph):
     for weights, losses in rest:
         assert losses == first[1]
         assert all(torch.equal(one, first[0][name]) for name, one in weights.items())
+
+
+@pytest.mark.parametrize("model", ["sage", "gin"])
+def test_the_same_seed_gives_the_same_bits_by_every_schedule(model, graph):
+    task, config = task_of(model), TrainConfig(batch_size=128, cache_bytes=1 << 14, cache_policy="lru")
+    weights, losses = shared(graph, config, task, (72, 56), as_it_is)
+    for depths in (*product((0, 1), repeat=3), (3, 2, 1)):
+        others, found = shared(graph, config, task, (72, 56), as_it_is, prefetch=Schedule(*depths))
+        assert found == losses
+        assert all(torch.equal(others[name], one) for name, one in weights.items()), depths
+
+
+def test_parts_are_the_same_by_a_schedule(graph, tmp_path):
+    stored = graph.on_disk(tmp_path)
+    task, config = task_of("sage"), TrainConfig(batch_size=128, num_partitions=3, partitioner="random")
+    weights, losses = shared(stored, config, task, (72, 56), as_it_is)
+    others, found = shared(stored, config, task, (72, 56), as_it_is, prefetch=Schedule())
+    assert found == losses
+    assert all(torch.equal(others[name], one) for name, one in weights.items())
 
 
 def test_more_trainers_than_seeds_keep_step(graph):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any, get_args
@@ -22,7 +21,7 @@ from a3gnn.task import Task
 from a3gnn.training import train as train_module
 from a3gnn.training.hybrid.trainers.hybrid_trainer import HybridTrainer
 from a3gnn.training.train import train
-from tests.training.hybrid.trainers.made import PATIENCE_S, hybrid, threads_of_trainers
+from tests.training.hybrid.trainers.made import PATIENCE_S, all_have_ended, failing_at, hybrid, threads_of_trainers
 
 TASK = Task(model="gin", hidden_channels=8, fanouts=(4, 3))
 CONFIG = TrainConfig(batch_size=32)
@@ -30,8 +29,6 @@ CONFIG = TrainConfig(batch_size=32)
 STALL_S = 1.5
 #: Seconds in which a failure must be told.
 TOLD_S = 5.0
-#: Epoch and mini-batch at which it fails: in the middle of the second epoch.
-PLACE = (1, 2)
 SAMPLING: Any = ("whole", "independent")
 
 
@@ -74,24 +71,6 @@ def disturb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[HybridTraine
     return change
 
 
-def failing_at(stage: Stage, trainer: int | None, fail: Callable[[], None]) -> Callable[[HybridTrainer], None]:
-    """Returns what has `fail` called within a stage of `trainer`, on the thread that works at it."""
-
-    def change(made: HybridTrainer) -> None:
-        at = made.watch.at
-
-        @contextmanager
-        def disturbed(now: Stage, epoch: int, batch: int, place: int | None = None) -> Iterator[None]:
-            with at(now, epoch, batch, place):
-                if (now, place, (epoch, batch)) == (stage, trainer, PLACE):
-                    fail()
-                yield
-
-        made.watch.at = disturbed  # type: ignore[method-assign,assignment]
-
-    return change
-
-
 def goes_on(graph: Graph, folder: Path, sampling: Any, expected: dict[str, torch.Tensor], monkeypatch: Any) -> None:
     """Checks that the run in `folder` ends with the bits of one in which nothing failed."""
     monkeypatch.undo()
@@ -109,10 +88,19 @@ CASES = [
 ] + [pytest.param("sampling", None, "whole", id="sampling-all")]
 
 
-@pytest.mark.parametrize("mode", ["sequential", "mode1"])
+#: Who is how far ahead: by the mode, or by stage.
+AHEAD: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"parallel_mode": "sequential"}, {}),
+    ({"parallel_mode": "mode1", "num_workers": 2}, {}),
+    ({}, {"prefetch": (1, 1, 1)}),
+    ({}, {"prefetch": (2, 0, 0)}),
+]
+
+
+@pytest.mark.parametrize(("mode", "ahead"), AHEAD, ids=["sequential", "mode1", "1,1,1", "2,0,0"])
 @pytest.mark.parametrize(("stage", "trainer", "sampling"), CASES)
 def test_an_exception_is_named_and_the_run_goes_on_bit_identically(
-    stage, trainer, sampling, mode, tiny_folder_graph, tmp_path, disturb, undisturbed, monkeypatch
+    stage, trainer, sampling, mode, ahead, tiny_folder_graph, tmp_path, disturb, undisturbed, monkeypatch
 ):
     failed_at = []
 
@@ -125,9 +113,8 @@ def test_an_exception_is_named_and_the_run_goes_on_bit_identically(
     told = (
         rf"{stage} of {whose} for mini-batch 2 of epoch 2 failed: ValueError: a bit fell over.*is saved after 1 epochs"
     )
-    config = CONFIG.replace(parallel_mode=mode, num_workers=2)
     with pytest.raises(TrainerError, match=told):
-        run(tiny_folder_graph, tmp_path / "run", config, trainer_sampling=sampling)
+        run(tiny_folder_graph, tmp_path / "run", CONFIG.replace(**mode), trainer_sampling=sampling, **ahead)
     assert time.monotonic() - failed_at[0] < TOLD_S
     assert not threads_of_trainers()
     goes_on(tiny_folder_graph, tmp_path / "run", sampling, undisturbed[sampling], monkeypatch)
@@ -153,21 +140,24 @@ def test_one_that_stalls_is_named_and_the_run_goes_on_bit_identically(
         goes_on(tiny_folder_graph, tmp_path / "run", sampling, undisturbed[sampling], monkeypatch)
     finally:
         release.set()
-    deadline = time.monotonic() + TOLD_S
-    while threads_of_trainers() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not threads_of_trainers()
+    assert all_have_ended()
 
 
-def test_a_worker_that_stalls_is_named_too(tiny_folder_graph, tmp_path, disturb, undisturbed, monkeypatch):
-    release, config = threading.Event(), CONFIG.replace(parallel_mode="mode1", num_workers=2)
-    disturb(failing_at("loading", 1, lambda: release.wait(30) and None))
+@pytest.mark.parametrize("stage", ["loading", "transfer"])
+@pytest.mark.parametrize(("mode", "ahead"), AHEAD[1:3], ids=["mode1", "1,1,1"])
+def test_a_worker_that_stalls_is_named_too(
+    stage, mode, ahead, tiny_folder_graph, tmp_path, disturb, undisturbed, monkeypatch
+):
+    release = threading.Event()
+    disturb(failing_at(stage, 1, lambda: release.wait(30) and None))
+    told = rf"{stage} of trainer 1 .* has not come back.*is saved after"
     try:
-        with pytest.raises(TrainerStalledError, match=r"loading of trainer 1 .* has not come back.*is saved after"):
-            run(tiny_folder_graph, tmp_path / "run", config, trainer_stall=STALL_S)
+        with pytest.raises(TrainerStalledError, match=told):
+            run(tiny_folder_graph, tmp_path / "run", CONFIG.replace(**mode), trainer_stall=STALL_S, **ahead)
         goes_on(tiny_folder_graph, tmp_path / "run", "whole", undisturbed["whole"], monkeypatch)
     finally:
         release.set()
+    assert all_have_ended()
 
 
 def torn(place: int, call: int) -> Callable[[HybridTrainer], None]:

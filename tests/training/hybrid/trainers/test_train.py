@@ -85,6 +85,17 @@ def test_shares_are_part_of_what_a_resume_must_keep(tiny_folder_graph, tmp_path)
     assert all(torch.equal(value, expected[name]) for name, value in found.items())
 
 
+def test_a_schedule_is_told_and_may_be_another_after_a_resume(tiny_folder_graph, tmp_path):
+    two: dict[str, Any] = {"trainers": "cpu:1,cpu:1"}
+    found = run(tiny_folder_graph, tmp_path / "run", epochs=1, prefetch=np.array([1, 1, 1]), **two)
+    assert found.trainers["prefetch"] == [1, 1, 1]
+    assert run(tiny_folder_graph, tmp_path / "run", resume=True, epochs=2, **two).trainers["prefetch"] is None
+    run(tiny_folder_graph, tmp_path / "run", resume=True, epochs=3, prefetch=(2, 0, 1), **two)
+    run(tiny_folder_graph, tmp_path / "whole", epochs=3, **two)
+    weights, expected = (torch.load(tmp_path / name / "model.pt", weights_only=True) for name in ("run", "whole"))
+    assert all(torch.equal(value, expected[name]) for name, value in weights.items())
+
+
 def test_a_target_is_reached_by_trainers_too(tiny_folder_graph, tmp_path):
     found = run(tiny_folder_graph, tmp_path / "run", trainers="cpu:1,cpu:1", target_accuracy=2, until_target=True)
     assert found.seconds_to_accuracy is not None
@@ -97,6 +108,10 @@ REFUSED = {
     "no such sampling": ({"trainer_sampling": "alone"}, "trainer_sampling must be one of independent, whole"),
     "no time": ({"trainer_stall": 0}, "trainer_stall must be positive"),
     "one number": ({"trainer_shares": 32}, "must be integers, one per trainer, got 32"),
+    "two depths": ({"prefetch": (1, 1)}, "prefetch must be three numbers.*got 1,1; 1,1,1 is two-stage prefetching"),
+    "a depth below none": ({"prefetch": (1, -1, 1)}, "prefetch must be an integer >= 0.*0 runs two stages in turn"),
+    "depths as text": ({"prefetch": "1,1,1"}, "prefetch must be integers, such as 1, 1, 1, got '1,1,1'"),
+    "depths of none": ({"trainers": None, "prefetch": (1, 1, 1)}, "prefetch must be left out without trainers"),
     "no trainers": ({"trainers": None, "trainer_shares": (20, 12)}, "trainer_shares must be left out without trainers"),
     "sampling of none": ({"trainers": None, "trainer_sampling": "independent"}, "trainer_sampling must be left out"),
     "stall of none": ({"trainers": None, "trainer_stall": 5.0}, "trainer_stall must be left out"),
@@ -133,13 +148,19 @@ def test_the_command_takes_what_the_function_takes(write_tuned, small_folder_gra
     config = write_tuned(config=TrainConfig(batch_size=256))
     common = ["train", "--config", str(config), "--epochs", "1", "--trainers", "cpu:1,cpu:1"]
     with pytest.raises(SystemExit) as ended:
-        main([*common, "--trainer-shares", "156,100", "--out", str(tmp_path / "run"), "--quiet"])
+        main([*common, "--trainer-shares", "156,100", "--prefetch", "1,1,1", "--out", str(tmp_path / "run"), "--quiet"])
     assert not ended.value.code
     out = " ".join(capsys.readouterr().out.split())
-    assert "trainers cpu:1 156, cpu:1 100 seeds, whole sampling; " in out
-    for wrong, law in (("156", "--trainer-shares must be one per trainer"), ("a,b", "integers separated by commas")):
+    assert "trainers cpu:1 156, cpu:1 100 seeds, whole sampling, prefetch 1,1,1; " in out
+    wrong = (
+        ("--trainer-shares", "156", "--trainer-shares must be one per trainer"),
+        ("--trainer-shares", "a,b", "integers separated by commas"),
+        ("--prefetch", "1,1", "--prefetch must be three numbers"),
+        ("--prefetch", "all", "depths are three integers separated by commas"),
+    )
+    for flag, value, law in wrong:
         with pytest.raises(SystemExit) as ended:
-            main([*common, "--trainer-shares", wrong, "--out", str(tmp_path / "no")])
+            main([*common, flag, value, "--out", str(tmp_path / "no")])
         assert ended.value.code == 2
         assert law in " ".join(capsys.readouterr().err.split())
 

@@ -1,0 +1,123 @@
+"""`staged_map`: several stages of work on items, each on a thread of its own, in order and bounded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from threading import Condition
+from typing import Any
+
+
+def staged_map(
+    items: Iterable[Any], stages: Sequence[Callable[[Any], Any]], depths: Sequence[int]
+) -> Generator[Any, None, None]:
+    """Yields what `stages` make of each item, one after the other, in the items' order.
+
+    A stage begins an item once it has ended the one before, and the next stage has begun the one that is its depth
+    before; the caller begins a result when it comes. A stage's exception is raised as soon as it happens, with its
+    traceback, ahead of results that were due before it. However the iteration ends (exhausted, closed, or by an
+    exception), nothing begins any more, and every thread has ended.
+
+    No thread ever waits for another, nor for the caller, so an iteration that is left suspended holds nothing up.
+
+    Args:
+        items: Drawn on any thread, by one at a time, each when the first stage begins it.
+        stages: Of each item; they must end by themselves.
+        depths: For each stage, by how many items it may be ahead of the next one, or of the caller: 1 or more.
+    """
+    with ExitStack() as stack:
+        threads = [stack.enter_context(ThreadPoolExecutor(1, "a3gnn-worker")) for _ in stages]
+        line = _Line(items, stages, depths, threads)
+        try:
+            while line.wait():
+                yield line.take()
+        finally:
+            line.stop()
+
+
+class _Line:
+    """Which stage has begun how many items, and what waits for which; whoever changes that has others begin."""
+
+    def __init__(
+        self,
+        items: Iterable[Any],
+        stages: Sequence[Callable[[Any], Any]],
+        depths: Sequence[int],
+        threads: Sequence[ThreadPoolExecutor],
+    ) -> None:
+        self._items, self._stages, self._depths, self._threads = iter(items), stages, depths, threads
+        self._condition = Condition()
+        self._begun = [0] * (len(stages) + 1)  # the caller's last
+        self._waiting: list[deque[Any]] = [deque() for _ in self._begun]
+        self._works = [False] * len(stages)
+        self._is_drawn = self._has_stopped = False
+        self._error: BaseException | None = None
+
+    def wait(self) -> bool:
+        """Waits for the next result, and returns whether there is one.
+
+        Raises:
+            BaseException: A stage's.
+        """
+        with self._condition:
+            self._begin_what_may()
+            self._condition.wait_for(lambda: self._error or self._waiting[-1] or self._has_ended)
+            if self._error is not None:
+                raise self._error
+            return bool(self._waiting[-1])
+
+    def take(self) -> Any:
+        """Returns the next result, which the caller begins."""
+        with self._condition:
+            self._begun[-1] += 1
+            self._begin_what_may()
+            return self._waiting[-1].popleft()
+
+    def stop(self) -> None:
+        """Lets nothing begin any more."""
+        with self._condition:
+            self._has_stopped = True
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._is_drawn and not any(self._works) and not any(self._waiting)
+
+    def _begin_what_may(self) -> None:
+        # The last stage first: what it begins makes room for those before it.
+        for place in reversed(range(len(self._stages))):
+            if self._works[place] or self._begun[place] >= self._begun[place + 1] + self._depths[place]:
+                continue
+            if not (place or self._waiting[0] or self._is_drawn or self._has_stopped):
+                self._draw()
+            if self._waiting[place] and not self._has_stopped:
+                self._works[place] = True
+                self._begun[place] += 1
+                self._threads[place].submit(self._work, place, self._waiting[place].popleft())
+
+    def _draw(self) -> None:
+        try:
+            self._waiting[0].append(next(self._items))
+        except StopIteration:
+            self._is_drawn = True
+        except BaseException as raised:
+            self._fail(raised)
+
+    def _work(self, place: int, item: Any) -> None:
+        result, error = None, None
+        try:
+            result = self._stages[place](item)
+        except BaseException as raised:  # raised where results are waited for
+            error = raised
+        with self._condition:
+            self._works[place] = False
+            if error is None:
+                self._waiting[place + 1].append(result)
+                self._begin_what_may()
+            else:
+                self._fail(error)
+            self._condition.notify_all()
+
+    def _fail(self, error: BaseException) -> None:
+        self._error, self._has_stopped = self._error or error, True
