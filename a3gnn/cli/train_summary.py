@@ -27,6 +27,7 @@ def summary(result: TrainResult, promised: TunedConfig | None) -> str:
         f"throughput  {speed:.3g} epochs/s{_beside(speed, promised, 'throughput_epochs_per_s', '{:.3g}'.format)}",
         f"memory      {format_size(took)}{_beside(took, promised, memory, format_size)}",
         *([] if result.trainers is None else [f"trainers    {_trainers(result.trainers)}"]),
+        *([] if result.adapted is None else [f"adapted     {_adapted(result.adapted)}"]),
         *([f"{metric.label:<11} is computed from {result.evaluation}"] if result.task.is_own else []),
         *([] if result.stolen_share < _MUCH_STOLEN else [f"stolen      {_stolen(result)}"]),
         f"weights     {result.folder}/model.pt",
@@ -86,3 +87,11 @@ def _trainers(told: dict[str, Any]) -> str:
     adapted = f" after {count(len(told['changes']), 'change')}" if "changes" in told else ""
     seeds = ", ".join(f"{name} {share}" for name, share in pairs)
     return f"{seeds} seeds{adapted}, {told['sampling']} sampling; {repeated}"
+
+
+def _adapted(told: dict[str, Any]) -> str:
+    """Returns how mini-batches were prepared in the end."""
+    how, changes = told["preparation"], count(len(told["changes"]), "change")
+    ahead = "" if how["mode"] == "sequential" else f" x{how['workers']}, {how['depth']} ahead"
+    cached = f", cache {format_size(how['cache_bytes'])}" if how["cache_bytes"] else ""
+    return f"{changes}; in the end {how['mode']}{ahead}{cached}"

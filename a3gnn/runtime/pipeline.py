@@ -143,6 +143,7 @@ class Pipeline:
             tabled=tabled,
         )
         self._overlap = OverlapPolicy(config.num_workers)
+        self._depth: int | None = None  # mini-batches that workers are ahead by; None for as many as there are workers
         self.on_worker_start: Callable[[], None] | None = None
         given = self._config.resources if resources is None else resources
         self.isolation = None if given == "free" else Isolation(self._stages, self._config, given, self.store.row_bytes)
@@ -223,9 +224,8 @@ class Pipeline:
                 return work(batch)
 
         due = ((batch, overlap.overlapped) for batch in planned)
-        # A traceback keeps this frame, and so the workers, unless they are closed here.
-        threads = self._config.num_workers, lambda: overlap.overlapped, self.on_worker_start
-        with closing(ordered_map(on_worker, due, *threads)) as results:
+        threads = self._config.num_workers, lambda: overlap.overlapped, self.on_worker_start, self._depth
+        with closing(ordered_map(on_worker, due, *threads)) as results:  # a traceback keeps this frame, and workers
             last: float | None = None
             for result in results:
                 yield stages.gather(result) if isinstance(result, Sampled) else result

@@ -45,7 +45,9 @@ class TrainResult:
         trainers: Of trainers of this process that trained it together: `names`, `shares` of seeds, `sampling` of
             mini-batches, and `repeated_work`, what all shares take over the whole of the first mini-batches
             (`a3gnn.runtime.repeated`). Where they adapted, these are of the end, beside their `threads` and all
-            `changes` (`a3gnn.training.hybrid.control.adaptation.Change`). None for one trainer.
+            `changes` (`a3gnn.training.hybrid.control.adaptation.DivisionChange`). None for one trainer.
+        adapted: Of one trainer that adapted, the `preparation` of mini-batches in the end and all `changes`
+            (`a3gnn.training.adapting.preparing.PreparationChange`); None of others.
     """
 
     test_accuracy: float
@@ -72,6 +74,7 @@ class TrainResult:
     metric: Metric
     ranks: int = 1
     trainers: dict[str, Any] | None = None
+    adapted: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the result as one JSON object."""

@@ -18,6 +18,7 @@ from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.parts.watching import watched
 from a3gnn.task import Task
+from a3gnn.training.adapting.trainer import check_adapting
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.curve_points import first_point
@@ -102,8 +103,9 @@ def train(
         trainer_sampling: whole samples mini-batches once and cuts them, so that any shares equal one trainer;
             independent samples each share for itself.
         trainer_stall: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
-        adapt: Whether the trainers' shares and threads change between mini-batches by measured seconds; what is learnt
-            stays the same to rounding.
+        adapt: Whether things change between mini-batches by measured seconds, without a restart: of one trainer the
+            mode, workers, depth and volume of the cache, and what is learnt stays bit-equal; of several their shares
+            and threads, and it stays the same to rounding.
         progress: Whether to draw a progress bar on stderr.
         notify: Takes lines for people: warnings, and each epoch's figures; by default a notebook prints them.
 
@@ -134,6 +136,8 @@ def train(
             request = TrainRequest.of(config, dataset, task, name, metric, notify)
             begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
         request = us.adapted(request.described(notify), notify)
+        if adapt and asked is None:
+            check_adapting(request.graph, request.config, us.count)
         several = None if asked is None else asked.on(request.graph, request.config, request.task, us.count)
         if several is not None and several.warning is not None:
             notify(several.warning)
@@ -163,6 +167,7 @@ def train(
                 request,
                 several,
                 us,
+                adapt=adapt,
                 scratch=folder.scratch,
                 host_memory_limit=limit,
                 evaluation_bytes=evaluation_bytes(limit),

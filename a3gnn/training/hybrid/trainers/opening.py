@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from a3gnn.training.adapting.trainer import AdaptingTrainer
 from a3gnn.training.hybrid.trainers.adapting import default_controller
 from a3gnn.training.hybrid.trainers.hybrid_trainer import HybridTrainer
 from a3gnn.training.hybrid.trainers.request import OpenTrainers
@@ -18,6 +20,7 @@ def open_trainer(
     several: OpenTrainers | None,
     us: Alone,
     *,
+    adapt: bool,
     scratch: Path | None,
     host_memory_limit: int | None,
     evaluation_bytes: int,
@@ -30,6 +33,7 @@ def open_trainer(
         request: Graph, configuration and task.
         several: Trainers of this process; None for one.
         us: What this process is of a training run.
+        adapt: Whether one trainer has its mini-batches prepared otherwise while it trains; several say so themselves.
         scratch: As of `Trainer`.
         host_memory_limit: Likewise.
         evaluation_bytes: Likewise.
@@ -38,7 +42,8 @@ def open_trainer(
     """
     given = request.graph, request.config, request.task
     if several is None:
-        return Trainer(
+        kind = partial(AdaptingTrainer, expected=request.promised) if adapt else Trainer
+        return kind(
             *given,
             device=us.device,
             scratch=scratch,
