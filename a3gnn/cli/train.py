@@ -120,7 +120,8 @@ from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, T
 @click.option(
     "--adapt",
     is_flag=True,
-    help="Change the trainers' shares and threads between mini-batches by what these took; what is learnt stays.",
+    help="Change mode, workers, depth and cache between mini-batches by what these took, or the shares and threads of "
+    "--trainers; what is learnt stays.",
 )
 @click.option(
     "--algorithm",

@@ -28,6 +28,7 @@ def summary(result: TrainResult, promised: TunedConfig | None) -> str:
         f"memory      {format_size(took)}{_beside(took, promised, memory, format_size)}",
         *([] if result.trainers is None else [f"trainers    {_trainers(result.trainers)}"]),
         *([] if result.algorithm is None else [f"algorithm   {_algorithm(result.algorithm)}"]),
+        *([] if result.adapted is None else [f"adapted     {_adapted(result.adapted)}"]),
         *([f"{metric.label:<11} is computed from {result.evaluation}"] if result.task.is_own else []),
         *([] if result.stolen_share < _MUCH_STOLEN else [f"stolen      {_stolen(result)}"]),
         f"weights     {result.folder}/model.pt",
@@ -100,3 +101,11 @@ def _algorithm(told: dict[str, Any]) -> str:
         moved += f", {format_size(total.activation_bytes)} of activations"
     own = f"{told['name']} on {len(told['ranks'])} ranks: {total.beta:.1%} of the rows from their own memory (beta)"
     return f"{own}, {moved}"
+
+
+def _adapted(told: dict[str, Any]) -> str:
+    """Returns how mini-batches were prepared in the end."""
+    how, changes = told["preparation"], count(len(told["changes"]), "change")
+    ahead = "" if how["mode"] == "sequential" else f" x{how['workers']}, {how['depth']} ahead"
+    cached = f", cache {format_size(how['cache_bytes'])}" if how["cache_bytes"] else ""
+    return f"{changes}; in the end {how['mode']}{ahead}{cached}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, TrainConfig
+from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, CachePolicy, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.features.auto import CachePlacement, PolicyChoice, choose_policy, replay_batches
+from a3gnn.features.caches.cache import DenseRowCache
 from a3gnn.features.caches.dynamic import DynamicCache
 from a3gnn.features.caches.ranking import cached_nodes
 from a3gnn.features.caches.slot_map import warm_up as warm_up_policies
@@ -25,6 +27,9 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_beside
 from a3gnn.sampling.subgraph import Block
+
+#: Returns the nodes whose rows fit in so many bytes, by a static policy.
+_Ranked: TypeAlias = Callable[[int, CachePolicy], NDArray[np.int32]]
 
 
 def open_features(
@@ -67,10 +72,9 @@ def open_features(
     base = base_rows(graph, config, from_disk) if table is None else _table_rows(table, from_disk)
     choice = PolicyChoice(config.canonical().cache_policy)
     ahead = None if seeds is None or choice.policy not in ("presample", "auto") else list(seeds)
-    rank = partial(
+    ranked = partial(
         cached_nodes,
         graph,
-        config.cache_bytes,
         fanouts=fanouts,
         batch_size=config.batch_size,
         seed=seed,
@@ -79,6 +83,7 @@ def open_features(
     )
     kept = parts if config.feature_tier == "ram" else None
     size = (graph.features if table is None else table).shape
+    rank = partial(ranked, config.cache_bytes)
     placement = CachePlacement(base, *size, config.cache_bytes, rank, device, resident=kept is not None)
     if choice.policy == "auto":
         slots = placement.slots("fifo")
@@ -86,9 +91,9 @@ def open_features(
         choice = choose_policy(batches, placement)
     if isinstance(base, SparseRows):
         sparse = partial(SparseHostStore, base, *size, parts=kept, owns_base=not from_disk)
-        return _sparse_store(sparse, base, placement, choice)
+        return _sparse_store(sparse, base, placement, choice, ranked)
     dense = partial(DenseHostStore, base, *size, parts=kept, owns_base=not from_disk)
-    return _dense_store(dense, base, placement, choice)
+    return _dense_store(dense, base, placement, choice, ranked)
 
 
 def base_rows(graph: Graph, config: TrainConfig, from_disk: bool) -> StoredRows:
@@ -122,31 +127,53 @@ def _table_rows(table: DenseFeatures | SparseFeatures, from_disk: bool) -> Store
 
 
 def _dense_store(
+    host: Callable[..., DenseHostStore],
+    base: DenseRows,
+    placement: CachePlacement,
+    choice: PolicyChoice,
+    ranked: _Ranked,
+) -> FeatureStore:
+    num_nodes, device = placement.num_nodes, placement.device
+    if device != "cpu":
+        return _device_store(host, base, placement, choice)
+
+    def cache_of(cache_bytes: int) -> DenseRowCache | None:
+        if choice.policy in DYNAMIC_POLICIES:
+            return DynamicCache.that_fits(base, cache_bytes, num_nodes, *choice)
+        nodes = ranked(cache_bytes, choice.policy)
+        return StaticCache(base, nodes, num_nodes, *choice) if len(nodes) else None
+
+    return host(cache=cache_of(placement.cache_bytes), cache_of=cache_of)
+
+
+def _device_store(
     host: Callable[..., DenseHostStore], base: DenseRows, placement: CachePlacement, choice: PolicyChoice
 ) -> FeatureStore:
-    cache_bytes, num_nodes, device = placement.cache_bytes, placement.num_nodes, placement.device
+    devices = [placement.device]
     if choice.policy in DYNAMIC_POLICIES:
-        if device != "cpu":
-            return DeviceCachedStore.dynamic(host(), base, cache_bytes, [device], *choice) or host()
-        return host(cache=DynamicCache.that_fits(base, cache_bytes, num_nodes, *choice))
+        return DeviceCachedStore.dynamic(host(), base, placement.cache_bytes, devices, *choice) or host()
     nodes = placement.rank(choice.policy)
-    if not len(nodes):
-        return host()
-    if device != "cpu":
-        return DeviceCachedStore.static(host(), base, nodes, [device], *choice)
-    return host(cache=StaticCache(base, nodes, num_nodes, *choice))
+    return DeviceCachedStore.static(host(), base, nodes, devices, *choice) if len(nodes) else host()
 
 
 def _sparse_store(
-    host: Callable[..., SparseHostStore], base: SparseRows, placement: CachePlacement, choice: PolicyChoice
+    host: Callable[..., SparseHostStore],
+    base: SparseRows,
+    placement: CachePlacement,
+    choice: PolicyChoice,
+    ranked: _Ranked,
 ) -> FeatureStore:
     if choice.policy in DYNAMIC_POLICIES:
         raise UsageError(
             f"cache_policy {choice.policy} needs dense features, got sparse ones; use one of "
             f"{', '.join(STATIC_POLICIES)}, or auto"
         )
-    nodes = placement.rank(choice.policy)
-    return host(cache=SparseStaticCache(base, nodes, placement.num_nodes, *choice) if len(nodes) else None)
+
+    def cache_of(cache_bytes: int) -> SparseStaticCache | None:
+        nodes = ranked(cache_bytes, choice.policy)
+        return SparseStaticCache(base, nodes, placement.num_nodes, *choice) if len(nodes) else None
+
+    return host(cache=cache_of(placement.cache_bytes), cache_of=cache_of)
 
 
 def warm_up() -> None:

@@ -45,6 +45,10 @@ class BufferPool:
         """Returns the same as `take`, whose memory is handed out again once no tensor uses it any more."""
         return lent(self._buffer(rows), rows, self._free.append)
 
+    def keep(self, spare: int) -> None:
+        """Lets at most `spare` buffers wait from now on; no mini-batch may be under way."""
+        self._free = deque(self._free, maxlen=spare)
+
     def _buffer(self, rows: int) -> torch.Tensor:
         try:
             buffer = self._free.pop()

@@ -133,6 +133,7 @@ class Pipeline:
         made = {"lends": not reuse_buffers, "aggregator": aggregator, "dtype": dtype, "tabled": tabled}
         self._stages = new(sampler, self.store, graph.labels, device, buffers, **made)
         self._overlap = OverlapPolicy(config.num_workers)
+        self._depth: int | None = None  # mini-batches that workers are ahead by; None for as many as there are workers
         self.on_worker_start: Callable[[], None] | None = None
         given = self._config.resources if resources is None else resources
         self.isolation = None if given == "free" else Isolation(self._stages, self._config, given, self.store.row_bytes)
@@ -215,9 +216,8 @@ class Pipeline:
                 return work(batch)
 
         due = ((batch, overlap.overlapped) for batch in planned)
-        # A traceback keeps this frame, and so the workers, unless they are closed here.
-        threads = self._config.num_workers, lambda: overlap.overlapped, self.on_worker_start
-        with closing(ordered_map(on_worker, due, *threads)) as results:
+        threads = self._config.num_workers, lambda: overlap.overlapped, self.on_worker_start, self._depth
+        with closing(ordered_map(on_worker, due, *threads)) as results:  # a traceback keeps this frame, and workers
             last: float | None = None
             for result in results:
                 yield stages.gather(result) if isinstance(result, Sampled) else result

@@ -114,6 +114,11 @@ class Stages:
         if self._buffers and not self._lends:
             self._buffers.give(batch.x)
 
+    def keep_buffers(self, spare: int) -> None:
+        """Lets at most `spare` buffers wait for the next mini-batches from now on; none may be under way."""
+        if self._buffers:
+            self._buffers.keep(spare)
+
     def _read(self, subgraph: Subgraph, locked: bool) -> ReadResult:
         """Returns what the input layer reads."""
         if self._fused is None:

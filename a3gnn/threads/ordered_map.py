@@ -18,10 +18,11 @@ def ordered_map(
     workers: int,
     runs_ahead: Callable[[], bool] = lambda: True,
     on_start: Callable[[], None] | None = None,
+    ahead: int | None = None,
 ) -> Generator[Result, None, None]:
     """Yields `function(item)` of each item, in the items' order, computed by `workers` threads.
 
-    At most `workers` results are under way or waiting while the caller holds one. A worker's exception is raised as
+    At most `ahead` results are under way or waiting while the caller holds one. A worker's exception is raised as
     soon as it happens, with the worker's traceback, ahead of results that were due before it. However the iteration
     ends (exhausted, closed, or by an exception), what has not begun is cancelled and every thread has ended.
 
@@ -35,23 +36,25 @@ def ordered_map(
         runs_ahead: Asked at each result: whether workers begin further items while the caller holds it. If not, the
             next item begins when its result is asked for.
         on_start: Called by each thread before its first item.
+        ahead: See above; more than `workers` smooths what varies from item to item. None for `workers`.
     """
+    most = workers if ahead is None else ahead
     remaining = iter(items)
     pending: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="a3gnn-worker", initializer=on_start) as executor:
 
-        def begin(most: int) -> None:
-            pending.extend(executor.submit(function, item) for item in islice(remaining, max(0, most - len(pending))))
+        def begin(count: int) -> None:
+            pending.extend(executor.submit(function, item) for item in islice(remaining, max(0, count - len(pending))))
 
         try:
             while True:
-                begin(workers if runs_ahead() else 1)
+                begin(most if runs_ahead() else 1)
                 if not pending:
                     return
                 _await_head(pending)
                 result = pending.popleft().result()
                 if runs_ahead():
-                    begin(workers)
+                    begin(most)
                 yield result
         finally:
             for future in pending:

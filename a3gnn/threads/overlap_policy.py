@@ -25,10 +25,11 @@ class OverlapPolicy:
 
     Attributes:
         overlapped: Whether workers and training overlap now.
+        is_settled: Whether the faster mode is kept now, and none is tried.
     """
 
     def __init__(self, workers: int = 1) -> None:
-        self.overlapped = True
+        self.overlapped, self.is_settled = True, False
         self._seconds: dict[bool, list[float]] = {True: [], False: []}
         self._test = max(_SETTLING, workers) + _TIMED
         self._left = self._test
@@ -43,7 +44,27 @@ class OverlapPolicy:
         if all(len(times) >= _TESTS * _TIMED for times in self._seconds.values()):
             self.overlapped = statistics.median(self._seconds[True]) <= statistics.median(self._seconds[False])
             self._seconds = {True: [], False: []}
-            self._left = _KEPT
+            self._left, self.is_settled = _KEPT, True
         else:
-            self.overlapped = not self.overlapped
+            self.overlapped, self.is_settled = not self.overlapped, False
             self._left = self._test
+
+
+class OverlapOnce(OverlapPolicy):
+    """Compares the modes once, for somebody who compares again when the machine has changed."""
+
+    def count(self, seconds: float) -> None:
+        """As `OverlapPolicy.count` until the faster mode is known."""
+        if not self.is_settled:
+            super().count(seconds)
+
+
+class Overlapped(OverlapPolicy):
+    """Always overlaps: what does not is another configuration of whoever chose this."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_settled = True
+
+    def count(self, seconds: float) -> None:
+        """Does nothing."""

@@ -91,7 +91,7 @@ def restore_checkpoint(
         )
     trainer.model.load_state_dict(state["model"])
     trainer.optimizer.load_state_dict(state["optimizer"])
-    if trainer.division is not None:
+    if trainer.division is not None and "division" in state:  # one trainer may begin to adapt where a run goes on
         trainer.division.load_state_dict(state["division"])
     return progress
 

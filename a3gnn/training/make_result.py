@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from a3gnn.training.adapting.trainer import AdaptingTrainer
 from a3gnn.training.progress import Progress
 from a3gnn.training.ranks.processes import Alone
 from a3gnn.training.request import TrainRequest
@@ -69,4 +70,5 @@ def make_result(
         ranks=us.count,
         trainers=trainer.trainers,
         algorithm=us.told(done),
+        adapted=trainer.division.told if isinstance(trainer, AdaptingTrainer) else None,
     )

@@ -39,7 +39,7 @@ class MemoryGuard:
         self._limit = limit
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="a3gnn-memory", daemon=True)
-        self.peak_bytes = host_bytes()
+        self.peak_bytes = self._recent_bytes = host_bytes()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -71,9 +71,16 @@ class MemoryGuard:
                 "cache_bytes, or feature_tier disk where the graph is not read by parts"
             )
 
+    def recent_bytes(self) -> int:
+        """Returns the most that was seen since this was last asked."""
+        self._sample()
+        recent, self._recent_bytes = self._recent_bytes, 0
+        return recent
+
     def _watch(self) -> None:
         while not self._ended.wait(_PERIOD_S):
             self._sample()
 
     def _sample(self) -> None:
-        self.peak_bytes = max(self.peak_bytes, host_bytes())
+        now = host_bytes()
+        self.peak_bytes, self._recent_bytes = max(self.peak_bytes, now), max(self._recent_bytes, now)

@@ -45,10 +45,12 @@ class TrainResult:
         trainers: Of trainers of this process that trained it together: `names`, `shares` of seeds, `sampling` of
             mini-batches, `prefetch`, the depths that were asked for, and `repeated_work`, what all shares take over the
             whole of the first mini-batches (`a3gnn.runtime.repeated`). Where they adapted, these are of the end, beside
-            their `threads` and all `changes` (`a3gnn.training.hybrid.control.adaptation.Change`). None for one trainer.
+            their `threads` and all `changes` (`a3gnn.training.hybrid.control.adaptation.DivisionChange`). None for one trainer.
         algorithm: Of the synchronous algorithm that ranks trained by: its `name`, `iterations` of an epoch, what each
             rank stores and read and sent in all epochs (`ranks`), and `partition_s`, the seconds that partitioning
             took (docs/algorithms.md). None without one.
+        adapted: Of one trainer that adapted, the `preparation` of mini-batches in the end and all `changes`
+            (`a3gnn.training.adapting.preparing.PreparationChange`); None of others.
     """
 
     test_accuracy: float
@@ -76,6 +78,7 @@ class TrainResult:
     ranks: int = 1
     trainers: dict[str, Any] | None = None
     algorithm: dict[str, Any] | None = None
+    adapted: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the result as one JSON object."""

@@ -18,6 +18,7 @@ from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.parts.watching import watched
 from a3gnn.task import Task
+from a3gnn.training.adapting.trainer import check_adapting
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.curve_points import first_point
@@ -107,8 +108,9 @@ def train(
         prefetch: By how many mini-batches sampling may be ahead of feature loading, loading of transfer, and transfer
             of propagation; 0 runs two stages in turn, (1, 1, 1) is two-stage prefetching. None leaves it to
             parallel_mode and num_workers.
-        adapt: Whether the trainers' shares and threads change between mini-batches by measured seconds; what is learnt
-            stays the same to rounding.
+        adapt: Whether things change between mini-batches by measured seconds, without a restart: of one trainer the
+            mode, workers, depth and volume of the cache, and what is learnt stays bit-equal; of several their shares
+            and threads, and it stays the same to rounding.
         algorithm: A synchronous algorithm by which several ranks train a mini-batch each, such as
             `a3gnn.algorithms.built_in.named("distdgl")` (docs/algorithms.md); None has them train shares of every one.
         progress: Whether to draw a progress bar on stderr.
@@ -141,6 +143,8 @@ def train(
             request = TrainRequest.of(config, dataset, task, name, metric, notify)
             begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
         request = us.adapted(request.described(notify), notify)
+        if adapt and asked is None:
+            check_adapting(request.graph, request.config, us.count)
         several = None if asked is None else asked.on(request.graph, request.config, request.task, us.count)
         if several is not None and several.warning is not None:
             notify(several.warning)
@@ -170,6 +174,7 @@ def train(
                 request,
                 several,
                 us,
+                adapt=adapt,
                 scratch=folder.scratch,
                 host_memory_limit=limit,
                 evaluation_bytes=evaluation_bytes(limit),

@@ -60,8 +60,7 @@ class Trainer:
         device: Where the model is: cpu or cuda.
         scratch: Folder for what evaluation writes, on a disk; by default in the cache folder.
         host_memory_limit: Bytes of memory that can't be reclaimed; None for no limit.
-        evaluation_bytes: What evaluating a model of the user's may take at a time; None for an eighth of the machine's
-            memory. Built-in models need some tens of MiB.
+        evaluation_bytes: Of a model of the user's, at a time; None for an eighth of memory. Others need tens of MiB.
         on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
         member: Which share of each mini-batch is trained here, and who trains the others; None trains all of it here.
         should_stop: Asked at each mini-batch that others train shares of: all stop after it where one of them should.
@@ -73,7 +72,7 @@ class Trainer:
         memory: The guard that knows the peak.
         batches_per_epoch: Mini-batches of an epoch.
         cache_bytes: What the feature cache really takes.
-        division: Among trainers of this process, where it changes while they train.
+        division: Of mini-batches, or how they are prepared, where that changes while training runs.
 
     Raises:
         DeviceError: A device is asked for that is not there.

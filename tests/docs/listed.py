@@ -37,6 +37,9 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/distributed.md": {
         "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json --out runs/two": RUN,
     },
+    "docs/adapt.md": {
+        "a3gnn train --config runs/mine/tuned.json --adapt --out runs/adapted": RUN,
+    },
     "docs/hybrid.md": {
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --out runs/hybrid": RUN,
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --prefetch 1,1,1 --out runs/prefetched": RUN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +33,7 @@ class HostStore(Generic[AnyRows, AnyTier, AnyCache]):
         cache: Rows in faster memory than `base`; None for no cache.
         parts: Each node's part, int32, shape (num_nodes,), to keep the current part's rows in RAM; None keeps none.
         owns_base: Whether `base` is anonymous memory.
+        cache_of: Returns a cache of so many bytes, or None where not one row fits; None where its volume is fixed.
     """
 
     device = "cpu"
@@ -47,12 +49,13 @@ class HostStore(Generic[AnyRows, AnyTier, AnyCache]):
         cache: AnyCache | None = None,
         parts: NDArray[np.int32] | None = None,
         owns_base: bool = False,
+        cache_of: Callable[[int], AnyCache | None] | None = None,
     ) -> None:
         self.num_features = num_features
         self._base: AnyRows = base
         self._num_nodes = num_nodes
         self._resident: ResidentPart[AnyTier] = ResidentPart(parts, partial(self.tier.of, base, num_nodes=num_nodes))
-        self._cache = cache
+        self._cache, self._cache_of = cache, cache_of
         self._owned_bytes = base.nbytes if owns_base else 0
 
     @property
@@ -79,6 +82,24 @@ class HostStore(Generic[AnyRows, AnyTier, AnyCache]):
     def row_bytes(self) -> int:
         """Mean bytes of a row as it is stored."""
         return self._base.nbytes // self._num_nodes
+
+    @property
+    def can_resize(self) -> bool:
+        """Whether `resize` works."""
+        return self._cache_of is not None
+
+    def resize(self, cache_bytes: int) -> None:
+        """Has a cache of at most `cache_bytes`, maps included, in place of the one before; its counts begin anew.
+
+        What is read stays the same. Nobody may read meanwhile.
+
+        Raises:
+            UsageError: The store was opened with a cache of a fixed volume.
+        """
+        if self._cache_of is None:
+            raise UsageError("resize needs a store that was opened by a configuration (open_features)")
+        self._cache = None  # freed before the new one is filled: both at once would be a peak of memory
+        self._cache = self._cache_of(cache_bytes)
 
     def enter_part(self, part: int) -> None:
         """Copies the rows of `part` to RAM in place of the last part's, where the store keeps one part in RAM."""

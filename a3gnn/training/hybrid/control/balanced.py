@@ -12,6 +12,7 @@ from a3gnn.training.hybrid.assignment import Assignment, TrainerKind, divide
 from a3gnn.training.hybrid.control.amounts import Bounds
 from a3gnn.training.hybrid.control.controller import Controller
 from a3gnn.training.hybrid.control.drift import CHANGED, drifts
+from a3gnn.training.hybrid.control.scatter import deviation, iteration_of, standard_error
 from a3gnn.training.hybrid.schedule import Schedule
 from a3gnn.training.hybrid.stage_times import StageTimes
 
@@ -134,15 +135,15 @@ class Balanced:
         A trainer that threads made faster shortens an iteration only once it has more seeds. So that counts which all
         of them could train per second.
         """
-        costs = [_seconds_per_seed(self._current, one) if step else _iteration(one) for one in self._windows]
-        return statistics.fmean(costs), _error(costs)
+        costs = [_seconds_per_seed(self._current, one) if step else iteration_of(one) for one in self._windows]
+        return statistics.fmean(costs), standard_error(costs)
 
     def _seconds(self) -> float:
-        return statistics.fmean(_iteration(times) for times in self._windows)
+        return statistics.fmean(iteration_of(times) for times in self._windows)
 
     def _scatter(self) -> float:
         """Returns the standard deviation of a measured iteration, as a share of the mean."""
-        return _deviation([_iteration(times) for times in self._windows]) / self._seconds()
+        return deviation([iteration_of(times) for times in self._windows]) / self._seconds()
 
     def _has_drifted(self) -> bool:
         last = self._windows[-_IN_A_ROW:]
@@ -170,7 +171,7 @@ class Balanced:
         if self._gain(mean, assignment.shares, shares) < self._hysteresis:
             return None
         gains = [self._gain(times, assignment.shares, shares) for times in self._windows]
-        if statistics.fmean(gains) < _CLEAR * _error(gains):
+        if statistics.fmean(gains) < _CLEAR * standard_error(gains):
             return None
         usual = statistics.fmean(speed for speed in speeds if speed)
         weights = tuple(speed or usual for speed in speeds)
@@ -185,14 +186,14 @@ class Balanced:
 
         then = dataclasses.replace(times, training=scaled(times.training), transfer=scaled(times.transfer))
         now = self._schedule.iteration_seconds(times.by_stage)
-        return (now - self._schedule.iteration_seconds(then.by_stage)) / _iteration(times)
+        return (now - self._schedule.iteration_seconds(then.by_stage)) / iteration_of(times)
 
     def _divided(self, assignment: Assignment) -> Assignment:
         """Returns what the controller between kinds makes of `assignment`, by what it has not been told yet."""
         if len(set(assignment.kinds)) < 2 or self._fresh < _LEAST:
             return assignment
         if self._between is None:
-            error = _error([_iteration(times) for times in self._windows]) / self._seconds()
+            error = standard_error([iteration_of(times) for times in self._windows]) / self._seconds()
             bounds = Bounds(self._most_on_accelerators(assignment), threads=False)
             self._between = self._make(bounds, max(self._hysteresis, _CLEAR * error))
         mean, self._fresh = StageTimes.mean(self._windows[-self._fresh :]), 0
@@ -230,19 +231,3 @@ def _seconds_per_seed(assignment: Assignment | None, times: StageTimes) -> float
     """Returns what all trainers would take together for one seed, were each busy all the time."""
     assert assignment is not None, "it was measured"
     return 1 / sum(share / _seconds_of(times, place) for place, share in enumerate(assignment.shares))
-
-
-def _error(values: Sequence[float]) -> float:
-    """Returns the standard error of the mean of two values or more."""
-    return _deviation(values) / math.sqrt(len(values))
-
-
-def _deviation(values: Sequence[float]) -> float:
-    """Returns the standard deviation of two values or more; `statistics.stdev` takes ten times as long."""
-    mean = statistics.fmean(values)
-    return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
-
-
-def _iteration(times: StageTimes) -> float:
-    assert times.iteration is not None, "trainers measure from one mini-batch to the next"
-    return times.iteration

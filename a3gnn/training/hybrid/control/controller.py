@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from a3gnn.training.hybrid.assignment import Assignment
 from a3gnn.training.hybrid.control.algorithm1 import balanced_seconds, decide
@@ -13,16 +13,24 @@ from a3gnn.training.hybrid.stage_times import StageTimes
 _HYSTERESIS = 0.05
 
 
-class Controller(Protocol):
-    """Changes the division of work by measured seconds; simulated and real trainers have the same."""
+#: What is changed while training runs.
+Adjusted = TypeVar("Adjusted")
 
-    def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
-        """Returns the division for the mini-batches to come: `assignment` itself where nothing is to change.
+
+class Adjusts(Protocol[Adjusted]):
+    """Changes how mini-batches are worked on by measured seconds."""
+
+    def adjust(self, assignment: Adjusted, times: StageTimes) -> Adjusted:
+        """Returns what holds for the mini-batches to come: `assignment` itself where nothing is to change.
 
         Args:
             assignment: What was measured.
-            times: Means over mini-batches that were divided so, in a pipeline that held no others.
+            times: Means over mini-batches that were worked on so, in a pipeline that held no others.
         """
+
+
+class Controller(Adjusts[Assignment], Protocol):
+    """Changes the division of work; simulated and real trainers have the same."""
 
 
 class Algorithm1:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from a3gnn.training.adapting.trainer import AdaptingTrainer
 from a3gnn.training.hybrid.trainers.adapting import default_controller
 from a3gnn.training.hybrid.trainers.hybrid_trainer import HybridTrainer
 from a3gnn.training.hybrid.trainers.request import OpenTrainers
@@ -18,6 +20,7 @@ def open_trainer(
     several: OpenTrainers | None,
     us: Alone,
     *,
+    adapt: bool,
     scratch: Path | None,
     host_memory_limit: int | None,
     evaluation_bytes: int,
@@ -30,21 +33,25 @@ def open_trainer(
         request: Graph, configuration and task.
         several: Trainers of this process; None for one.
         us: What this process is of a training run.
+        adapt: Whether one trainer has its mini-batches prepared otherwise while it trains; several say so themselves.
         scratch: As of `Trainer`.
         host_memory_limit: Likewise.
         evaluation_bytes: Likewise.
         on_chunk: Likewise.
         should_stop: Likewise; trainers of one process are stopped together.
     """
+    options: dict[str, Any] = {
+        "scratch": scratch,
+        "host_memory_limit": host_memory_limit,
+        "evaluation_bytes": evaluation_bytes,
+        "on_chunk": on_chunk,
+    }
     if several is None:
-        return us.trainer(
-            request,
-            scratch=scratch,
-            host_memory_limit=host_memory_limit,
-            evaluation_bytes=evaluation_bytes,
-            on_chunk=on_chunk,
-            should_stop=should_stop,
-        )
+        options["should_stop"] = should_stop
+        if not adapt:
+            return us.trainer(request, **options)
+        given = request.graph, request.config, request.task
+        return AdaptingTrainer(*given, device=us.device, expected=request.promised, **options)
     prefetch = several.asked.schedule
     return HybridTrainer(
         *(request.graph, request.config, request.task),
@@ -54,8 +61,5 @@ def open_trainer(
         stall_s=several.asked.stall_s,
         controller=default_controller(request.config, several.devices, prefetch) if several.asked.adapt else None,
         prefetch=prefetch,
-        scratch=scratch,
-        host_memory_limit=host_memory_limit,
-        evaluation_bytes=evaluation_bytes,
-        on_chunk=on_chunk,
+        **options,
     )

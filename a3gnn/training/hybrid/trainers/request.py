@@ -87,11 +87,7 @@ class Trainers:
             shares = None if shares is None else _whole("trainer_shares", shares, "0 leaves a trainer out")
             ahead = None if prefetch is None else _whole("prefetch", prefetch, "0 runs two stages in turn")
             return cls(names, shares, sampling, stall_s, adapt, ahead)
-        if flag("adapt", adapt):
-            raise UsageError(
-                f"{option('adapt')} needs {option('trainers')} of two or more, such as cpu:1,cpu:1, whose shares and "
-                "threads it changes; of one trainer, or of torchrun's processes, nothing changes while training runs"
-            )
+        flag("adapt", adapt)
         said = {"trainer_shares": shares is not None, "trainer_sampling": sampling != "whole"}
         said |= {"trainer_stall": stall_s != STALL_S, "prefetch": prefetch is not None}
         for name in (name for name, is_said in said.items() if is_said):
@@ -131,7 +127,8 @@ class Trainers:
         if self.adapt and len(devices) < 2:
             raise UsageError(
                 f"{option('trainers')} must be two or more with {option('adapt')}, got {self.names}; name another, as "
-                f"in cpu:1,cpu:1, or leave {option('adapt')} out"
+                f"in cpu:1,cpu:1, or leave {option('trainers')} out, for one trainer that adapts how its mini-batches "
+                "are prepared"
             )
         return OpenTrainers(self, tuple(devices), self._assignment(devices, config))
 

@@ -112,7 +112,6 @@ def own_model(in_channels: int, out_channels: int) -> torch.nn.Module:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no trainers": ({"trainers": None}, "adapt needs trainers of two or more, such as cpu:1,cpu:1"),
     "one trainer": ({"trainers": "cpu:2"}, "must be two or more with adapt, got cpu:2; name another"),
     "independent": ({"trainer_sampling": "independent"}, "must be whole with adapt, got 'independent'"),
     "not a flag": ({"adapt": "yes"}, "adapt must be True or False"),

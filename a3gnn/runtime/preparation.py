@@ -1,0 +1,64 @@
+"""`Preparation`: how mini-batches are prepared, in what never changes what is in them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from a3gnn._fields import from_fields
+from a3gnn.config import ParallelMode, TrainConfig
+from a3gnn.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Who prepares mini-batches, how far ahead, and what is cached.
+
+    Attributes:
+        mode: As `TrainConfig.parallel_mode`.
+        workers: Threads that prepare; 0 in sequential mode.
+        depth: Mini-batches that are under way or wait while one is trained: `workers` at least.
+        cache_bytes: What the cache may take.
+
+    Raises:
+        UsageError: Numbers do not fit together.
+    """
+
+    mode: ParallelMode
+    workers: int
+    depth: int
+    cache_bytes: int
+
+    def __post_init__(self) -> None:
+        least = 0 if self.mode == "sequential" else 1
+        if self.workers < least or self.depth < self.workers or (not least and self.depth) or self.cache_bytes < 0:
+            raise UsageError(
+                f"1 <= workers <= depth, both 0 in sequential mode, and cache_bytes >= 0, got {self.workers}, "
+                f"{self.depth} and {self.cache_bytes} in {self.mode}"
+            )
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> Self:
+        """Returns what `config` asks for."""
+        workers = 0 if config.parallel_mode == "sequential" else config.num_workers
+        return cls(config.parallel_mode, workers, workers, config.cache_bytes)
+
+    def replace(self, **changes: Any) -> Self:
+        """Returns this with other values."""
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the preparation of `to_dict`."""
+        return from_fields(cls, fields)
+
+
+def has_free_cache(config: TrainConfig) -> bool:
+    """Returns whether the cache's volume is without effect on what is learnt: nothing is sampled towards it."""
+    return bool(config.cache_bytes) and config.learning_key() == config.replace(cache_bytes=0).learning_key()

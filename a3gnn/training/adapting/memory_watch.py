@@ -1,0 +1,103 @@
+"""`MemoryWatch`: a smaller preparation of mini-batches where memory gets scarce, and the cache again when it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import NamedTuple
+
+from a3gnn.runtime.preparation import Preparation
+from a3gnn.units import format_size
+
+#: Share of a limit, or of the machine's memory, that is to be left at least; twice as much is after a change. Guess.
+_RESERVE = 0.05
+#: A cache that shrinks loses this share at least: each change is a read of all its rows. Guess.
+_STEP = 0.25
+#: Seconds between two looks, and those for which there must be room before a cache grows again. Guesses.
+_PERIOD_S, _CALM_S = 0.1, 5.0
+
+
+class Room(NamedTuple):
+    """Memory that is left of something.
+
+    Attributes:
+        left: Bytes.
+        whole: Bytes of it in all.
+        name: Of what, for people.
+    """
+
+    left: int
+    whole: int
+    name: str
+
+    @property
+    def reserve(self) -> int:
+        """Bytes that are to be left."""
+        return int(_RESERVE * self.whole)
+
+    @property
+    def spare(self) -> int:
+        """Bytes that are left beyond twice the reserve; below 0 where there are less."""
+        return self.left - 2 * self.reserve
+
+
+class MemoryWatch:
+    """Decides by the memory that is left, which it is told how to look up.
+
+    The cache shrinks first, for it costs time and nothing else; then fewer mini-batches are prepared ahead. The cache
+    grows again once there was room for it for some seconds, to what it was at first at most.
+
+    Args:
+        start: The first preparation.
+        rooms: Returns what is left of each limit.
+        can_resize: Whether the cache's volume may change.
+        map_bytes: What a cache takes whatever it holds; a smaller one is none.
+    """
+
+    def __init__(
+        self, start: Preparation, rooms: Callable[[], list[Room]], *, can_resize: bool, map_bytes: int
+    ) -> None:
+        self._start, self._rooms = start, rooms
+        self._can_resize, self._map_bytes = can_resize, map_bytes
+        self._looked, self._calm_since = 0.0, monotonic()
+        self._seen: list[Room] = []
+
+    def fits(self, wanted: Preparation, now: Preparation, batch_bytes: int) -> bool:
+        """Returns whether there is room for `wanted` in place of `now`, where a mini-batch takes `batch_bytes`."""
+        more = (wanted.depth - now.depth) * batch_bytes + wanted.cache_bytes - now.cache_bytes
+        return more <= 0 or all(more < room.spare for room in self._seen)
+
+    def look(self, now: Preparation) -> tuple[Preparation, str] | None:
+        """Returns what takes the place of `now`, and why; None where nothing does, or the last look was just now."""
+        time = monotonic()
+        if time - self._looked < _PERIOD_S:
+            return None
+        self._looked, self._seen = time, self._rooms()
+        if not self._seen:
+            return None
+        scarce = min(self._seen, key=lambda room: room.left - room.reserve)
+        if scarce.left < scarce.reserve:
+            self._calm_since = time
+            smaller = self._smaller(now, -scarce.spare)
+            return None if smaller is None else (smaller, f"{format_size(max(scarce.left, 0))} are left {scarce.name}")
+        # What grows leaves a reserve more than what has shrunk: a little less room takes nothing back.
+        growth = min(room.spare - room.reserve for room in self._seen)
+        missing = self._start.cache_bytes - now.cache_bytes
+        if missing <= 0 or growth < _STEP * missing or not self._can_resize:
+            self._calm_since = time
+            return None
+        if time - self._calm_since < _CALM_S:
+            return None
+        self._calm_since = time
+        larger = now.replace(cache_bytes=now.cache_bytes + min(missing, growth))
+        return larger, f"{format_size(scarce.left)} are left {scarce.name} again"
+
+    def _smaller(self, now: Preparation, needed: int) -> Preparation | None:
+        if now.cache_bytes and self._can_resize:
+            left = now.cache_bytes - max(needed, int(_STEP * self._start.cache_bytes))
+            return now.replace(cache_bytes=left if left > self._map_bytes else 0)
+        if now.depth > now.workers:
+            return now.replace(depth=now.workers)
+        if now.workers > 1:
+            return now.replace(workers=now.workers - 1, depth=now.workers - 1)
+        return None if now.mode == "sequential" else now.replace(mode="sequential", workers=0, depth=0)

@@ -1,0 +1,145 @@
+"""`AdaptingTrainer`: one trainer whose mini-batches are prepared otherwise while it trains (`a3gnn train --adapt`)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from time import perf_counter
+from typing import Any, cast
+
+from a3gnn.characteristics import CACHE_INDEX_BYTES
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.measurement import Metrics
+from a3gnn.option_names import option
+from a3gnn.runtime.adjustable import AdjustablePipeline, check_adjustable
+from a3gnn.runtime.preparation import Preparation
+from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
+from a3gnn.task import Task
+from a3gnn.threads import pool
+from a3gnn.training.adapting.memory_watch import MemoryWatch, Room
+from a3gnn.training.adapting.preparing import Preparing
+from a3gnn.training.hybrid.control.candidates import Candidates
+from a3gnn.training.hybrid.control.controller import Adjusts
+from a3gnn.training.hybrid.control.searching import Searching
+from a3gnn.training.hybrid.stage_times import StageTimes
+from a3gnn.training.step import Step
+from a3gnn.training.trainer import Trainer
+
+
+class AdaptingTrainer(Trainer):
+    """A trainer that changes workers, mode, depth and the cache's volume between mini-batches; see `Trainer`.
+
+    What is learnt is what a `Trainer` learns, bit for bit, whatever is changed, and whenever.
+
+    Args:
+        graph: As of `Trainer`.
+        config: Likewise; `resources` must be free.
+        task: Likewise.
+        expected: What the tune measured of `config` on this machine and graph; None where nothing is known.
+        controller: Who changes what; by default `Searching`, near what runs, once a stage's time has drifted.
+        host_memory_limit: As of `Trainer`: where that gets near, the cache shrinks.
+        others: Likewise.
+
+    Attributes:
+        division: What was changed.
+
+    Raises:
+        UsageError: Stages are to have cores of their own, or the graph is on graph servers.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        config: TrainConfig,
+        task: Task,
+        *,
+        expected: Metrics | None = None,
+        controller: Adjusts[Preparation] | None = None,
+        host_memory_limit: int | None = None,
+        **others: Any,
+    ) -> None:
+        super().__init__(graph, config, task, host_memory_limit=host_memory_limit, **others)
+        self._adjustable = pipeline = cast(AdjustablePipeline, self._pipeline)
+        start, can_resize = pipeline.preparation, pipeline.can_resize
+        self._limit, self._whole, self._batch_bytes = host_memory_limit, host_memory_bytes(), 0
+        map_bytes = CACHE_INDEX_BYTES * graph.num_nodes
+        self._watch = MemoryWatch(start, self._rooms, can_resize=can_resize, map_bytes=map_bytes)
+        if controller is None:
+            candidates = Candidates(start, pool.usable_cores(), can_resize=can_resize, fits=self._fits)
+            controller = Searching(candidates, None if expected is None else times_measured(expected))
+        self.division: Preparing = Preparing(controller, start)
+
+    @property
+    def choices(self) -> list[str]:
+        """As of `Trainer`, and what was changed."""
+        return super().choices + self.division.lines
+
+    def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
+        """Trains `epoch` from mini-batch `start` on, and yields after each one; raises what `Trainer.steps` does."""
+        self.division.drained()
+        self._adjustable.preparation = self.division.current
+        with closing(super().steps(epoch, start)) as steps:
+            begin = perf_counter()
+            for step in steps:
+                self._observe(step, perf_counter() - begin)
+                yield step
+                begin = perf_counter()
+
+    def _open_pipeline(self, *given: Any, **options: Any) -> AdjustablePipeline:
+        return AdjustablePipeline(*given, **options)
+
+    def _observe(self, step: Step, passed_s: float) -> None:
+        """Takes note of a mini-batch, and has those to come prepared as that says."""
+        pipeline, division = self._adjustable, self.division
+        place = step.epoch + 1, step.index + 1
+        if step.seeds == self.config.batch_size and pipeline.is_settled:
+            division.observe(*place, pipeline.active, times_of(step, passed_s))
+        else:
+            division.at(*place)
+        self._batch_bytes = max(self._batch_bytes, _bytes_of(step, pipeline.store.row_bytes))
+        if pipeline.active == division.current and (found := self._watch.look(division.current)) is not None:
+            division.change(*found)
+        pipeline.preparation = division.current
+
+    def _rooms(self) -> list[Room]:
+        recent, available, limit = self.memory.recent_bytes(), available_bytes(), self._limit
+        limited = [] if limit is None else [Room(limit - recent, limit, "of the memory limit")]
+        return [*limited, *([] if available is None else [Room(available, self._whole, "of the machine's memory")])]
+
+    def _fits(self, wanted: Preparation, now: Preparation) -> bool:
+        return self._watch.fits(wanted, now, self._batch_bytes)
+
+
+def check_adapting(graph: Graph, config: TrainConfig, processes: int) -> None:
+    """Checks that one trainer of `config` can adapt.
+
+    Raises:
+        UsageError: Stages are to have cores of their own, the graph is on graph servers, or others train shares.
+    """
+    if processes > 1:
+        raise UsageError(
+            f"{option('adapt')} must be left out where torchrun starts {processes} processes, which wait for each "
+            "other: none of them could tell what its own changes gained"
+        )
+    check_adjustable(graph, config)
+
+
+def times_of(step: Step, passed_s: float) -> StageTimes:
+    """Returns what the stages of a mini-batch took, and the seconds from the one before to it."""
+    seconds = step.seconds
+    parts = seconds.sample, 0.0, seconds.gather, (seconds.transfer,), (seconds.train,)
+    return StageTimes(("processor",), *parts, 0.0, passed_s)
+
+
+def times_measured(metrics: Metrics) -> StageTimes:
+    """Returns what a trial measured of the stages, and of a mini-batch."""
+    seconds, iteration = metrics.stage_seconds, 1 / (metrics.throughput_epochs_per_s * metrics.batches_per_epoch)
+    parts = seconds.sample, 0.0, seconds.gather, (seconds.transfer,), (seconds.train,)
+    return StageTimes(("processor",), *parts, 0.0, iteration)
+
+
+def _bytes_of(step: Step, row_bytes: int) -> int:
+    """Returns what a mini-batch takes at most: its rows, and the places of its edges."""
+    return step.input_nodes * row_bytes + 8 * step.sampled_edges

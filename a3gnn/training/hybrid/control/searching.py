@@ -1,0 +1,187 @@
+"""`Searching`: another preparation of one trainer's mini-batches once its stages take another time than they did."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import NamedTuple
+
+from a3gnn.runtime.preparation import Preparation
+from a3gnn.training.hybrid.control.candidates import Candidates
+from a3gnn.training.hybrid.control.drift import CHANGED, Drift, drifts
+from a3gnn.training.hybrid.control.scatter import iteration_of, shown, standard_error
+from a3gnn.training.hybrid.stage_times import StageTimes
+
+#: Share of an iteration that a change must gain. Guess, as other controllers have it.
+_HYSTERESIS = 0.02
+#: Measurements of what runs before it is judged, and that are kept, by which it is judged again; and of what is tried.
+#: Guesses.
+_LEAST, _KEPT, _OF_TRIED = 4, 8, 3
+#: Standard errors by which a gain must exceed 0.
+_CLEAR = 2.0
+#: Factor on the share by which stages must have drifted where measurements scatter by as much, and its end. Guesses.
+_WIDER, _WIDEST = 1.5, 8.0
+#: Measurements in a row that must have drifted: one or two may be accidents.
+_IN_A_ROW = 3
+#: What is tried ends after one measurement that is so many times as long as the best. Guess.
+_HOPELESS = 1.1
+#: Preparations that are tried at most before the best stays. Guess.
+_MOST = 10
+#: Measurements that a search without a gain keeps the next one waiting for; twice as many after each further. Guess.
+_REST, _LONGEST_REST = 8, 256
+
+
+class _Measured(NamedTuple):
+    """A preparation, the mean seconds of its mini-batches, and their standard error."""
+
+    preparation: Preparation
+    seconds: float
+    error: float
+
+
+class _Search(NamedTuple):
+    """What is being tried.
+
+    Attributes:
+        begin: Where it began.
+        best: The best so far.
+        queue: What is left to be tried.
+        tried: All that was, and what is being tried.
+        loading: Whether the cache is among what is tried.
+    """
+
+    begin: _Measured
+    best: _Measured
+    queue: list[Preparation]
+    tried: set[Preparation]
+    loading: bool
+
+
+class Searching:
+    """Tries preparations near the current one once stages have drifted, and keeps the best that it measured.
+
+    As long as no stage takes another time than it did, nothing is tried. Then what is near the current preparation is
+    measured for some mini-batches each, in the order of what stages bound it to; what gains `hysteresis`, and more than
+    measurements scatter, is the next to be improved. A search that gained nothing keeps the next one waiting.
+
+    Args:
+        candidates: What can be tried.
+        expected: What the tune measured of the first preparation, with its iteration; None where nothing is known. The
+            run's own first measurements stand in for it where they are no slower.
+        hysteresis: See above.
+
+    Attributes:
+        why: What the latest change was made for, for people.
+        drift: The stage whose time has changed; None before any has.
+    """
+
+    def __init__(
+        self, candidates: Candidates, expected: StageTimes | None = None, hysteresis: float = _HYSTERESIS
+    ) -> None:
+        self._candidates, self._hysteresis = candidates, hysteresis
+        self._expected: StageTimes | None = expected
+        self._current: Preparation | None = None
+        self._windows: list[StageTimes] = []
+        self._settled: StageTimes | None = None
+        self._least = CHANGED
+        self._search: _Search | None = None
+        self._wanted: Preparation | None = None
+        self._is_sure, self._due, self._rest, self._pause = False, False, 0, _REST
+        self.why = ""
+        self.drift: Drift | None = None
+
+    def adjust(self, assignment: Preparation, times: StageTimes) -> Preparation:
+        """Returns the preparation to be measured next; `assignment` itself where nothing is to change."""
+        if assignment != self._current:
+            if assignment != self._wanted:  # somebody else has changed it
+                self._search, self._due = None, False
+            self._current, self._windows, self._settled, self._is_sure = assignment, [], None, False
+        self._windows = [*self._windows, times][-_KEPT:]
+        self._rest = max(0, self._rest - 1)
+        if self._search is not None:
+            self._wanted = self._tried(self._search, assignment)
+            return self._wanted
+        if self._settled is None:
+            if len(self._windows) < _LEAST:
+                return assignment
+            if self._due:
+                self._wanted = self._begin(assignment)
+                return self._wanted
+            self._settle()
+        self._look()
+        if not self._due and not self._is_sure and len(self._windows) == _KEPT:
+            self._is_sure = True
+            self._settle()
+        return assignment
+
+    def _settle(self) -> None:
+        """Has stages compared with what they take now; at first with what the tune measured, where that was faster."""
+        now, expected = StageTimes.mean(self._windows), self._expected
+        self._settled, self._least = now, CHANGED
+        while self._least < _WIDEST and any(drifts(now, one, self._least) for one in self._windows):
+            self._least *= _WIDER  # by so much they differ though nothing has changed
+        if expected is not None and iteration_of(now) > (1 + self._least) * iteration_of(expected):
+            self._settled = expected
+
+    def _look(self) -> None:
+        """Notes that stages have drifted, so that a search begins once enough is measured of what they take now."""
+        last = self._windows[-_IN_A_ROW:]
+        if self._settled is None or self._rest or len(last) < _IN_A_ROW:
+            return
+        found = [drifts(self._settled, one, self._least) for one in last]
+        common = set.intersection(*({(one.stage, one.slower) for one in each} for each in found))
+        drifted = [one for one in found[-1] if (one.stage, one.slower) in common]
+        if drifted:
+            self.drift, self._expected = drifted[0], None
+            self._windows, self._settled, self._is_sure, self._due = last, None, False, True
+
+    def _begin(self, now: Preparation) -> Preparation:
+        self._due = False
+        assert self.drift is not None, "a stage drifted"
+        here, loading = self._measured(now), self.drift.stage == "loading"
+        queue = self._near(now, loading)
+        self._search = _Search(here, here, queue, {now}, loading)
+        return self._next(self._search)
+
+    def _near(self, now: Preparation, loading: bool) -> list[Preparation]:
+        return self._candidates.near(now, StageTimes.mean(self._windows), self._hysteresis, loading=loading)
+
+    def _tried(self, search: _Search, now: Preparation) -> Preparation:
+        """Judges what is being tried, once it is clear, and returns what is tried next, or stays."""
+        mine = self._measured(now)
+        hopeless = mine.seconds > _HOPELESS * search.best.seconds
+        if len(self._windows) < _OF_TRIED and not hopeless:
+            return now
+        if self._gains(search.best, mine):
+            queue = [one for one in self._near(now, search.loading) if one not in search.tried]
+            search = search._replace(best=mine, queue=queue)
+        self._search = search
+        return self._next(search)
+
+    def _next(self, search: _Search) -> Preparation:
+        """Returns what is tried next; the best of what was tried where nothing is left."""
+        if search.queue and len(search.tried) < _MOST:
+            following = search.queue.pop(0)
+            search.tried.add(following)
+            self.why = f"tried, for {self._because()}"
+            return following
+        self._search = None
+        best, begin = search.best, search.begin
+        has_gained = best.preparation != begin.preparation
+        self._pause = _REST if has_gained else min(2 * self._pause, _LONGEST_REST)
+        self._rest = 0 if has_gained else self._pause
+        self.why = f"the best of {len(search.tried)} that were tried, {shown(best.seconds)} per mini-batch"
+        return best.preparation
+
+    def _because(self) -> str:
+        assert self.drift is not None, "a stage drifted"
+        return f"{self.drift.stage} takes {shown(self.drift.now_s)}, and took {shown(self.drift.before_s)}"
+
+    def _gains(self, before: _Measured, now: _Measured) -> bool:
+        clear = before.seconds - now.seconds > _CLEAR * math.hypot(before.error, now.error)
+        return clear and now.seconds < (1 - self._hysteresis) * before.seconds
+
+    def _measured(self, now: Preparation) -> _Measured:
+        seconds = [iteration_of(one) for one in self._windows]
+        error = standard_error(seconds) if len(seconds) > 1 else 0.0
+        return _Measured(now, statistics.fmean(seconds), error)

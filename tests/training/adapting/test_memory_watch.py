@@ -1,0 +1,111 @@
+"""`MemoryWatch`: the cache shrinks first, by what is needed, and grows again only where it leaves a reserve."""
+
+from __future__ import annotations
+
+import pytest
+
+from a3gnn.runtime.preparation import Preparation
+from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
+from a3gnn.training.adapting import memory_watch
+from a3gnn.training.adapting.memory_watch import MemoryWatch, Room
+
+WHOLE = 1000 << 20
+CACHE = 400 << 20
+START = Preparation("mode1", 2, 3, CACHE)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_watch, "_PERIOD_S", 0.0)
+
+
+class Memory:
+    """So many MiB are left beside the cache, whatever that takes."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def rooms(self) -> list[Room]:
+        return [Room(self.left << 20, WHOLE, "of the memory limit")]
+
+
+def watch(memory: Memory, can_resize: bool = True) -> MemoryWatch:
+    return MemoryWatch(START, memory.rooms, can_resize=can_resize, map_bytes=8 << 20)
+
+
+def test_where_there_is_room_nothing_changes():
+    assert watch(Memory(300)).look(START) is None
+
+
+def test_the_cache_gives_what_is_needed_and_a_quarter_at_least():
+    (found, why) = watch(Memory(40)).look(START) or (START, "")
+    assert found == START.replace(cache_bytes=CACHE - (100 << 20))
+    assert why == "40.0 MiB are left of the memory limit"
+    (found, _) = watch(Memory(-150)).look(START) or (START, "")
+    assert found.cache_bytes == CACHE - (250 << 20)
+    assert found == START.replace(cache_bytes=found.cache_bytes)
+
+
+def test_a_cache_that_could_hold_its_map_alone_is_none():
+    (found, _) = watch(Memory(-295)).look(START) or (START, "")
+    assert found.cache_bytes == 0
+
+
+def test_then_fewer_mini_batches_are_ahead():
+    now, seen = START.replace(cache_bytes=0), []
+    starving = watch(Memory(0))
+    while (found := starving.look(now)) is not None:
+        now, _ = found
+        seen.append((now.mode, now.workers, now.depth))
+    assert seen == [("mode1", 2, 2), ("mode1", 1, 1), ("sequential", 0, 0)]
+
+
+def test_a_cache_of_a_fixed_volume_stays():
+    (found, _) = watch(Memory(0), can_resize=False).look(START) or (START, "")
+    assert found == START.replace(depth=2)
+
+
+def test_the_cache_grows_once_there_was_room_for_a_while(monkeypatch):
+    memory = Memory(40)
+    own = watch(memory)
+    (now, _) = own.look(START) or (START, "")
+    memory.left = 300
+    assert own.look(now) is None
+    monkeypatch.setattr(memory_watch, "_CALM_S", 0.0)
+    (found, why) = own.look(now) or (now, "")
+    assert found == START
+    assert why == "300 MiB are left of the memory limit again"
+
+
+@pytest.mark.parametrize("left", range(0, 600, 25))
+def test_what_grew_does_not_shrink_again(left, monkeypatch):
+    """Whatever is left, the watch comes to an end: it never takes back what it did."""
+    monkeypatch.setattr(memory_watch, "_CALM_S", 0.0)
+    now, taken = START, Memory(left)
+    own, shrunk, grew = watch(taken), False, False
+    for _ in range(20):
+        found = own.look(now)
+        if found is None:
+            break
+        change = found[0].cache_bytes - now.cache_bytes
+        shrunk, grew = shrunk or change < 0, grew or change > 0
+        taken.left -= change >> 20
+        now = found[0]
+    else:
+        pytest.fail("it goes on and on")
+    assert not (shrunk and grew)
+
+
+def test_what_is_tried_must_fit():
+    own = watch(Memory(150))
+    assert own.fits(START.replace(depth=9), START, 1 << 30)  # nothing was looked up yet
+    own.look(START)
+    assert own.fits(START.replace(depth=5), START, 20 << 20)
+    assert not own.fits(START.replace(depth=6), START, 20 << 20)
+    assert own.fits(START.replace(depth=2), START, 1 << 40)
+
+
+def test_what_the_machine_has_is_known():
+    found = available_bytes()
+    assert found is not None
+    assert 0 < found <= host_memory_bytes()
