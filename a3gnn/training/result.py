@@ -45,7 +45,8 @@ class TrainResult:
         trainers: Of trainers of this process that trained it together: `names`, `shares` of seeds, `sampling` of
             mini-batches, `prefetch`, the depths that were asked for, and `repeated_work`, what all shares take over the
             whole of the first mini-batches (`a3gnn.runtime.repeated`). Where they adapted, these are of the end, beside
-            their `threads` and all `changes` (`a3gnn.training.hybrid.control.adaptation.DivisionChange`). None for one trainer.
+            their `threads` and all `changes` (`a3gnn.training.hybrid.control.adaptation.DivisionChange`). None for one
+            trainer.
         algorithm: Of the synchronous algorithm that ranks trained by: its `name`, `iterations` of an epoch, what each
             rank stores and read and sent in all epochs (`ranks`), and `partition_s`, the seconds that partitioning
             took (docs/algorithms.md). None without one.
