@@ -1,4 +1,4 @@
-"""Throughput of GNN training by vertices (HitGNN, section VII-D), also per memory bandwidth, and by edges (HyScale-GNN)."""
+"""Throughput of GNN training by vertices (HitGNN, section VII-D), by memory bandwidth, and by edges (HyScale-GNN)."""
 
 from __future__ import annotations
 
