@@ -47,8 +47,8 @@ class TrainResult:
             (`a3gnn.runtime.repeated`). Where they adapted, these are of the end, beside their `threads` and all
             `changes` (`a3gnn.training.hybrid.control.adaptation.Change`). None for one trainer.
         algorithm: Of the synchronous algorithm that ranks trained by: its `name`, `iterations` of an epoch, what each
-            rank stores and read and sent in all epochs (`ranks`), and `partition_s`, the seconds that partitioning
-            took (docs/algorithms.md). None without one.
+            rank read and sent in all epochs (`ranks`: a `Traffic` each), and `partition_s`, the seconds that
+            partitioning took (docs/algorithms.md). None without one.
     """
 
     test_accuracy: float
