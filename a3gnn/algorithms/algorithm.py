@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.algorithms.exchange import ExchangeMaker
 from a3gnn.algorithms.stored import Stored
 from a3gnn.algorithms.together import RankOf
 from a3gnn.errors import UsageError
@@ -31,13 +32,18 @@ class Algorithm:
         name: For people, and for `resume`.
         partition: Says whose seeds the train nodes are.
         storing: Says what each rank keeps in its device's memory.
+        exchange: What ranks compute together, where features are split by columns; None for nothing.
         balanced: Whether a rank whose part is exhausted trains mini-batches of others (Algorithm 3), or is idle.
+        direct: Whether what a rank lacks comes straight from host memory (section V-B, "DC"), or from the device of
+            the rank that stores it by way of host memory, which is there to be compared.
     """
 
     name: str
     partition: Partitioner
     storing: Storing
+    exchange: ExchangeMaker | None = None
     balanced: bool = True
+    direct: bool = True
 
     def parts(self, graph: Graph, ranks: int, seed: int) -> NDArray[np.int32]:
         """Returns the part of each node, int32 in [0, ranks), shape (num_nodes,).
@@ -69,6 +75,12 @@ class Algorithm:
         found = self.storing(graph, parts, rank, ranks)
         if not isinstance(found, Stored):
             raise UsageError(f"the storing strategy of {self.name} must return a Stored, got {found!r}")
+        if found.is_split(graph) and self.exchange is None:
+            raise UsageError(
+                f"{self.name} must have an exchange where a rank stores some of the columns alone, got columns "
+                f"{found.columns[0]} to {found.columns[1]} of {graph.num_features}; P3's is "
+                "a3gnn.algorithms.p3.partial_sums.PartialSums"
+            )
         return found
 
     def joined(self, ranks: TorchRanks) -> RankOf:

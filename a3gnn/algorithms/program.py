@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from a3gnn.algorithms.algorithm import Algorithm
+from a3gnn.algorithms.exchange import ExchangeMaker
 from a3gnn.algorithms.stored import Stored
 from a3gnn.checks import whole_number
 from a3gnn.errors import UsageError
@@ -20,6 +21,7 @@ class Program:
         graph: The graph.
         ranks: Devices.
         name: For people, and for `resume`.
+        exchange: What ranks compute together, where features are split by columns.
 
     Raises:
         UsageError: `ranks` is no integer >= 1.
@@ -35,8 +37,10 @@ class Program:
         >>> algorithm = program.algorithm()
     """
 
-    def __init__(self, graph: Graph, ranks: int, name: str = "program") -> None:
-        self._graph, self._name = graph, name
+    def __init__(
+        self, graph: Graph, ranks: int, name: str = "program", *, exchange: ExchangeMaker | None = None
+    ) -> None:
+        self._graph, self._name, self._exchange = graph, name, exchange
         whole_number("ranks", ranks, 1, "one per device")
         self._assigned = np.zeros((ranks, graph.num_nodes), dtype=np.bool_)
         self._stored: list[Stored | None] = [None] * ranks
@@ -94,7 +98,7 @@ class Program:
             self._check(graph, ranks)
             return kept[rank]
 
-        return Algorithm(self._name, partition, storing)
+        return Algorithm(self._name, partition, storing, self._exchange)
 
     def _rank(self, rank: int) -> int:
         ranks = len(self._stored)

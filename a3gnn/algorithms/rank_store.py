@@ -36,10 +36,7 @@ def open_rank_store(
         UsageError: The features are sparse.
         ConfigError: A feature is beyond float16's range.
     """
-    from_disk = config.feature_tier == "disk"
-    base = base_rows(graph, config, from_disk)
-    if isinstance(base, SparseRows):
-        raise UsageError("the features of ranks that store a part of them must be dense, got sparse ones")
+    from_disk, base = config.feature_tier == "disk", dense_rows(graph, config)
     first, end = stored.columns
     if stored.is_split(graph):
         base = _columns(base, first, end)
@@ -48,6 +45,14 @@ def open_rank_store(
         return DeviceCachedStore.static(host, base, stored.nodes, [device], _POLICY)
     cache = StaticCache(base, stored.nodes, graph.num_nodes, _POLICY)
     return DenseHostStore(base, graph.num_nodes, stored.width, cache=cache, owns_base=not from_disk)
+
+
+def dense_rows(graph: Graph, config: TrainConfig) -> DenseRows:
+    """Returns all rows in host memory; arguments and errors are those of `open_rank_store`."""
+    base = base_rows(graph, config, config.feature_tier == "disk")
+    if isinstance(base, SparseRows):
+        raise UsageError("the features of ranks that store a part of them must be dense, got sparse ones")
+    return base
 
 
 def _columns(rows: DenseRows, first: int, end: int) -> DenseRows:

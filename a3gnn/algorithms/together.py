@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from a3gnn.algorithms.exchanging_trainer import ExchangingTrainer
 from a3gnn.algorithms.iterations import Iterations
-from a3gnn.algorithms.rank_store import open_rank_store
+from a3gnn.algorithms.rank_store import dense_rows, open_rank_store
+from a3gnn.algorithms.relayed_store import RelayedStore
 from a3gnn.algorithms.rules import check_config
 from a3gnn.algorithms.trainer import RankTrainer
+from a3gnn.features.stores.store import FeatureStore
 from a3gnn.training.progress import Progress
 from a3gnn.training.ranks.group import TorchRanks
 from a3gnn.training.ranks.processes import Together
@@ -46,7 +50,7 @@ class RankOf(Together):
         Raises:
             UsageError: The configuration decides what the algorithm does, or the partitioner returned no parts.
         """
-        check_config(request.config, self._algorithm.name)
+        check_config(request.config, self._algorithm)
         request = super().adapted(request, notify)
         begin, content = perf_counter(), b""
         if self.speaks:
@@ -58,8 +62,13 @@ class RankOf(Together):
     def trainer(self, request: TrainRequest, **options: Any) -> Trainer:
         """Returns what trains this rank's mini-batches; `options` are further ones of `Trainer`."""
         graph, config, task = request.graph, request.config, request.task
-        stored = self._algorithm.stored(graph, self._parts, self._ranks.rank, self.count)
-        self._features = open_rank_store(graph, config, stored, self.device)
+        stored = [self._algorithm.stored(graph, self._parts, rank, self.count) for rank in range(self.count)]
+        own, make = stored[self._ranks.rank], self._algorithm.exchange
+        self._features: FeatureStore
+        if self._algorithm.direct:
+            self._features = open_rank_store(graph, config, own, self.device)
+        else:
+            self._features = RelayedStore(dense_rows(graph, config), stored, self._ranks, self.device)
         self._iterations = Iterations(
             graph.train_ids,
             self._parts,
@@ -68,12 +77,17 @@ class RankOf(Together):
             task.seed,
             balanced=self._algorithm.balanced,
         )
-        return RankTrainer(
+        new: Callable[..., Trainer] = RankTrainer
+        if make is not None:
+            exchange = partial(make, ranks=self._ranks, stored=own, features=self._features)
+            new = partial(ExchangingTrainer, exchange=exchange)
+        return new(
             graph,
             config,
             task,
             iterations=self._iterations,
             features=self._features,
+            exchange=None if make is None else lambda learner: make(learner, self._ranks, own, self._features),
             member=self.member,
             device=self.device,
             **options,

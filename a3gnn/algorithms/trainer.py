@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from a3gnn.algorithms.iterations import Iterations
 from a3gnn.algorithms.rank_pipeline import RankPipeline
+from a3gnn.algorithms.relayed_store import RelayedStore
 from a3gnn.config import TrainConfig
 from a3gnn.features.stores.store import FeatureStore
 from a3gnn.graphs.graph import Graph
@@ -28,7 +30,7 @@ from a3gnn.training.traffic import Traffic
 from a3gnn.training.trainer import Trainer
 
 #: What ranks tell each other of a mini-batch; each number as two, below 2^20 and above, which float32 has exactly.
-_TOLD = ("rows", "hits", "host_bytes")
+_TOLD = ("rows", "hits", "host_bytes", "activation_bytes", "structure_bytes")
 _LOW = 1 << 20
 
 
@@ -52,6 +54,9 @@ class RankTrainer(Trainer):
         batches_per_epoch: Iterations of an epoch.
     """
 
+    #: Whether `model` is to be made whole after the iteration, where ranks train parts of it.
+    _wants_whole = False
+
     def __init__(
         self,
         graph: Graph,
@@ -69,7 +74,7 @@ class RankTrainer(Trainer):
         super().__init__(graph, config, task, member=member, **options)
         assert self._replica.joined is not None, "there are several"
         self._joined = self._replica.joined
-        self._joined.counts = torch.zeros(member.ranks.size, len(_TOLD), 2, dtype=torch.float64).flatten()
+        self._joined.counts = torch.zeros(2 * len(_TOLD) * member.ranks.size + 1, dtype=torch.float64)
 
     def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
         """Trains `epoch` from iteration `start` on, and yields after each one; see `Trainer.steps`."""
@@ -78,7 +83,7 @@ class RankTrainer(Trainer):
         with closing(self._pipeline.epoch(epoch, start)) as batches:  # type: ignore[type-var]
             for iteration, batch in enumerate(batches, start):
                 yield self._train_iteration(iteration, planned[iteration], batch)
-                self._joined.check()
+                self._check()
 
     def _open_pipeline(self, *given: Any, **options: Any) -> Pipeline:
         options["shares"] = None
@@ -88,9 +93,10 @@ class RankTrainer(Trainer):
 
     def _train_iteration(self, iteration: int, planned: list[PlannedBatch], batch: MiniBatch) -> Step:
         begin, part = perf_counter(), self._part(planned)
-        self._tell(batch)
         self._replica.optimizer.zero_grad(set_to_none=True)
-        loss = self._joined.gradients(batch, lambda own: self._replica.learner.loss(own) * part)
+        own_loss = self._joined.propagate(batch, lambda own: self._replica.learner.loss(own) * part)
+        self._tell(batch)
+        loss = self._joined.exchange(own_loss)
         self._replica.update(dataclasses.replace(batch, index=iteration))
         value = checked_loss(loss.item(), batch)
         step = step_of(batch, value, perf_counter() - begin)
@@ -104,20 +110,35 @@ class RankTrainer(Trainer):
         return weights[self._ranks.rank] / sum(weights)
 
     def _tell(self, batch: MiniBatch) -> None:
-        """Sets this rank's counts, which the exchange of gradients takes to all."""
-        lacking = batch.subgraph.num_nodes - batch.hits
-        found = batch.subgraph.num_nodes, batch.hits, lacking * self._features.row_bytes
+        """Sets this rank's counts, which the sum of gradients takes to all, and whether it wants the model whole."""
         self._joined.counts.zero_()
-        told = self._joined.counts.view(self._ranks.size, len(_TOLD), 2)[self._ranks.rank]
-        told.copy_(torch.tensor([(count % _LOW, count // _LOW) for count in found]))
+        self._counts[self._ranks.rank] = torch.tensor([(count % _LOW, count // _LOW) for count in self._read(batch)])
+        self._joined.counts[-1] = self._wants_whole
+
+    def _read(self, batch: MiniBatch) -> list[int]:
+        """Returns what this rank read and exchanged for the iteration, in the order of `_TOLD`."""
+        rows, hits = batch.subgraph.num_nodes, batch.hits
+        passed = rows - hits
+        if isinstance(self._features, RelayedStore):
+            passed += self._features.relayed(batch.subgraph.n_id)
+        return [rows, hits, passed * self._features.row_bytes, 0, 0]
+
+    @property
+    def _counts(self) -> Tensor:
+        """What all ranks tell, as a view, float64, shape (ranks, len(_TOLD), 2)."""
+        return self._joined.counts[:-1].view(self._ranks.size, len(_TOLD), 2)
+
+    def _check(self) -> None:
+        """Does nothing unless all ranks should stop after the last iteration; see `JoinedStep.check`."""
+        self._joined.check()
 
     def _traffic(self, iteration: int, seeds: list[int]) -> tuple[Traffic, ...]:
         """Returns what each rank read and sent, as all have told."""
-        pairs = self._joined.counts.view(self._ranks.size, len(_TOLD), 2).to(torch.int64)
+        pairs = self._counts.to(torch.int64)
         counts = (pairs[..., 0] + _LOW * pairs[..., 1]).tolist()
         moved = self._iterations.schedule.moved[iteration].tolist()
-        sent = sum(weight.grad.nbytes for weight in self.model.parameters() if weight.grad is not None)
+        both_ways = 2 * self._joined.gradient_bytes
         return tuple(
-            Traffic(int(own > 0), int(away), own, *of_rank, gradient_bytes=2 * sent)
+            Traffic(int(own > 0), int(away), own, gradient_bytes=both_ways, **dict(zip(_TOLD, of_rank, strict=True)))
             for own, away, of_rank in zip(seeds, moved, counts, strict=True)
         )

@@ -48,8 +48,8 @@ class TrainResult:
             their `threads` and all `changes` (`a3gnn.training.hybrid.control.adaptation.DivisionChange`). None for one
             trainer.
         algorithm: Of the synchronous algorithm that ranks trained by: its `name`, `iterations` of an epoch, what each
-            rank stores and read and sent in all epochs (`ranks`), and `partition_s`, the seconds that partitioning
-            took (docs/algorithms.md). None without one.
+            rank read and sent in all epochs (`ranks`: a `Traffic` each), and `partition_s`, the seconds that
+            partitioning took (docs/algorithms.md). None without one.
         adapted: Of one trainer that adapted, the `preparation` of mini-batches in the end and all `changes`
             (`a3gnn.training.adapting.preparing.PreparationChange`); None of others.
     """

@@ -20,7 +20,8 @@ class Traffic:
         hits: Those that its own device's memory had.
         host_bytes: Bytes of the others, as often as they passed between host memory and a device.
         gradient_bytes: Bytes of gradients that it gave and took.
-        activation_bytes: Bytes of other ranks' partial sums, and of their gradients, that it gave and took.
+        activation_bytes: Bytes of partial sums, and of their gradients, that it gave other ranks and took (P3).
+        structure_bytes: Bytes of mini-batches' node ids and edges, likewise.
     """
 
     batches: int = 0
@@ -31,6 +32,7 @@ class Traffic:
     host_bytes: int = 0
     gradient_bytes: int = 0
     activation_bytes: int = 0
+    structure_bytes: int = 0
 
     @property
     def beta(self) -> float:

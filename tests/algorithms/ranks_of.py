@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.algorithms.algorithm import Algorithm
+from a3gnn.algorithms.built_in import ALGORITHMS as ALL
 from a3gnn.algorithms.iterations import Iterations
-from a3gnn.algorithms.storing import by_out_degree, by_partition
+from a3gnn.algorithms.p3.partial_sums import PartialSums
+from a3gnn.algorithms.stored import Stored
+from a3gnn.algorithms.storing import by_dimension, by_out_degree, by_partition
 from a3gnn.algorithms.together import RankOf
 from a3gnn.config import TrainConfig
 from a3gnn.features.rows.stored import DenseRows
@@ -55,6 +58,9 @@ def skewed(graph: Graph, ranks: int, seed: int) -> NDArray[np.int64]:
 ALGORITHMS = {
     "parts": Algorithm("parts", skewed, by_partition),
     "hot": Algorithm("hot", skewed, by_out_degree, balanced=False),
+    "relayed": Algorithm("relayed", skewed, by_partition, direct=False),
+    "columns": Algorithm("columns", skewed, by_dimension, PartialSums, balanced=False),
+    **ALL,
 }
 _SMALL: dict[str, Any] = {"hidden_channels": 16, "fanouts": (5, 3), "heads": 2, "learning_rate": 0.01}
 #: Whether mini-batches are normalised together, which one process does to all of them side by side, without dropout.
@@ -66,7 +72,9 @@ TASKS = {
 }
 CASES = [
     *(("parts", task) for task in TASKS),
+    *(("columns", task) for task in TASKS),
     *(("hot", task) for task in ("sage", "gin")),
+    *((name, "sage") for name in ("relayed", *ALL)),
 ]
 
 
@@ -84,6 +92,17 @@ def in_double(replica: Replica) -> None:
 def gradients_of(replica: Replica) -> Tensor:
     found = [weight.grad for weight in replica.learner.model.parameters()]
     return torch.cat([grad.flatten() for grad in found if grad is not None])
+
+
+def whole_gradients_of(trainer: Any) -> Tensor:
+    """Returns the same of a rank, whose columns of the input layer's weights are put among those of the others."""
+    replica: Replica = trainer._replica
+    exchange = getattr(trainer, "_exchange", None)
+    if exchange is None:
+        return gradients_of(replica)
+    own = {id(weight) for weight in exchange.own_weights}
+    found = [(weight.grad, id(weight) in own) for weight in replica.learner.model.parameters()]
+    return torch.cat([(exchange.split.whole(grad) if split else grad).flatten() for grad, split in found])
 
 
 def iterations_of(algorithm: Algorithm, graph: Graph, ranks: int, task: Task) -> tuple[NDArray[np.int32], Iterations]:
@@ -114,20 +133,30 @@ def by_one_process(algorithm: Algorithm, graph: Graph, ranks: int, task: Task) -
                     for batch in pipeline.load(epoch, busy):
                         (replica.learner.loss(batch) * (batch.num_seeds / seeds)).backward()
                 found.gradients.append(gradients_of(replica))
-                found.traffic.append(list(_traffic(planned, epoch, trainer, [one.nodes for one in stored])))
+                found.traffic.append(list(_traffic(planned, epoch, trainer, stored)))
                 replica.optimizer.step()
     return found
 
 
 def _traffic(
-    planned: list[PlannedBatch], epoch: int, trainer: Trainer, stored: list[NDArray[np.int32]]
+    planned: list[PlannedBatch], epoch: int, trainer: Trainer, stored: list[Stored]
 ) -> Iterator[dict[str, Any]]:
-    for batch, nodes in zip(planned, stored, strict=True):
-        if len(batch.seeds):
-            n_id = trainer._pipeline.sampler.sample(batch.seeds, epoch, batch.index).n_id
-            yield {"batches": 1, "seeds": len(batch.seeds), "rows": len(n_id), "hits": int(np.isin(n_id, nodes).sum())}
-        else:
+    sample = trainer._pipeline.sampler.sample
+    found = [sample(batch.seeds, epoch, batch.index) if len(batch.seeds) else None for batch in planned]
+    split = any(one.is_split(trainer.graph) for one in stored)
+    # Of SAGE: a row of 16 partial sums per destination of the input layer, and no edge is cut.
+    sums = [None if one is None else one.hop_sizes[-2] * 16 * 8 for one in found]
+    for rank, (one, kept) in enumerate(zip(found, stored, strict=True)):
+        if one is None:
             yield {"batches": 0, "seeds": 0}
+            continue
+        told = {"batches": 1, "seeds": one.num_seeds}
+        if not split:
+            told |= {"rows": one.num_nodes, "hits": int(np.isin(one.n_id, kept.nodes).sum()), "activation_bytes": 0}
+        elif None not in found and trainer.task.model == "sage":
+            rows, others = (sum(part.num_nodes for part in found if part), sum(sums) - sums[rank])  # type: ignore[arg-type,operator]
+            told |= {"rows": rows, "hits": rows, "activation_bytes": 2 * (others + (len(sums) - 1) * sums[rank])}  # type: ignore[operator]
+        yield told
 
 
 def by_ranks(us: RankOf, request: TrainRequest, scratch: Path) -> Found:
@@ -139,7 +168,7 @@ def by_ranks(us: RankOf, request: TrainRequest, scratch: Path) -> Found:
         update = replica.update
 
         def updated(batch: Any) -> None:
-            found.gradients.append(gradients_of(replica))
+            found.gradients.append(whole_gradients_of(trainer))
             update(batch)
 
         replica.update = updated
@@ -147,7 +176,7 @@ def by_ranks(us: RankOf, request: TrainRequest, scratch: Path) -> Found:
             found.traffic.extend([one.to_dict() for one in step.traffic] for step in trainer.steps(epoch))
         stats, mine = trainer._pipeline.store.stats, [row[us._ranks.rank] for row in found.traffic]
         assert stats.misses == sum(one["rows"] - one["hits"] for one in mine)
-        assert stats.hits == sum(one["hits"] for one in mine)
+        assert stats.hits == sum(one["hits"] for one in mine) > 0
     return found
 
 
@@ -155,12 +184,14 @@ def _poisoned(us: Any, request: TrainRequest, scratch: Path) -> Trainer:
     graph, rows = request.graph, np.zeros(request.graph.features.shape, dtype=np.float32)
     made = dataclasses.replace(graph, features=DenseFeatures(rows))
     request = us.adapted(dataclasses.replace(request, graph=made), str)
-    nodes = us._algorithm.stored(graph, us._parts, us._ranks.rank, us.count).nodes
+    stored = us._algorithm.stored(graph, us._parts, us._ranks.rank, us.count)
+    own = np.ix_(stored.nodes, range(*stored.columns))
     rows[:] = np.nan
-    rows[nodes] = graph.features.array[nodes]
+    rows[own] = graph.features.array[own]
     config = request.config.replace(feature_tier="ram")  # from this process's arrays, which have NaN
     trainer: Trainer = us.trainer(dataclasses.replace(request, config=config), scratch=scratch)
-    us._features._base = DenseRows.of(graph.features)
+    if us._algorithm.direct and not stored.is_split(graph):
+        us._features._base = DenseRows.of(graph.features)  # the counted read
     return trainer
 
 
