@@ -19,6 +19,7 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, keep_longest
 from a3gnn.objectives import Objectives, memory_metric
 from a3gnn.profiling.partition_failures import failed_partitioning
+from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import Rows
@@ -119,8 +120,11 @@ class History:
         metrics = None if trial is None else trial.metrics
         if trial is None or metrics is None or metrics.curve is None:
             return None
-        # The curve as that trial ended it: a faster configuration of the same key may have extended it since.
-        return Reference.of(metrics, metrics.curve, self.study.request.max_drop, self.study.target)
+        # The curve as this tune's plan ends it: a state that an earlier tune kept may have come further, and a faster
+        # configuration of the same key may have extended it since.
+        first = metrics.curve.batches[0] if metrics.curve.batches else 1
+        curve = CurveRules.of(self.study.reference_curve, metrics).cut(metrics.curve, first) or metrics.curve
+        return Reference.of(metrics, curve, self.study.request.max_drop, self.study.target)
 
     @property
     def reference_figures(self) -> Figures | None:

@@ -78,6 +78,17 @@ def test_the_reference_is_the_default_or_what_trains_like_it(history, make_trial
     assert history.objectives.limits.least_accuracy == pytest.approx(0.68)
 
 
+def test_the_reference_ends_where_this_tune_ends_it_though_a_state_had_come_further(
+    history, make_trial, make_metrics
+) -> None:
+    # 200 s of training are known, 10 mini-batches a second; a tune that counts trials gives the default a minute.
+    metrics = make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.8, points=200)
+    reference = history.with_trial(make_trial(TrainConfig(), metrics)).reference
+    assert 50 < reference.budget_s <= 60
+    assert reference.still_rising
+    assert reference.val_accuracy == metrics.curve.best_within(10 * reference.budget_s) < 0.8
+
+
 def test_what_lies_outside_the_space_is_not_eligible(history, make_trial, make_metrics) -> None:
     metrics = make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)
     history = history.with_trial(make_trial(TrainConfig(batch_size=64), metrics))
