@@ -75,6 +75,8 @@ class Algorithm:
         found = self.storing(graph, parts, rank, ranks)
         if not isinstance(found, Stored):
             raise UsageError(f"the storing strategy of {self.name} must return a Stored, got {found!r}")
+        if found.is_split(graph) and not self.direct:
+            raise UsageError(f"direct must be True of {self.name}, whose ranks store columns: no rank has a whole row")
         if found.is_split(graph) and self.exchange is None:
             raise UsageError(
                 f"{self.name} must have an exchange where a rank stores some of the columns alone, got columns "

@@ -12,6 +12,7 @@ from a3gnn.features.opening import base_rows
 from a3gnn.features.rows.stored import DenseRows, SparseRows
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.features.stores.device import DeviceCachedStore
+from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 
 #: What the store's counts say in place of a cache's policy.
@@ -45,6 +46,12 @@ def open_rank_store(
         return DeviceCachedStore.static(host, base, stored.nodes, [device], _POLICY)
     cache = StaticCache(base, stored.nodes, graph.num_nodes, _POLICY)
     return DenseHostStore(base, graph.num_nodes, stored.width, cache=cache, owns_base=not from_disk)
+
+
+def warm_up() -> None:
+    """Compiles what such stores need beside others, or loads it from numba's cache."""
+    rows, ids = DenseRows.of(DenseFeatures(np.zeros((2, 1), dtype=np.float32))), np.arange(2, dtype=np.int32)
+    DenseHostStore(rows, 2, 1, cache=StaticCache(rows, ids[:1], 2)).read(ids)
 
 
 def dense_rows(graph: Graph, config: TrainConfig) -> DenseRows:

@@ -11,11 +11,13 @@ import numpy as np
 
 from a3gnn.algorithms.exchanging_trainer import ExchangingTrainer
 from a3gnn.algorithms.iterations import Iterations
-from a3gnn.algorithms.rank_store import dense_rows, open_rank_store
+from a3gnn.algorithms.rank_store import dense_rows, open_rank_store, warm_up
 from a3gnn.algorithms.relayed_store import RelayedStore
 from a3gnn.algorithms.rules import check_config
+from a3gnn.algorithms.stored import Stored
 from a3gnn.algorithms.trainer import RankTrainer
 from a3gnn.features.stores.store import FeatureStore
+from a3gnn.graphs.graph import Graph
 from a3gnn.training.progress import Progress
 from a3gnn.training.ranks.group import TorchRanks
 from a3gnn.training.ranks.processes import Together
@@ -52,6 +54,8 @@ class RankOf(Together):
         """
         check_config(request.config, self._algorithm)
         request = super().adapted(request, notify)
+        with self.first_alone():
+            warm_up()
         begin, content = perf_counter(), b""
         if self.speaks:
             content = self._algorithm.parts(request.graph, self.count, request.task.seed).tobytes()
@@ -62,12 +66,12 @@ class RankOf(Together):
     def trainer(self, request: TrainRequest, **options: Any) -> Trainer:
         """Returns what trains this rank's mini-batches; `options` are further ones of `Trainer`."""
         graph, config, task = request.graph, request.config, request.task
-        stored = [self._algorithm.stored(graph, self._parts, rank, self.count) for rank in range(self.count)]
-        own, make = stored[self._ranks.rank], self._algorithm.exchange
+        own, make = self._stored(graph, self._ranks.rank), self._algorithm.exchange
         self._features: FeatureStore
         if self._algorithm.direct:
             self._features = open_rank_store(graph, config, own, self.device)
         else:
+            stored = [self._stored(graph, rank) for rank in range(self.count)]
             self._features = RelayedStore(dense_rows(graph, config), stored, self._ranks, self.device)
         self._iterations = Iterations(
             graph.train_ids,
@@ -95,9 +99,13 @@ class RankOf(Together):
 
     def told(self, done: Progress) -> dict[str, Any]:
         """Returns what a result says of the algorithm."""
+        counted = [one.traffic for one in (*done.epochs, done.under_way) if one.traffic]
         return {
             "name": self._algorithm.name,
             "iterations": len(self._iterations),
             "partition_s": self._partition_s,
-            "ranks": by_rank([one.traffic for one in done.epochs]),
+            "ranks": by_rank(counted),
         }
+
+    def _stored(self, graph: Graph, rank: int) -> Stored:
+        return self._algorithm.stored(graph, self._parts, rank, self.count)
