@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from a3gnn.measurement import StageSeconds
+from a3gnn.runtime.batch import MiniBatch
+from a3gnn.training.work import Traversed, traversed
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Step:
         hits: Those that the cache served.
         sampled_edges: Sampled edges.
         seconds: Work in each stage.
+        traversed: What NVTPS and MTEPS count; of a share without seeds nothing.
         trainers: What each trainer of this process did, where there are several; figures above are then of all.
     """
 
@@ -48,4 +52,21 @@ class Step:
     hits: int
     sampled_edges: int
     seconds: StageSeconds
+    traversed: Traversed
     trainers: tuple[TrainerStep, ...] = ()
+
+
+def step_of(batch: MiniBatch, loss: float, train_s: float) -> Step:
+    """Returns what is said of `batch`, which has been trained on in `train_s` seconds with a mean loss of `loss`."""
+    transfer = 0.0 if batch.arrival is None else batch.arrival.seconds()  # there is none on the host
+    return Step(
+        epoch=batch.epoch,
+        index=batch.index,
+        loss=loss,
+        seeds=batch.subgraph.sampled.num_seeds,
+        input_nodes=batch.subgraph.num_nodes,
+        hits=batch.hits,
+        sampled_edges=batch.subgraph.num_edges,
+        seconds=dataclasses.replace(batch.seconds, transfer=transfer, train=train_s),
+        traversed=traversed([batch.subgraph]),
+    )

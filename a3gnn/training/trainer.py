@@ -12,7 +12,6 @@ with Trainer(graph, config, task, scratch=folder) as trainer:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Generator
 from contextlib import closing
 from itertools import pairwise
@@ -44,7 +43,8 @@ from a3gnn.training.peers import Member
 from a3gnn.training.replica import Replica, checked_loss
 from a3gnn.training.scratch import Scratch
 from a3gnn.training.stateful import Stateful
-from a3gnn.training.step import Step
+from a3gnn.training.step import Step, step_of
+from a3gnn.training.work import Work
 
 
 class Trainer:
@@ -102,6 +102,7 @@ class Trainer:
         check_member(member, config, task)
         self.graph, self.config, self.task, self._member = graph, config, task, member
         self._device = torch.device(checked_device(device))
+        self._memories: tuple[torch.device, ...] = (self._device,)
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
         self._learner = self._learner_of(on_chunk, evaluation_bytes)
@@ -140,6 +141,11 @@ class Trainer:
     def optimizer(self) -> Optimizer:
         """Adam, or what a model of the user's makes."""
         return self._replica.optimizer
+
+    @property
+    def gpus(self) -> list[int]:
+        """Devices that train here, by torch's numbers."""
+        return [memory.index or 0 for memory in self._memories if memory.type == "cuda"]
 
     @property
     def trying_batches(self) -> int:
@@ -202,6 +208,10 @@ class Trainer:
         """Of several trainers of this process, what a result says of them; None of this one alone."""
         return None
 
+    def over_ranks(self, work: Work) -> Work:
+        """Returns the sum of all ranks' `work`; every rank calls it."""
+        return work.over(None if self._member is None else self._member.ranks)
+
     @property
     def metric(self) -> Metric:
         """By what the model is judged."""
@@ -237,14 +247,4 @@ class Trainer:
         loss = self._replica.gradients(batch)
         self._replica.update(batch)
         value = checked_loss(loss.item(), batch)  # waits for the device
-        transfer = 0.0 if batch.arrival is None else batch.arrival.seconds()  # there is none on the host
-        return Step(
-            epoch=batch.epoch,
-            index=batch.index,
-            loss=value,
-            seeds=batch.subgraph.sampled.num_seeds,
-            input_nodes=batch.subgraph.num_nodes,
-            hits=batch.hits,
-            sampled_edges=batch.subgraph.num_edges,
-            seconds=dataclasses.replace(batch.seconds, transfer=transfer, train=perf_counter() - begin),
-        )
+        return step_of(batch, value, perf_counter() - begin)

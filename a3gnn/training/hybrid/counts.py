@@ -43,6 +43,11 @@ class Counts:
         return tuple((self.nodes[hop + 1], self.nodes[hop], sum(self.edges[: hop + 1])) for hop in hops)
 
     @property
+    def traversed_nodes(self) -> float:
+        """Nodes over all layers, the input's included, the numerator of NVTPS (HitGNN, Eq. 3)."""
+        return sum(self.nodes)
+
+    @property
     def traversed_edges(self) -> float:
         """Edges over all layers, the numerator of MTEPS (Eq. 5)."""
         return sum(edges for _, _, edges in self.layers)

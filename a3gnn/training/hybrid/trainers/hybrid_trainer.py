@@ -35,6 +35,7 @@ from a3gnn.training.peers import Member
 from a3gnn.training.replica import Replica, checked_loss
 from a3gnn.training.step import Step, TrainerStep
 from a3gnn.training.trainer import Trainer
+from a3gnn.training.work import traversed
 
 
 class HybridTrainer(Trainer):
@@ -118,7 +119,7 @@ class HybridTrainer(Trainer):
         self._replicas = [self._replica, *(self._another(peers, on_chunk) for peers in self._peers[1:])]
         self._threads: list[TrainerThread] = []
         self._feeder: Feeder[MiniBatch] | None = None
-        self._has_stalled = False
+        self._has_stalled, self._memories = False, tuple(device.memory for device in devices)
         self._told, self._begun = Told(self.devices, self._pipeline, independent=independent), 0.0
 
     def __exit__(
@@ -222,7 +223,6 @@ class HybridTrainer(Trainer):
         self._threads, self._has_stalled = [], self._has_stalled or bool(left) or not fed
 
     def _step(self, batch: DividedBatch, threads: list[TrainerThread], begin: float, summed_s: float) -> Step:
-        done = min(self._synchroniser.acknowledged)
         work = [
             TrainerStep(device.name, part.subgraph.share.num_seeds, thread.transfer_s, thread.train_s)
             for device, part, thread in zip(self.devices, batch.parts, threads, strict=True)
@@ -233,12 +233,13 @@ class HybridTrainer(Trainer):
         return Step(
             epoch=batch.epoch,
             index=batch.index,
-            loss=checked_loss(threads[done].loss, batch),
+            loss=checked_loss(threads[min(self._synchroniser.acknowledged)].loss, batch),
             seeds=batch.num_seeds,
             input_nodes=sum(part.subgraph.num_nodes for part in batch.parts),
             hits=batch.hits,
             sampled_edges=sum(part.subgraph.num_edges for part in batch.parts),
             seconds=dataclasses.replace(batch.seconds, train=perf_counter() - begin),
+            traversed=traversed(part.subgraph for part in batch.parts),
             trainers=tuple(work),
         )
 
