@@ -70,9 +70,9 @@ ALLOWED = {
     "machine": BELOW | {"process", "features"},
     "parts": BELOW | {"graphs", "sampling", "features"},
     "runtime": BELOW | {"graphs", "sampling", "features", "parts"},
-    "algorithms": BELOW | {"graphs"},
     "training": (ENGINE | {"process", "machine"}) - {"training"},
     "profiling": ENGINE | {"process", "machine"},
+    "algorithms": ENGINE | {"platforms"},
     "search": {"a3gnn_envs"},
     "a3gnn_surrogate": set(),
     "a3gnn_envs": set(),
@@ -85,7 +85,7 @@ ALLOWED = {
     "service": BELOW | {"process", "graphs", "training", "profiling", "report", "tuning", "page"},
     "cli": BELOW
     | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "page", "service"}
-    | {"parts", "platforms", "hls"},
+    | {"parts", "platforms", "hls", "algorithms"},
 }
 
 

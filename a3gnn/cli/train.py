@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from a3gnn.algorithms.names import ALGORITHM_NAMES
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.options import (
     DURATION,
@@ -37,6 +38,7 @@ from a3gnn.cli.options import (
 )
 from a3gnn.cli.output import QUIET, fitted
 from a3gnn.cli.output import progress as lines
+from a3gnn.cli.start_ranks import start_ranks
 from a3gnn.cli.train_summary import summary
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
@@ -113,6 +115,12 @@ from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, T
     is_flag=True,
     help="Change the trainers' shares and threads between mini-batches by what these took; what is learnt stays.",
 )
+@click.option(
+    "--algorithm",
+    type=click.Choice(ALGORITHM_NAMES),
+    help="Synchronous algorithm by which ranks train a mini-batch each; shares of every one by default.",
+)
+@click.option("--ranks", type=click.IntRange(2), help="Processes on this machine that train one model together.")
 @click.option("--loss", type=LOSS, help=f"{LOSS_HELP} The tune's by default.")
 @click.option("--class-weights", type=WEIGHTS, help=f"{WEIGHTS_HELP} The tune's by default.")
 @click.option("--metric", type=METRIC, help=f"{METRICS_HELP} The tune's by default, auto without one.")
@@ -143,6 +151,8 @@ def train(
     trainer_sampling: TrainerSampling,
     trainer_stall: float,
     adapt: bool,
+    algorithm: str | None,
+    ranks: int | None,
     loss: str | None,
     class_weights: str | None,
     metric: str | None,
@@ -156,15 +166,21 @@ def train(
     Writes DIR/metrics.jsonl (a line per epoch), model.pt (the best epoch's weights, or those that reached the target),
     result.json and a checkpoint, from which --resume goes on exactly where Ctrl-C or a memory limit stopped.
 
-    By several processes: torchrun --nproc-per-node 2 -m a3gnn train ... (docs/distributed.md).
+    By several processes: --ranks 2, or torchrun --nproc-per-node 2 -m a3gnn train ... (docs/distributed.md).
     """
+    if path is None and model is None:
+        raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")
+    start_ranks(ranks)
     import dataclasses
 
     from a3gnn.training.train import train as run
     from a3gnn.training.tuned import TunedConfig
 
-    if path is None and model is None:
-        raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")
+    way = None
+    if algorithm is not None:
+        from a3gnn.algorithms.built_in import named
+
+        way = named(algorithm)
     tuned = None if path is None else TunedConfig.read(path)
     task = Task() if tuned is None else tuned.setting.task
     if task.is_own:
@@ -196,6 +212,7 @@ def train(
         trainer_sampling=trainer_sampling,
         trainer_stall=trainer_stall,
         adapt=adapt,
+        algorithm=way,
         progress=not (as_json or quiet),
         notify=lines(quiet),
     )

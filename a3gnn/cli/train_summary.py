@@ -29,6 +29,7 @@ def summary(result: TrainResult, promised: TunedConfig | None) -> str:
         *([] if result.kj_per_epoch is None else [f"energy      {_energy(result)}"]),
         f"memory      {format_size(took)}{_beside(took, promised, memory, format_size)}",
         *([] if result.trainers is None else [f"trainers    {_trainers(result.trainers)}"]),
+        *([] if result.algorithm is None else [f"algorithm   {_algorithm(result.algorithm)}"]),
         *([f"{metric.label:<11} is computed from {result.evaluation}"] if result.task.is_own else []),
         *([] if result.stolen_share < _MUCH_STOLEN else [f"stolen      {_stolen(result)}"]),
         f"weights     {result.folder}/model.pt",
@@ -99,3 +100,15 @@ def _trainers(told: dict[str, Any]) -> str:
     adapted = f" after {count(len(told['changes']), 'change')}" if "changes" in told else ""
     seeds = ", ".join(f"{name} {share}" for name, share in pairs)
     return f"{seeds} seeds{adapted}, {told['sampling']} sampling; {repeated}"
+
+
+def _algorithm(told: dict[str, Any]) -> str:
+    """Returns what ranks read and sent, all of them in all epochs together."""
+    from a3gnn.training.traffic import Traffic
+
+    total = Traffic.sum([Traffic.from_dict(one) for one in told["ranks"]])
+    moved = f"{format_size(total.host_bytes)} from the host's, {format_size(total.gradient_bytes)} of gradients"
+    if total.activation_bytes:
+        moved += f", {format_size(total.activation_bytes)} of activations"
+    own = f"{told['name']} on {len(told['ranks'])} ranks: {total.beta:.1%} of the rows from their own memory (beta)"
+    return f"{own}, {moved}"

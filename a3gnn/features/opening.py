@@ -64,7 +64,7 @@ def open_features(
     """
     _check_table(config, table)
     from_disk = config.feature_tier == "disk" or parts is not None
-    base = _base_rows(graph, config, from_disk) if table is None else _table_rows(table, from_disk)
+    base = base_rows(graph, config, from_disk) if table is None else _table_rows(table, from_disk)
     choice = PolicyChoice(config.canonical().cache_policy)
     ahead = None if seeds is None or choice.policy not in ("presample", "auto") else list(seeds)
     rank = partial(
@@ -91,8 +91,12 @@ def open_features(
     return _dense_store(dense, base, placement, choice)
 
 
-def _base_rows(graph: Graph, config: TrainConfig, from_disk: bool) -> StoredRows:
-    """Returns all rows, memory-mapped if `from_disk`, else in anonymous memory."""
+def base_rows(graph: Graph, config: TrainConfig, from_disk: bool) -> StoredRows:
+    """Returns all rows of `graph` in `config.feature_dtype`: memory-mapped if `from_disk`, else in anonymous memory.
+
+    Raises:
+        ConfigError: A feature is beyond float16's range.
+    """
     halves = config.feature_dtype == "float16"
     if from_disk:
         graph = graph.on_disk()

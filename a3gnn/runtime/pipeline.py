@@ -8,7 +8,7 @@ from functools import partial
 from itertools import groupby
 from time import perf_counter
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from weakref import WeakSet
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from a3gnn.config import Resources, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.features.rows.aggregate import Aggregator, input_width
+from a3gnn.features.stores.store import FeatureStore
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import as_classes
@@ -34,7 +35,7 @@ from a3gnn.runtime.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.runtime.proximity import ProximityOrder
 from a3gnn.runtime.samplers import EdgeSampling
 from a3gnn.runtime.sources import open_sources
-from a3gnn.runtime.stages import Sampled, Stages
+from a3gnn.runtime.stages import Sampled, Sampler, Stages
 from a3gnn.sampling.share import CutSampler, Shares
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool
@@ -121,7 +122,7 @@ class Pipeline:
         self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
         self._order = self._proximity(graph, indptr, indices)
         how = fanouts, self._config, seed, device, self._parts, self._first_seeds(), table, sampling
-        self.store, self.sampler = open_sources(graph, (indptr, indices), *how)
+        self.store, self.sampler = self._open_sources(graph, (indptr, indices), *how)
         on_host, tabled = not self.store.is_sparse and device == "cpu", table is not None
         # Rows are weighed by degrees within what is read, and those of a share's last nodes are the whole's.
         if not (tabled or (self.store.can_aggregate and (shares is None or aggregator != "gcn"))):
@@ -131,17 +132,9 @@ class Pipeline:
         # What one epoch has out at once: each worker's mini-batch, the caller's, and the one that it has yet to drop.
         buffers = BufferPool(width, spare=(workers + 2) * max(parts, 1), dtype=dtype) if on_host else None
         new: Callable[..., Stages] = partial(DividedStages, dividing=shares) if isinstance(shares, Dividing) else Stages
-        self._stages = new(
-            CutSampler(self.sampler, shares) if isinstance(shares, Shares) else self.sampler,
-            self.store,
-            graph.labels,
-            device,
-            buffers,
-            lends=not reuse_buffers,
-            aggregator=aggregator,
-            dtype=dtype,
-            tabled=tabled,
-        )
+        sampler = CutSampler(self.sampler, shares) if isinstance(shares, Shares) else self.sampler
+        made = {"lends": not reuse_buffers, "aggregator": aggregator, "dtype": dtype, "tabled": tabled}
+        self._stages = new(sampler, self.store, graph.labels, device, buffers, **made)
         self._overlap = OverlapPolicy(config.num_workers)
         self.on_worker_start: Callable[[], None] | None = None
         given = self._config.resources if resources is None else resources
@@ -233,6 +226,10 @@ class Pipeline:
                 if last is not None:
                     overlap.count(now - last)
                 last = now
+
+    def _open_sources(self, *given: Any) -> tuple[FeatureStore, Sampler]:
+        """Returns what `open_sources` does, whose arguments are `given`."""
+        return open_sources(*given)
 
     def _proximity(self, graph: Graph, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ProximityOrder | None:
         if self._config.seed_order == "random":

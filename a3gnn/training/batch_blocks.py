@@ -37,6 +37,19 @@ def blocks_of(batch: MiniBatch, *, with_degrees: bool, whole: Tensor | None = No
     return [_placed(block, of_all, places[: block.num_src]) for block, of_all in pairs]
 
 
+def input_block(indptr: Tensor, indices: Tensor, num_src: int, *, with_degrees: bool) -> LayerBlock:
+    """Returns the input layer's block of a whole mini-batch from its CSR, as `blocks_of` gives it.
+
+    Args:
+        indptr: int32, shape (num_dst + 1,); destinations are the first of the sources.
+        indices: int32, shape (num_edges,).
+        num_src: Sources.
+        with_degrees: As for `blocks_of`.
+    """
+    part = TorchBlock(indptr, indices, num_src, indptr.numel() - 1)
+    return LayerBlock(indptr, indices, num_src, slice(0, part.num_dst), _in_degrees(part) if with_degrees else None)
+
+
 def _blocks(parts: list[TorchBlock], subgraph: Subgraph, with_degrees: bool, whole: Tensor | None) -> list[LayerBlock]:
     blocks = [LayerBlock(part.indptr, part.indices, part.num_src, slice(0, part.num_dst)) for part in parts]
     if not with_degrees or not blocks:

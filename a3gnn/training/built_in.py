@@ -22,6 +22,7 @@ from a3gnn.training.batch_blocks import blocks_of
 from a3gnn.training.evaluate import Evaluator
 from a3gnn.training.input_table import input_table
 from a3gnn.training.layers.aggregation import warm_up
+from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.cost import Work
 from a3gnn.training.loss import loss_of, loss_weight
 from a3gnn.training.model import build_model
@@ -40,6 +41,10 @@ class BuiltIn:
         scratch: Where evaluation writes.
         on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
         ranks: Among whom evaluation is shared out; None evaluates alone.
+
+    Attributes:
+        logits: Computes the seeds' logits of a mini-batch, from its blocks and the seed of what is dropped; ranks may
+            put in its place what they compute together.
 
     Raises:
         ConfigError: The input layer is to read a table that its model has none of, or that is too large; or the loss is
@@ -70,6 +75,7 @@ class BuiltIn:
         self.table = input_table(graph, self.model, config, on_chunk) if full else None
         self.rows = None if self.table is None else self.table.rows
         self.dtype: torch.dtype = getattr(torch, config.compute_dtype)
+        self.logits: Callable[[MiniBatch, list[LayerBlock], int], Tensor] = self._logits
         if self.dtype is torch.bfloat16 and self.aggregator is not None:
             warm_up(self.aggregator)
 
@@ -96,9 +102,13 @@ class BuiltIn:
             batch, with_degrees=self.model.needs_degrees, whole=self.table.degrees if self.table else None
         )
         seed = derive(self._task.seed, "dropout", batch.epoch, batch.index)
-        logits = self.model(batch.x, blocks, aggregated=batch.aggregator is not None, seed=seed, dtype=self.dtype)
-        loss, share = self._loss(logits, batch.y), batch.subgraph.share
+        loss, share = self._loss(self.logits(batch, blocks, seed), batch.y), batch.subgraph.share
         return loss if share is None else loss * self._part(share)
+
+    def _logits(self, batch: MiniBatch, blocks: list[LayerBlock], seed: int) -> Tensor:
+        aggregated = batch.aggregator is not None
+        logits: Tensor = self.model(batch.x, blocks, aggregated=aggregated, seed=seed, dtype=self.dtype)
+        return logits
 
     @cached_property
     def _weight(self) -> Callable[[NDArray[Any]], float]:

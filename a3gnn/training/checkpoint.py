@@ -21,12 +21,18 @@ CHECKPOINT_VERSION = 1
 
 
 def identity(
-    graph: Graph, config: TrainConfig, task: Task, ranks: int = 1, trainers: Mapping[str, Any] | None = None
+    graph: Graph,
+    config: TrainConfig,
+    task: Task,
+    ranks: int = 1,
+    trainers: Mapping[str, Any] | None = None,
+    algorithm: str | None = None,
 ) -> dict[str, Any]:
     """Returns what must be equal for a run to go on bit-identically, by name.
 
-    The number of ranks is, and the first shares of trainers of one process: their gradients are summed in another
-    order. Where shares change while training runs, the last bits depend on when they did.
+    The number of ranks is, and the algorithm that they train by, and the first shares of trainers of one process:
+    their gradients are summed in another order. Where shares change while training runs, the last bits depend on when
+    they did.
 
     Modes, workers and tiers may change: they decide when a mini-batch comes, not what is in it. Knobs that came later
     than the first checkpoints are left out at their defaults.
@@ -34,6 +40,7 @@ def identity(
     learning, of_task = dict(config.learning_key()), task.to_dict()
     own = {f"the model's {name}": value for name, value in of_task.pop("own", {}).items()}
     many: dict[str, Any] = {"ranks": ranks} if ranks > 1 else {}
+    many |= {} if algorithm is None else {"algorithm": algorithm}
     if trainers is not None:
         many |= {"trainer_shares": trainers["shares"], "trainer_sampling": trainers["sampling"]}
         many |= {"adapt": True} if "changes" in trainers else {}

@@ -45,6 +45,8 @@ class JoinedStep:
         should_stop: Whether this one should.
 
     Attributes:
+        counts: Numbers that are overwritten by their sums along with the gradients, float64, on the host; none unless
+            set before the first mini-batch. They are exact below 2^24.
         seconds: That passed in sums of gradients so far, waiting for the slowest trainer included.
     """
 
@@ -55,6 +57,7 @@ class JoinedStep:
         self._statistics = _joined(model, peers)
         self._weights, self._peers = list(model.parameters()), peers
         self._told = Told()
+        self.counts = torch.empty(0, dtype=torch.float64)
         self.seconds = 0.0
 
     def gradients(self, batch: MiniBatch, loss_of: Callable[[MiniBatch], Tensor]) -> Tensor:
@@ -72,8 +75,9 @@ class JoinedStep:
     def propagate(self, batch: MiniBatch, loss_of: Callable[[MiniBatch], Tensor]) -> Tensor:
         """Returns the share's part of the loss, and leaves its gradients in the weights; arguments of `gradients`."""
         share = batch.subgraph.share
-        if share is not None and self._statistics is not None:
-            self._statistics.owned = torch.from_numpy(share.owned).to(self._weights[0].device)
+        if self._statistics is not None:
+            owned = np.ones(batch.subgraph.num_nodes, dtype=np.bool_) if share is None else share.owned
+            self._statistics.owned = torch.from_numpy(owned).to(self._weights[0].device)
         loss = loss_of(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
@@ -84,7 +88,8 @@ class JoinedStep:
         begin, message = perf_counter(), self._message
         message[: len(told)] = message.new_tensor(told)
         places: list[tuple[Tensor, Tensor]] = []
-        end = len(told)
+        end = len(told) + len(self.counts)
+        message[len(told) : end] = self.counts.to(message.device)
         for grad in (weight.grad for weight in self._weights):
             if grad is not None:
                 part = message[end : end + grad.numel()].view(grad.shape)
@@ -94,6 +99,7 @@ class JoinedStep:
         for grad, part in places:
             grad.copy_(part)
         self._told = Told(*message[: len(told)].tolist())
+        self.counts.copy_(message[len(told) : len(told) + len(self.counts)])
         self.seconds += perf_counter() - begin
         return message[0].clone()
 
@@ -104,7 +110,7 @@ class JoinedStep:
 
     @cached_property
     def _message(self) -> Tensor:
-        numbers = sum(weight.numel() for weight in self._weights) + len(Told._fields)
+        numbers = sum(weight.numel() for weight in self._weights) + len(Told._fields) + len(self.counts)
         return self._weights[0].detach().new_empty(numbers)
 
     def check(self) -> None:

@@ -81,6 +81,7 @@ def make_result(
         metric=trainer.metric,
         ranks=us.count,
         trainers=trainer.trainers,
+        algorithm=us.told(done),
     )
 
 

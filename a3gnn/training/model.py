@@ -81,15 +81,21 @@ class Model(nn.Module):
         """
         if seed is None:
             seed = int(torch.randint(2**62, ())) if self.training else 0
-        layers = list(enumerate(self.layers))
+        first, after = self.layers[0], len(self.layers) - 1
         if aggregated:
-            x = self.layers[0].combine(x)
-            del layers[0]
-            blocks = blocks[len(blocks) - len(layers) :]
-        for (i, layer), block in zip(layers, blocks, strict=True):
-            if not i:
-                x = layer(block, x, None, derive(seed, "layer", 0))
-                continue
+            return self.rest(first.combine(x), blocks[len(blocks) - after :], seed, dtype)
+        return self.rest(first(blocks[0], x, None, derive(seed, "layer", 0)), blocks[1:], seed, dtype)
+
+    def rest(self, x: Tensor, blocks: list[LayerBlock], seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Returns the seeds' logits, as `forward` does, from what the input layer has made.
+
+        Args:
+            x: That, shape (num_dst of the input layer's block, out_channels); may be overwritten.
+            blocks: One per layer after it.
+            seed: As for `forward`.
+            dtype: Likewise.
+        """
+        for i, block in zip(range(1, len(self.layers)), blocks, strict=True):
             # Sparse features are float32, and so is what the input layer makes of them.
             x = self._hidden(i, block, self.normalised(i, x.to(dtype)), seed)
         return x.float() if x.dtype is torch.bfloat16 else x

@@ -13,8 +13,11 @@ from a3gnn._fields import from_fields
 from a3gnn.measurement import StageSeconds
 from a3gnn.training.step import Step, TrainerStep
 from a3gnn.training.target import Point
+from a3gnn.training.traffic import by_rank
 from a3gnn.training.work import Work, WorkFigures
 
+#: What there is only of several trainers, or of ranks of a synchronous algorithm.
+_OF_SEVERAL = ("trainers", "traffic")
 #: What epochs of former versions have besides.
 _FORMER_FIELDS = {"test_accuracy"}
 
@@ -38,6 +41,7 @@ class EpochResult:
             versions.
         mteps: Millions of edges traversed per second, likewise (HyScale-GNN's Eq. 5).
         kilojoules: That the machines took for training it, likewise; None where they don't tell, too.
+        traffic: Of each rank of a synchronous algorithm: what it read and sent (`Traffic`).
     """
 
     epoch: int
@@ -52,11 +56,12 @@ class EpochResult:
     nvtps: float | None = None
     mteps: float | None = None
     kilojoules: float | None = None
+    traffic: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types, without `trainers` where there is one."""
+        """Returns the fields as JSON types, without those of several trainers or ranks that are empty."""
         fields = dataclasses.asdict(self)
-        return fields if self.trainers else {name: fields[name] for name in fields if name != "trainers"}
+        return {name: value for name, value in fields.items() if value or name not in _OF_SEVERAL}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -79,6 +84,7 @@ class EpochTotals:
         seconds: Seconds of training that passed.
         trainers: Of each trainer of this process, where there are several, the fields of its `TrainerStep`, summed.
         work: `Work`, of this rank.
+        traffic: Of each rank of a synchronous algorithm, the fields of its `Traffic`, summed.
     """
 
     batches: int = 0
@@ -90,6 +96,7 @@ class EpochTotals:
     seconds: float = 0.0
     trainers: list[dict[str, Any]] = field(default_factory=list)
     work: list[float] = field(default_factory=lambda: [0.0] * 3)
+    traffic: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, step: Step, seconds: float, joules: float) -> None:
         """Counts a mini-batch that took `seconds` of the epoch, and `joules` that were read since the one before."""
@@ -102,6 +109,9 @@ class EpochTotals:
         self.stages = [total + work for total, work in zip(self.stages, spent, strict=True)]
         self.seconds += seconds
         self.trainers = _summed(self.trainers, step.trainers)
+        if step.traffic:
+            own = [one.to_dict() for one in step.traffic]
+            self.traffic = by_rank([self.traffic, own]) if self.traffic else own
         self.work = list(Work(*self.work).plus((*step.traversed, joules)))
 
     def add_joules(self, joules: float) -> None:
@@ -180,6 +190,7 @@ class Progress:
             stage_seconds=StageSeconds(*(seconds / total.batches for seconds in total.stages)),
             trainers=[_mean(one, total.batches) for one in total.trainers],
             **WorkFigures.of(work, total.seconds)._asdict(),
+            traffic=total.traffic,
         )
         self.eval_s += eval_s
         self.epochs.append(result)

@@ -54,6 +54,9 @@ class TrainResult:
             mini-batches, and `repeated_work`, what all shares take over the whole of the first mini-batches
             (`a3gnn.runtime.repeated`). Where they adapted, these are of the end, beside their `threads` and all
             `changes` (`a3gnn.training.hybrid.control.adaptation.Change`). None for one trainer.
+        algorithm: Of the synchronous algorithm that ranks trained by: its `name`, `iterations` of an epoch, what each
+            rank read and sent in all epochs (`ranks`: a `Traffic` each), and `partition_s`, the seconds that
+            partitioning took (docs/algorithms.md). None without one.
     """
 
     test_accuracy: float
@@ -86,6 +89,7 @@ class TrainResult:
     metric: Metric
     ranks: int = 1
     trainers: dict[str, Any] | None = None
+    algorithm: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the result as one JSON object."""

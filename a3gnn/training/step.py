@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.batch import MiniBatch
+from a3gnn.training.traffic import Traffic
 from a3gnn.training.work import Traversed, traversed
 
 
@@ -42,6 +43,7 @@ class Step:
         seconds: Work in each stage.
         traversed: What NVTPS and MTEPS count; of a share without seeds nothing.
         trainers: What each trainer of this process did, where there are several; figures above are then of all.
+        traffic: Of each rank of a synchronous algorithm, which then trains a mini-batch of its own; none otherwise.
     """
 
     epoch: int
@@ -54,6 +56,7 @@ class Step:
     seconds: StageSeconds
     traversed: Traversed
     trainers: tuple[TrainerStep, ...] = ()
+    traffic: tuple[Traffic, ...] = ()
 
 
 def step_of(batch: MiniBatch, loss: float, train_s: float) -> Step:

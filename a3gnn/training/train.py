@@ -32,7 +32,7 @@ from a3gnn.training.optimiser_imports import optimiser_imports
 from a3gnn.training.own.evaluation_bytes import evaluation_bytes
 from a3gnn.training.own.factory import model_name
 from a3gnn.training.progress import Progress
-from a3gnn.training.ranks.processes import processes
+from a3gnn.training.ranks.processes import SynchronousAlgorithm, processes
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult
 from a3gnn.training.run import run
@@ -64,6 +64,7 @@ def train(
     trainer_sampling: TrainerSampling = "whole",
     trainer_stall: float = STALL_S,
     adapt: bool = False,
+    algorithm: SynchronousAlgorithm | None = None,
     progress: bool = False,
     notify: Callable[[str], None] | None = None,
 ) -> TrainResult:
@@ -105,6 +106,8 @@ def train(
         trainer_stall: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
         adapt: Whether the trainers' shares and threads change between mini-batches by measured seconds; what is learnt
             stays the same to rounding.
+        algorithm: A synchronous algorithm by which several ranks train a mini-batch each, such as
+            `a3gnn.algorithms.built_in.named("distdgl")` (docs/algorithms.md); None has them train shares of every one.
         progress: Whether to draw a progress bar on stderr.
         notify: Takes lines for people: warnings, and each epoch's figures; by default a notebook prints them.
 
@@ -125,7 +128,7 @@ def train(
     asked = Trainers.of(trainers, trainer_shares, trainer_sampling, trainer_stall, adapt)
     metric = checked_metric(metric)
     limit = size_or_none("host_memory_limit", host_memory_limit)
-    with processes() as us, ExitStack() as stack:
+    with processes(algorithm) as us, ExitStack() as stack:
         notify = us.said(notify)
         if isinstance(config, Mapping):
             config = TrainConfig.from_dict(config)
@@ -173,7 +176,7 @@ def train(
             us.prepare(made)
         with made as trainer:
             setup_s = perf_counter() - before
-            known = identity(graph, request.config, request.task, us.count, trainer.trainers)
+            known = identity(graph, request.config, request.task, us.count, trainer.trainers, us.algorithm)
             done = folder.begin(trainer, known)
             done.setup_s = done.setup_s if resume else setup_s
             if request.task.is_own:

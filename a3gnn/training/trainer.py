@@ -27,7 +27,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Metric
 from a3gnn.runtime.batch import MiniBatch
-from a3gnn.runtime.devices import checked_device
+from a3gnn.runtime.devices import checked_device, gpus_of
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
@@ -74,6 +74,7 @@ class Trainer:
         memory: The guard that knows the peak.
         batches_per_epoch: Mini-batches of an epoch.
         cache_bytes: What the feature cache really takes.
+        gpus: Devices that train here, by torch's numbers.
         division: Among trainers of this process, where it changes while they train.
 
     Raises:
@@ -102,12 +103,12 @@ class Trainer:
         check_member(member, config, task)
         self.graph, self.config, self.task, self._member = graph, config, task, member
         self._device = torch.device(checked_device(device))
-        self._memories: tuple[torch.device, ...] = (self._device,)
+        self.gpus = gpus_of([self._device])
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
         self._learner = self._learner_of(on_chunk, evaluation_bytes)
         joined = None if member is None else JoinedStep(self._learner.model, member.peers, self.memory, should_stop)
-        self._pipeline = Pipeline(
+        self._pipeline = self._open_pipeline(
             graph,
             config,
             config.fanouts(task),
@@ -141,11 +142,6 @@ class Trainer:
     def optimizer(self) -> Optimizer:
         """Adam, or what a model of the user's makes."""
         return self._replica.optimizer
-
-    @property
-    def gpus(self) -> list[int]:
-        """Devices that train here, by torch's numbers."""
-        return [memory.index or 0 for memory in self._memories if memory.type == "cuda"]
 
     @property
     def trying_batches(self) -> int:
@@ -234,6 +230,9 @@ class Trainer:
             ModelError: One is not; the message names it.
         """
         self._learner.check()
+
+    def _open_pipeline(self, *given: Any, **options: Any) -> Pipeline:
+        return Pipeline(*given, **options)
 
     def _learner_of(self, on_chunk: Callable[[], None], evaluation_bytes: int | None) -> Learner:
         given = self.graph, self.config, self.task

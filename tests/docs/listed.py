@@ -24,6 +24,7 @@ LIKE_README = (
 CLUSTER = "needs a Ray cluster; the tests in tests/profiling/cluster start one"
 OVER_PARTS = "needs graph servers; the tests in tests/parts start three"
 PLATFORM = "needs the files that the page shows below; tests/platforms/test_files.py reads such"
+FOUR = "starts four processes; tests/algorithms/test_train.py starts two, and test_equality.py four"
 COMPILES = "needs a C++ compiler; the tests in tests/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 
@@ -32,7 +33,15 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn explore --platform u250": RUN,
         "a3gnn explore --platform u250 --dataset graph.npz --beta 0.8 --model gcn": RUN,
         "a3gnn explore --platform mine.toml --devices 8 --json": PLATFORM,
+        "a3gnn explore --platform u250 --dataset graph.npz --algorithms": RUN,
         "python -m benchmarks.two_stage": LONG,
+    },
+    "docs/algorithms.md": {
+        "a3gnn train --algorithm distdgl --ranks 2 --model sage --dataset graph.npz --out runs/distdgl": RUN,
+        "torchrun --standalone --nproc-per-node 4 -m a3gnn train --algorithm p3 --config runs/mine/tuned.json"
+        " --out runs/p3": FOUR,
+        "python -m benchmarks.algorithms": LONG,
+        "python -m benchmarks.algorithms --accuracy": LONG,
     },
     "docs/distributed.md": {
         "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json --out runs/two": RUN,

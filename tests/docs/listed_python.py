@@ -24,6 +24,7 @@ from torch_geometric.nn import GraphSAGE
 model = GraphSAGE(64, 8, num_layers=2, out_channels=4)
 """,
     "docs/accelerators.md": "",
+    "docs/algorithms.md": "",
     "docs/caching.md": """\
 import numpy as np
 from a3gnn.graphs.conversion.convert import convert

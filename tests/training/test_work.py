@@ -144,7 +144,7 @@ def test_points_of_a_target_take_no_energy_of_training(
 def test_until_a_target_in_the_first_epoch_figures_are_estimates(
     rapl: RaplFolder, tiny_folder_graph: Graph, tmp_path: Path
 ) -> None:
-    result, epochs = run(tiny_folder_graph, tmp_path / "run", target_accuracy=0.5, until_target=True)
+    result, epochs = run(tiny_folder_graph, tmp_path / "run", target_accuracy=2.0, until_target=True)
     assert epochs == []
     with Trainer(tiny_folder_graph, CONFIG, TASK) as trainer:
         assert result.kj_per_epoch == pytest.approx(trainer.batches_per_epoch / 1e3, rel=1e-9)

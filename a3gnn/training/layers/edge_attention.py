@@ -12,7 +12,7 @@ from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.cost import Work
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.edge_softmax import edges_cost
-from a3gnn.training.layers.layer import Layer
+from a3gnn.training.layers.layer import Layer, linear
 
 
 class EdgeAttention(Layer):
@@ -51,20 +51,47 @@ class EdgeAttention(Layer):
         """Returns the destinations' output; see `Layer.forward`."""
         attention = Dropout.of(self.dropout if self.training else 0.0, seed, "attention")
         x = x if dropout is None else relu_dropout(x, dropout)
-        return self._output(block, self.sources(x, mapped=True), block.destinations(x), attention).to(x.dtype)
+        sources = self.sources(x, mapped=True)
+        return self._output(block, sources, self._own(block.destinations(x)), attention).to(x.dtype)
 
     def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
-        return self._output(block, sources, x, Dropout.of(0.0))
+        return self._output(block, sources, self._own(x), Dropout.of(0.0))
+
+    def linear_part(self, block: LayerBlock, x: Tensor) -> list[Tensor]:
+        """Returns every map without its bias: that of all sources, then those of destinations; see `Layer`."""
+        own = block.destinations(x)
+        return [linear(x, self._source_map[0]), *(linear(own, weight) for weight, _ in self._own_maps)]
+
+    def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
+        """Returns the output of mapped rows; see `Layer.complete`."""
+        attention = Dropout.of(self.dropout if self.training else 0.0, seed, "attention")
+        maps = [self._source_map, *self._own_maps]
+        sources, *own = (part + bias for part, (_, bias) in zip(linear_part, maps, strict=True))
+        return self._output(block, sources, own, attention)
+
+    @property
+    @abstractmethod
+    def _source_map(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias of `sources`, shapes (n_columns, in_channels) and (n_columns,)."""
+
+    @property
+    @abstractmethod
+    def _own_maps(self) -> list[tuple[Tensor, Tensor]]:
+        """The same of each map of destinations."""
+
+    def _own(self, x: Tensor) -> list[Tensor]:
+        """Returns what the maps of destinations make of their input rows `x`."""
+        return [linear(x, *one) for one in self._own_maps]
 
     @abstractmethod
-    def _output(self, block: LayerBlock, sources: Tensor, x: Tensor, attention: Dropout) -> Tensor:
+    def _output(self, block: LayerBlock, sources: Tensor, own: list[Tensor], attention: Dropout) -> Tensor:
         """Returns the destinations' output, float32.
 
         Args:
             block: The edges.
             sources: Of every source, as `sources` returns them.
-            x: The destinations' rows of the input.
+            own: Of the destinations, as `_own` returns them.
             attention: Dropout of the weights.
         """
 

@@ -76,7 +76,19 @@ class GATLayer(Layer):
         x = x if dropout is None else relu_dropout(x, dropout)
         by_head = at_least_single(linear(x, self.lin.weight)).view(block.num_src, self.heads, -1)
         score = at_least_single(linear(x, self._scorer(self.att_src)))
-        return self._output(self._attend(block, by_head, score, block.destinations(x), attention)).to(x.dtype)
+        target = self._targets(block.destinations(x))
+        return self._output(self._attend(block, by_head, score, target, attention)).to(x.dtype)
+
+    def linear_part(self, block: LayerBlock, x: Tensor) -> list[Tensor]:
+        """Returns `W x` of the sources, all heads: scores are linear in that; see `Layer.linear_part`."""
+        return [linear(x, self.lin.weight)]
+
+    def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
+        """Returns the output of mapped rows; see `Layer.complete`."""
+        attention = Dropout.of(self.dropout if self.training else 0.0, seed, "attention")
+        by_head = linear_part[0].view(block.num_src, self.heads, -1)
+        score, target = ((by_head * part).sum(dim=2) for part in (self.att_src, self.att_dst))
+        return self._output(self._attend(block, by_head, score, target.index_select(0, block.dst_ids), attention))
 
     def _attends_first(self, work: Work) -> bool:
         """Returns whether to sum input rows by each head's attention before they are mapped."""
@@ -92,7 +104,12 @@ class GATLayer(Layer):
     def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
         by_head = sources.view(block.num_src, self.heads, -1)
-        return self._output(self._attend(block, by_head, by_head[..., -1], x, Dropout.of(0.0))[..., :-1])
+        attended_rows = self._attend(block, by_head, by_head[..., -1], self._targets(x), Dropout.of(0.0))
+        return self._output(attended_rows[..., :-1])
+
+    def _targets(self, x: Tensor) -> Tensor:
+        """Returns the heads' scores of the input rows `x` as destinations, shape (n_rows, heads)."""
+        return at_least_single(linear(x, self._scorer(self.att_dst)))
 
     def _scorer(self, attention: Tensor) -> Tensor:
         """Returns the map from input rows to the heads' scores, float32, shape (heads, in_channels)."""
@@ -100,19 +117,18 @@ class GATLayer(Layer):
         scorer: Tensor = (attention.transpose(0, 1) @ weight).squeeze(1)
         return scorer
 
-    def _attend(self, block: LayerBlock, by_head: Tensor, source: Tensor, x: Tensor, dropout: Dropout) -> Tensor:
+    def _attend(self, block: LayerBlock, by_head: Tensor, source: Tensor, target: Tensor, dropout: Dropout) -> Tensor:
         """Returns attention-weighted sums, of the dtype of `by_head`, shape (num_dst, heads, n_columns).
 
         Args:
             block: The edges.
             by_head: What is summed, float32 or float64, shape (num_src, heads, n_columns).
             source: The sources' scores, likewise, shape (num_src, heads).
-            x: The destinations' rows of the input.
+            target: The destinations' scores, likewise, shape (num_dst, heads).
             dropout: Of the attention.
         """
         indptr, indices = with_self_loops(block)
         counts = (indptr[1:] - indptr[:-1]).long()
-        target = at_least_single(linear(x, self._scorer(self.att_dst)))
         own = target.repeat_interleave(counts, dim=0, output_size=indices.numel())
         score = functional.leaky_relu(source.index_select(0, indices) + own, NEGATIVE_SLOPE)
         return attention_sum(indptr, indices, score, by_head, at_slots(dropout, block, looped=True))

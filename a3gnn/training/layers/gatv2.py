@@ -38,15 +38,23 @@ class GATv2Layer(EdgeAttention):
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
         """Returns `W_l x` of all heads, shape (n_rows, heads * width)."""
-        return linear(x, self.lin_l.weight, self.lin_l.bias)
+        return linear(x, *self._source_map)
 
-    def _output(self, block: LayerBlock, sources: Tensor, x: Tensor, attention: Dropout) -> Tensor:
+    @property
+    def _source_map(self) -> tuple[Tensor, Tensor]:
+        return self.lin_l.weight, self.lin_l.bias
+
+    @property
+    def _own_maps(self) -> list[tuple[Tensor, Tensor]]:
+        return [(self.lin_r.weight, self.lin_r.bias)]
+
+    def _output(self, block: LayerBlock, sources: Tensor, own: list[Tensor], attention: Dropout) -> Tensor:
         indptr, indices = with_self_loops(block)
         counts = (indptr[1:] - indptr[:-1]).long()
         by_head = at_least_single(sources).view(block.num_src, self.heads, self.width)
-        own = at_least_single(linear(x, self.lin_r.weight, self.lin_r.bias)).view(-1, self.heads, self.width)
+        target = at_least_single(own[0]).view(-1, self.heads, self.width)
         pairs = by_head.index_select(0, indices)
-        pairs = pairs.add_(own.repeat_interleave(counts, dim=0, output_size=indices.numel()))
+        pairs = pairs.add_(target.repeat_interleave(counts, dim=0, output_size=indices.numel()))
         pairs = functional.leaky_relu_(pairs, NEGATIVE_SLOPE)
         score = torch.stack([pairs[:, head] @ weight for head, weight in enumerate(self.att[0])], dim=1)
         attention = at_slots(attention, block, looped=True)

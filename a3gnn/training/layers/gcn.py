@@ -36,6 +36,10 @@ class GCNLayer(Layer):
         """Returns `W inputs + b`; see `Layer.combine`."""
         return linear(inputs, self.lin.weight, self.bias)
 
+    def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
+        """Returns the output: the bias is added; see `Layer.complete`."""
+        return linear_part[0] + self.bias
+
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
         """Returns `W x`, or `x` if the map comes later."""
         return linear(x, self.lin.weight) if mapped else x

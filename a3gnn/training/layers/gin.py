@@ -43,6 +43,10 @@ class GINLayer(Layer):
         first = self.nn.lins[0]
         return self._rest(linear(inputs, first.weight, first.bias))
 
+    def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
+        """Returns the MLP's output from its first map without a bias; see `Layer.complete`."""
+        return self._rest(linear_part[0] + self.nn.lins[0].bias)
+
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
         """Returns the first map of the MLP without its bias, or `x` if it comes later."""
         return linear(x, self.nn.lins[0].weight) if mapped else x

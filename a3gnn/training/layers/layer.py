@@ -1,6 +1,9 @@
 """The protocol of graph layers: a row-wise step on the sources, then an aggregation into the destinations.
 
 The two steps are apart so that full-neighbour evaluation can run the first over all nodes once, in chunks.
+
+Beside them stand two others, for features that are split by columns: what is linear in the input and so a sum over its
+columns, and the rest.
 """
 
 from __future__ import annotations
@@ -79,6 +82,35 @@ class Layer(nn.Module, ABC):
             inputs: float32 or bfloat16, shape (n_rows, `a3gnn.features.rows.aggregate.input_width`).
         """
         raise NotImplementedError(f"{type(self).__name__} has no aggregator")
+
+    def linear_part(self, block: LayerBlock, x: Tensor) -> list[Tensor]:
+        """Returns what the layer's maps make of its input before anything else: no bias, nothing that is not linear.
+
+        Of a layer that has some columns of the input alone it is a part: those of all columns add up to the whole's.
+        Rows are destinations where an `aggregator` is linear too, and sources where attention reads mapped rows.
+
+        Args:
+            block: Destinations are the first of the sources.
+            x: Sources, dense, shape (num_src, in_channels).
+
+        Returns:
+            Matrices of the dtype of `x`, as many and of such shapes as `block` and the layer's outputs decide.
+        """
+        assert self.aggregator is not None, "attention says what it maps"
+        (weight,) = self.input_weights
+        if self.maps_first(work_of(block, x)):
+            return [aggregated(self.aggregator, block, linear(x, weight))]
+        return [linear(aggregated(self.aggregator, block, x), weight)]
+
+    @abstractmethod
+    def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
+        """Returns the destinations' output, shape (num_dst, out_channels).
+
+        Args:
+            block: As for `linear_part`.
+            linear_part: What that returned, summed over all columns of the input.
+            seed: As for `forward`.
+        """
 
     @abstractmethod
     def sources(self, x: Tensor, mapped: bool) -> Tensor:

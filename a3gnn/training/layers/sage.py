@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from a3gnn.training.layers.activation import relu_dropout
+from a3gnn.training.layers.aggregation import aggregated
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.dropout import Dropout
 from a3gnn.training.layers.layer import Layer, linear, work_of
@@ -46,6 +47,18 @@ class SAGELayer(Layer):
         if inputs.layout is torch.sparse_csr:  # whose kernels read weights by column
             return linear(inputs, torch.cat([weight.t() for weight in weights]).t(), self.lin_l.bias)
         return linear(inputs, torch.cat(weights, dim=1), self.lin_l.bias)
+
+    def linear_part(self, block: LayerBlock, x: Tensor) -> list[Tensor]:
+        """Returns `W_l mean(in-neighbours) + W_r self` of the destinations; see `Layer.linear_part`."""
+        for_mean, for_own = self.input_weights
+        if self.maps_first(work_of(block, x)):
+            own = linear(block.destinations(x), for_own)
+            return [neighbour_sum(block, linear(x, for_mean), block.shares, onto=own)]
+        return [linear(aggregated("mean", block, x), torch.cat([for_mean, for_own], dim=1))]
+
+    def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
+        """Returns the output: the bias is added; see `Layer.complete`."""
+        return linear_part[0] + self.lin_l.bias
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
         """Returns `W_l x`, or `x` if the map comes later."""

@@ -31,15 +31,23 @@ class TransformerLayer(EdgeAttention):
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
         """Returns every head's key, then every head's value, shape (n_rows, 2 * heads * width)."""
-        maps = self.lin_key, self.lin_value
-        return linear(x, torch.cat([one.weight for one in maps]), torch.cat([one.bias for one in maps]))
+        return linear(x, *self._source_map)
 
-    def _output(self, block: LayerBlock, sources: Tensor, x: Tensor, attention: Dropout) -> Tensor:
+    @property
+    def _source_map(self) -> tuple[Tensor, Tensor]:
+        maps = self.lin_key, self.lin_value
+        return torch.cat([one.weight for one in maps]), torch.cat([one.bias for one in maps])
+
+    @property
+    def _own_maps(self) -> list[tuple[Tensor, Tensor]]:
+        return [(one.weight, one.bias) for one in (self.lin_query, self.lin_skip)]
+
+    def _output(self, block: LayerBlock, sources: Tensor, own: list[Tensor], attention: Dropout) -> Tensor:
         indptr, indices = block.indptr, block.indices
         rows = at_least_single(sources).view(block.num_src, 2 * self.heads, self.width)
-        query = at_least_single(linear(x, self.lin_query.weight, self.lin_query.bias)).view(-1, self.heads, self.width)
+        query = at_least_single(own[0]).view(-1, self.heads, self.width)
         keys = rows[:, : self.heads].index_select(0, indices)
         score = (query.index_select(0, block.rows) * keys).sum(dim=2) / math.sqrt(self.width)
         attention = at_slots(attention, block, looped=False)
         out = self._joined(attention_sum(indptr, indices, score, rows, attention))
-        return out + at_least_single(linear(x, self.lin_skip.weight, self.lin_skip.bias))
+        return out + at_least_single(own[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -120,6 +120,23 @@ class TorchRanks(GroupPeers):
 
         with _told(self.rank):
             distributed.broadcast(values, source)
+
+    def swap(self, pieces: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
+        """Sends a piece to each rank, this one included, and returns what each has sent here, in the order of ranks.
+
+        Args:
+            pieces: One per rank, of one dimension, dtype and kind of device everywhere; may be empty.
+            sizes: Entries that each rank sends here.
+
+        Raises:
+            PeerLostError: Another rank has ended, or doesn't answer.
+        """
+        from torch import distributed
+
+        sent, received = torch.cat(list(pieces)), pieces[0].new_empty(sum(sizes))
+        with _told(self.rank):
+            distributed.all_to_all_single(received, sent, list(sizes), [len(piece) for piece in pieces])
+        return list(received.split(list(sizes)))
 
     def gathered(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Returns the arrays of all ranks on rank 0; see `Ranks.gathered`."""

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from a3gnn.sampling.share import Shares
 from a3gnn.training.interrupt import Interrupt
 from a3gnn.training.joined_step import warm_up
 from a3gnn.training.peers import Member
+from a3gnn.training.progress import Progress
 from a3gnn.training.ranks.exchange import summed
 from a3gnn.training.ranks.folders import FollowerFolder, LeaderFolder
 from a3gnn.training.ranks.group import TorchRanks, joined
@@ -59,6 +61,11 @@ class Alone:
         """Returns what notes Ctrl-C."""
         return Interrupt()
 
+    def trainer(self, request: TrainRequest, **options: Any) -> Trainer:
+        """Returns what trains `request` here; `options` are further ones of `Trainer`."""
+        given = request.graph, request.config, request.task
+        return Trainer(*given, device=self.device, member=self.member, **options)
+
     def prepare(self, trainer: Trainer) -> None:
         """Makes what a trainer else makes when it is first asked for it, once per machine."""
 
@@ -77,6 +84,15 @@ class Alone:
     def total(self, count: int) -> int:
         """Returns the sum of every process's `count`."""
         return count
+
+    @property
+    def algorithm(self) -> str | None:
+        """The name of the synchronous algorithm that is trained by; None of shares, and of one process."""
+        return None
+
+    def told(self, done: Progress) -> dict[str, Any] | None:
+        """Returns what a result says of that algorithm after `done`; None without one."""
+        return None
 
 
 class Together(Alone):
@@ -152,20 +168,40 @@ class Together(Alone):
         return int(summed(self._ranks, np.array([count]))[0])
 
 
+class SynchronousAlgorithm(Protocol):
+    """What ranks train by in place of shares of every mini-batch (`a3gnn.algorithms`)."""
+
+    @property
+    def name(self) -> str:
+        """For people, and for `resume`."""
+
+    def joined(self, ranks: TorchRanks) -> Together:
+        """Returns what this process is of a training run of `ranks`."""
+
+
 @contextmanager
-def processes() -> Generator[Alone]:
+def processes(algorithm: SynchronousAlgorithm | None = None) -> Generator[Alone]:
     """Yields what this process is of a training run, with its group while it is within.
 
+    Args:
+        algorithm: By which several ranks train; None has them train shares of every mini-batch.
+
     Raises:
-        UsageError: The environment tells of several processes, and not which one this is.
+        UsageError: The environment tells of several processes, and not which one this is; or of none where an
+            algorithm needs several.
         DeviceError: There are fewer GPUs than ranks.
         PeerLostError: Others didn't come.
     """
     launched = launch()
     if launched is None:
+        if algorithm is not None:
+            raise UsageError(
+                f"algorithm {algorithm.name} needs several ranks, got one process; start torchrun --nproc-per-node N, "
+                "or have a3gnn train start it by --ranks N"
+            )
         yield Alone()
         return
     with joined(launched) as ranks:
         with ranks.first_alone():
             warm_up()
-        yield Together(ranks)
+        yield Together(ranks) if algorithm is None else algorithm.joined(ranks)

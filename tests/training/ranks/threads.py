@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,6 +56,11 @@ class ThreadRanks:
     def gathered(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         found = self._exchanged(np.array(values))
         return [] if self.rank else found
+
+    def swap(self, pieces: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
+        found = [sent[self.rank] for sent in self._exchanged([piece.clone() for piece in pieces])]
+        assert [len(one) for one in found] == list(sizes)
+        return found
 
     def _exchanged(self, value: Any) -> list[Any]:
         self.board.slots[self.rank] = value

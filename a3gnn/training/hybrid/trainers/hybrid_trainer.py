@@ -15,6 +15,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.batch import MiniBatch
+from a3gnn.runtime.devices import gpus_of
 from a3gnn.runtime.divided import DividedBatch, Dividing
 from a3gnn.runtime.watch import StoppedError, Watch
 from a3gnn.task import Task
@@ -119,7 +120,7 @@ class HybridTrainer(Trainer):
         self._replicas = [self._replica, *(self._another(peers, on_chunk) for peers in self._peers[1:])]
         self._threads: list[TrainerThread] = []
         self._feeder: Feeder[MiniBatch] | None = None
-        self._has_stalled, self._memories = False, tuple(device.memory for device in devices)
+        self._has_stalled, self.gpus = False, gpus_of(device.memory for device in devices)
         self._told, self._begun = Told(self.devices, self._pipeline, independent=independent), 0.0
 
     def __exit__(
@@ -246,5 +247,4 @@ class HybridTrainer(Trainer):
     def _another(self, peers: DevicePeers, on_chunk: Callable[[], None]) -> Replica:
         given, memory = (self.graph, self.config, self.task), peers.device.memory
         learner = BuiltIn(*given, device=memory, scratch=self._scratch, on_chunk=on_chunk)
-        joined = JoinedStep(learner.model, peers, self.memory)
-        return Replica(learner, self._rates, self.batches_per_epoch, joined)
+        return Replica(learner, self._rates, self.batches_per_epoch, JoinedStep(learner.model, peers, self.memory))

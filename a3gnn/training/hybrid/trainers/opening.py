@@ -36,20 +36,17 @@ def open_trainer(
         on_chunk: Likewise.
         should_stop: Likewise; trainers of one process are stopped together.
     """
-    given = request.graph, request.config, request.task
     if several is None:
-        return Trainer(
-            *given,
-            device=us.device,
+        return us.trainer(
+            request,
             scratch=scratch,
             host_memory_limit=host_memory_limit,
             evaluation_bytes=evaluation_bytes,
             on_chunk=on_chunk,
-            member=us.member,
             should_stop=should_stop,
         )
     return HybridTrainer(
-        *given,
+        *(request.graph, request.config, request.task),
         devices=several.devices,
         assignment=several.assignment,
         independent=several.asked.sampling == "independent",

@@ -1,0 +1,57 @@
+"""`Exchange`: what ranks send each other while they compute, where an algorithm asks for more than gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+from a3gnn.algorithms.stored import Stored
+from a3gnn.features.stores.store import FeatureStore
+from a3gnn.runtime.batch import MiniBatch
+from a3gnn.training.built_in import BuiltIn
+from a3gnn.training.layers.block import LayerBlock
+from a3gnn.training.ranks.group import TorchRanks
+
+
+class Exchanged(NamedTuple):
+    """Counts since the exchange was made, or of a mini-batch.
+
+    Attributes:
+        rows: Rows of features that were read, of this rank's mini-batches and of others'.
+        activation_bytes: Bytes of partial sums and of their gradients that the rank gave and took.
+        structure_bytes: Bytes of node ids and edges, likewise.
+    """
+
+    rows: int = 0
+    activation_bytes: int = 0
+    structure_bytes: int = 0
+
+
+class Exchange(Protocol):
+    """Computes the logits of a rank's mini-batch together with the other ranks; all of them make the same calls."""
+
+    @property
+    def exchanged(self) -> Exchanged:
+        """What was exchanged so far."""
+
+    def logits(self, batch: MiniBatch, blocks: list[LayerBlock], seed: int) -> Tensor:
+        """Returns the logits of the seeds of `batch`, shape (num_seeds, num_classes).
+
+        Args:
+            batch: This rank's; where it is idle, a stand-in at weight 0.
+            blocks: Of all layers, input layer first.
+            seed: Decides what is dropped.
+
+        Raises:
+            PeerLostError: Another rank has ended, or doesn't answer.
+        """
+
+    def finish(self) -> None:
+        """Leaves this rank's part of every gradient in the model's weights; called once `backward` is done."""
+
+
+#: Takes the rank's learner, all ranks, what this rank stores, and its features; returns the exchange. No rank may wait
+#: for another one in it.
+ExchangeMaker = Callable[[BuiltIn, TorchRanks, Stored, FeatureStore], Exchange]
