@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -119,7 +120,8 @@ def _compared(
     given = (Graph.load(dataset), task, batch_size, found.platform)
     parts = design_rates(found.platform, [grid.design for grid in found.grids])
     alone = predict_algorithms([DISTDGL], [1], *given, parts, found.given)
-    return alone + predict_algorithms(ALGORITHMS.values(), [*counts, most], *given, parts, found.given)
+    notify = partial(click.echo, err=True)
+    return alone + predict_algorithms(ALGORITHMS.values(), [*counts, most], *given, parts, found.given, notify=notify)
 
 
 def _workloads(dataset: str | None, task: Task, batch_size: int) -> tuple[Workload, ...]:

@@ -80,6 +80,13 @@ def test_algorithms_are_compared_on_a_graph(capsys: pytest.CaptureFixture[str]) 
     assert [line.split()[0] for line in said.splitlines()[-5:-1]] == ["one", "distdgl", "pagraph", "p3"]
 
 
+def test_an_algorithm_that_does_not_fit_is_left_out_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--dataset", "synthetic:nodes=300,features=2", "--fanouts", "3,2", "--batch-size", "32", "--algorithms"]
+    said, err = run(capsys, "--platform", "u250", *options, "--json")
+    assert "p3 on 4 devices is left out: features must have a column for each of 4 ranks, got 2" in err
+    assert ("p3", 4) not in [(one["algorithm"], one["devices"]) for one in json.loads(said)["algorithms"]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -12,6 +12,7 @@ from a3gnn.algorithms.algorithm import Algorithm
 from a3gnn.algorithms.iterations import Iterations
 from a3gnn.algorithms.stored import Stored
 from a3gnn.graphs.graph import Graph
+from a3gnn.platforms.performance import VALUE_BYTES
 from a3gnn.runtime.plan import PlannedBatch
 from a3gnn.runtime.two_stage_schedule import Schedule
 from a3gnn.sampling.sampler import NeighbourSampler
@@ -41,7 +42,7 @@ class DryRun:
         schedule: Of the epoch.
         iterations: Mini-batches of each iteration that was counted, by rank; None of a rank that is idle.
         widths: Columns of the features that each rank keeps.
-        stored_bytes: Features that the fullest rank keeps.
+        stored_bytes: Features that the fullest rank keeps, dense and in float32.
         partition_s: Seconds of partitioning.
     """
 
@@ -97,10 +98,9 @@ def dry_run(
     found = [
         [_counted(sampler, batch, mask) for batch, mask in zip(planned[place], kept, strict=True)] for place in chosen
     ]
-    value_bytes = graph.features.nbytes / (graph.num_nodes * graph.num_features)
-    most_values = max(len(one.nodes) * one.width for one in stored)
+    stored_bytes = max(VALUE_BYTES * len(one.nodes) * one.width for one in stored)
     widths = tuple(one.width for one in stored)
-    return DryRun(algorithm, iterations.schedule, found, widths, round(most_values * value_bytes), partition_s)
+    return DryRun(algorithm, iterations.schedule, found, widths, stored_bytes, partition_s)
 
 
 def _mask(graph: Graph, stored: Stored) -> NDArray[np.bool_]:

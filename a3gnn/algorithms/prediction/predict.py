@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from a3gnn.algorithms.algorithm import Algorithm
 from a3gnn.algorithms.prediction.dry_run import DryRun, dry_run
 from a3gnn.algorithms.prediction.iteration import Iteration
+from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.nvtps import nvtps, nvtps_per_gb_per_s
 from a3gnn.platforms.metadata import Platform
@@ -30,7 +31,7 @@ class AlgorithmEstimate(NamedTuple):
         iterations: Of an epoch.
         beta: Share of the input rows that devices' own memory has: counted, in the graph's mini-batches.
         moved: Share of the mini-batches that another partition's device trains (two-stage scheduling).
-        stored_bytes: Features that the fullest device keeps.
+        stored_bytes: Features that the fullest device keeps, dense and in float32.
         partition_s: Seconds of partitioning, on this machine.
         epoch_s: Seconds of an epoch.
         nvtps: Vertices traversed per second.
@@ -66,6 +67,7 @@ def predict_algorithms(
     parts: Sequence[Rates],
     given: Conditions,
     most: int | None = MOST_ITERATIONS,
+    notify: Callable[[str], None] = lambda line: None,
 ) -> list[AlgorithmEstimate]:
     """Returns what each algorithm would reach on each of `counts` devices, by device counts, then by algorithms.
 
@@ -82,15 +84,20 @@ def predict_algorithms(
         parts: The design: rates of each kind of die.
         given: What else an iteration depends on; beta is not used.
         most: Iterations that are counted at most; None for all.
+        notify: Is told which algorithm does not fit the graph, on how many devices, and is left out.
 
     Raises:
-        UsageError: An algorithm doesn't fit the graph, or the kernels don't compute the model.
+        UsageError: The kernels don't compute the model.
         MemoryLimitError: There is too little memory to partition.
     """
     found, like = [], Workload.of(graph.characteristics(), task, batch_size)
     for count in counts:
         for algorithm in algorithms:
-            run = dry_run(algorithm, graph, task, batch_size, count, most=most)
+            try:
+                run = dry_run(algorithm, graph, task, batch_size, count, most=most)
+            except UsageError as error:
+                notify(f"{algorithm.name} on {count} devices is left out: {error}")
+                continue
             found.append(_estimate(run, like, platform.with_devices(count), parts, given))
     return found
 
