@@ -105,6 +105,11 @@ class Hardware:
         return self.num_devices > 0
 
     @property
+    def host_bytes_per_s(self) -> float:
+        """Bytes per second of rows that all cores copy in the host's memory: effective, not the memory's peak."""
+        return self.profile.copy_bytes_per_s * self.profile.copy_speedup(self.num_cores)
+
+    @property
     def fingerprint(self) -> str:
         """Hash of what the machine is; what the probe measured, which varies from run to run, is left out.
 

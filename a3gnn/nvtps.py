@@ -1,4 +1,4 @@
-"""Throughput of GNN training by vertices (HitGNN, section VII-D), by memory bandwidth, and by edges (HyScale-GNN)."""
+"""Throughput of GNN training: vertices, also by memory bandwidth (HitGNN, section VII-D), and edges (HyScale-GNN)."""
 
 from __future__ import annotations
 
@@ -24,3 +24,13 @@ def nvtps_per_gb_per_s(traversed_per_s: float, memory_bytes_per_s: float) -> flo
         memory_bytes_per_s: Of the memory of the host and of all devices together.
     """
     return traversed_per_s / (memory_bytes_per_s / 1e9)
+
+
+def mteps(num_edges: float, seconds: float) -> float:
+    """Returns millions of traversed edges per second (HyScale-GNN, Eq. 5).
+
+    Args:
+        num_edges: Edges of all layers, of all trainers' mini-batches.
+        seconds: In which they are trained, synchronisation included.
+    """
+    return num_edges / seconds / 1e6

@@ -72,7 +72,7 @@ ALLOWED = {
     "runtime": BELOW | {"graphs", "sampling", "features", "parts"},
     "training": (ENGINE | {"process", "machine"}) - {"training"},
     "profiling": ENGINE | {"process", "machine"},
-    "algorithms": ENGINE,
+    "algorithms": ENGINE | {"platforms"},
     "search": {"a3gnn_envs"},
     "a3gnn_surrogate": set(),
     "a3gnn_envs": set(),

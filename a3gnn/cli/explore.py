@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,8 @@ from a3gnn.cli.options import FANOUTS, FANOUTS_HELP, LAYERS, LAYERS_HELP, asked_
 from a3gnn.cli.output import fitted
 
 if TYPE_CHECKING:
+    from a3gnn.algorithms.prediction.predict import AlgorithmEstimate
+    from a3gnn.platforms.exploration import Exploration
     from a3gnn.platforms.workload import Workload
     from a3gnn.task import Task
 
@@ -30,6 +33,7 @@ _LAYERS, _HIDDEN, _BATCH_SIZE = 2, 128, 1024
 @click.option("--devices", type=click.IntRange(1), help="How many, in place of the platform's.")
 @click.option("--beta", type=float, help="Share of input rows in a device's memory.  [default: 1 / devices]")
 @click.option("--indirect", is_flag=True, help="Other rows come by way of another device, not straight from the host.")
+@click.option("--algorithms", is_flag=True, help="What distdgl, pagraph and p3 reach on the graph, by its parts.")
 @click.option("--ceiling", type=float, help="Share of each resource that a design may take.  [default: 0.91]")
 @click.option("--every", is_flag=True, help="Every n and m, not powers of two alone.")
 @click.option("--sampling-seconds", type=float, default=0.0, help="Of a mini-batch, as measured; 0 does not count it.")
@@ -46,6 +50,7 @@ def explore(
     devices: int | None,
     beta: float | None,
     indirect: bool,
+    algorithms: bool,
     ceiling: float | None,
     every: bool,
     sampling_seconds: float,
@@ -76,11 +81,47 @@ def explore(
     task = Task(model=model, hidden_channels=hidden, fanouts=usual_fanouts(_LAYERS) if asked is None else asked)
     workloads = _workloads(dataset, task, batch_size)
     found = run(there, workloads, given, CEILING if ceiling is None else ceiling, every=every)
+    compared = _compared(dataset, task, batch_size, found, devices) if algorithms else []
     if as_json:
-        click.echo(json.dumps(found.to_dict()))
+        told = {"algorithms": [one.to_dict() for one in compared]} if algorithms else {}
+        click.echo(json.dumps(found.to_dict() | told))
         return
-    for line in exploration_lines(found):
+    lines = list(exploration_lines(found))
+    if algorithms:
+        from a3gnn.algorithms.prediction.lines import algorithm_lines
+
+        lines += ["", *algorithm_lines(compared)]
+    for line in lines:
         click.echo("\n".join(fitted(line)))
+
+
+def _compared(
+    dataset: str | None, task: Task, batch_size: int, found: Exploration, devices: int | None
+) -> list[AlgorithmEstimate]:
+    """Returns what each algorithm reaches by the chosen design, on `devices` devices or on 2, 4, ... of the platform.
+
+    Raises:
+        UsageError: There is no graph, or one device.
+    """
+    from a3gnn.errors import UsageError
+    from a3gnn.option_names import option
+
+    if dataset is None:
+        raise UsageError(f"{option('algorithms')} needs {option('dataset')}: what devices store is counted in a graph")
+    most = found.platform.num_devices
+    if most == 1:
+        raise UsageError(f"{option('algorithms')} needs several devices, got 1; give {option('devices')} 2 or more")
+    from a3gnn.algorithms.built_in import ALGORITHMS, DISTDGL
+    from a3gnn.algorithms.prediction.predict import predict_algorithms
+    from a3gnn.graphs.graph import Graph
+    from a3gnn.platforms.explore import design_rates
+
+    counts = [count for count in (2, 4, 8, 16) if count < most and devices is None]
+    given = (Graph.load(dataset), task, batch_size, found.platform)
+    parts = design_rates(found.platform, [grid.design for grid in found.grids])
+    alone = predict_algorithms([DISTDGL], [1], *given, parts, found.given)
+    notify = partial(click.echo, err=True)
+    return alone + predict_algorithms(ALGORITHMS.values(), [*counts, most], *given, parts, found.given, notify=notify)
 
 
 def _workloads(dataset: str | None, task: Task, batch_size: int) -> tuple[Workload, ...]:

@@ -25,6 +25,8 @@ def summary(result: TrainResult, promised: TunedConfig | None) -> str:
         f"(validation {metric.show(result.val_accuracy)}), in {format_duration(result.seconds)}",
         *([] if result.target_accuracy is None else [f"target      {_target(result, promised)}"]),
         f"throughput  {speed:.3g} epochs/s{_beside(speed, promised, 'throughput_epochs_per_s', '{:.3g}'.format)}",
+        *([] if result.nvtps is None else [f"traversed   {_traversed(result)}"]),
+        *([] if result.kj_per_epoch is None else [f"energy      {_energy(result)}"]),
         f"memory      {format_size(took)}{_beside(took, promised, memory, format_size)}",
         *([] if result.trainers is None else [f"trainers    {_trainers(result.trainers)}"]),
         *([] if result.algorithm is None else [f"algorithm   {_algorithm(result.algorithm)}"]),
@@ -47,6 +49,17 @@ def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Call
         return ""
     mean, low, high = (promised.predicted[metric][bound] for bound in ("mean", "low", "high"))
     return f"; predicted were {shown(mean)} ({shown(low)} to {shown(high)}; {found / mean:.2f} x)"
+
+
+def _traversed(result: TrainResult) -> str:
+    """Returns NVTPS, by bandwidth where that is known, and MTEPS."""
+    assert result.nvtps is not None
+    by_bandwidth = "" if result.nvtps_per_gb_per_s is None else f", {result.nvtps_per_gb_per_s / 1e3:.3g} K per GB/s"
+    return f"{result.nvtps / 1e6:.3g} M vertices/s (NVTPS{by_bandwidth}), {result.mteps:.3g} M edges/s (MTEPS)"
+
+
+def _energy(result: TrainResult) -> str:
+    return f"{result.kj_per_epoch:.3g} kJ per epoch ({result.energy})"
 
 
 def _stolen(result: TrainResult) -> str:

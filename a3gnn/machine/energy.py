@@ -21,18 +21,18 @@ class EnergyMeter:
     Args:
         gpus: Devices that train, by torch's numbers.
         host: Whether this process counts the processors and their memory: one of those on a machine does.
-        powercap: The folder of RAPL's domains.
+        powercap: The folder of RAPL's domains; by default Linux's.
 
     Attributes:
         told: What is counted, or why it can't be, for people.
         tells: Whether all of it can be read.
     """
 
-    def __init__(self, gpus: Sequence[int] = (), host: bool = True, powercap: Path = POWERCAP) -> None:
+    def __init__(self, gpus: Sequence[int] = (), host: bool = True, powercap: Path | None = None) -> None:
         self._counters: list[RaplCounter | NvmlCounter] = []
         self._last_s, self._last_joules = perf_counter(), 0.0
         try:
-            self._counters += open_rapl(powercap) if host else []
+            self._counters += open_rapl(powercap or POWERCAP) if host else []
             self._counters += [NvmlCounter(index) for index in gpus]
         except A3GNNError as error:
             self.tells, self.told = False, f"not told: {error}"

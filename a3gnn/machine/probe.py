@@ -72,7 +72,7 @@ def probe_hardware(
 def kept_hardware(cache: str | Path | None = None) -> Hardware | None:
     """Returns this machine with what was last probed of it, which is not checked; None where none is kept.
 
-    Where one machine is kept that may be this one, accelerators as far as the system shows them included, that takes
+    Where none is kept, or one that may be this one, accelerators as far as the system shows them included, that takes
     milliseconds; else torch has to be asked for these, which takes seconds.
 
     Args:
@@ -80,6 +80,8 @@ def kept_hardware(cache: str | Path | None = None) -> Hardware | None:
     """
     host = host_with(_NO_PROFILE)
     kept = [found for path in kept_at(host, cache).parent.glob(f"*-v{PROBE_VERSION}.json") if (found := _read(path))]
+    if not kept:
+        return None
     same = [one for one in kept if _without_device(one).fingerprint == host.fingerprint]
     if len(same) == 1 and same[0].has_device == _shows_device():
         return dataclasses.replace(same[0], host_memory_bytes=host.host_memory_bytes)

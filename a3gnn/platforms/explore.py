@@ -59,7 +59,7 @@ def explore(
         raise UsageError("workloads must be one at least, got none; Workload.of makes one of a graph")
     start = time.perf_counter()
     grids = choose(platform, workloads, given, ceiling, every=every)
-    kept = _parts(platform, [grid.design for grid in grids])
+    kept = design_rates(platform, [grid.design for grid in grids])
     betas = []
     for beta in sorted({*BETAS, given.beta}):
         there = given.replace(beta=beta)
@@ -114,7 +114,7 @@ def _at_beta(
     there: Conditions,
 ) -> AtBeta:
     """Returns what designs reach `there`: those that were `found` there, and those that are `kept`."""
-    best, same = (_parts(platform, [grid.design for grid in grids]) for grids in (found, kept))
+    best, same = (design_rates(platform, [grid.design for grid in grids]) for grids in (found, kept))
     traded = [grid.traded for grid in kept]
     fitting = [design for design in traded if design is not None]
     fit = len(fitting) == len(traded) > 0
@@ -123,7 +123,7 @@ def _at_beta(
         design=totals(found),
         nvtps=mean_nvtps(best, platform, workloads, there),
         kept_nvtps=mean_nvtps(same, platform, workloads, there),
-        traded_nvtps=mean_nvtps(_parts(platform, fitting), platform, workloads, there) if fit else None,
+        traded_nvtps=mean_nvtps(design_rates(platform, fitting), platform, workloads, there) if fit else None,
         indirect_nvtps=mean_nvtps(same, platform, workloads, there.replace(direct=False)),
     )
 
@@ -176,7 +176,7 @@ def _estimate(workload: Workload, parts: Sequence[Rates], platform: Platform, gi
     return Estimate(workload, loading, aggregating, updating, seconds, epoch, traversed)
 
 
-def _parts(platform: Platform, designs: Sequence[tuple[int, int]]) -> list[Rates]:
+def design_rates(platform: Platform, designs: Sequence[tuple[int, int]]) -> list[Rates]:
     """Returns the rates of a design, of each kind of die its n and m, or those of a processor."""
     fpga = platform.device
     if not isinstance(fpga, Fpga):

@@ -105,7 +105,7 @@ def _front(grid: DieGrid) -> Iterator[str]:
 
 def _workloads(found: Exploration) -> Iterator[str]:
     yield "ms of a mini-batch, forward and backward; what overlaps is in the iteration once"
-    yield from _table(
+    yield from aligned(
         ("", "vertices", "loading", "adding", "update", "iteration", "epoch s", "M NVTPS"),
         [
             (
@@ -133,12 +133,12 @@ def _betas(found: Exploration) -> Iterator[str]:
         gain = f"{one.kept_nvtps / one.indirect_nvtps - 1:+.0%}"
         rows.append((f"{one.beta:g}", *design, _millions(one.kept_nvtps), *traded, _millions(one.indirect_nvtps), gain))
     chosen = ("(n, m)", "chosen", "kept", "2n, m/2") if found.grids else ("direct",)
-    yield from _table(("beta", *chosen, "indirect", "direct gains"), rows)
+    yield from aligned(("beta", *chosen, "indirect", "direct gains"), rows)
 
 
 def _scaling(found: Exploration) -> Iterator[str]:
     yield f"speed-up over one device at beta {found.given.beta:g}; bound: were links all that counts"
-    yield from _table(
+    yield from aligned(
         ("devices", "direct", "indirect", "bound"),
         [
             (f"{one.devices}", f"{one.speed_up:.2f}", f"{one.indirect_speed_up:.2f}", f"{one.transfer_bound:.2f}")
@@ -147,7 +147,7 @@ def _scaling(found: Exploration) -> Iterator[str]:
     )
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yields lines of columns as wide as they need: the first one to the left, figures to the right."""
     widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
     for row in (headings, *rows):

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 #: Bytes of a feature value: float32.
 VALUE_BYTES = 4
 #: What a copy by way of another device's memory costs, over one from the host: device to host to device (section V-B).
-_INDIRECT = 2
+INDIRECT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def layer_seconds(workload: Workload, layer: int, rates: Rates, platform: Platfo
     width, wide = workload.widths[layer - 1], workload.widths[layer]
     row_bytes = VALUE_BYTES * width
     beta = given.beta if layer == 1 else 1.0  # what a layer made is in the device's memory
-    copies = 1 if given.direct else _INDIRECT
+    copies = 1 if given.direct else INDIRECT
     local = read * row_bytes * beta * rates.share / rates.memory_bytes_per_s
     # A die has as much of the link as of the rows.
     remote = read * row_bytes * (1 - beta) * copies / platform.device_link_bytes_per_s

@@ -1,7 +1,8 @@
-"""`checked_device`: where mini-batches are to lie, once it is known to be there."""
+"""Where mini-batches are to lie, once it is known to be there, and which GPUs these are."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -34,3 +35,8 @@ def checked_device(device: Any, sampling_device: Device = "cpu") -> str:
     if found.type == "cuda" and (found.index or 0) >= count:
         raise DeviceError(f"device must be cuda:0 to cuda:{count - 1} here, got {device!r}")
     return "cpu" if found.type == "cpu" else str(found)
+
+
+def gpus_of(devices: Iterable[torch.device]) -> tuple[int, ...]:
+    """Returns torch's numbers of those of `devices` that are GPUs."""
+    return tuple(device.index or 0 for device in devices if device.type == "cuda")

@@ -7,10 +7,12 @@ from contextlib import closing
 from time import perf_counter
 
 from a3gnn.learning_curve import next_point
+from a3gnn.machine.energy import EnergyMeter
 from a3gnn.training.progress import EpochResult, Progress
 from a3gnn.training.step import Step
 from a3gnn.training.target import Point, Target
 from a3gnn.training.trainer import Trainer
+from a3gnn.training.work import Work
 
 
 def fit(
@@ -20,6 +22,7 @@ def fit(
     epochs: int,
     patience: int | None,
     target: Target | None = None,
+    meter: EnergyMeter | None = None,
     on_step: Callable[[Step], None] = lambda step: None,
     on_epoch: Callable[[EpochResult], None] = lambda result: None,
     on_point: Callable[[Point], None] = lambda point: None,
@@ -32,47 +35,61 @@ def fit(
         epochs: Epochs in all.
         patience: Epochs without a better validation accuracy after which training ends; None for never.
         target: Until it is reached, validation is evaluated at the points of the learning curve too.
+        meter: Tells the energy that training takes; by default that of this machine's processors.
         on_step: Called after each mini-batch, when it counts in `progress`.
         on_epoch: Called after each epoch, likewise.
         on_point: Called after each point, likewise.
     """
+    meter = EnergyMeter() if meter is None else meter
     while not progress.is_over(epochs, patience):
-        if _train_rest(trainer, progress, target, on_step, on_point):
+        if _train_rest(trainer, progress, target, meter, on_step, on_point):
             return
+        work = trainer.over_ranks(Work(*progress.under_way.work))
         begin = perf_counter()
         last = progress.points[-1] if progress.points else None
         if last is not None and last.batches == _trained(trainer, progress):
-            on_epoch(progress.finish_epoch(last.val_accuracy, 0.0))
+            on_epoch(progress.finish_epoch(last.val_accuracy, 0.0, work))
         else:
             accuracy = trainer.validate()
-            on_epoch(progress.finish_epoch(accuracy, perf_counter() - begin))
+            on_epoch(progress.finish_epoch(accuracy, perf_counter() - begin, work))
 
 
 def _train_rest(
     trainer: Trainer,
     progress: Progress,
     target: Target | None,
+    meter: EnergyMeter,
     on_step: Callable[[Step], None],
     on_point: Callable[[Point], None],
 ) -> bool:
     """Trains what is left of the epoch under way, and returns whether training is to end before the epoch does."""
-    if _is_at_end(trainer, progress, target, on_point):  # a point may be due that was interrupted
+    meter.taken(now=True)  # what was taken since the last epoch is not training's
+    if _is_at_end(trainer, progress, target, meter, on_point):  # a point may be due that was interrupted
         return True
     totals = progress.under_way
-    last = perf_counter()
-    with closing(trainer.steps(len(progress.epochs), totals.batches)) as steps:
-        for step in steps:
-            now = perf_counter()
-            totals.add(step, now - last)
-            on_step(step)
-            if _is_at_end(trainer, progress, target, on_point):
-                return True
-            last = perf_counter()
-    totals.seconds += perf_counter() - last
-    return False
+    try:
+        last = perf_counter()
+        with closing(trainer.steps(len(progress.epochs), totals.batches)) as steps:
+            for step in steps:
+                now = perf_counter()
+                totals.add(step, now - last, meter.taken())
+                on_step(step)
+                if _is_at_end(trainer, progress, target, meter, on_point):
+                    return True
+                last = perf_counter()
+        totals.seconds += perf_counter() - last
+        return False
+    finally:
+        totals.add_joules(meter.taken(now=True))
 
 
-def _is_at_end(trainer: Trainer, progress: Progress, target: Target | None, on_point: Callable[[Point], None]) -> bool:
+def _is_at_end(
+    trainer: Trainer,
+    progress: Progress,
+    target: Target | None,
+    meter: EnergyMeter,
+    on_point: Callable[[Point], None],
+) -> bool:
     """Returns whether training ends here, for its target is reached; evaluates validation where a point is due."""
     if target is None:
         return False
@@ -82,8 +99,10 @@ def _is_at_end(trainer: Trainer, progress: Progress, target: Target | None, on_p
         while due < batches:
             due = next_point(due, target.first)
         if due == batches:
+            progress.under_way.add_joules(meter.taken(now=True))
             begin = perf_counter()
             accuracy = trainer.validate()
+            meter.taken(now=True)  # evaluation's
             on_point(progress.add_point(batches, accuracy, perf_counter() - begin))
     return target.ends and progress.reached(target.accuracy) is not None
 

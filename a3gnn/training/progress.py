@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -13,6 +14,7 @@ from a3gnn.measurement import StageSeconds
 from a3gnn.training.step import Step, TrainerStep
 from a3gnn.training.target import Point
 from a3gnn.training.traffic import by_rank
+from a3gnn.training.work import Work, WorkFigures
 
 #: What there is only of several trainers, or of ranks of a synchronous algorithm.
 _OF_SEVERAL = ("trainers", "traffic")
@@ -35,6 +37,10 @@ class EpochResult:
         stage_seconds: Mean work of a mini-batch in each stage.
         trainers: Of each trainer of this process, where there are several: its name, all its seeds, and the mean
             `transfer_s` and `train_s` of a mini-batch (`TrainerStep`).
+        nvtps: Vertices traversed per second, over all ranks and trainers (HitGNN's Eq. 3); None of epochs of former
+            versions.
+        mteps: Millions of edges traversed per second, likewise (HyScale-GNN's Eq. 5).
+        kilojoules: That the machines took for training it, likewise; None where they don't tell, too.
         traffic: Of each rank of a synchronous algorithm: what it read and sent (`Traffic`).
     """
 
@@ -47,6 +53,9 @@ class EpochResult:
     cache_hit_rate: float
     stage_seconds: StageSeconds
     trainers: list[dict[str, Any]] = field(default_factory=list)
+    nvtps: float | None = None
+    mteps: float | None = None
+    kilojoules: float | None = None
     traffic: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,6 +83,7 @@ class EpochTotals:
         stages: Seconds in sample, gather, transfer, train.
         seconds: Seconds of training that passed.
         trainers: Of each trainer of this process, where there are several, the fields of its `TrainerStep`, summed.
+        work: `Work`, of this rank.
         traffic: Of each rank of a synchronous algorithm, the fields of its `Traffic`, summed.
     """
 
@@ -85,10 +95,11 @@ class EpochTotals:
     stages: list[float] = field(default_factory=lambda: [0.0] * 4)
     seconds: float = 0.0
     trainers: list[dict[str, Any]] = field(default_factory=list)
+    work: list[float] = field(default_factory=lambda: [0.0] * 3)
     traffic: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, step: Step, seconds: float) -> None:
-        """Counts a mini-batch that took `seconds` of the epoch."""
+    def add(self, step: Step, seconds: float, joules: float) -> None:
+        """Counts a mini-batch that took `seconds` of the epoch, and `joules` that were read since the one before."""
         self.batches += 1
         self.seeds += step.seeds
         self.loss += step.loss * step.seeds
@@ -101,6 +112,11 @@ class EpochTotals:
         if step.traffic:
             own = [one.to_dict() for one in step.traffic]
             self.traffic = by_rank([self.traffic, own]) if self.traffic else own
+        self.work = list(Work(*self.work).plus((*step.traversed, joules)))
+
+    def add_joules(self, joules: float) -> None:
+        """Counts `joules` that were read between mini-batches."""
+        self.work = list(Work(*self.work).plus((0.0, 0.0, joules)))
 
 
 @dataclass(slots=True)
@@ -160,8 +176,8 @@ class Progress:
         done = len(self.epochs)
         return done >= epochs or (patience is not None and self.best is not None and done - self.best.epoch >= patience)
 
-    def finish_epoch(self, val_accuracy: float, eval_s: float) -> EpochResult:
-        """Adds the epoch under way to the finished ones and returns it."""
+    def finish_epoch(self, val_accuracy: float, eval_s: float, work: Work) -> EpochResult:
+        """Adds the epoch under way, with the `work` of all ranks, to the finished ones and returns it."""
         total = self.under_way
         result = EpochResult(
             epoch=len(self.epochs) + 1,
@@ -173,6 +189,7 @@ class Progress:
             cache_hit_rate=total.hits / total.input_nodes,
             stage_seconds=StageSeconds(*(seconds / total.batches for seconds in total.stages)),
             trainers=[_mean(one, total.batches) for one in total.trainers],
+            **WorkFigures.of(work, total.seconds)._asdict(),
             traffic=total.traffic,
         )
         self.eval_s += eval_s
@@ -188,9 +205,11 @@ class Progress:
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the progress of `to_dict`, also as former versions wrote it: without points and their seconds."""
         epochs = [EpochResult.from_dict(result) for result in fields["epochs"]]
+        under_way = fields["under_way"]
+        unknown = {"work": [math.nan] * 3} if under_way["batches"] else {}  # of mini-batches of a former version
         return cls(
             epochs,
-            EpochTotals(**fields["under_way"]),
+            EpochTotals(**(unknown | under_way)),
             [Point(**point) for point in fields.get("points", ())],
             fields.get("setup_s", 0.0),
             fields.get("eval_s", sum(result.eval_s for result in epochs)),

@@ -32,6 +32,14 @@ class TrainResult:
         peak_device_bytes: Peak that torch's allocator reserved on the device; 0 without one.
         cache_hit_rate: Share of input rows that the cache served in the last epoch.
         cache_bytes: What the cache really took.
+        seconds_per_epoch: Median training time of an epoch; evaluation is left out.
+        nvtps: Vertices traversed per second over all layers, ranks and trainers, the median of epochs (HitGNN's Eq. 3).
+        nvtps_per_gb_per_s: That over the GB/s at which the probe copied rows in the memory of the machines that train;
+            None where it never ran here, or where a GPU trains, whose memory it does not time.
+        mteps: Millions of edges traversed per second, likewise (HyScale-GNN's Eq. 5).
+        kj_per_epoch: kJ that the machines' processors and GPUs took for training an epoch, the median of epochs; None
+            where one doesn't tell.
+        energy: What that counts, or why it is not told.
         seconds: What this call took: after a resume, the rest of the run.
         stolen_share: Share of its cores' time that the hypervisor gave to other machines while this call trained and
             evaluated, in [0, 1]. Seconds and throughput include it; those of a tune do not.
@@ -68,6 +76,12 @@ class TrainResult:
     peak_device_bytes: int
     cache_hit_rate: float
     cache_bytes: int
+    seconds_per_epoch: float
+    nvtps: float | None
+    nvtps_per_gb_per_s: float | None
+    mteps: float | None
+    kj_per_epoch: float | None
+    energy: str
     seconds: float
     stolen_share: float
     folder: Path

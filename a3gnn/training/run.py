@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from a3gnn.errors import GraphServerError, MemoryLimitError, PeerLostError, TrainerError
+from a3gnn.machine.energy import EnergyMeter
 from a3gnn.metric import Metric
 from a3gnn.option_names import call, options
 from a3gnn.training.fit import fit
@@ -27,6 +28,7 @@ def run(
     epochs: int,
     patience: int | None,
     target: Target | None,
+    meter: EnergyMeter,
     progress: bool,
     notify: Callable[[str], None],
 ) -> float:
@@ -77,6 +79,7 @@ def run(
                 epochs=epochs,
                 patience=patience,
                 target=target,
+                meter=meter,
                 on_step=on_step,
                 on_epoch=on_epoch,
                 on_point=on_point,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.training.traffic import Traffic
+from a3gnn.training.work import Traversed, traversed
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Step:
         hits: Those that the cache served.
         sampled_edges: Sampled edges.
         seconds: Work in each stage.
+        traversed: What NVTPS and MTEPS count; of a share without seeds nothing.
         trainers: What each trainer of this process did, where there are several; figures above are then of all.
         traffic: Of each rank of a synchronous algorithm, which then trains a mini-batch of its own; none otherwise.
     """
@@ -52,6 +54,7 @@ class Step:
     hits: int
     sampled_edges: int
     seconds: StageSeconds
+    traversed: Traversed
     trainers: tuple[TrainerStep, ...] = ()
     traffic: tuple[Traffic, ...] = ()
 
@@ -68,4 +71,5 @@ def step_of(batch: MiniBatch, loss: float, train_s: float) -> Step:
         hits=batch.hits,
         sampled_edges=batch.subgraph.num_edges,
         seconds=dataclasses.replace(batch.seconds, transfer=transfer, train=train_s),
+        traversed=traversed([batch.subgraph]),
     )

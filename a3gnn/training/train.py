@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.machine.energy import EnergyMeter
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.metric import checked_metric
 from a3gnn.notify import listener
@@ -190,7 +191,7 @@ def train(
             if request.task.is_own:
                 notify(f"{trainer.metric.label} is computed from {trainer.evaluation}")
             target = None if accuracy is None else _target(trainer, done, accuracy, ends=until_target)
-            others = OtherWork()
+            others, meter = OtherWork(), EnergyMeter(trainer.gpus, host=us.leads_machine)
             test = run(
                 trainer,
                 folder,
@@ -199,11 +200,13 @@ def train(
                 epochs=epochs,
                 patience=patience,
                 target=target,
+                meter=meter,
                 progress=progress and us.speaks,
                 notify=notify,
             )
             seconds = perf_counter() - begin
-            result = make_result(trainer, done, request, folder.path, seconds, others.stolen_share(), target, test, us)
+            stolen = others.stolen_share()
+            result = make_result(trainer, done, request, folder.path, seconds, stolen, target, test, meter.told, us)
             folder.finish(result.to_dict())
         return result
 

@@ -27,7 +27,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Metric
 from a3gnn.runtime.batch import MiniBatch
-from a3gnn.runtime.devices import checked_device
+from a3gnn.runtime.devices import checked_device, gpus_of
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
@@ -44,6 +44,7 @@ from a3gnn.training.replica import Replica, checked_loss
 from a3gnn.training.scratch import Scratch
 from a3gnn.training.stateful import Stateful
 from a3gnn.training.step import Step, step_of
+from a3gnn.training.work import Work
 
 
 class Trainer:
@@ -72,6 +73,7 @@ class Trainer:
         memory: The guard that knows the peak.
         batches_per_epoch: Mini-batches of an epoch.
         cache_bytes: What the feature cache really takes.
+        gpus: Devices that train here, by torch's numbers.
         division: Of mini-batches, or how they are prepared, where that changes while training runs.
 
     Raises:
@@ -100,6 +102,7 @@ class Trainer:
         check_member(member, config, task)
         self.graph, self.config, self.task, self._member = graph, config, task, member
         self._device = torch.device(checked_device(device))
+        self.gpus = gpus_of([self._device])
         self._scratch = Scratch(None if scratch is None else Path(scratch))
         self.memory = MemoryGuard(host_memory_limit)
         self._learner = self._learner_of(on_chunk, evaluation_bytes)
@@ -203,6 +206,10 @@ class Trainer:
     def trainers(self) -> dict[str, Any] | None:
         """Of several trainers of this process, what a result says of them; None of this one alone."""
         return None
+
+    def over_ranks(self, work: Work) -> Work:
+        """Returns the sum of all ranks' `work`; every rank calls it."""
+        return work.over(None if self._member is None else self._member.ranks)
 
     @property
     def metric(self) -> Metric:

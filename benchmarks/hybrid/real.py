@@ -14,6 +14,7 @@ from torch import Tensor
 
 from a3gnn.config import ParallelMode, TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.nvtps import mteps
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.sampling.share import cut, seed_bounds
 from a3gnn.task import Task
@@ -122,7 +123,7 @@ class Measured:
     @property
     def mteps(self) -> list[float]:
         """Millions of traversed edges per second, one per round (Eq. 5)."""
-        return [self.epoch_edges / seconds / 1e6 for seconds in self.epochs]
+        return [mteps(self.epoch_edges, seconds) for seconds in self.epochs]
 
     @property
     def undisturbed(self) -> StageTimes:

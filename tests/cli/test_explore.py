@@ -66,3 +66,35 @@ def test_wrong_usage_is_said(arguments: list[str], code: int, words: str, capsys
     said, error = run(capsys, *arguments, code=code)
     assert words in " ".join(error.split())
     assert not said
+
+
+def test_algorithms_are_compared_on_a_graph(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = "synthetic:nodes=2000,degree=8,features=24,classes=5"
+    options = ["--platform", "u250", "--dataset", spec, "--fanouts", "5,4", "--batch-size", "64", "--algorithms"]
+    found = json.loads(run(capsys, *options, "--json")[0])["algorithms"]
+    names = [(one["algorithm"], one["devices"]) for one in found]
+    assert names == [("distdgl", 1), *((name, count) for count in (2, 4) for name in ("distdgl", "pagraph", "p3"))]
+    assert all(0 < one["beta"] <= 1 and one["epoch_s"] > 0 for one in found)
+    said, _ = run(capsys, *options, "--devices", "2")
+    assert "extras: mini-batches that another partition's device trains" in said
+    assert [line.split()[0] for line in said.splitlines()[-5:-1]] == ["one", "distdgl", "pagraph", "p3"]
+
+
+def test_an_algorithm_that_does_not_fit_is_left_out_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--dataset", "synthetic:nodes=300,features=2", "--fanouts", "3,2", "--batch-size", "32", "--algorithms"]
+    said, err = run(capsys, "--platform", "u250", *options, "--json")
+    assert "p3 on 4 devices is left out: features must have a column for each of 4 ranks, got 2" in err
+    assert ("p3", 4) not in [(one["algorithm"], one["devices"]) for one in json.loads(said)["algorithms"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--algorithms"], "--algorithms needs --dataset"),
+        (["--algorithms", "--dataset", "synthetic:nodes=300", "--devices", "1"], "needs several devices, got 1"),
+    ],
+)
+def test_algorithms_need_a_graph_and_devices(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert words in run(capsys, "--platform", "u250", *arguments, code=2)[1]

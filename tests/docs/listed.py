@@ -33,6 +33,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn explore --platform u250": RUN,
         "a3gnn explore --platform u250 --dataset graph.npz --beta 0.8 --model gcn": RUN,
         "a3gnn explore --platform mine.toml --devices 8 --json": PLATFORM,
+        "a3gnn explore --platform u250 --dataset graph.npz --algorithms": RUN,
         "python -m benchmarks.two_stage": LONG,
     },
     "docs/algorithms.md": {

@@ -26,8 +26,9 @@ CONFIG = TrainConfig(batch_size=128)
 def lines(folder: Path) -> list[dict]:
     results = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     for result in results:  # timings differ from run to run
-        for name in ("train_s", "eval_s", "epochs_per_s", "stage_seconds"):
+        for name in ("train_s", "eval_s", "epochs_per_s", "stage_seconds", "nvtps", "mteps"):
             assert result.pop(name)
+        del result["kilojoules"]
     return results
 
 

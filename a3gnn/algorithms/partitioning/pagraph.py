@@ -43,9 +43,9 @@ def pagraph_parts(graph: Graph, parts: int, seed: int = 0, hops: int = 2) -> PaG
 
     where TV_i are the train nodes that part i has, TV_avg the train nodes per part, IN(v) the in-neighbours of v within
     `hops` hops, and PV_i the nodes of part i: its train nodes and their IN. Three choices are ours: train nodes come in
-    random order; a part without nodes scores 0; ties, which zeros are, go to the part with fewest train nodes, then to
-    that with fewest nodes, then to the lower one. So no part has more train nodes than the mean rounded up; the
-    other nodes are as even as the neighbourhoods happen to be.
+    random order; a part without nodes scores 0; ties, as of zeros, go to the part with fewest train nodes, then with
+    fewest nodes, then to the lower one. So no part has more train nodes than the mean rounded up; other nodes are as
+    even as the neighbourhoods happen to be.
 
     Time is that of reading every train node's whole neighbourhood, memory 17 bytes per node and a bit per node and
     part. Deterministic given graph, parts, seed and hops.

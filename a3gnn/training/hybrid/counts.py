@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +42,11 @@ class Counts:
         depth = len(self.edges)
         hops = range(depth - 1, -1, -1)
         return tuple((self.nodes[hop + 1], self.nodes[hop], sum(self.edges[: hop + 1])) for hop in hops)
+
+    @property
+    def traversed_nodes(self) -> float:
+        """Nodes over all layers, the input's included, the numerator of NVTPS (HitGNN, Eq. 3)."""
+        return sum(self.nodes)
 
     @property
     def traversed_edges(self) -> float:
@@ -142,6 +148,5 @@ def _count(sampler: NeighbourSampler, train: NDArray[np.int32], seeds: int, repe
 
 def counts_of(subgraph: Subgraph) -> Counts:
     """Returns what a sampled neighbourhood, or a share of one, holds."""
-    ends = [int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1]]
-    edges = np.diff([0, *ends])
-    return Counts(tuple(map(float, subgraph.hop_sizes)), tuple(map(float, edges)))
+    ends = [0, *(int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1])]
+    return Counts(tuple(map(float, subgraph.hop_sizes)), tuple(float(end - begin) for begin, end in pairwise(ends)))

@@ -36,11 +36,13 @@ class Alone:
         member: The share of mini-batches that it trains; None for all.
         count: Processes.
         speaks: Whether it is this one that speaks to people.
+        leads_machine: Whether it is this one that tells of its machine.
     """
 
     member: Member | None = None
     count = 1
     speaks = True
+    leads_machine = True
 
     @property
     def device(self) -> str:
@@ -102,7 +104,7 @@ class Together(Alone):
 
     def __init__(self, ranks: TorchRanks) -> None:
         self._ranks = ranks
-        self.count, self.speaks = ranks.size, not ranks.rank
+        self.count, self.speaks, self.leads_machine = ranks.size, not ranks.rank, not ranks.launch.local_rank
         self.member = Member(Shares.equal(ranks.rank, ranks.size), ranks, ranks)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ from a3gnn.cli.main import app
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.launch import Launch, launch
+from a3gnn.sampling.share import cut, seed_bounds
 from a3gnn.training.train import train
+from a3gnn.training.trainer import Trainer
+from a3gnn.training.work import traversed
 from tests.training.ranks.launched import ended, kill_rank, run, run_loop, start
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
@@ -67,6 +71,14 @@ def test_two_processes_train_as_one(write_tuned, small_folder_graph, tmp_path):
     one = train(config, model="gin", epochs=3, out=tmp_path / "one")
     assert (told["ranks"], one.ranks) == (2, 1)
     assert told["test_accuracy"] == pytest.approx(one.test_accuracy, abs=0.01)
+    first = json.loads((tmp_path / "two" / "metrics.jsonl").read_text().splitlines()[0])
+    with Trainer(small_folder_graph, one.config, one.task) as trainer:
+        samples = trainer.first_samples(trainer.batches_per_epoch)
+    halves = [
+        cut(whole, low, high) for whole in samples for low, high in pairwise(seed_bounds(whole.num_seeds, (1, 1)))
+    ]
+    found = (first["nvtps"] * first["train_s"], 1e6 * first["mteps"] * first["train_s"])
+    assert found == pytest.approx(traversed(halves), rel=1e-9)  # of both ranks
     for own, expected in zip(learnt(tmp_path / "two"), learnt(tmp_path / "one"), strict=True):
         assert own == pytest.approx(expected, rel=2e-3)
     assert {path.name for path in (tmp_path / "two").iterdir()} == {path.name for path in (tmp_path / "one").iterdir()}

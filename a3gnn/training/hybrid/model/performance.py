@@ -18,6 +18,7 @@ from a3gnn.layer_cost import (
     output_flops,
     update_flops,
 )
+from a3gnn.nvtps import mteps
 from a3gnn.training.hybrid.assignment import Assignment, divide
 from a3gnn.training.hybrid.counts import CountCurve, Counts
 from a3gnn.training.hybrid.model.speeds import PlatformSpeeds
@@ -117,7 +118,7 @@ class PerformanceModel:
         edges = sum(self.counts.at(share).traversed_edges for share in assignment.shares)
         seconds = self.predict(assignment).iteration
         assert seconds is not None
-        return edges / seconds / 1e6
+        return mteps(edges, seconds)
 
     def sampling(self, seeds: int, threads: int) -> float:
         """Returns the measured seconds of sampling `seeds` seeds on the processors."""

@@ -96,7 +96,7 @@ def probed_speeds(hardware: Hardware, counts: CountCurve) -> PlatformSpeeds:
     return PlatformSpeeds(
         threads=hardware.num_cores,
         speedup=profile.copy_speedup,
-        host_bytes_per_s=profile.copy_bytes_per_s * whole,
+        host_bytes_per_s=hardware.host_bytes_per_s,
         load_bytes_per_s=profile.copy_bytes_per_s,
         flops_per_s=profile.gemm_flops_per_s / whole,
         memory_bytes_per_s=profile.spmm_bytes_per_s / whole,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from a3gnn.checks import whole_number
+from a3gnn.nvtps import mteps
 from a3gnn.training.hybrid.assignment import Assignment
 from a3gnn.training.hybrid.stage_times import StageTimes
 
@@ -65,7 +66,7 @@ class Trace:
     def mteps(self, skipped: int, drained: int = 0) -> float:
         """Returns millions of traversed edges per second (Eq. 5); arguments and errors are `seconds_per_batch`'s."""
         ends = self._full(skipped, drained)
-        return sum(self.edges[skipped : skipped + len(ends) - 1]) / (ends[-1] - ends[0]) / 1e6
+        return mteps(sum(self.edges[skipped : skipped + len(ends) - 1]), ends[-1] - ends[0])
 
     def _full(self, skipped: int, drained: int) -> list[float]:
         """Returns the ends that count, after that of the last mini-batch that is skipped."""

@@ -15,6 +15,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.batch import MiniBatch
+from a3gnn.runtime.devices import gpus_of
 from a3gnn.runtime.divided import DividedBatch
 from a3gnn.runtime.watch import StoppedError, Watch
 from a3gnn.task import Task
@@ -37,6 +38,7 @@ from a3gnn.training.peers import Member
 from a3gnn.training.replica import Replica, checked_loss
 from a3gnn.training.step import Step, TrainerStep
 from a3gnn.training.trainer import Trainer
+from a3gnn.training.work import traversed
 
 
 class HybridTrainer(Trainer):
@@ -116,7 +118,7 @@ class HybridTrainer(Trainer):
         self._replicas = [self._replica, *(self._another(peers, on_chunk) for peers in self._peers[1:])]
         self._threads: list[TrainerThread] = []
         self._feeder: Feeder[MiniBatch] | None = None
-        self._has_stalled = False
+        self._has_stalled, self.gpus = False, gpus_of(device.memory for device in devices)
         self._told, self._begun = Told(self.devices, self._pipeline, prefetch, independent=independent), 0.0
 
     def __exit__(
@@ -220,7 +222,6 @@ class HybridTrainer(Trainer):
         self._threads, self._has_stalled = [], self._has_stalled or bool(left) or not fed
 
     def _step(self, batch: DividedBatch, threads: list[TrainerThread], begin: float, summed_s: float) -> Step:
-        done = min(self._synchroniser.acknowledged)
         work = [
             TrainerStep(device.name, part.subgraph.share.num_seeds, thread.transfer_s, thread.train_s)
             for device, part, thread in zip(self.devices, batch.parts, threads, strict=True)
@@ -231,17 +232,17 @@ class HybridTrainer(Trainer):
         return Step(
             epoch=batch.epoch,
             index=batch.index,
-            loss=checked_loss(threads[done].loss, batch),
+            loss=checked_loss(threads[min(self._synchroniser.acknowledged)].loss, batch),
             seeds=batch.num_seeds,
             input_nodes=sum(part.subgraph.num_nodes for part in batch.parts),
             hits=batch.hits,
             sampled_edges=sum(part.subgraph.num_edges for part in batch.parts),
             seconds=dataclasses.replace(batch.seconds, train=perf_counter() - begin),
+            traversed=traversed(part.subgraph for part in batch.parts),
             trainers=tuple(work),
         )
 
     def _another(self, peers: DevicePeers, on_chunk: Callable[[], None]) -> Replica:
         given, memory = (self.graph, self.config, self.task), peers.device.memory
         learner = BuiltIn(*given, device=memory, scratch=self._scratch, on_chunk=on_chunk)
-        joined = JoinedStep(learner.model, peers, self.memory)
-        return Replica(learner, self._rates, self.batches_per_epoch, joined)
+        return Replica(learner, self._rates, self.batches_per_epoch, JoinedStep(learner.model, peers, self.memory))
