@@ -23,7 +23,7 @@ from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.random_parts import random_parts
 from a3gnn.training.train import train
-from tests.training.ranks.launched import PATIENCE_S, run
+from tests.training.ranks.launched import PATIENCE_S, run_loop
 
 needs_ranks = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 EXAMPLE = Path(__file__).parents[1] / "examples" / "hitgnn_programs.py"
@@ -77,7 +77,7 @@ def test_a_command_starts_its_ranks_and_goes_on_bit_identically(name, tmp_path):
 @needs_ranks
 @pytest.mark.slow
 def test_the_programs_of_the_paper_and_one_of_ones_own_run(small_folder_graph, tmp_path):
-    run(EXAMPLE, small_folder_graph.folder, tmp_path)
+    run_loop(EXAMPLE, small_folder_graph.folder, tmp_path)
     found = {path.parent.name: json.loads(path.read_text()) for path in tmp_path.glob("*/result.json")}
     assert set(found) == {"distdgl", "pagraph", "p3", "stripes"}
     assert len({result["algorithm"]["ranks"][0]["rows"] for result in found.values()}) == 4
