@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from a3gnn.algorithms.stored import Stored
 from a3gnn.features.stores.store import FeatureStore
 from a3gnn.runtime.batch import MiniBatch
+from a3gnn.training.adam import Optimizer
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.layers.block import LayerBlock
+from a3gnn.training.model import Model
 from a3gnn.training.ranks.group import TorchRanks
 
 
@@ -48,8 +50,28 @@ class Exchange(Protocol):
             PeerLostError: Another rank has ended, or doesn't answer.
         """
 
-    def finish(self) -> None:
-        """Leaves this rank's part of every gradient in the model's weights; called once `backward` is done."""
+    @property
+    def own_weights(self) -> list[nn.Parameter]:
+        """Weights of the learner's model that no other rank trains: once `backward` is done, they have all gradients.
+
+        Those of all other weights are this rank's part, which are summed.
+        """
+
+    @property
+    def whole(self) -> Model:
+        """The whole model, as of the last `gather`, which is evaluated and saved.
+
+        A state dict that is loaded into it is what the ranks train from then on; all of them load the same.
+        """
+
+    def optimizer(self, inner: Optimizer) -> Optimizer:
+        """Returns `inner`, which updates the weights of the learner's model, with a state that is the whole model's.
+
+        That is saved; it is as of the last `gather`.
+        """
+
+    def gather(self) -> None:
+        """Has `whole`, and the optimiser's state, be those of now; every rank calls it."""
 
 
 #: Takes the rank's learner, all ranks, what this rank stores, and its features; returns the exchange. No rank may wait

@@ -38,6 +38,11 @@ class RankPipeline(Pipeline):
         """Returns which seeds the rank trains in each iteration of `epoch`: none where it is idle."""
         return [planned[self._rank] for planned in self._iterations.of(epoch)]
 
+    def first_samples(self, count: int) -> list[Subgraph]:
+        """Returns what is sampled for the first `count` mini-batches of all ranks: the same on every one."""
+        busy = [one for planned in self._iterations.of(0) for one in planned if len(one.seeds)]
+        return [self._stages.sample(0, planned).subgraph for planned in busy[:count]]
+
     def _open_sources(self, *given: Any) -> tuple[FeatureStore, Sampler]:
         _, adjacency, fanouts, config, seed, *_ = given  # of `open_sources`
         sampler = open_sampler(adjacency, fanouts, config, seed, np.empty(0, dtype=np.int32), None, None)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from a3gnn.algorithms.exchanging_trainer import ExchangingTrainer
 from a3gnn.algorithms.iterations import Iterations
 from a3gnn.algorithms.rank_store import dense_rows, open_rank_store, warm_up
 from a3gnn.algorithms.relayed_store import RelayedStore
@@ -79,13 +81,16 @@ class RankOf(Together):
             task.seed,
             balanced=self._algorithm.balanced,
         )
-        return RankTrainer(
+        new: Callable[..., Trainer] = RankTrainer
+        if make is not None:
+            exchange = partial(make, ranks=self._ranks, stored=own, features=self._features)
+            new = partial(ExchangingTrainer, exchange=exchange)
+        return new(
             graph,
             config,
             task,
             iterations=self._iterations,
             features=self._features,
-            exchange=None if make is None else lambda learner: make(learner, self._ranks, own, self._features),
             member=self.member,
             device=self.device,
             **options,

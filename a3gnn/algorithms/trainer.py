@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from a3gnn.algorithms.exchange import Exchange, Exchanged
 from a3gnn.algorithms.iterations import Iterations
 from a3gnn.algorithms.rank_pipeline import RankPipeline
 from a3gnn.algorithms.relayed_store import RelayedStore
@@ -22,7 +22,6 @@ from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.runtime.plan import PlannedBatch
 from a3gnn.task import Task
-from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.loss import loss_weight
 from a3gnn.training.peers import Member
 from a3gnn.training.replica import checked_loss
@@ -48,13 +47,15 @@ class RankTrainer(Trainer):
         task: What.
         iterations: Which mini-batches.
         features: The rank's.
-        exchange: Makes, of the rank's learner, what computes logits together with the other ranks; None for none.
         member: Who this rank is, and who the others are.
         options: Further ones of `Trainer`.
 
     Attributes:
         batches_per_epoch: Iterations of an epoch.
     """
+
+    #: Whether `model` is to be made whole after the iteration, where ranks train parts of it.
+    _wants_whole = False
 
     def __init__(
         self,
@@ -64,23 +65,16 @@ class RankTrainer(Trainer):
         *,
         iterations: Iterations,
         features: FeatureStore,
-        exchange: Callable[[BuiltIn], Exchange] | None,
         member: Member,
         **options: Any,
     ) -> None:
         assert member.ranks is not None, "ranks train by algorithms"
         self._iterations, self._features, self._ranks = iterations, features, member.ranks
-        self._exchange: Exchange | None = None
-        self._has_exchange = exchange is not None
         self._loss_weight = loss_weight(graph, task)
         super().__init__(graph, config, task, member=member, **options)
         assert self._replica.joined is not None, "there are several"
         self._joined = self._replica.joined
-        self._joined.counts = torch.zeros(member.ranks.size, len(_TOLD), 2, dtype=torch.float64).flatten()
-        if exchange is not None:
-            assert isinstance(self._learner, BuiltIn), "shares and algorithms are of built-in models"
-            self._exchange = exchange(self._learner)
-            self._learner.logits = self._exchange.logits
+        self._joined.counts = torch.zeros(2 * len(_TOLD) * member.ranks.size + 1, dtype=torch.float64)
 
     def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
         """Trains `epoch` from iteration `start` on, and yields after each one; see `Trainer.steps`."""
@@ -89,24 +83,19 @@ class RankTrainer(Trainer):
         with closing(self._pipeline.epoch(epoch, start)) as batches:  # type: ignore[type-var]
             for iteration, batch in enumerate(batches, start):
                 yield self._train_iteration(iteration, planned[iteration], batch)
-                self._joined.check()
+                self._check()
 
     def _open_pipeline(self, *given: Any, **options: Any) -> Pipeline:
         options["shares"] = None
-        if self._has_exchange:
-            options["aggregator"] = None  # which the exchange computes
         return RankPipeline(
             *given, iterations=self._iterations, rank=self._ranks.rank, features=self._features, **options
         )
 
     def _train_iteration(self, iteration: int, planned: list[PlannedBatch], batch: MiniBatch) -> Step:
         begin, part = perf_counter(), self._part(planned)
-        before = None if self._exchange is None else self._exchange.exchanged
         self._replica.optimizer.zero_grad(set_to_none=True)
         own_loss = self._joined.propagate(batch, lambda own: self._replica.learner.loss(own) * part)
-        if self._exchange is not None:
-            self._exchange.finish()
-        self._tell(batch, before)
+        self._tell(batch)
         loss = self._joined.exchange(own_loss)
         self._replica.update(dataclasses.replace(batch, index=iteration))
         value = checked_loss(loss.item(), batch)
@@ -120,27 +109,36 @@ class RankTrainer(Trainer):
         weights = [self._loss_weight(labels[one.seeds]) for one in planned]
         return weights[self._ranks.rank] / sum(weights)
 
-    def _tell(self, batch: MiniBatch, before: Exchanged | None) -> None:
-        """Sets this rank's counts, which the sum of gradients takes to all; `before` is what had been exchanged."""
+    def _tell(self, batch: MiniBatch) -> None:
+        """Sets this rank's counts, which the sum of gradients takes to all, and whether it wants the model whole."""
+        self._joined.counts.zero_()
+        self._counts[self._ranks.rank] = torch.tensor([(count % _LOW, count // _LOW) for count in self._read(batch)])
+        self._joined.counts[-1] = self._wants_whole
+
+    def _read(self, batch: MiniBatch) -> list[int]:
+        """Returns what this rank read and exchanged for the iteration, in the order of `_TOLD`."""
         rows, hits = batch.subgraph.num_nodes, batch.hits
         passed = rows - hits
         if isinstance(self._features, RelayedStore):
             passed += self._features.relayed(batch.subgraph.n_id)
-        found = [rows, hits, passed * self._features.row_bytes, 0, 0]
-        if self._exchange is not None and before is not None:
-            others, *found[3:] = (now - then for now, then in zip(self._exchange.exchanged, before, strict=True))
-            found[:2] = others, others  # a rank has its columns of every row
-        self._joined.counts.zero_()
-        told = self._joined.counts.view(self._ranks.size, len(_TOLD), 2)[self._ranks.rank]
-        told.copy_(torch.tensor([(count % _LOW, count // _LOW) for count in found]))
+        return [rows, hits, passed * self._features.row_bytes, 0, 0]
+
+    @property
+    def _counts(self) -> Tensor:
+        """What all ranks tell, as a view, float64, shape (ranks, len(_TOLD), 2)."""
+        return self._joined.counts[:-1].view(self._ranks.size, len(_TOLD), 2)
+
+    def _check(self) -> None:
+        """Does nothing unless all ranks should stop after the last iteration; see `JoinedStep.check`."""
+        self._joined.check()
 
     def _traffic(self, iteration: int, seeds: list[int]) -> tuple[Traffic, ...]:
         """Returns what each rank read and sent, as all have told."""
-        pairs = self._joined.counts.view(self._ranks.size, len(_TOLD), 2).to(torch.int64)
+        pairs = self._counts.to(torch.int64)
         counts = (pairs[..., 0] + _LOW * pairs[..., 1]).tolist()
         moved = self._iterations.schedule.moved[iteration].tolist()
-        sent = sum(weight.grad.nbytes for weight in self.model.parameters() if weight.grad is not None)
+        both_ways = 2 * self._joined.gradient_bytes
         return tuple(
-            Traffic(int(own > 0), int(away), own, gradient_bytes=2 * sent, **dict(zip(_TOLD, of_rank, strict=True)))
+            Traffic(int(own > 0), int(away), own, gradient_bytes=both_ways, **dict(zip(_TOLD, of_rank, strict=True)))
             for own, away, of_rank in zip(seeds, moved, counts, strict=True)
         )

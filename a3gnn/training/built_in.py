@@ -25,7 +25,7 @@ from a3gnn.training.layers.aggregation import warm_up
 from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.layers.cost import Work
 from a3gnn.training.loss import loss_of, loss_weight
-from a3gnn.training.model import build_model
+from a3gnn.training.model import Model, build_model
 from a3gnn.training.ranks.protocol import Ranks
 from a3gnn.training.scratch import Scratch
 
@@ -45,6 +45,7 @@ class BuiltIn:
     Attributes:
         logits: Computes the seeds' logits of a mini-batch, from its blocks and the seed of what is dropped; ranks may
             put in its place what they compute together.
+        evaluated: What is evaluated: `model`, or a whole one that ranks put in its place, of which each trains a part.
 
     Raises:
         ConfigError: The input layer is to read a table that its model has none of, or that is too large; or the loss is
@@ -68,8 +69,8 @@ class BuiltIn:
         self._graph, self._task, self._ranks = graph, task, ranks
         self._device, self._scratch, self._on_chunk = device, scratch, on_chunk
         self._loss = loss_of(graph, task, device)
-        sparse = graph.features.is_sparse
-        self.model = build_model(task, graph.num_features, graph.num_classes, sparse=sparse).to(device)
+        self.model = self.fresh_model()
+        self.evaluated = self.model
         self.aggregator = self.model.aggregator
         full = config.input_aggregation == "full"
         self.table = input_table(graph, self.model, config, on_chunk) if full else None
@@ -81,8 +82,12 @@ class BuiltIn:
 
     def restart(self) -> None:
         """Gives the model the weights that the seed decides."""
-        fresh = build_model(self._task, self._graph.num_features, self._graph.num_classes)
-        self.model.load_state_dict(fresh.state_dict())
+        self.evaluated.load_state_dict(self.fresh_model().state_dict())
+
+    def fresh_model(self) -> Model:
+        """Returns a model on the same device with the weights that the seed decides."""
+        sparse, sizes = self._graph.features.is_sparse, (self._graph.num_features, self._graph.num_classes)
+        return build_model(self._task, *sizes, sparse=sparse).to(self._device)
 
     def fresh_optimizer(self) -> Optimizer:
         """Returns Adam without memory."""
@@ -125,25 +130,25 @@ class BuiltIn:
         sparse = self._graph.features.is_sparse
         tabled, total, rows = len(self.model.layers) - subgraph.num_layers, 0.0, subgraph.num_nodes
         if tabled:  # the input layer reads a table
-            total += self.model.cost(0, Work(rows, rows, 0, sparse, True, False))
+            total += self.evaluated.cost(0, Work(rows, rows, 0, sparse, True, False))
         for place in range(subgraph.num_layers):
             block, i = subgraph.block(place), place + tabled
             work = Work(block.num_src, block.num_dst, len(block.indices), sparse and not i, True, i > 0)
-            total += self.model.cost(i, work)
+            total += self.evaluated.cost(i, work)
         return total
 
     @property
     def validation_cost(self) -> float:
         """The cost of `validate` in bytes moved, as layers' costs are counted."""
-        return self._evaluator.cost(self.model)
+        return self._evaluator.cost(self.evaluated)
 
     def validate(self) -> float:
         """Returns the quality on validation nodes, from all neighbours in the whole graph."""
-        return self._evaluator.validate(self.model)
+        return self._evaluator.validate(self.evaluated)
 
     def test(self) -> float:
         """Returns the quality on test nodes, likewise."""
-        return self._evaluator.test(self.model)
+        return self._evaluator.test(self.evaluated)
 
     def check(self) -> None:
         """Does nothing: the model's sources are of this version."""

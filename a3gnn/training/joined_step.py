@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -59,6 +59,16 @@ class JoinedStep:
         self._told = Told()
         self.counts = torch.empty(0, dtype=torch.float64)
         self.seconds = 0.0
+
+    def leave_out(self, weights: Iterable[nn.Parameter]) -> None:
+        """Leaves the gradients of `weights` as they are: each trainer has others, whose gradients count all shares."""
+        out = {id(weight) for weight in weights}
+        self._weights = [weight for weight in self._weights if id(weight) not in out]
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of the gradients that were summed last."""
+        return sum(weight.grad.nbytes for weight in self._weights if weight.grad is not None)
 
     def gradients(self, batch: MiniBatch, loss_of: Callable[[MiniBatch], Tensor]) -> Tensor:
         """Returns the whole mini-batch's mean loss, and leaves its gradients in the weights.

@@ -98,7 +98,7 @@ class RunFolder:
 
     def save_if_due(self) -> None:
         """Writes a checkpoint if the last one is old."""
-        if self._timer.is_due:
+        if self._timer.is_due and self._trainer.ready_to_save():
             self.save()
 
     def finish_epoch(self, result: EpochResult) -> None:

@@ -186,6 +186,10 @@ class Trainer:
         """Returns the cost of training on `subgraph` in bytes moved, as `validation_cost` is counted."""
         return self._learner.cost(subgraph)
 
+    def ready_to_save(self) -> bool:
+        """Returns whether `model` and `optimizer` are as of the last mini-batch: here always."""
+        return True
+
     def restart(self) -> None:
         """Gives the model the weights that the seed decides, and the optimiser no memory: as before any mini-batch."""
         self._learner.restart()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from a3gnn.algorithms.p3.summed import summed
-from a3gnn.algorithms.p3.traffic import Swapping, Traffic
+from a3gnn.algorithms.p3.traffic import SplitTraffic, Swapping
 from a3gnn.errors import UsageError
 from a3gnn.seeding import derive
 from a3gnn.training.layers.block import LayerBlock
@@ -41,24 +42,20 @@ class SplitModel(nn.Module):
 
     Args:
         model: The whole model, equal on all ranks; its input layer is narrowed in place to this rank's columns.
-        ranks: All of them; every one makes one.
+        ranks: All of them.
         columns: This rank's first column of the features, and the one past its last.
 
     Attributes:
         model: As given, narrowed.
         columns: As given.
-        traffic: What was sent and received so far.
-
-    Raises:
-        UsageError: All ranks' columns are not all columns, each once.
+        traffic: What was sent and received so far, but for what makes things whole.
     """
 
     def __init__(self, model: Model, ranks: Swapping, columns: tuple[int, int]) -> None:
         super().__init__()
-        first = model.layers[0]
-        self._all_columns = _columns_of_all(ranks, columns, first.in_channels)
-        self._names = _narrow(first, *columns)
-        self.model, self._ranks, self.columns, self.traffic = model, ranks, columns, Traffic()
+        self._num_features = model.layers[0].in_channels
+        self._names = _narrow(model.layers[0], *columns)
+        self.model, self._ranks, self.columns, self.traffic = model, ranks, columns, SplitTraffic()
 
     def forward(self, parts: Sequence[Part | None], blocks: Sequence[LayerBlock] = (), *, seed: int = 0) -> Tensor:
         """Returns the logits of the seeds of this rank's mini-batch, shape (num_seeds, num_classes); every rank calls.
@@ -72,7 +69,8 @@ class SplitModel(nn.Module):
             seed: Decides what is dropped in this rank's mini-batch in training.
 
         Raises:
-            UsageError: There is not a part for each rank, or one has other columns than this rank.
+            UsageError: There is not a part for each rank, one has other columns than this rank, or the ranks' columns
+                are not all columns, each once.
         """
         own = parts[self._ranks.rank] if len(parts) == self._ranks.size else None
         found = self.first_layer(parts, derive(seed, "layer", 0))
@@ -87,6 +85,7 @@ class SplitModel(nn.Module):
         A rank without a mini-batch gets an empty tensor, on whose sum it must call `backward`.
         """
         self._check(parts)
+        assert self._all_columns
         first, own = self.model.layers[0], parts[self._ranks.rank]
         products = [[] if part is None else first.linear_part(part.block, part.x) for part in parts]
         empty = first.input_weights[0].new_empty(0)
@@ -98,6 +97,12 @@ class SplitModel(nn.Module):
         pieces = total.split([one.numel() for one in mine])
         whole = [piece.view(one.shape) for piece, one in zip(pieces, mine, strict=True)]
         return first.complete(own.block, whole, seed)
+
+    @cached_property
+    def _all_columns(self) -> list[tuple[int, int]]:
+        """Every rank's columns; every rank asks."""
+        told = self._ranks.swap([torch.tensor(self.columns)] * self._ranks.size, [2] * self._ranks.size)
+        return _checked([(int(one[0]), int(one[1])) for one in told], self._num_features)
 
     @property
     def split_weights(self) -> list[nn.Parameter]:
@@ -119,7 +124,7 @@ class SplitModel(nn.Module):
         rows, flat = len(columns), columns.detach().contiguous().flatten()
         sizes = [rows * (end - first) for first, end in self._all_columns]
         found = self._ranks.swap([flat] * self._ranks.size, sizes)
-        whole = columns.new_empty(rows, max(end for _, end in self._all_columns), requires_grad=False)
+        whole = columns.new_empty(rows, self._num_features, requires_grad=False)
         for (first, end), part in zip(self._all_columns, found, strict=True):
             whole[:, first:end] = part.view(rows, end - first)
         return whole
@@ -150,22 +155,15 @@ class SplitModel(nn.Module):
                 )
 
 
-def _columns_of_all(ranks: Swapping, columns: tuple[int, int], num_features: int) -> list[tuple[int, int]]:
-    """Returns every rank's columns."""
-    told = ranks.swap([torch.tensor(columns)] * ranks.size, [2] * ranks.size)
-    found = [(int(one[0]), int(one[1])) for one in told]
-    reached = 0
-    for first, end in sorted(found):
-        if first != reached or end <= first:
-            break
-        reached = end
-    else:
-        if reached == num_features:
-            return found
+def _checked(columns: list[tuple[int, int]], num_features: int) -> list[tuple[int, int]]:
+    """Returns `columns` of all ranks, which are each of `num_features` once, and one at least of each rank."""
+    bounds = [0, *(bound for one in sorted(columns) for bound in one), num_features]
+    if bounds[::2] == bounds[1::2] and all(first < end for first, end in columns):
+        return columns
     raise UsageError(
-        f"ranks must have each of {num_features} columns of the features once, and one at least, got columns "
-        f"{', '.join(f'{first} to {end}' for first, end in found)}; give rank i those from {num_features} * i // "
-        f"{ranks.size} on"
+        f"{len(columns)} ranks must have each of {num_features} columns of the features once, and one at least, got "
+        f"columns {', '.join(f'{first} to {end}' for first, end in columns)}; give rank i those from {num_features} * "
+        f"i // {len(columns)} on"
     )
 
 

@@ -31,12 +31,12 @@ class InputStructure(NamedTuple):
 
     @classmethod
     def of(cls, subgraph: Subgraph) -> Self:
-        """Returns that of a whole mini-batch.
+        """Returns that of a whole mini-batch, or of what a rank without seeds keeps step with.
 
         Raises:
             UsageError: It is a share of one, whose degrees and dropout are the whole's.
         """
-        if subgraph.share is not None:
+        if subgraph.share is not None and subgraph.share.num_seeds:
             raise UsageError(
                 "mini-batches must be whole where features are split by column, got a share of one; give each rank "
                 "mini-batches of its own"
@@ -63,7 +63,9 @@ def share_structures(ranks: Swapping, own: InputStructure | None, moved: Moved) 
     told = swap(ranks, [lengths] * ranks.size, [len(lengths)] * ranks.size, moved)
     flat = torch.from_numpy(np.concatenate(arrays))
     found = swap(ranks, [flat] * ranks.size, [int(one.sum()) for one in told], moved)
-    return [_split(one.tolist(), content.numpy()) for one, content in zip(told, found, strict=True)]
+    split = [_split(one.tolist(), content.numpy()) for one, content in zip(told, found, strict=True)]
+    split[ranks.rank] = own
+    return split
 
 
 def _split(lengths: list[int], content: NDArray[np.int32]) -> InputStructure | None:

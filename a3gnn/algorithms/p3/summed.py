@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from a3gnn.algorithms.p3.traffic import Swapping, Traffic, swap
+from a3gnn.algorithms.p3.traffic import SplitTraffic, Swapping, swap
 
 
-def summed(ranks: Swapping, partial: Sequence[Tensor], traffic: Traffic) -> Tensor:
+def summed(ranks: Swapping, partial: Sequence[Tensor], traffic: SplitTraffic) -> Tensor:
     """Returns the sum of all ranks' partial products of this rank's mini-batch, in the order of ranks, flat.
 
     Backward, the sum's gradient goes to all ranks: it is that of each rank's partial product. So every rank must call
@@ -30,7 +30,7 @@ def summed(ranks: Swapping, partial: Sequence[Tensor], traffic: Traffic) -> Tens
 
 class _Summed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, ranks: Swapping, traffic: Traffic, *partial: Tensor) -> Tensor:
+    def forward(ctx: Any, ranks: Swapping, traffic: SplitTraffic, *partial: Tensor) -> Tensor:
         ctx.ranks, ctx.traffic, ctx.sizes = ranks, traffic, [len(part) for part in partial]
         own = [ctx.sizes[ranks.rank]] * ranks.size
         first, *others = swap(ranks, partial, own, traffic.activations)

@@ -1,4 +1,4 @@
-"""`Traffic`: the bytes that a rank sends to others and receives from them, by what they are."""
+"""`SplitTraffic`: the bytes that a rank sends to others and receives from them, by what they are."""
 
 from __future__ import annotations
 
@@ -21,15 +21,7 @@ class Swapping(Protocol):
         """How many there are."""
 
     def swap(self, pieces: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
-        """Sends a piece to each rank, this one included, and returns what each has sent here, in the order of ranks.
-
-        Args:
-            pieces: One per rank, of one dimension, dtype and kind of device everywhere; may be empty.
-            sizes: Entries that each rank sends here.
-
-        Raises:
-            PeerLostError: Another rank has ended, or doesn't answer.
-        """
+        """Sends a piece to each rank, and returns what each has sent here; see `a3gnn.training.ranks.protocol`."""
 
 
 @dataclass(slots=True)
@@ -44,9 +36,14 @@ class Moved:
     sent: int = 0
     received: int = 0
 
+    @property
+    def nbytes(self) -> int:
+        """Both."""
+        return self.sent + self.received
+
 
 @dataclass(slots=True)
-class Traffic:
+class SplitTraffic:
     """What a rank has sent and received so far; what it keeps for itself is not counted.
 
     Attributes:
@@ -58,11 +55,6 @@ class Traffic:
     structures: Moved = field(default_factory=Moved)
     activations: Moved = field(default_factory=Moved)
     gradients: Moved = field(default_factory=Moved)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in all, both ways."""
-        return sum(one.sent + one.received for one in (self.structures, self.activations, self.gradients))
 
 
 def swap(ranks: Swapping, pieces: Sequence[Tensor], sizes: Sequence[int], moved: Moved) -> list[Tensor]:

@@ -49,8 +49,11 @@ class LeaderFolder(RunFolder):
         self._ranks.bytes_of_first(written.getvalue())
 
     def save_without_all(self) -> bool:
-        """Writes a checkpoint unless another rank does, some having been lost; returns whether this one has."""
-        if not self._ranks.claim(self._turn):
+        """Writes a checkpoint unless another rank does, some having been lost; returns whether this one has.
+
+        Where those that are lost had a part of the weights, nothing is written: the last checkpoint stays.
+        """
+        if not (self._trainer.ready_to_save() and self._ranks.claim(self._turn)):
             return False
         self.save()
         return True
@@ -115,7 +118,8 @@ class FollowerFolder(RunFolder):
         """
         best = self._best_epoch()
         read = [self._checkpoint] if best is None else [self._checkpoint, self._best_path(best)]
-        if not all(path.is_file() for path in read) or not self._ranks.claim(self._turn):
+        there = all(path.is_file() for path in read) and self._trainer.ready_to_save()
+        if not (there and self._ranks.claim(self._turn)):
             return False
         self._write()
         return True

@@ -122,15 +122,7 @@ class TorchRanks(GroupPeers):
             distributed.broadcast(values, source)
 
     def swap(self, pieces: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
-        """Sends a piece to each rank, this one included, and returns what each has sent here, in the order of ranks.
-
-        Args:
-            pieces: One per rank, of one dimension, dtype and kind of device everywhere; may be empty.
-            sizes: Entries that each rank sends here.
-
-        Raises:
-            PeerLostError: Another rank has ended, or doesn't answer.
-        """
+        """Sends a piece to each rank, and returns what each has sent here; see `Ranks.swap`."""
         from torch import distributed
 
         sent, received = torch.cat(list(pieces)), pieces[0].new_empty(sum(sizes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -23,6 +24,17 @@ class Ranks(Peers, Protocol):
 
     def broadcast(self, values: Tensor, source: int) -> None:
         """Overwrites `values`, on the host, by those of the rank `source`; as `sum` otherwise."""
+
+    def swap(self, pieces: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
+        """Sends a piece to each rank, this one included, and returns what each has sent here, in the order of ranks.
+
+        Args:
+            pieces: One per rank, of one dimension, dtype and kind of device everywhere; may be empty.
+            sizes: Entries that each rank sends here.
+
+        Raises:
+            PeerLostError: Another rank has ended, or doesn't answer.
+        """
 
     def gathered(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Returns the arrays of all ranks, in their order, on rank 0; nothing elsewhere.

@@ -10,13 +10,13 @@ import torch
 
 from a3gnn.algorithms.p3.model import Part, SplitModel
 from a3gnn.algorithms.p3.structure import InputStructure, share_structures
-from a3gnn.algorithms.p3.traffic import Moved
+from a3gnn.algorithms.p3.traffic import Moved, SplitTraffic
 from a3gnn.errors import UsageError
 from a3gnn.sampling.share import cut
 from tests.algorithms.p3 import split_cases
 from tests.algorithms.p3.split_cases import SEEDS, TASKS, WIDTH, Found, blocks, by_ranks, check, minibatches, model_of
 from tests.training.ranks.launched import run_loop
-from tests.training.ranks.threads import BUILDING, ThreadRanks, together
+from tests.training.ranks.threads import BUILDING, Board, ThreadRanks, together
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 
@@ -48,8 +48,6 @@ def test_real_processes_equal_one(tmp_path):
 
 
 def alone() -> ThreadRanks:
-    from tests.training.ranks.threads import Board
-
     return ThreadRanks(Board(1), 0)
 
 
@@ -61,7 +59,7 @@ def test_one_rank_has_all_columns_and_sends_nothing():
     every = blocks(whole, task)
     found = model([Part(every[0], x)], every[1:], seed=5)
     assert torch.allclose(found, expected(x, every, seed=5, dtype=torch.float64), rtol=0, atol=1e-12)
-    assert model.traffic.nbytes == 0
+    assert model.traffic == SplitTraffic()
 
 
 def test_a_rank_takes_its_columns_of_a_whole_state():
@@ -69,10 +67,9 @@ def test_a_rank_takes_its_columns_of_a_whole_state():
         with BUILDING:
             given, fresh = model_of(TASKS["gatv2"]), model_of(TASKS["gatv2"])
         state = {name: value + 1 for name, value in given.state_dict().items()}
-        columns = ((4, WIDTH), (0, 4))[ranks.rank]  # in any order
-        model = SplitModel(fresh, ranks, columns)
+        model = SplitModel(fresh, ranks, ((4, WIDTH), (0, 4))[ranks.rank])  # in any order
         model.load_whole_state(state)
-        assert model.model.state_dict()["convs.0.lin_l.weight"].shape == (8, columns[1] - columns[0])
+        assert model.model.state_dict()["convs.0.lin_l.weight"].shape == (8, (WIDTH - 4, 4)[ranks.rank])
         whole = model.whole_state()
         return [bool(torch.equal(whole[name], value)) for name, value in state.items()]
 
@@ -92,14 +89,16 @@ def test_an_optimisers_moments_become_whole():
 
 
 @pytest.mark.parametrize(
-    "columns", [((0, 6), (7, WIDTH)), ((0, 7), (6, WIDTH)), ((0, WIDTH), (WIDTH, WIDTH)), ((0, 6), (6, 12))]
+    "columns",
+    [[(0, 6), (7, 13)], [(0, 7), (6, 13)], [(0, 13), (13, 13)], [(0, 6), (6, 12)], [(1, 6), (6, 13)]],
 )
 def test_columns_must_be_all_each_once(columns):
     def work(ranks: ThreadRanks) -> Any:
         with BUILDING:
-            model = model_of(TASKS["sage"])
-        with pytest.raises(UsageError, match="must have each of 13 columns of the features once"):
-            SplitModel(model, ranks, columns[ranks.rank])
+            built = model_of(TASKS["sage"])
+        model = SplitModel(built, ranks, columns[ranks.rank])
+        with pytest.raises(UsageError, match="2 ranks must have each of 13 columns of the features once"):
+            model([None, None])
 
     together(2, work)
 

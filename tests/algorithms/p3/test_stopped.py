@@ -1,0 +1,46 @@
+"""P3 in real processes that are interrupted and killed: what is left is gone on from as if nothing had happened."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from a3gnn.config import TrainConfig
+from tests.training.ranks.launched import ended, kill_rank, run, start, wait
+from tests.training.ranks.test_torchrun import learnt, weights
+
+pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
+SAVING_OFTEN = Path(__file__).with_name("saving_often.py")
+
+
+def lines_of(folder: Path) -> int:
+    log = folder / "metrics.jsonl"
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+@pytest.mark.slow
+def test_interrupted_and_killed_ranks_go_on_bit_identically(write_tuned, tmp_path):
+    config, whole, broken = write_tuned(config=TrainConfig(batch_size=8)), tmp_path / "whole", tmp_path / "broken"
+    common = [SAVING_OFTEN, "train", "--config", config, "--algorithm", "p3", "--epochs", "5", "--quiet"]
+    run(*common, "--out", whole)
+    process = start(*common, "--out", broken)
+    wait(process, lambda: lines_of(broken) >= 1)
+    process.send_signal(signal.SIGINT)
+    code, _, err = ended(process)
+    assert code != 0
+    assert "interrupted: the run is saved after" in err
+    process = start(*common, "--out", broken, "--resume")
+    kill_rank(process, 1, lambda: lines_of(broken) >= 3)
+    code, _, err = ended(process)
+    assert code != 0
+    assert "lost another one" in err
+    assert "goes on from there" not in err  # the columns of that one are lost
+    saved = torch.load(broken / "checkpoint.pt", weights_only=True)
+    assert len(saved["progress"]["epochs"]) >= 2  # it was written while the killed rank was there
+    run(*common, "--out", broken, "--resume")
+    assert learnt(broken) == learnt(whole)
+    expected = weights(whole)
+    assert all(torch.equal(own, expected[name]) for name, own in weights(broken).items())
