@@ -1,7 +1,7 @@
 """One training run: mini-batches in, weights and their quality out.
 
 with Trainer(graph, config, task, scratch=folder) as trainer:
-    for step in trainer.steps(epoch=0):      # trains; yields a `Step` after each mini-batch
+    for step in trainer.steps(epoch=0): ...  # trains; yields a `Step` after each whole mini-batch
     trainer.validate()                       # quality on validation nodes by the task's metric, full neighbours
     trainer.test()                           # quality on test nodes, likewise: once, at the end
 
