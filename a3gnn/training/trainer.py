@@ -1,8 +1,7 @@
 """One training run: mini-batches in, weights and their quality out.
 
 with Trainer(graph, config, task, scratch=folder) as trainer:
-    for step in trainer.steps(epoch=0):      # trains; yields after each whole mini-batch
-        step.seconds, step.hits, step.input_nodes, step.sampled_edges, step.seeds, step.loss
+    for step in trainer.steps(epoch=0): ...  # trains; yields a `Step` after each whole mini-batch
     trainer.validate()                       # quality on validation nodes by the task's metric, full neighbours
     trainer.test()                           # quality on test nodes, likewise: once, at the end
 
@@ -108,9 +107,7 @@ class Trainer:
         self._learner = self._learner_of(on_chunk, evaluation_bytes)
         joined = None if member is None else JoinedStep(self._learner.model, member.peers, self.memory, should_stop)
         self._pipeline = self._open_pipeline(
-            graph,
-            config,
-            config.fanouts(task),
+            *(graph, config, config.fanouts(task)),
             seed=task.seed,
             device=device,
             aggregator=self._learner.aggregator,

@@ -38,10 +38,10 @@ def move_excess(
     toward = np.zeros(len(held), dtype=np.int64)
     bound = np.zeros(len(parts), dtype=np.int64)
     heap = [np.int64(0) for _ in range(0)]
-    for v in range(len(parts)):
-        if movable[v] and held[parts[v]] > limit:
-            bound[v] = _cheapest(indptr, indices, v, parts, held, limit, toward)[0]
-            heap.append((bound[v] << _BITS) + v)
+    for node in range(len(parts)):
+        if movable[node] and held[parts[node]] > limit:
+            bound[node] = _cheapest(indptr, indices, node, parts, held, limit, toward)[0]
+            heap.append((bound[node] << _BITS) + node)
     heapify(heap)
     while len(heap) > 0:
         entry = heappop(heap)

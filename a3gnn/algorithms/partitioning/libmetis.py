@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -47,13 +48,12 @@ def two_constraint_parts(
     """
     library = _library()
     assert library is not None
-    from pymetis._internal import options_indices
-
-    width = np.dtype(np.int64 if _index_bits() == 64 else np.int32)
+    internal = _internal()
+    width = np.dtype(np.int64 if internal._idx_type_width() == 64 else np.int32)
     num_nodes = len(is_train)
     options = np.empty(_NUM_OPTIONS, dtype=width)
     library.METIS_SetDefaultOptions(_pointer(options))
-    options[int(options_indices.SEED)] = metis_seed(seed)
+    options[int(internal.options_indices.SEED)] = metis_seed(seed)
     weights = np.stack([np.ones(num_nodes, dtype=width), is_train.astype(width)], axis=1)
     starts, neighbours = both_ways.indptr.astype(width), both_ways.indices.astype(width)
     counts = [np.array([count], dtype=width) for count in (num_nodes, weights.shape[1], num_parts)]
@@ -72,16 +72,12 @@ def two_constraint_parts(
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    import pymetis._internal
-
-    library = ctypes.CDLL(pymetis._internal.__file__)
+    library = ctypes.CDLL(_internal().__file__)
     return library if all(hasattr(library, name) for name in _FUNCTIONS) else None
 
 
-def _index_bits() -> int:
-    import pymetis._internal
-
-    return int(pymetis._internal._idx_type_width())
+def _internal() -> Any:
+    return import_module("pymetis._internal")
 
 
 def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
