@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from a3gnn.config import TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
 from a3gnn.training.hybrid.trainers.adapting import default_controller
 from a3gnn.training.hybrid.trainers.hybrid_trainer import HybridTrainer
 from a3gnn.training.hybrid.trainers.request import OpenTrainers
@@ -48,14 +51,42 @@ def open_trainer(
             member=us.member,
             should_stop=should_stop,
         )
+    return open_hybrid(
+        *given,
+        several,
+        scratch=scratch,
+        host_memory_limit=host_memory_limit,
+        evaluation_bytes=evaluation_bytes,
+        on_chunk=on_chunk,
+    )
+
+
+def open_hybrid(
+    graph: Graph,
+    config: TrainConfig,
+    task: Task,
+    several: OpenTrainers,
+    *,
+    scratch: str | Path | None = None,
+    host_memory_limit: int | None = None,
+    evaluation_bytes: int | None = None,
+    on_chunk: Callable[[], None] = lambda: None,
+) -> HybridTrainer:
+    """Returns the trainers `several`; the other arguments, and errors, are those of `Trainer`.
+
+    Knobs that are idle beside other trainers don't matter.
+    """
+    config = config.canonical() if config.trainers > 1 else config
     prefetch = several.asked.schedule
     return HybridTrainer(
-        *given,
+        graph,
+        config,
+        task,
         devices=several.devices,
         assignment=several.assignment,
         independent=several.asked.sampling == "independent",
         stall_s=several.asked.stall_s,
-        controller=default_controller(request.config, several.devices, prefetch) if several.asked.adapt else None,
+        controller=default_controller(config, several.devices, prefetch) if several.asked.adapt else None,
         prefetch=prefetch,
         scratch=scratch,
         host_memory_limit=host_memory_limit,
