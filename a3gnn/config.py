@@ -24,6 +24,7 @@ Resources = Literal["free", "auto"]
 ComputeDtype = Literal["float32", "bfloat16"]
 FeatureDtype = Literal["float32", "float16"]
 InputAggregation = Literal["sampled", "full"]
+Adapt = Literal["off", "on"]
 
 PARALLEL_MODES: tuple[ParallelMode, ...] = get_args(ParallelMode)
 DEVICES: tuple[Device, ...] = get_args(Device)
@@ -37,6 +38,9 @@ RESOURCES: tuple[Resources, ...] = get_args(Resources)
 COMPUTE_DTYPES: tuple[ComputeDtype, ...] = get_args(ComputeDtype)
 FEATURE_DTYPES: tuple[FeatureDtype, ...] = get_args(FeatureDtype)
 INPUT_AGGREGATIONS: tuple[InputAggregation, ...] = get_args(InputAggregation)
+ADAPT: tuple[Adapt, ...] = get_args(Adapt)
+#: Where stages are ahead by a depth, so that no mode says by how much.
+_PREFETCHED = ~where(trainers=1, prefetch_depth=0)
 
 #: What decides what is learnt, as `TrainConfig.learning_key` gives it.
 LearningKey = tuple[tuple[str, Any], ...]
@@ -49,7 +53,7 @@ class TrainConfig:
     The row of a field declares its knob; `a3gnn.knobs.Knob` says what each argument means. A knob is idle where it has
     no effect: sequential mode has no workers and no stages that compete; `bias_rate` needs a cache that is static; one
     part needs no partitioner. Modes, workers and tiers change when a mini-batch is ready and where its rows are read,
-    never what is in it; nor do resources, but they change the threads, on which the last bits of products depend.
+    never what is in it; nor do resources and trainers, but on threads and shares the last bits of sums depend.
 
     Raises:
         ConfigError: A value is out of range.
@@ -72,10 +76,11 @@ class TrainConfig:
         learns=ALWAYS, show=Phrase(4, "bias {:g}", ~where(cache_bytes=0)))
     sampling_device: Device = knob(
         "cpu", OneOf(DEVICES), "Where neighbours are sampled: cpu or cuda.", later=False,
-        at=at.only_where(at.has_device, otherwise=("cpu",)), learns=ALWAYS, show=Phrase(8, "sampling on {}"))
+        at=at.only_where(at.has_device, otherwise=("cpu",)), idle=~where(trainers=1), learns=ALWAYS,
+        show=Phrase(8, "sampling on {}"))
     num_workers: int = knob(
         1, Whole(1, "sequential mode ignores it"), "Worker threads of mode 1 and mode 2.", later=False,
-        search=(1, 2, 3, 4), at=at.up_to_the_cores, idle=where(parallel_mode="sequential"),
+        search=(1, 2, 3, 4), at=at.up_to_the_cores, idle=where(parallel_mode="sequential") | _PREFETCHED,
         show=Phrase(1, " x{}", ~where(parallel_mode="sequential")))
     cache_bytes: int = knob(
         0, Size(0, "0 turns the cache off"), later=False,
@@ -84,7 +89,7 @@ class TrainConfig:
     parallel_mode: ParallelMode = knob(
         "sequential", OneOf(PARALLEL_MODES), later=False,
         help="sequential; mode1 (workers sample and gather); mode2 (workers only sample).",
-        show=Phrase(1, "{}", ALWAYS))
+        idle=_PREFETCHED, show=Phrase(1, "{}", ~_PREFETCHED))
     feature_tier: FeatureTier = knob(
         "ram", OneOf(FEATURE_TIERS), "Where uncached features are kept: ram or disk.", later=False,
         show=Phrase(2, "features {}", ALWAYS, names=("in ram", "on disk")))
@@ -105,7 +110,8 @@ class TrainConfig:
     resources: Resources = knob(
         "free", OneOf(RESOURCES),
         help="free (stages compete for the cores) or auto (each gets its share by a measured model).",
-        at=at.only_where(at.has_cores_to_isolate, otherwise=("free",)), idle=where(parallel_mode="sequential"),
+        at=at.only_where(at.has_cores_to_isolate, otherwise=("free",)),
+        idle=where(parallel_mode="sequential") | ~where(trainers=1),
         learns=ALWAYS, show=Phrase(7, "isolated stages"))
     seed_fanout: int | None = knob(
         None, WholeOrTask(1, "None is the task's"),
@@ -138,6 +144,21 @@ class TrainConfig:
         help="Factor on the task's learning rate; above 1 the rate rises to it linearly over the first "
         "epoch, or 20 mini-batches where that has fewer.",
         search=(0.5, 1.0, 2.0, 4.0), learns=ALWAYS, show=Phrase(14, "learning rate x{:g}"))
+    trainers: int = knob(
+        1, Whole(1, "1 is one trainer"),
+        help="Trainers of one process that share each mini-batch: one for each GPU, the others on the processors, "
+        "whose threads they divide. What is learnt is the same to rounding.",
+        search=(1, 2), at=at.with_the_processors, learns=ALWAYS, show=Phrase(15, "{} trainers"))
+    prefetch_depth: int = knob(
+        0, Whole(0, "0 leaves it to parallel_mode"),
+        help="Of several trainers: by how many mini-batches sampling is ahead of loading features, loading of "
+        "transfer, and transfer of training, each; 0 leaves that to parallel_mode and num_workers.",
+        search=(0, 1), at=at.only_where(at.has_device, otherwise=(0,)), scale="linear", idle=where(trainers=1),
+        show=Phrase(16, "prefetch {}"))
+    adapt: Adapt = knob(
+        "off", OneOf(ADAPT),
+        help="Of several trainers: on changes their shares and threads while they train, by measured seconds.",
+        search=("off",), idle=where(trainers=1), learns=ALWAYS, show=Phrase(17, "adapting"))
     schema_version: int = SCHEMA_VERSION
     # fmt: on
 

@@ -100,6 +100,16 @@ def idle_as_the_last_of(hops: int) -> IdleAt:
     return lambda setting: where(input_aggregation="full") if setting.task.num_layers == hops else NEVER
 
 
+def with_the_processors(values: Values, setting: Setting) -> Values:
+    """Returns one trainer, and where there is an accelerator, one for each and one on the processors.
+
+    Several on processors alone are slower than one with all threads (docs/hybrid.md); models of the user's can't be
+    shared out.
+    """
+    devices = setting.hardware.num_devices
+    return (1, devices + 1) if devices and not setting.task.is_own else (1,)
+
+
 def has_device(setting: Setting) -> bool:
     """Returns whether there is an accelerator."""
     return setting.hardware.has_device

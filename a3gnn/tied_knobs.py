@@ -16,7 +16,7 @@ def tied_knobs(knobs: Sequence[Knob]) -> list[list[int]]:
     A knob shares a group with those that decide where it is idle.
     """
     position = {knob.name: j for j, knob in enumerate(knobs)}
-    tied = [{knob.name, *(name for name, _ in knob.idle.cases)} for knob in knobs]
+    tied = [{knob.name, *knob.idle.names} for knob in knobs]
     groups = [{j} for j in range(len(knobs))]
     for names in (*tied, _REPLACED_TOGETHER):
         together = {position[name] for name in names}

@@ -9,18 +9,28 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Holds where any of some knobs has one of some values; `~` holds everywhere else.
+    """Holds where any of some knobs has one of some values; `~` holds everywhere else, `|` where either does.
 
     Attributes:
         cases: Knobs, each with the values at which the condition holds.
-        negated: Whether it holds exactly where none of the cases does.
+        negated: Whether it holds exactly where none of the cases does, nor another condition.
+        others: Conditions at which it holds as well.
     """
 
     cases: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     negated: bool = False
+    others: tuple[Where, ...] = ()
 
     def __invert__(self) -> Self:
-        return type(self)(self.cases, not self.negated)
+        return type(self)(self.cases, not self.negated, self.others)
+
+    def __or__(self, other: Where) -> Self:
+        return type(self)(others=(self, other))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The knobs that it depends on."""
+        return frozenset(name for name, _ in self.cases).union(*(other.names for other in self.others))
 
     def holds(self, values: Mapping[str, Any]) -> Any:
         """Returns whether it holds: a bool, or an array of them if the knobs' `values` are arrays of equal length.
@@ -31,6 +41,8 @@ class Where:
         for name, ones in self.cases:
             for one in ones:
                 found = found | (values[name] == one)
+        for other in self.others:
+            found = found | other.holds(values)
         return found != self.negated
 
 

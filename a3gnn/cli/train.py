@@ -97,7 +97,12 @@ from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, T
     metavar="DEVICES",
     help="Trainers that share each mini-batch: auto, or such as cpu:1,cpu:1, cuda:0, sim:u250 (docs/hybrid.md).",
 )
-@click.option("--trainer-shares", type=SHARES, help="Seeds of each trainer, batch_size together; equal by default.")
+@click.option(
+    "--trainer-shares",
+    type=SHARES,
+    help="Seeds of each trainer, batch_size together; by default equal among those of a kind, and between processors "
+    "and accelerators by the performance model.",
+)
 @click.option(
     "--trainer-sampling",
     type=click.Choice(TRAINER_SAMPLINGS),

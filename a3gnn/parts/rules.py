@@ -16,6 +16,7 @@ _FIXED = {
     "feature_tier": ("ram", "servers say where rows lie; over parts the default stands for them"),
     "input_aggregation": ("sampled", "its table has a row per node of the whole graph"),
     "seed_order": ("random", "proximity walks over the whole graph"),
+    "trainers": (1, "trainers of one process cut what was sampled, with features at hand"),
 }
 
 

@@ -17,6 +17,7 @@ _OF_THE_TRAINER = {
     "compute_dtype": "call the model under torch.autocast",
     "input_aggregation": "sampled in-neighbours of the input layer's are in the mini-batches, as of the others'",
     "learning_rate_scale": "multiply the optimiser's learning rate by it, after a warm-up where it is above 1",
+    "trainers": "a loop of your own is one trainer, on one device",
 }
 
 
@@ -45,7 +46,7 @@ def loader_config(
     """
     config = _config(config)
     left = list(_left_to_the_loop(config))
-    config = config.replace(input_aggregation="sampled")
+    config = config.replace(input_aggregation="sampled", trainers=1)
     if batch_size is not None:
         config = config.replace(batch_size=whole_number("batch_size", batch_size, 1, "1,024 is the default"))
     if num_workers is None:

@@ -38,6 +38,7 @@ def identity(
     than the first checkpoints are left out at their defaults.
     """
     learning, of_task = dict(config.learning_key()), task.to_dict()
+    learning.pop("adapt", None)  # what trainers do says it, below, whoever asked for it
     own = {f"the model's {name}": value for name, value in of_task.pop("own", {}).items()}
     many: dict[str, Any] = {"ranks": ranks} if ranks > 1 else {}
     many |= {} if algorithm is None else {"algorithm": algorithm}
@@ -96,9 +97,24 @@ def restore_checkpoint(
     return progress
 
 
+def saved_shares(folder: str | Path) -> tuple[int, ...] | None:
+    """Returns the shares that the run in `folder` began with.
+
+    None where it has one trainer, and where its checkpoint can't be read, which `restore_checkpoint` then says.
+    """
+    try:
+        state = torch.load(Path(folder) / "checkpoint.pt", map_location="cpu", weights_only=True, mmap=True)
+        shares = state["identity"].get("trainer_shares")
+    except Exception:
+        return None
+    return None if shares is None else tuple(shares)
+
+
 def _changes(before: dict[str, Any], known: dict[str, Any]) -> list[str]:
     """Returns what differs between two `identity`, for people; later knobs at their defaults are in none."""
-    defaults = {knob.name: knob.default for knob in KNOBS if knob.later} | Task.later_defaults() | {"ranks": 1}
+    defaults = (
+        {knob.name: knob.default for knob in KNOBS if knob.later} | Task.later_defaults() | {"ranks": 1, "adapt": None}
+    )
     names = dict.fromkeys((*known, *before))
     pairs = ((name, *(one.get(name, defaults.get(name)) for one in (before, known))) for name in names)
     return [f"{name} was {was!r} and is {now!r}" for name, was, now in pairs if was != now]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
@@ -14,17 +15,19 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.machine.energy import EnergyMeter
 from a3gnn.machine.other_work import OtherWork
+from a3gnn.machine.probe import probe_hardware
 from a3gnn.metric import checked_metric
 from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.parts.watching import watched
 from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import check_adapting
-from a3gnn.training.checkpoint import identity
+from a3gnn.training.checkpoint import identity, saved_shares
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.curve_points import first_point
 from a3gnn.training.evaluate import metric_of
 from a3gnn.training.hybrid.trainers.choices import STALL_S, TrainerSampling
+from a3gnn.training.hybrid.trainers.configured import configured, with_one_trainer
 from a3gnn.training.hybrid.trainers.opening import open_trainer
 from a3gnn.training.hybrid.trainers.request import Trainers
 from a3gnn.training.kernel_set import KernelSet
@@ -101,14 +104,16 @@ def train(
             what suits the labels (docs/metrics.md); None for the task's, and auto where neither a task nor a tuned.json
             is given.
         trainers: Devices that train each mini-batch together, each a share of it, such as "cpu:1,cpu:1", or auto for
-            all of this machine (docs/hybrid.md). None is one trainer.
-        trainer_shares: Seeds of each, batch_size together; None makes them equal.
+            all of this machine (docs/hybrid.md), whatever the configuration says of trainers. None leaves it to that:
+            one by default.
+        trainer_shares: Seeds of each, batch_size together; None makes them equal among trainers of a kind, and has the
+            performance model divide between processors and accelerators.
         trainer_sampling: whole samples mini-batches once and cuts them, so that any shares equal one trainer;
             independent samples each share for itself.
         trainer_stall: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
         prefetch: By how many mini-batches sampling may be ahead of feature loading, loading of transfer, and transfer
-            of propagation; 0 runs two stages in turn, (1, 1, 1) is two-stage prefetching. None leaves it to
-            parallel_mode and num_workers.
+            of propagation; 0 runs two stages in turn, (1, 1, 1) is two-stage prefetching. None leaves it to the
+            configuration.
         adapt: Whether things change between mini-batches by measured seconds, without a restart: of one trainer the
             mode, workers, depth and volume of the cache, and what is learnt stays bit-equal; of several their shares
             and threads, and it stays the same to rounding.
@@ -131,7 +136,8 @@ def train(
     """
     begin, notify = perf_counter(), listener(notify)
     _check(epochs, patience, out, resume, progress, task)
-    asked = Trainers.of(trainers, trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
+    said = trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch
+    asked = None if trainers is None else Trainers.of(trainers, *said)
     metric = checked_metric(metric)
     limit = size_or_none("host_memory_limit", host_memory_limit)
     with processes(algorithm) as us, ExitStack() as stack:
@@ -144,11 +150,19 @@ def train(
             request = TrainRequest.of(config, dataset, task, name, metric, notify)
             begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
         request = us.adapted(request.described(notify), notify)
+        if asked is None:
+            asked = configured(request.config, *said)
+        else:
+            request = dataclasses.replace(request, config=with_one_trainer(request.config))
         if adapt and asked is None:
             check_adapting(request.graph, request.config, us.count)
-        several = None if asked is None else asked.on(request.graph, request.config, request.task, us.count)
-        if several is not None and several.warning is not None:
-            notify(several.warning)
+        several = None
+        if asked is not None:
+            given = request.graph, request.config, request.task, us.count
+            kept = saved_shares(out) if resume and out is not None else None
+            several = asked.on(*given, kept=kept, hardware=lambda: probe_hardware(notify=notify))
+            for line in several.lines:
+                notify(line)
         falls = request.task.lr_epochs
         if falls is not None and falls != epochs:
             outcome = "later ones change no weight" if falls < epochs else "training ends before it is there"

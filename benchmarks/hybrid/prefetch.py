@@ -19,6 +19,7 @@ from a3gnn.training.hybrid.trainers.hybrid_trainer import HybridTrainer
 from a3gnn.training.hybrid.trainers.request import Trainers
 from a3gnn.training.hybrid.trainers.told import times_of
 from a3gnn.training.step import Step
+from benchmarks.engine.graphs import spec_of
 
 #: By default: small mini-batches of narrow rows, where recording costs most.
 GRAPH = "synthetic:nodes=40000"
@@ -35,7 +36,7 @@ class Found(NamedTuple):
         batch_s: Median over epochs of the seconds per mini-batch.
         ratio: Median over epochs of these over the serial loop's of the same round, and the quartiles.
         spans: That are recorded of a mini-batch.
-        recording_s: Seconds in which all that is known of one is recorded, by one thread.
+        recording_s: Seconds in which all that is known of one is recorded, by one thread; the median of many.
     """
 
     batch_s: float
@@ -97,21 +98,23 @@ def _found(
 
 
 def recording(trainer: HybridTrainer, step: Step) -> tuple[int, float]:
-    """Returns how many spans are recorded of `step`, and the seconds of that and of its stage times, means of many."""
+    """Returns how many spans are recorded of `step`, and the seconds of that and of its stage times, by one thread."""
     spans = [span for span in trainer.watch.spans if (span.epoch, span.batch) == (step.epoch, step.index)]
     watch = Watch([device.name for device in trainer.devices], limit_s=1.0)
-    begin = perf_counter()
+    seconds = []
     for _ in range(_RECORDED):
+        begin = perf_counter()
         for span in spans:
             with watch.at(span.stage, span.epoch, span.batch, span.trainer):
                 pass
         times_of(trainer.devices, step.seconds, step.trainers, 0.0, trainer.schedule, 0.0)
-    return len(spans), (perf_counter() - begin) / _RECORDED
+        seconds.append(perf_counter() - begin)
+    return len(spans), statistics.median(seconds)
 
 
 def prefetch_table(name: str, names: str, rounds: int) -> Table:
     """Returns what was found on the graph `name` with the trainers `names`."""
-    found = prefetch(Graph.load(name), Task(), TrainConfig().batch_size, names, rounds)
+    found = prefetch(Graph.load(spec_of(name)), Task(), TrainConfig().batch_size, names, rounds)
     table = Table(
         *("sampled, loaded, transferred ahead", "ms per mini-batch", "over 0,0,0", "recording, of a mini-batch"),
         title=f"{name}, {names} on {available_cores()} cores, {rounds} epochs of each in turns",

@@ -15,6 +15,7 @@ from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
 from a3gnn_surrogate.columns import Array, Columns, as_columns
 from a3gnn_surrogate.epochs import log_epochs_ratio, log_epochs_to_learn
 from a3gnn_surrogate.model_cost import ModelCost, model_cost
+from a3gnn_surrogate.shares import with_shares
 from a3gnn_surrogate.stage_seconds import PredictedStageSeconds, batch_seconds, epoch_overhead, stage_seconds
 from a3gnn_surrogate.volume import BatchVolume, batch_volume
 
@@ -29,7 +30,8 @@ class Work(NamedTuple):
 def expected_work(columns: Columns, setting: Setting) -> Work:
     """Returns the work of canonical `columns` (`as_columns`), which no calibration changes."""
     volume = batch_volume(columns, setting.task, setting.graph)
-    return Work(volume, model_cost(columns, volume, setting.task, setting.graph))
+    cost = model_cost(columns, volume, setting.task, setting.graph)
+    return Work(*with_shares(columns, volume, cost, setting))
 
 
 def analytic_metrics(

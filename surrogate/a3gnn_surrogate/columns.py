@@ -22,6 +22,10 @@ Array = NDArray[np.float64]
 #: The fields of `TrainConfig` that are tuned.
 KNOB_NAMES: tuple[str, ...] = tuple(knob.name for knob in KNOBS)
 
+#: Knobs that no stored profile varies: trees would draw constant columns in place of others. The analytic model knows
+#: them, and so does the Gaussian process over the rows of a setting (`points`).
+UNVARIED = ("trainers", "prefetch_depth", "adapt")
+
 #: Stands for a fanout of all neighbours in logarithms. Guess.
 FULL_FANOUT = 100
 #: The hops whose fanouts a knob decides.

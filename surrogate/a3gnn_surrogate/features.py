@@ -14,7 +14,7 @@ from a3gnn.config import KNOBS
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.setting import Setting
 from a3gnn.task import Task
-from a3gnn_surrogate.columns import FULL_FANOUT, KNOB_NAMES, Array, Columns, knob_values
+from a3gnn_surrogate.columns import FULL_FANOUT, UNVARIED, Array, Columns, knob_values
 from a3gnn_surrogate.rows import cached_share
 
 #: Predictions of the analytic model that are shares or differences; the others enter as logarithms.
@@ -45,8 +45,10 @@ _HARDWARE_NAMES = ("num_cores", "host_memory_bytes", "num_devices", "device_memo
 _NUMBERS: dict[str, int] = {name: number for number, name in enumerate(("sage", "gcn", "gat", "gin"))}
 _TASK_NAMES = ("model", "hidden_channels", "dropout", "learning_rate", "heads")
 
+_KNOBS = tuple(knob for knob in KNOBS if knob.name not in UNVARIED)
+
 #: Columns of the matrix that `knob_features` returns.
-KNOB_FEATURES: tuple[str, ...] = (*(f"knob_{name}" for name in KNOB_NAMES), "knob_cache_share", "knob_seeds")
+KNOB_FEATURES: tuple[str, ...] = (*(f"knob_{knob.name}" for knob in _KNOBS), "knob_cache_share", "knob_seeds")
 #: Columns without the analytic model's predictions, for a plain regression.
 PLAIN_FEATURES: tuple[str, ...] = (
     *KNOB_FEATURES,
@@ -81,7 +83,7 @@ def feature_matrix(columns: Columns, setting: Setting, analytic: Mapping[str, Ar
 
 def knob_features(columns: Columns, setting: Setting) -> Array:
     """Returns the columns `KNOB_FEATURES`, float64, shape (n_configs, n): log2 of numbers, index of names."""
-    values = [knob_values(knob, columns, setting.task) for knob in KNOBS]
+    values = [knob_values(knob, columns, setting.task) for knob in _KNOBS]
     values.append(cached_share(columns, setting.task, setting.graph))
     values.append(np.log2(np.minimum(columns["batch_size"], max(setting.graph.num_train, 1))))
     return np.stack(values, axis=1)

@@ -41,7 +41,8 @@ def memory_terms(columns: Columns, volume: BatchVolume, cost: ModelCost, setting
 
     Memory-mapped topology and features on disk are reclaimable and do not count; of a partitioned graph one part's
     features at a time are in RAM. Where there is a device, what training computes and its cache are there. That a
-    share of all nodes' hidden rows is in memory while they are evaluated is a guess that stored peaks bear out.
+    share of all nodes' hidden rows is in memory while they are evaluated is a guess that stored peaks bear out. Of
+    several trainers each has its weights; what one on the processors beside a device computes is not counted.
     """
     graph, hardware, row_bytes = setting.graph, setting.hardware, stored_row_bytes(columns, setting.task, setting.graph)
     in_ram = columns["feature_tier"] == "ram"
@@ -56,7 +57,7 @@ def memory_terms(columns: Columns, volume: BatchVolume, cost: ModelCost, setting
     relabelling = 4.0 * graph.num_nodes * np.where(overlapped, workers, 1.0)
     trains = 0.0 if hardware.has_device else 1.0
     activations = trains * _activation_bytes(cost)
-    weights = np.full_like(activations, trains * _weight_bytes(cost))
+    weights = columns["trainers"] * trains * _weight_bytes(cost)
     evaluation = np.full_like(activations, _evaluation_bytes(setting))
     width = 0 if setting.task.is_own else setting.task.hidden_channels
     evaluated_rows = np.full_like(activations, 4.0 * graph.num_nodes * width)
@@ -87,9 +88,9 @@ def cache_bytes(columns: Columns, setting: Setting) -> Array:
 def _in_flight(columns: Columns, volume: BatchVolume, cost: ModelCost) -> Array:
     """Returns the bytes of mini-batches between sampling and training: one, and those that workers hold ready."""
     topology = topology_bytes(volume)
-    ready = columns["num_workers"] + 1.0
-    whole = np.where(columns["parallel_mode"] == "mode1", ready, 1.0)
-    sampled = np.where(columns["parallel_mode"] == "sequential", 1.0, ready)
+    ready, depth = columns["num_workers"] + 1.0, columns["prefetch_depth"]
+    whole = np.where(columns["parallel_mode"] == "mode1", ready, 1.0 + 2 * depth)
+    sampled = np.where(columns["parallel_mode"] == "sequential", 1.0 + 3 * depth, ready)
     return whole * cost.input_bytes + sampled * topology
 
 

@@ -26,7 +26,7 @@ _PAIRWISE_SHARE = 0.1
 #: Exponent of the norm between sum (1) and maximum (infinity) of stages that overlap. Guess.
 _OVERLAP_NORM = 4.0
 #: Bytes that Adam reads and writes per parameter: reads weight, gradient and two moments, writes all but the gradient.
-_OPTIMISER_BYTES = 28.0
+OPTIMISER_BYTES = 28.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def stage_seconds(
     """Returns the seconds of work in each stage (HyScale-GNN's Eqs. 7, 8, 11 and 12 with the probe's constants)."""
     graph, hardware = setting.graph, setting.hardware
     limits = hardware.profile
-    reads = (volume.sampled_edges + volume.input_nodes) * np.where(columns["bias_rate"] > 1, _BIASED_DRAW, 1.0)
+    reads = volume.sampling_reads * np.where(columns["bias_rate"] > 1, _BIASED_DRAW, 1.0)
     on_device = columns["sampling_device"] == "cuda"
     sample = reads / limits.random_reads_per_s / np.where(on_device, _DEVICE_SAMPLING_SPEEDUP, 1.0)
     served = volume.input_nodes * served_row_bytes(columns, setting.task, graph)
@@ -70,8 +70,8 @@ def stage_seconds(
     # A device's cache is read at the device's speed, which costs nothing compared with the host's.
     # Half of a copy is reading, of which rows of float16 take less.
     copied = (misses if hardware.has_device else hits + misses) * (1 + stored_share(columns, setting.task, graph)) / 2
-    # All cores gather, except with workers of mode 1 next to a device: they use one thread each.
-    one_thread = (columns["parallel_mode"] == "mode1") & hardware.has_device
+    # All cores gather, except with workers, or stages that are ahead, next to a device: they use one thread each.
+    one_thread = ((columns["parallel_mode"] == "mode1") | (columns["prefetch_depth"] > 0)) & hardware.has_device
     speedup = np.where(one_thread, 1.0, limits.copy_speedup(hardware.num_cores))
     gather = (copied / limits.copy_bytes_per_s + from_disk) / speedup + upkeep
     transfer = np.zeros_like(gather)
@@ -94,7 +94,7 @@ def train_terms(cost: ModelCost, hardware: Hardware) -> Array:
     speed = np.where(cost.narrow & (narrow > 0), narrow, flops)
     # Activations are written and read at the rate of a copy; a device's bandwidth is that of its sparse products.
     copied = traffic if hardware.has_device else limits.copy_bytes_per_s
-    constant = [_OPTIMISER_BYTES * cost.parameters / traffic, limits.batch_overhead_s]
+    constant = [OPTIMISER_BYTES * cost.parameters / traffic, limits.batch_overhead_s]
     varying = [cost.gemm_flops / speed, cost.spmm_bytes / traffic, cost.activation_bytes / copied]
     return np.stack([*varying, *(np.full(len(cost.gemm_flops), seconds) for seconds in constant)], axis=1)
 
@@ -114,18 +114,22 @@ def batch_seconds(columns: Columns, work: PredictedStageSeconds, hardware: Hardw
     """Returns the seconds from one mini-batch to the next, float64, shape (n_configs,).
 
     sequential: t_s + t_b + t_t; mode 1: max(t_t, (t_s + t_b) / n_eff); mode 2: max(t_b + t_t, t_s / n_eff)
-    (A3GNN, Eqs. 2 and 4), with a q-norm for the maximum. Without a device training takes all cores, so overlap can at
+    (A3GNN, Eqs. 2 and 4), with a q-norm for the maximum; stages that are ahead by a depth: max(t_s, t_b, t_t) (HyScale-
+    GNN, Eq. 6). Without a device training takes all cores, so overlap can at
     best fill the cores that sampling leaves idle; where it would lose, workers and training alternate.
     """
     generate = work.gather + work.transfer
-    mode1 = columns["parallel_mode"] == "mode1"
-    workers = np.where(mode1, work.sample + generate, work.sample)
-    caller = np.where(mode1, work.train, work.train + generate)
-    produced = workers / effective_workers(columns["num_workers"], hardware)
+    staged = columns["prefetch_depth"] > 0
+    ahead = staged | (columns["parallel_mode"] == "mode1")
+    workers = np.where(ahead, work.sample + generate, work.sample)
+    caller = np.where(ahead, work.train, work.train + generate)
+    longest = np.maximum(np.maximum(work.sample, work.gather), work.transfer)
+    produced = np.where(staged, longest, workers / effective_workers(columns["num_workers"], hardware))
     overlapped = (produced**_OVERLAP_NORM + caller**_OVERLAP_NORM) ** (1 / _OVERLAP_NORM)
     if not hardware.has_device:
         overlapped = np.clip(overlapped, caller + workers / hardware.num_cores, caller + workers)
-    return np.where(columns["parallel_mode"] == "sequential", workers + caller, overlapped)
+    in_turn = (columns["parallel_mode"] == "sequential") & ~staged
+    return np.where(in_turn, workers + caller, overlapped)
 
 
 def epoch_overhead(columns: Columns, setting: Setting) -> Array:

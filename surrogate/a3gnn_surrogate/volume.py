@@ -47,7 +47,8 @@ class BatchVolume:
         steps: Mini-batches per epoch, whole.
         nodes: Distinct nodes after each hop, seeds first: num_layers + 1 arrays.
         edges: Edges sampled at each hop, the seeds' hop first: num_layers arrays. The last is 0, and the last hop finds
-            no nodes, where the input layer reads a table.
+            no nodes, where the input layer reads a table. Of several trainers both are of all shares together.
+        sampling_reads: Edges and nodes of the whole mini-batch, which is sampled once.
         hit_rate: Share of the input nodes that are cached.
         cached_mass: Share p of neighbour entries that are cached.
         kept_edges: Share of the edges that partitioning keeps.
@@ -58,6 +59,7 @@ class BatchVolume:
     steps: Array
     nodes: tuple[Array, ...]
     edges: tuple[Array, ...]
+    sampling_reads: Array
     hit_rate: Array
     cached_mass: Array
     kept_edges: Array
@@ -159,9 +161,8 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
     rows = np.minimum(classes.nodes.cached.sum(axis=1) * parts, total.sum(axis=1))
     hit_rate = dynamic_hit_rate(columns, graph, static, seen.per_class, total, rows)
     steps = parts * np.ceil(np.maximum(graph.num_train / parts, 1.0) / seeds)
-    return BatchVolume(
-        seeds, graph.num_train / seeds, steps, tuple(nodes), tuple(edges), hit_rate, classes.mass[:, 0], kept
-    )
+    batches, reads = graph.num_train / seeds, np.sum(edges, axis=0) + nodes[-1]
+    return BatchVolume(seeds, batches, steps, tuple(nodes), tuple(edges), reads, hit_rate, classes.mass[:, 0], kept)
 
 
 def _proximity_nodes(columns: Columns, covered: Array, graph: GraphCharacteristics) -> Array:

@@ -50,6 +50,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn train --config runs/mine/tuned.json --adapt --out runs/adapted": RUN,
     },
     "docs/hybrid.md": {
+        "a3gnn tune --dataset graph.npz --range trainers=1:2 --fix prefetch_depth=1 --out runs/trainers": LIKE_README,
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --out runs/hybrid": RUN,
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --prefetch 1,1,1 --out runs/prefetched": RUN,
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --adapt --out runs/adapted": RUN,

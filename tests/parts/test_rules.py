@@ -20,6 +20,7 @@ REFUSED: list[dict[str, Any]] = [
     {"cache_policy": "access", "cache_bytes": 10_000},
     {"cache_policy": "presample", "cache_bytes": 10_000},
     {"cache_policy": "auto", "cache_bytes": 10_000},
+    {"trainers": 2},
 ]
 TAKEN: list[dict[str, Any]] = [
     {"batch_size": 64},
@@ -33,6 +34,8 @@ TAKEN: list[dict[str, Any]] = [
     {"feature_dtype": "float16"},
     {"learning_rate_scale": 2.0},
     {"partitioner": "blocks"},
+    {"prefetch_depth": 1},
+    {"adapt": "on"},
 ]
 
 

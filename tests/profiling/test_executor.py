@@ -73,8 +73,9 @@ def test_a_request_survives_json(ask: Ask) -> None:
         TrainConfig(batch_size=16, cache_bytes=4000, cache_policy="fifo", parallel_mode="mode1", resources="auto"),
         TrainConfig(batch_size=16, cache_bytes=9000, input_aggregation="full"),
         TrainConfig(batch_size=16, num_partitions=2, compute_dtype="bfloat16", feature_dtype="float16"),
+        TrainConfig(batch_size=16, trainers=2, prefetch_depth=1, cache_bytes=4000, cache_policy="lru", adapt="on"),
     ],
-    ids=["default", "disk", "parts", "blocks", "fifo", "full", "narrow"],
+    ids=["default", "disk", "parts", "blocks", "fifo", "full", "narrow", "trainers"],
 )
 def test_metrics_hold_together(executor: LocalExecutor, ask: Ask, tiny_graph: Graph, config: TrainConfig) -> None:
     found = executor.run(ask(config))
@@ -97,7 +98,7 @@ def test_metrics_hold_together(executor: LocalExecutor, ask: Ask, tiny_graph: Gr
     assert 50 * MIB < found.peak_host_bytes < 2000 * MIB
     assert found.resident_file_bytes > 0
     assert found.peak_device_bytes == 0
-    assert config.batch_size / 2 < found.input_nodes_per_batch <= tiny_graph.num_nodes
+    assert config.batch_size / 2 < found.input_nodes_per_batch <= config.trainers * tiny_graph.num_nodes
     assert found.sampled_edges_per_batch > 0
     assert found.cache_bytes <= config.cache_bytes
     assert (found.cache_hit_rate > 0) == (config.cache_bytes > 0)
@@ -113,6 +114,15 @@ def test_trials_of_one_key_learn_the_same(
         TrainConfig(batch_size=64, parallel_mode="mode2", num_workers=1, feature_tier="disk"),
     ]
     ways = [config.replace(input_aggregation=input_aggregation) for config in ways]
+    found = [executor.run(ask(config)) for config in ways]
+    curves = [one.curve for one in found if isinstance(one, Metrics)]
+    assert curves[0] is not None
+    assert curves == [curves[0]] * 3
+
+
+def test_trials_of_several_trainers_learn_the_same_by_any_depth(executor: LocalExecutor, ask: Ask) -> None:
+    two = TrainConfig(batch_size=64, trainers=2)
+    ways = two, two.replace(parallel_mode="mode1", num_workers=2), two.replace(prefetch_depth=1)
     found = [executor.run(ask(config)) for config in ways]
     curves = [one.curve for one in found if isinstance(one, Metrics)]
     assert curves[0] is not None

@@ -12,7 +12,7 @@ from a3gnn.errors import UsageError
 from a3gnn.setting import Setting
 from a3gnn.task import MODELS, Task
 from a3gnn_surrogate.analytic import analytic_metrics
-from a3gnn_surrogate.columns import as_columns, fanouts
+from a3gnn_surrogate.columns import UNVARIED, as_columns, fanouts
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
 from a3gnn_surrogate.local import LocalCorrection
 from a3gnn_surrogate.points import POINT_NAMES, knob_points
@@ -51,11 +51,20 @@ def test_every_knob_moves_a_feature(graphs, laptop):
     graph = graphs["dense"]
     base = TrainConfig(parallel_mode="mode1", num_workers=2, cache_bytes=10**6, bias_rate=2.0, num_partitions=4)
     others: dict[str, object] = {"cache_bytes": 10**7, "parallel_mode": "mode2"}
-    for knob in KNOBS:
+    for knob in (knob for knob in KNOBS if knob.name not in UNVARIED):
         others.setdefault(knob.name, next(v for v in reversed(knob.values) if v != getattr(base, knob.name)))
     start = features(base, Task(), graph, laptop)
     for name, value in others.items():
         assert features(base.replace(**{name: value}), Task(), graph, laptop)[f"knob_{name}"] != start[f"knob_{name}"]
+
+
+def test_knobs_that_no_profile_varies_are_no_columns_and_move_what_is_predicted_of_them(graphs, laptop):
+    one = features(TrainConfig(), Task(), graphs["dense"], laptop)
+    two = features(TrainConfig(trainers=2, prefetch_depth=1), Task(), graphs["dense"], laptop)
+    assert not {f"knob_{name}" for name in UNVARIED} & set(FEATURE_NAMES)
+    assert {name for name in one if name.startswith("knob_") and one[name] != two[name]} == set()
+    assert two["analytic_train_seconds"] > one["analytic_train_seconds"]
+    assert two["analytic_input_nodes_per_batch"] > one["analytic_input_nodes_per_batch"]
 
 
 def test_columns_of_different_lengths_are_refused():

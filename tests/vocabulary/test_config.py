@@ -110,6 +110,24 @@ def test_the_readme_has_the_row_of_every_knob() -> None:
     assert rows == [[f"`{knob.name}`", default_of(knob), expected[knob.name]] for knob in KNOBS]
 
 
+def test_what_several_trainers_have_is_idle_of_one() -> None:
+    one = TrainConfig(parallel_mode="mode1", num_workers=2, resources="auto", sampling_device="cuda")
+    assert one.replace(prefetch_depth=2, adapt="on").canonical() == one
+    two = one.replace(trainers=2)
+    assert two.canonical() == two.replace(resources="free", sampling_device="cpu")
+    ahead = two.replace(prefetch_depth=1).canonical()
+    assert (ahead.parallel_mode, ahead.num_workers, ahead.prefetch_depth) == ("sequential", 1, 1)
+
+
+def test_trainers_change_sums_and_depths_nothing() -> None:
+    two = TrainConfig(trainers=2)
+    assert dict(two.learning_key()) == dict(TrainConfig().learning_key()) | {"trainers": 2}
+    assert two.replace(prefetch_depth=3).learning_key() == two.learning_key()
+    assert two.replace(adapt="on").learning_key() != two.learning_key()
+    assert two.replace(prefetch_depth=3).key() != two.key()
+    assert not {"trainers", "prefetch_depth", "adapt"} & set(dict(TrainConfig().learning_key()))
+
+
 def test_learning_key_ignores_when_and_whence_a_batch_comes() -> None:
     one = TrainConfig(cache_bytes=5000, parallel_mode="mode1", num_workers=3, feature_tier="disk")
     assert one.learning_key() == TrainConfig().learning_key()

@@ -74,6 +74,19 @@ def test_any_fanout_can_be_fixed(setting: Setting) -> None:
         space.restrict("seed_fanout", 0, 8)
 
 
+@pytest.mark.parametrize(("devices", "trainers", "depths"), [(0, (1,), (0,)), (1, (1, 2), (0, 1)), (4, (1, 5), (0, 1))])
+def test_several_trainers_are_tried_beside_devices_alone(
+    setting: Setting, devices: int, trainers: tuple[int, ...], depths: tuple[int, ...]
+) -> None:
+    setting = dataclasses.replace(setting, hardware=dataclasses.replace(setting.hardware, num_devices=devices))
+    assert (values(setting, "trainers"), values(setting, "prefetch_depth")) == (trainers, depths)
+    assert values(setting, "adapt") == ("off",)
+    space = SearchSpace.of(setting)
+    assert space.restrict("trainers", 1, 4).knob("trainers").values == (1, 2, 4)
+    assert space.restrict("prefetch_depth", "0", "2").knob("prefetch_depth").values[-1] == 2
+    assert space.fix("trainers", "2").fix("adapt", "on").knob("adapt").values == ("on",)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_full_aggregation_is_offered_where_the_model_and_the_tables_size_allow_it(model, setting: Setting) -> None:
     task, graph = Task(model=model), dataclasses.replace(setting.graph, sparse_features=True, mean_degree=3.0)

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from a3gnn.where import ALWAYS, NEVER, Where, where
 
 ROWS = st.lists(st.tuples(st.sampled_from((0, 1, 5)), st.sampled_from(("degree", "lru", "fifo"))), min_size=1)
-CONDITIONS = st.sampled_from([where(size=0), where(policy=("lru", "fifo")), where(size=(0, 5), policy="lru")])
+SIMPLE = [where(size=0), where(policy=("lru", "fifo")), where(size=(0, 5), policy="lru"), ~where(size=1)]
+CONDITIONS = st.sampled_from([*SIMPLE, *(one | other for one in SIMPLE for other in SIMPLE), ~(SIMPLE[0] | SIMPLE[3])])
 
 
 @given(rows=ROWS, condition=CONDITIONS, negated=st.booleans())
@@ -22,6 +23,15 @@ def test_any_of_the_cases_is_enough() -> None:
     assert either.holds({"size": 0, "policy": "degree"})
     assert either.holds({"size": 9, "policy": "fifo"})
     assert not either.holds({"size": 9, "policy": "degree"})
+
+
+def test_either_of_two_conditions_is_enough() -> None:
+    either = where(policy="lru") | ~where(size=(0, 1))
+    assert [either.holds({"policy": "lru", "size": 1}), either.holds({"policy": "fifo", "size": 5})] == [True, True]
+    assert not either.holds({"policy": "fifo", "size": 1})
+    assert (~either).holds({"policy": "fifo", "size": 1})
+    assert (where(device="cpu") | either).names == {"device", "policy", "size"}
+    assert NEVER.names == frozenset()
 
 
 def test_without_cases_it_never_or_always_holds() -> None:

@@ -110,10 +110,17 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
 
 
 def _trainer(graph: Graph, request: TrialRequest, scratch: str) -> Trainer:
+    given = graph, request.config, request.setting.task
+    if request.config.trainers > 1:
+        from a3gnn.training.hybrid.trainers.configured import configured
+        from a3gnn.training.hybrid.trainers.opening import open_hybrid
+
+        asked = configured(request.config)
+        assert asked is not None, "there are several"
+        several = asked.on(*given, hardware=lambda: request.setting.hardware)
+        return open_hybrid(*given, several, scratch=scratch, evaluation_bytes=request.plan.evaluation_bytes)
     return Trainer(
-        graph,
-        request.config,
-        request.setting.task,
+        *given,
         device="cuda" if request.setting.hardware.has_device else "cpu",
         scratch=scratch,
         evaluation_bytes=request.plan.evaluation_bytes,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import MachineProfile
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.upload import Upload
@@ -17,6 +18,7 @@ from a3gnn.task import Task
 from a3gnn.threads.hold import held
 from a3gnn.training.hybrid.assignment import TrainerKind
 from a3gnn.training.hybrid.devices.device import Device
+from a3gnn.training.hybrid.model.speeds import AcceleratorSpeeds
 
 
 class CudaDevice(Device):
@@ -47,6 +49,11 @@ class CudaDevice(Device):
         if not argument.isdecimal():
             raise ValueError("cuda:NUMBER, such as cuda:0")
         return cls(name, int(argument))
+
+    def speeds(self, profile: MachineProfile) -> AcceleratorSpeeds:
+        """Returns what the probe found of the first GPU, like which all are taken to be."""
+        found = profile.device_gemm_flops_per_s, profile.device_traffic_bytes_per_s, profile.host_to_device_bytes_per_s
+        return AcceleratorSpeeds(*found)
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -11,8 +11,11 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from a3gnn.hardware import MachineProfile
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.training.hybrid.assignment import TrainerKind
+from a3gnn.training.hybrid.counts import Counts
+from a3gnn.training.hybrid.model.speeds import AcceleratorSpeeds
 
 
 class Device(ABC):
@@ -72,6 +75,18 @@ class Device(ABC):
     @abstractmethod
     def transfer_seconds(self, batch: MiniBatch) -> float:
         """Returns what it took to send `batch`, which has been trained; 0 where nothing is sent."""
+
+    def speeds(self, profile: MachineProfile) -> AcceleratorSpeeds:
+        """Returns what the performance model takes an accelerator for; `profile` is what the probe found here.
+
+        Raises:
+            NotImplementedError: It is none.
+        """
+        raise NotImplementedError(f"{self.name} is no accelerator")
+
+    def fits(self, counts: Counts) -> bool:
+        """Returns whether a share that holds so much fits into its memory, as far as that is known before it runs."""
+        return True
 
     def most_seeds(self) -> int | None:
         """Returns how many seeds fit by the largest share so far, as more of them reach more nodes together.

@@ -11,12 +11,14 @@ from torch import Tensor
 
 from a3gnn.errors import MemoryLimitError, unknown_name
 from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import MachineProfile
 from a3gnn.option_names import option
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.task import Task
 from a3gnn.training.hybrid.assignment import TrainerKind
 from a3gnn.training.hybrid.counts import Counts, counts_of
 from a3gnn.training.hybrid.devices.processor import ProcessorDevice
+from a3gnn.training.hybrid.model.speeds import AcceleratorSpeeds
 from a3gnn.training.hybrid.simulation.clock import Bandwidth, Event, VirtualClock
 from a3gnn.training.hybrid.simulation.named import ACCELERATORS
 from a3gnn.training.hybrid.simulation.operations import SimulatedModel, on_accelerator
@@ -57,6 +59,15 @@ class SimulatedDevice(ProcessorDevice):
         hidden = [task.hidden_channels] * (task.num_layers - 1)
         widths = (graph.num_features, *hidden, graph.num_classes)
         return cls(name, ACCELERATORS[argument], SimulatedModel(widths, concatenates=task.model == "sage"))
+
+    def speeds(self, profile: MachineProfile) -> AcceleratorSpeeds:
+        """Returns the constants of its platform."""
+        one = self._accelerator
+        return AcceleratorSpeeds(one.flops_per_s, one.memory_bytes_per_s, one.link_bytes_per_s, one.pipelined)
+
+    def fits(self, counts: Counts) -> bool:
+        """Returns whether training a share that holds so much takes no more than its memory."""
+        return self._model.kept_bytes(counts) <= self.memory_bytes
 
     def send(self, batch: MiniBatch) -> MiniBatch:
         """Returns `batch`, with the seconds in which it passes the link.

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from a3gnn.config import TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import AdaptingTrainer
 from a3gnn.training.hybrid.trainers.adapting import default_controller
 from a3gnn.training.hybrid.trainers.hybrid_trainer import HybridTrainer
@@ -40,6 +43,7 @@ def open_trainer(
         on_chunk: Likewise.
         should_stop: Likewise; trainers of one process are stopped together.
     """
+    given = request.graph, request.config, request.task
     options: dict[str, Any] = {
         "scratch": scratch,
         "host_memory_limit": host_memory_limit,
@@ -50,16 +54,39 @@ def open_trainer(
         options["should_stop"] = should_stop
         if not adapt:
             return us.trainer(request, **options)
-        given = request.graph, request.config, request.task
         return AdaptingTrainer(*given, device=us.device, expected=request.promised, **options)
+    return open_hybrid(*given, several, **options)
+
+
+def open_hybrid(
+    graph: Graph,
+    config: TrainConfig,
+    task: Task,
+    several: OpenTrainers,
+    *,
+    scratch: str | Path | None = None,
+    host_memory_limit: int | None = None,
+    evaluation_bytes: int | None = None,
+    on_chunk: Callable[[], None] = lambda: None,
+) -> HybridTrainer:
+    """Returns the trainers `several`; the other arguments, and errors, are those of `Trainer`.
+
+    Knobs that are idle beside other trainers don't matter.
+    """
+    config = config.canonical() if config.trainers > 1 else config
     prefetch = several.asked.schedule
     return HybridTrainer(
-        *(request.graph, request.config, request.task),
+        graph,
+        config,
+        task,
         devices=several.devices,
         assignment=several.assignment,
         independent=several.asked.sampling == "independent",
         stall_s=several.asked.stall_s,
-        controller=default_controller(request.config, several.devices, prefetch) if several.asked.adapt else None,
+        controller=default_controller(config, several.devices, prefetch) if several.asked.adapt else None,
         prefetch=prefetch,
-        **options,
+        scratch=scratch,
+        host_memory_limit=host_memory_limit,
+        evaluation_bytes=evaluation_bytes,
+        on_chunk=on_chunk,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,16 +10,20 @@ from a3gnn.checks import flag, positive_number, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.machine.probe import probe_hardware
 from a3gnn.option_names import option
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.task import Task
 from a3gnn.threads import pool
-from a3gnn.training.hybrid.assignment import Assignment, Threads, divide
+from a3gnn.training.hybrid.assignment import Assignment, Threads
 from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.devices.opening import AUTO, open_devices
 from a3gnn.training.hybrid.schedule import Schedule
+from a3gnn.training.hybrid.trainers.adapting import schedule_of
 from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, TrainerSampling
 from a3gnn.training.hybrid.trainers.dividing import stage_threads
+from a3gnn.training.hybrid.trainers.first_shares import FirstShares, first_shares
 
 #: What the numbers are that are asked for.
 _WHAT = {"trainer_shares": "one per trainer", "prefetch": "such as 1, 1, 1"}
@@ -31,7 +35,8 @@ class Trainers:
 
     Attributes:
         names: auto, or devices such as cpu:2, cuda:0 and sim:u250, separated by commas; each is a trainer.
-        shares: Seeds of each, batch_size together; 0 leaves one out. None makes them equal.
+        shares: Seeds of each, batch_size together; 0 leaves one out. None makes them equal among trainers of a kind,
+            and has the performance model divide between processors and accelerators.
         sampling: whole samples mini-batches once and cuts them, so that any division equals one trainer; independent
             samples each share for itself.
         stall_s: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
@@ -99,7 +104,16 @@ class Trainers:
         """Which stages overlap; None leaves it to the configuration's mode and workers."""
         return None if self.prefetch is None else Schedule(*self.prefetch)
 
-    def on(self, graph: Graph, config: TrainConfig, task: Task, processes: int = 1) -> OpenTrainers:
+    def on(
+        self,
+        graph: Graph,
+        config: TrainConfig,
+        task: Task,
+        processes: int = 1,
+        *,
+        kept: tuple[int, ...] | None = None,
+        hardware: Callable[[], Hardware] = probe_hardware,
+    ) -> OpenTrainers:
         """Returns the devices, and what each has of a mini-batch.
 
         Args:
@@ -107,6 +121,8 @@ class Trainers:
             config: How.
             task: What.
             processes: Processes of this training run.
+            kept: Shares of the run that goes on, in place of those that would be predicted now; None of a new one.
+            hardware: Returns this machine; called where shares are to be predicted.
 
         Raises:
             UsageError: A name is none, shares are not one per trainer or not `batch_size` together, one trainer is to
@@ -130,18 +146,24 @@ class Trainers:
                 f"in cpu:1,cpu:1, or leave {option('trainers')} out, for one trainer that adapts how its mini-batches "
                 "are prepared"
             )
-        return OpenTrainers(self, tuple(devices), self._assignment(devices, config))
+        ahead = pool.usable_cores() if config.parallel_mode == "sequential" else config.num_workers
+        if self.schedule is not None:
+            ahead = stage_threads(devices, self.schedule)
+        if self.shares is not None:
+            first = FirstShares(self.shares)
+        else:
+            schedule = schedule_of(config, self.schedule)
+            first = first_shares(devices, graph, config, task, schedule, hardware, ahead, kept)
+        return OpenTrainers(self, tuple(devices), self._assignment(devices, config, first.shares, ahead), first.why)
 
-    def _assignment(self, devices: Sequence[Device], config: TrainConfig) -> Assignment:
-        shares = tuple(divide(config.batch_size, [1.0] * len(devices))) if self.shares is None else self.shares
+    def _assignment(
+        self, devices: Sequence[Device], config: TrainConfig, shares: tuple[int, ...], ahead: int
+    ) -> Assignment:
         if len(shares) != len(devices) or sum(shares) != config.batch_size:
             raise UsageError(
                 f"{option('trainer_shares')} must be one per trainer and come to batch_size {config.batch_size}, got "
                 f"{','.join(map(str, shares))} for {len(devices)} trainers; leave it out for equal ones"
             )
-        ahead = pool.usable_cores() if config.parallel_mode == "sequential" else config.num_workers
-        if self.schedule is not None:
-            ahead = stage_threads(devices, self.schedule)
         threads, kinds = tuple(device.threads for device in devices), tuple(device.kind for device in devices)
         return Assignment(kinds, shares, 0, Threads(ahead, ahead, sum(threads)), trainer_threads=threads)
 
@@ -160,19 +182,24 @@ class OpenTrainers(NamedTuple):
         asked: It.
         devices: Of each trainer.
         assignment: The division of a mini-batch.
+        why: Why it is so, for people, where the performance model chose it.
     """
 
     asked: Trainers
     devices: tuple[Device, ...]
     assignment: Assignment
+    why: str | None = None
 
     @property
-    def warning(self) -> str | None:
-        """What people should know before it runs; None where there is nothing."""
+    def lines(self) -> list[str]:
+        """What people should know before it runs."""
         threads, cores = sum(device.threads for device in self.devices), pool.usable_cores()
-        if threads <= cores:
-            return None
-        return f"warning: trainers compute on {threads} threads at once, and this process may use {cores} cores"
+        said = [] if self.why is None else [self.why]
+        if threads > cores:
+            said.append(
+                f"warning: trainers compute on {threads} threads at once, and this process may use {cores} cores"
+            )
+        return said
 
     @property
     def use_gpu(self) -> bool:

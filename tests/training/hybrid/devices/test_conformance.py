@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,6 +17,7 @@ from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.task import Task
 from a3gnn.threads import pool
+from a3gnn.training.hybrid.counts import Counts
 from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.devices.opening import KINDS, open_devices
 from a3gnn.training.hybrid.schedule import Schedule
@@ -113,6 +115,17 @@ class TestConformance:
         with device.running():
             device.launch(kernel, sent)
             assert device.execution_seconds() < waits
+
+    def test_an_accelerator_has_speeds_for_the_performance_model_and_room_for_a_little(self, device, this_machine):
+        assert device.fits(Counts((8.0, 20.0, 40.0), (32.0, 60.0)))
+        if device.kind == "processor":
+            with pytest.raises(NotImplementedError, match="cpu:1 is no accelerator"):
+                device.speeds(this_machine.profile)
+            return
+        rates = ("device_gemm_flops_per_s", "host_to_device_bytes_per_s")
+        probed = dataclasses.replace(this_machine.profile, **dict.fromkeys(rates, 1e10))
+        found = device.speeds(probed)
+        assert min(found.flops_per_s, found.memory_bytes_per_s, found.link_bytes_per_s) > 0
 
     def test_its_threads_are_the_callers_only_within(self, device):
         before = torch.get_num_threads()

@@ -99,7 +99,7 @@ def test_what_adapts_learns_what_does_not(tiny_folder_graph, tmp_path, controlle
 
 
 def test_simulated_accelerators_adapt_by_the_seconds_that_they_tell(tiny_folder_graph, tmp_path):
-    found = run(tiny_folder_graph, tmp_path / "run", trainers="cpu:1,sim:u250", epochs=6)
+    found = run(tiny_folder_graph, tmp_path / "run", trainers="cpu:1,sim:u250", trainer_shares=(4, 4), epochs=6)
     assert sum(found.trainers["shares"]) == 8
     for change in found.trainers["changes"]:
         assert sum(change["shares"]) == 8
