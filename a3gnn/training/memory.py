@@ -32,11 +32,12 @@ class MemoryGuard:
         limit: What `host_bytes` may reach; None for no limit.
 
     Attributes:
+        limit: As given.
         peak_bytes: The most that was seen so far.
     """
 
     def __init__(self, limit: int | None = None) -> None:
-        self._limit = limit
+        self.limit = limit
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="a3gnn-memory", daemon=True)
         self.peak_bytes = self._recent_bytes = host_bytes()
@@ -55,7 +56,7 @@ class MemoryGuard:
     def is_over(self) -> bool:
         """Whether the limit was passed."""
         self._sample()
-        return self._limit is not None and self.peak_bytes > self._limit
+        return self.limit is not None and self.peak_bytes > self.limit
 
     def check(self) -> None:
         """Does nothing while the limit has been kept.
@@ -64,9 +65,9 @@ class MemoryGuard:
             MemoryLimitError: It was passed.
         """
         if self.is_over:
-            assert self._limit is not None
+            assert self.limit is not None
             raise MemoryLimitError(
-                f"the run must keep to {format_size(self._limit)} of host memory, it took "
+                f"the run must keep to {format_size(self.limit)} of host memory, it took "
                 f"{format_size(self.peak_bytes)}; raise the limit, or take a smaller batch_size, num_workers or "
                 "cache_bytes, or feature_tier disk where the graph is not read by parts"
             )

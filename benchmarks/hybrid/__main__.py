@@ -1,15 +1,17 @@
 """HyScale-GNN's results in shape, on simulated platforms, and real trainers on this machine's processors.
 
-    python -m benchmarks.hybrid management [--platforms 100]
+    python -m benchmarks.hybrid management [--platforms 100] [--learned FOLDER]
     python -m benchmarks.hybrid ablation
     python -m benchmarks.hybrid scaling
     python -m benchmarks.hybrid model [--platforms 100]
     python -m benchmarks.hybrid real [GRAPH ...] [--models sage gcn] [--rounds 5] [--refresh] [--json FILE]
     python -m benchmarks.hybrid prefetch [GRAPH] [--trainers cpu:1,cpu:1] [--rounds 5]
     python -m benchmarks.hybrid adapt [--trainers cpu:1,cpu:1] [--epochs 12] [--pinned]
+    python -m benchmarks.hybrid adapt --one [--epochs 200]
 
 management: seconds per mini-batch after 20 steps of each controller, over those of the best static division, on random
-platforms, from random starts and from that division itself. ablation: what hybrid training, dynamic resource management
+platforms, from random starts and from that division itself; --learned judges what benchmarks.hybrid.learn has trained
+beside them. ablation: what hybrid training, dynamic resource management
 and prefetching gain over offloading all training, in the paper's set-ups. scaling: throughput with 1 to 16
 accelerators. model: by how much the performance model misses what is simulated; its constants and counts are the
 simulator's own, so only structural error is shown. All of these are of simulated platforms on a virtual clock: nothing
@@ -24,8 +26,9 @@ prefetch: seconds per mini-batch of real trainers by who is how far ahead, an ep
 them that it takes to record what stages take.
 
 adapt: seconds per mini-batch of real trainers with `--adapt` and without, an epoch each in turns, undisturbed, while
-another process takes a core, and after that; beside them the best of a few static divisions. It says something only of
-a machine on which nothing else runs.
+another process takes a core, and after that; beside them the best of a few static divisions. With --one the same of one
+trainer, beside the best static mode and workers, and as memory gets scarce. It says something only of a machine on
+which nothing else runs.
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ from rich.table import Table
 from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES, OPERATORS
 from benchmarks.hybrid.ablation import ablation
 from benchmarks.hybrid.adapt import adapt, described
-from benchmarks.hybrid.management import CONTROLLERS, on_random_platform
+from benchmarks.hybrid.adapt_one import table_of_one
+from benchmarks.hybrid.management import on_random_platform
 from benchmarks.hybrid.model_error import model_error
 from benchmarks.hybrid.platforms import ACCELERATORS, DATASETS
 from benchmarks.hybrid.prefetch import GRAPH, prefetch_table
@@ -70,17 +74,16 @@ def _spread(values: Iterable[float]) -> str:
     return " / ".join(f"{value:.3f}" for value in _tail(values))
 
 
-def management(platforms: int) -> Table:
+def management(platforms: int, learned: Path | None = None) -> Table:
     """Returns what controllers reach on random platforms: median, 95th percentile and maximum."""
-    found = [on_random_platform(seed) for seed in range(platforms)]
+    found = [on_random_platform(seed, learned) for seed in range(platforms)]
     table = _table(
         f"{platforms} random platforms: seconds over the best static division's (median / 95 % / most)",
         *("bad start", "after 20 steps", "within 5 %", "from the best one", "within 2 %", "changes in the last 5"),
     )
-    for place, name in enumerate(CONTROLLERS):
-        rows = [results[place] for results in found]
+    for rows in zip(*found, strict=True):
         table.add_row(
-            name,
+            rows[0].controller,
             _spread([row.start for row in rows]),
             _spread([row.end for row in rows]),
             str(sum(row.end <= 1.05 for row in rows)),
@@ -166,20 +169,26 @@ def main() -> None:
     parser.add_argument("what", choices=("management", "ablation", "scaling", "model", "real", "prefetch", "adapt"))
     parser.add_argument("graphs", metavar="GRAPH", nargs="*", help=f"graphs (real): {' '.join(GRAPHS)} by default")
     parser.add_argument("--platforms", type=int, default=100, help="random platforms (management, model)")
+    parser.add_argument("--learned", type=Path, help="folder of a network, judged as well (management)")
     parser.add_argument("--models", nargs="+", choices=sorted(OPERATORS), default=_MODELS, help="models (real)")
     parser.add_argument("--rounds", type=int, default=5, help="epochs of each division, or schedule (real, prefetch)")
     parser.add_argument("--refresh", action="store_true", help="probe the machine anew (real)")
     parser.add_argument("--json", type=Path, help="write what was measured (real)")
     parser.add_argument("--trainers", default="cpu:1,cpu:1", help="two or more (adapt, prefetch)")
-    parser.add_argument("--epochs", type=int, default=12, help="of each phase that count (adapt)")
+    parser.add_argument("--one", action="store_true", help="one trainer (adapt)")
+    parser.add_argument("--epochs", type=int, help="of each phase that count (adapt); 12, with --one 200")
     parser.add_argument("--pinned", action="store_true", help="each trainer on a core of its own (adapt)")
     options = parser.parse_args()
     made: dict[str, Callable[[], Table | Group]] = {
-        "management": lambda: management(options.platforms),
+        "management": lambda: management(options.platforms, options.learned),
         "ablation": ablations,
         "scaling": scaling,
         "model": lambda: model(options.platforms),
-        "adapt": lambda: adaptations(options.trainers, options.epochs, pinned=options.pinned),
+        "adapt": lambda: (
+            table_of_one(options.epochs or 200)
+            if options.one
+            else adaptations(options.trainers, options.epochs or 12, pinned=options.pinned)
+        ),
     }
     console = Console(width=160)
     if options.what == "real":

@@ -115,7 +115,7 @@ def adapt(names: str, epochs: int, *, pinned: bool) -> list[PhaseFound]:
             tried.append(opened((own, *divide(first - own, [1.0] * others)), False))
         found = []
         for phase in PHASES:
-            with _taken_core(phase == "a core taken"):
+            with taken_core(phase == "a core taken"):
                 found.append(_measured(phase, fixed, adapted, tried if phase == "a core taken" else [], epochs))
         return found
 
@@ -161,7 +161,7 @@ def _epoch(trainer: HybridTrainer, number: int) -> float:
 
 
 @contextmanager
-def _taken_core(is_taken: bool) -> Iterator[None]:
+def taken_core(is_taken: bool) -> Iterator[None]:
     """Has another process compute on the first core meanwhile, if `is_taken`."""
     if not is_taken:
         yield

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 from a3gnn.training.hybrid.assignment import Assignment
 from a3gnn.training.hybrid.control.amounts import Bounds
 from a3gnn.training.hybrid.control.controller import Algorithm1, Controller
 from a3gnn.training.hybrid.control.fitted import FittedScaling
+from a3gnn.training.hybrid.control.learned import Learned, Network
 from a3gnn.training.hybrid.control.managed import Managed
 from a3gnn.training.hybrid.simulation.memory import most_seeds
 from a3gnn.training.hybrid.simulation.training import SimulatedTraining
@@ -39,30 +41,39 @@ class Managed20:
     changes: int
 
 
-def controller(name: str, training: SimulatedTraining, batch: int) -> Controller:
-    """Returns the controller of one of `CONTROLLERS` for what is trained."""
+def bounds_of(training: SimulatedTraining, batch: int = BATCH) -> Bounds:
+    """Returns what of a mini-batch of `batch` seeds fits into the accelerators' memory."""
     fits = (
         most_seeds(one, training.model, training.counts, training.schedule) for one in training.platform.accelerators
     )
-    bounds = Bounds(min(sum(fits), batch))
+    return Bounds(min(sum(fits), batch))
+
+
+def controller(name: str, training: SimulatedTraining, batch: int, learned: Path | None = None) -> Controller:
+    """Returns the controller of one of `CONTROLLERS`, or the network in the folder `learned`, for what is trained."""
+    bounds = bounds_of(training, batch)
+    if name == "learned" and learned is not None:
+        return Learned(bounds, Network.load(learned))
     return Algorithm1(bounds) if name == "algorithm 1" else FittedScaling(bounds, training.schedule)
 
 
-def managed(name: str, training: SimulatedTraining, start: Assignment) -> Managed:
+def managed(
+    name: str, training: SimulatedTraining, start: Assignment, learned: Path | None = None
+) -> Managed[Assignment]:
     """Returns how a controller went on from `start`."""
-    run = Managed(controller(name, training, start.batch_size), start, ITERATIONS)
+    run = Managed(controller(name, training, start.batch_size, learned), start, ITERATIONS)
     training.run(run)
     return run
 
 
-def on_random_platform(seed: int) -> list[Managed20]:
-    """Returns what each controller reached on the platform of `seed`."""
+def on_random_platform(seed: int, learned: Path | None = None) -> list[Managed20]:
+    """Returns what each controller reached on the platform of `seed`, that in the folder `learned` the last one."""
     training = random_training(seed)
     calm, start = still(training), random_start(training, seed)
     best = best_division(training, BATCH)
     found = []
-    for name in CONTROLLERS:
-        bad, good = managed(name, training, start), managed(name, training, best.assignment)
+    for name in (*CONTROLLERS, *(() if learned is None else ("learned",))):
+        bad, good = managed(name, training, start, learned), managed(name, training, best.assignment, learned)
         last = [step.assignment for step in bad.history[-LAST:]] + [bad.current]
         found.append(
             Managed20(

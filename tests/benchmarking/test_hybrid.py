@@ -14,6 +14,7 @@ from a3gnn.training.hybrid.schedule import NO_PREFETCHING, ONE_STAGE_PREFETCHING
 from a3gnn.training.hybrid.simulation.operations import SimulatedModel
 from a3gnn.training.hybrid.simulation.training import SimulatedTraining
 from benchmarks.hybrid import adapt as adapting
+from benchmarks.hybrid import adapt_one
 from benchmarks.hybrid.ablation import ablation, ablation_of
 from benchmarks.hybrid.exhaustive import Grid, best_division
 from benchmarks.hybrid.management import on_random_platform
@@ -160,3 +161,19 @@ def test_what_adapting_costs_and_gains_is_measured_in_each_phase(pinned, monkeyp
         assert sum(one.shares) == 1024
         assert bool(one.best) == (one.phase == "a core taken") == (one.best_s is not None)
         assert len([line for line in one.lines if "->" in line]) == one.changes
+
+
+@pytest.mark.slow
+def test_what_adapting_costs_and_gains_one_trainer_is_measured_in_each_phase(monkeypatch):
+    monkeypatch.setattr(adapt_one, "_FINDS", 2)
+    monkeypatch.setattr(adapt_one, "_CHOSEN_BY", 1)
+    monkeypatch.setattr(adapt_one, "WIDE_GRAPH", "synthetic:nodes=40000,degree=10,classes=16,features=192")
+    monkeypatch.setattr(adapt_one, "_OVER", 60 << 20)
+    *found, scarce = adapt_one.adapt_one(2)
+    assert tuple(one.phase for one in found) == adapting.PHASES
+    for one in found:
+        assert min(one.fixed_s or 0, one.adapted_s) > 0
+        assert bool(one.best) == (one.phase == "a core taken") == (one.best_s is not None)
+    assert "without, it ends at its limit" in scarce.phase
+    assert scarce.changes >= 1
+    assert "of the memory limit" in scarce.lines[0]

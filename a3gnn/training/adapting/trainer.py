@@ -39,8 +39,7 @@ class AdaptingTrainer(Trainer):
         task: Likewise.
         expected: What the tune measured of `config` on this machine and graph; None where nothing is known.
         controller: Who changes what; by default `Searching`, near what runs, once a stage's time has drifted.
-        host_memory_limit: As of `Trainer`: where that gets near, the cache shrinks.
-        others: Likewise.
+        others: As of `Trainer`; where the `host_memory_limit` gets near, the cache shrinks.
 
     Attributes:
         division: What was changed.
@@ -57,13 +56,12 @@ class AdaptingTrainer(Trainer):
         *,
         expected: Metrics | None = None,
         controller: Adjusts[Preparation] | None = None,
-        host_memory_limit: int | None = None,
         **others: Any,
     ) -> None:
-        super().__init__(graph, config, task, host_memory_limit=host_memory_limit, **others)
+        super().__init__(graph, config, task, **others)
         self._adjustable = pipeline = cast(AdjustablePipeline, self._pipeline)
         start, can_resize = pipeline.preparation, pipeline.can_resize
-        self._limit, self._whole, self._batch_bytes = host_memory_limit, host_memory_bytes(), 0
+        self._whole, self._batch_bytes = host_memory_bytes(), 0
         map_bytes = CACHE_INDEX_BYTES * graph.num_nodes
         self._watch = MemoryWatch(start, self._rooms, can_resize=can_resize, map_bytes=map_bytes)
         if controller is None:
@@ -104,7 +102,7 @@ class AdaptingTrainer(Trainer):
         pipeline.preparation = division.current
 
     def _rooms(self) -> list[Room]:
-        recent, available, limit = self.memory.recent_bytes(), available_bytes(), self._limit
+        recent, available, limit = self.memory.recent_bytes(), available_bytes(), self.memory.limit
         limited = [] if limit is None else [Room(limit - recent, limit, "of the memory limit")]
         return [*limited, *([] if available is None else [Room(available, self._whole, "of the machine's memory")])]
 

@@ -18,7 +18,7 @@ _HYSTERESIS = 0.02
 #: Guesses.
 _LEAST, _KEPT, _OF_TRIED = 4, 8, 3
 #: Standard errors by which a gain must exceed 0.
-_CLEAR = 2.0
+_CLEAR = 3.0
 #: Factor on the share by which stages must have drifted where measurements scatter by as much, and its end. Guesses.
 _WIDER, _WIDEST = 1.5, 8.0
 #: Measurements in a row that must have drifted: one or two may be accidents.

@@ -1,0 +1,1 @@
+"""Dynamic resource management of hybrid training, to be learnt on simulated platforms."""

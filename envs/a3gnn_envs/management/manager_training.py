@@ -1,0 +1,102 @@
+"""Training of a manager with PPO (Schulman et al., 2017), which goes on from where it was left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.logger import Logger
+
+from a3gnn.errors import StoreError, UsageError
+from a3gnn.seeding import derive
+from a3gnn_envs.isolated_torch import isolated_torch
+from a3gnn_envs.management.management_env import DISCOUNT, HORIZON, ManagementEpisodes
+from a3gnn_envs.management.manager_policy import ManagerPolicy
+from a3gnn_envs.vec_env import BatchedVecEnv
+
+# Guesses.
+#: Into how many parts a rollout goes, and how often each is learnt from.
+_PARTS, _EPOCHS = 4, 6
+_RATE, _ENTROPY_COEFFICIENT, _GAE_LAMBDA = 7e-4, 0.003, 0.9
+#: An update ends where the policy has moved so far: what it starts from is Algorithm 1.
+_MOST_DIVERGENCE = 0.03
+
+
+class ManagerTraining:
+    """PPO on episodes of management; deterministic for a seed and a sequence of calls on one machine.
+
+    Args:
+        episodes: What it is trained on; all begin and end together.
+        seed: Decides initial weights, platforms and actions.
+        path: Where its state is kept; what is there is gone on from. None keeps none.
+
+    Attributes:
+        policy: As trained so far.
+        steps: Of the environments so far.
+
+    Raises:
+        StoreError: The file at `path` can't be read.
+    """
+
+    def __init__(self, episodes: ManagementEpisodes, seed: int, path: Path | None = None) -> None:
+        self._path, self._env = path, BatchedVecEnv(episodes)
+        state = None if path is None or not path.exists() else _read(path)
+        # Platforms of a part that is gone on with are other ones than those of the parts before.
+        self.steps = 0 if state is None else int(state["steps"])
+        with isolated_torch():
+            self._ppo = PPO(
+                ManagerPolicy,
+                self._env,
+                learning_rate=_RATE,
+                n_steps=HORIZON,
+                batch_size=self.rollout // _PARTS,
+                n_epochs=_EPOCHS,
+                gamma=DISCOUNT,
+                gae_lambda=_GAE_LAMBDA,
+                ent_coef=_ENTROPY_COEFFICIENT,
+                target_kl=_MOST_DIVERGENCE,
+                seed=derive(seed, "train_manager", self.steps) % 2**32,
+                device="cpu",
+            )
+        self._ppo.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default logger creates a temporary folder
+        policy = self._ppo.policy
+        assert isinstance(policy, ManagerPolicy), "it was asked for"
+        self.policy = policy
+        if state is not None:
+            policy.load_state_dict(state["policy"])
+            policy.optimizer.load_state_dict(state["optimizer"])
+
+    @property
+    def reward(self) -> float:
+        """The mean of what an episode of the last rollout came to."""
+        return float(self._ppo.rollout_buffer.rewards.sum() / self._env.num_envs)
+
+    @property
+    def rollout(self) -> int:
+        """Steps of the environments between two updates: an episode of each."""
+        return HORIZON * self._env.num_envs
+
+    def train(self, rollouts: int) -> None:
+        """Trains for so many rollouts, and keeps the state.
+
+        Raises:
+            UsageError: There are none.
+        """
+        if rollouts < 1:
+            raise UsageError(f"rollouts must be >= 1, got {rollouts}")
+        with isolated_torch():
+            self._ppo.learn(rollouts * self.rollout, reset_num_timesteps=False)
+        self.steps += rollouts * self.rollout
+        if self._path is not None:
+            state = {"policy": self.policy.state_dict(), "optimizer": self.policy.optimizer.state_dict()}
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            torch.save(state | {"steps": self.steps}, self._path)
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        found: dict[str, object] = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise StoreError(f"{path} holds no training that can be gone on with ({error}); move it away") from error
+    return found
