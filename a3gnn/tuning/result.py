@@ -73,6 +73,10 @@ class TuneResult:
     trials: int
     seconds: float
 
+    def __repr__(self) -> str:
+        """Returns the lines that a tune ends with."""
+        return "\n".join([*choice_lines(self.tuned, self.front), f"{self.folder}/tuned.json"])
+
     @property
     def config(self) -> TrainConfig:
         """The chosen configuration."""

@@ -18,6 +18,8 @@ def test_a_notebook_shows_the_choice_and_the_front(quick_tune: Callable[..., Tun
     compared = any("against the default" in line or "no different" in line for line in said)
     assert compared == (result.tuned.against_default is not None)
     assert set(said) < set(lines)
+    assert repr(result).startswith("chosen ")
+    assert repr(result).endswith(f"{result.folder}/tuned.json")
     shown = result._repr_html_()
     assert all(line in unescape(shown) for line in said)
     assert result.front._repr_html_() in shown

@@ -140,13 +140,17 @@ class Pick:
             "folder": str(self.folder),
         }
 
-    def _repr_html_(self) -> str:
-        """Returns what a notebook shows: the lines that `a3gnn pick` prints."""
-        from html import escape
-
+    def __repr__(self) -> str:
+        """Returns the lines that `a3gnn pick` prints."""
         from a3gnn.tuning.outcome.pick_lines import pick_lines
 
-        return f"<pre>{escape(chr(10).join(pick_lines(self)))}</pre>"
+        return "\n".join(pick_lines(self))
+
+    def _repr_html_(self) -> str:
+        """Returns what a notebook shows: the same."""
+        from html import escape
+
+        return f"<pre>{escape(repr(self))}</pre>"
 
     def _row_of(self, config: TrainConfig | None) -> FrontRow:
         return next(row for row in self.front.rows if row.config == config)

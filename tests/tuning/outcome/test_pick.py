@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +222,8 @@ def test_a_result_picks_from_its_folder(kept: Kept) -> None:
     result = TuneResult(folder, TunedConfig.read(folder), Front.read(folder), nothing, 12, 1.0)
     found = result.pick(priority="throughput")
     assert found == pick(folder, priority="throughput")
-    assert "a single trial" in " ".join(found._repr_html_().split())
+    assert "a single trial" in " ".join(repr(found).split())
+    assert f"<pre>{escape(repr(found))}</pre>" == found._repr_html_()
 
 
 @pytest.mark.parametrize("priority", ["time", "throughput", "memory"])
