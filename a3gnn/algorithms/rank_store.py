@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from a3gnn.algorithms.stored import Stored
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.features.caches.static import StaticCache
+from a3gnn.features.caches.stats import CacheStats, StatsCounter
 from a3gnn.features.opening import base_rows
 from a3gnn.features.rows.stored import DenseRows, SparseRows
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.features.stores.device import DeviceCachedStore
+from a3gnn.features.stores.store import ReadResult
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.sampling.views import readonly
 
 #: What the store's counts say in place of a cache's policy.
 _POLICY = "stored"
@@ -38,14 +46,38 @@ def open_rank_store(
         ConfigError: A feature is beyond float16's range.
     """
     from_disk, base = config.feature_tier == "disk", dense_rows(graph, config)
-    first, end = stored.columns
     if stored.is_split(graph):
-        base = _columns(base, first, end)
+        base, from_disk = _columns(base, *stored.columns), False
+        if device == "cpu":
+            return ColumnStore(base, graph.num_nodes, stored.width, owns_base=True)
+    host = partial(DenseHostStore, base, graph.num_nodes, stored.width, owns_base=not from_disk)
     if device != "cpu":
-        host = DenseHostStore(base, graph.num_nodes, stored.width, owns_base=not from_disk)
-        return DeviceCachedStore.static(host, base, stored.nodes, [device], _POLICY)
-    cache = StaticCache(base, stored.nodes, graph.num_nodes, _POLICY)
-    return DenseHostStore(base, graph.num_nodes, stored.width, cache=cache, owns_base=not from_disk)
+        return DeviceCachedStore.static(host(), base, stored.nodes, [device], _POLICY)
+    return host(cache=StaticCache(base, stored.nodes, graph.num_nodes, _POLICY))
+
+
+class ColumnStore(DenseHostStore):
+    """Some columns of all rows, in the memory of a rank that trains on the host: it lacks no row.
+
+    The arguments are those of `DenseHostStore`.
+    """
+
+    can_aggregate = False
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._counter = StatsCounter(_POLICY)
+
+    @property
+    def stats(self) -> CacheStats:
+        """Rows that were read so far: each is a hit."""
+        return self._counter.stats
+
+    def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:
+        """Returns these columns of the rows of `ids` (`FeatureStore.read`)."""
+        x, _ = super().read(ids, out)
+        self._counter.add(len(ids), 0, 0.0)
+        return ReadResult(x, len(ids))
 
 
 def warm_up() -> None:
@@ -63,7 +95,5 @@ def dense_rows(graph: Graph, config: TrainConfig) -> DenseRows:
 
 
 def _columns(rows: DenseRows, first: int, end: int) -> DenseRows:
-    """Returns some columns of `rows` as a view: what is kept is copied from it, and nothing else is read."""
-    view = np.asarray(rows.array)[:, first:end]
-    view.flags.writeable = False
-    return DenseRows(view)
+    """Returns a copy of some columns of `rows`, in anonymous memory."""
+    return DenseRows(readonly(np.array(rows.array[:, first:end])))

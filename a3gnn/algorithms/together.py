@@ -91,7 +91,6 @@ class RankOf(Together):
             task,
             iterations=self._iterations,
             features=self._features,
-            exchange=None if make is None else lambda learner: make(learner, self._ranks, own, self._features),
             member=self.member,
             device=self.device,
             **options,

@@ -11,7 +11,7 @@ import torch
 from a3gnn.graphs.graph import Graph
 from a3gnn.training.model import build_model
 from tests.algorithms.ranks_of import ALGORITHMS, CASES, TASKS, Found, by_one_process
-from tests.training.ranks.launched import run
+from tests.training.ranks.launched import run_loop
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 SCRIPT = Path(__file__).with_name("ranks_of.py")
@@ -23,7 +23,7 @@ SCRIPT = Path(__file__).with_name("ranks_of.py")
 def by_ranks(request, tiny_folder_graph, tmp_path_factory) -> tuple[int, dict[Any, Found]]:
     """What each case came to, by so many ranks."""
     out = tmp_path_factory.mktemp("ranks") / "found.pt"
-    run(SCRIPT, tiny_folder_graph.folder, out, processes=request.param)
+    run_loop(SCRIPT, tiny_folder_graph.folder, out, processes=request.param)
     found = torch.load(out, weights_only=True)
     return request.param, {case: Found(*one) for case, one in found.items()}
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from a3gnn.algorithms.algorithm import Algorithm
+from a3gnn.algorithms.p3.partial_sums import PartialSums
 from a3gnn.algorithms.program import Program
 from a3gnn.algorithms.stored import Stored
 from a3gnn.algorithms.storing import by_dimension, by_out_degree, by_partition
@@ -82,7 +83,7 @@ def test_a_program_keeps_what_it_was_told(tiny_graph):
 
 
 def test_train_nodes_that_all_ranks_have_are_dealt_out_evenly(tiny_graph):
-    program = Program(tiny_graph, 3)
+    program = Program(tiny_graph, 3, exchange=PartialSums)
     for rank in range(3):
         program.graph_partition(range(tiny_graph.num_nodes), rank)
         program.feature_storing(rank, columns=(5 * rank, 5 * rank + 5))

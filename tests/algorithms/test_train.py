@@ -20,9 +20,10 @@ from a3gnn.algorithms.storing import by_dimension
 from a3gnn.cli.start_ranks import start_ranks
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.random_parts import random_parts
 from a3gnn.training.train import train
-from tests.training.ranks.launched import PATIENCE_S, run
+from tests.training.ranks.launched import PATIENCE_S, run_loop
 
 needs_ranks = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 EXAMPLE = Path(__file__).parents[1] / "examples" / "hitgnn_programs.py"
@@ -47,9 +48,10 @@ def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
 @needs_ranks
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["distdgl", "p3"])
-def test_a_command_starts_its_ranks_and_goes_on_bit_identically(name, write_tuned, tmp_path):
-    config = write_tuned(config=TrainConfig(batch_size=32))
-    asked = ["--config", config, "--algorithm", name, "--ranks", "2", "--model", "gin"]
+def test_a_command_starts_its_ranks_and_goes_on_bit_identically(name, tmp_path):
+    graph = Graph.load("synthetic:nodes=7000,degree=6,classes=4,features=8").save(tmp_path / "graph")
+    asked = ["--dataset", tmp_path / "graph", "--algorithm", name, "--ranks", "2", "--model", "gin"]
+    assert len(graph.train_ids) > 2 * 1024  # two iterations per epoch
     whole = command(*asked, "--epochs", "3", "--out", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr[-4000:]
     told = " ".join(whole.stdout.split())
@@ -75,11 +77,11 @@ def test_a_command_starts_its_ranks_and_goes_on_bit_identically(name, write_tune
 @needs_ranks
 @pytest.mark.slow
 def test_the_programs_of_the_paper_and_one_of_ones_own_run(small_folder_graph, tmp_path):
-    run(EXAMPLE, small_folder_graph.folder, tmp_path)
+    run_loop(EXAMPLE, small_folder_graph.folder, tmp_path)
     found = {path.parent.name: json.loads(path.read_text()) for path in tmp_path.glob("*/result.json")}
     assert set(found) == {"distdgl", "pagraph", "p3", "stripes"}
     assert len({result["algorithm"]["ranks"][0]["rows"] for result in found.values()}) == 4
-    assert all(result["ranks"] == 2 and result["test_accuracy"] > 0.4 for result in found.values())
+    assert all(result["ranks"] == 2 and result["test_accuracy"] > 0.3 for result in found.values())
     betas = {name: min(rank["beta"] for rank in result["algorithm"]["ranks"]) for name, result in found.items()}
     assert betas["p3"] == 1 > betas["distdgl"] > betas["stripes"]
 
