@@ -94,7 +94,7 @@ class SplitModel(nn.Module):
         if own is None:
             return total
         mine = products[self._ranks.rank]
-        pieces = total.split([one.numel() for one in mine])
+        pieces = torch.split(total, [one.numel() for one in mine])
         whole = [piece.view(one.shape) for piece, one in zip(pieces, mine, strict=True)]
         return first.complete(own.block, whole, seed)
 

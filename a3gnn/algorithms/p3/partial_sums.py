@@ -38,10 +38,12 @@ class PartialSums:
     def __init__(self, learner: BuiltIn, ranks: TorchRanks, stored: Stored, features: FeatureStore) -> None:
         self._whole = learner.fresh_model()
         self._whole.load_state_dict(learner.model.state_dict())
-        self._whole.register_load_state_dict_post_hook(
-            lambda module, _: self.split.load_whole_state(module.state_dict())
-        )
         self.split = SplitModel(learner.model, ranks, stored.columns)
+
+        def take_columns(module: nn.Module, _: object) -> None:
+            self.split.load_whole_state(module.state_dict())
+
+        self._whole.register_load_state_dict_post_hook(take_columns)  # type: ignore[no-untyped-call]
         self._ranks, self._features, self._rows = ranks, features, 0
         self._optimizer: SplitOptimizer | None = None
 
