@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from a3gnn.algorithms.storing import by_dimension, by_out_degree, by_partition
 from a3gnn.algorithms.together import RankOf
 from a3gnn.config import TrainConfig
 from a3gnn.features.rows.stored import DenseRows
+from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.launch import launch
@@ -39,7 +41,7 @@ from a3gnn.training.request import TrainRequest
 from a3gnn.training.trainer import Trainer
 
 EPOCHS = 2
-CONFIG = TrainConfig(batch_size=24)
+CONFIG = TrainConfig(batch_size=12)
 
 
 class Found(NamedTuple):
@@ -116,7 +118,7 @@ def by_one_process(algorithm: Algorithm, graph: Graph, ranks: int, task: Task) -
     parts, iterations = iterations_of(algorithm, graph, ranks, task)
     stored = [algorithm.stored(graph, parts, rank, ranks) for rank in range(ranks)]
     found = Found([], [])
-    with Trainer(graph, CONFIG, task) as trainer:
+    with _like(algorithm), Trainer(graph, CONFIG, task) as trainer:
         replica, pipeline = trainer._replica, trainer._pipeline
         in_double(replica)
         trainer.model.train()
@@ -136,6 +138,16 @@ def by_one_process(algorithm: Algorithm, graph: Graph, ranks: int, task: Task) -
                 found.traffic.append(list(_traffic(planned, epoch, trainer, stored)))
                 replica.optimizer.step()
     return found
+
+
+@contextmanager
+def _like(algorithm: Algorithm) -> Iterator[None]:
+    """Has one process sum rows while it reads them, in single precision, where the algorithm's ranks do."""
+    DenseHostStore.can_aggregate = algorithm.direct and algorithm.exchange is None
+    try:
+        yield
+    finally:
+        DenseHostStore.can_aggregate = True
 
 
 def _traffic(

@@ -34,7 +34,7 @@ def test_gradients_are_those_of_one_process(algorithm, task, by_ranks, tiny_fold
     graph = Graph.load(tiny_folder_graph.folder)
     expected = by_one_process(ALGORITHMS[algorithm], graph, ranks, TASKS[task])
     own = found[algorithm, task]
-    assert len(own.gradients) == len(expected.gradients) > 4
+    assert len(own.gradients) == len(expected.gradients) >= 4
     for one, other in zip(own.gradients, expected.gradients, strict=True):
         assert float((one - other).abs().max()) <= 1e-10 * max(1.0, float(other.abs().max()))
         assert float(other.abs().max()) > 1e-4

@@ -89,7 +89,7 @@ def test_the_programs_of_the_paper_and_one_of_ones_own_run(small_folder_graph, t
 def test_the_names_are_those_of_the_algorithms():
     assert tuple(ALGORITHMS) == ALGORITHM_NAMES
     assert all(named(name).name == name for name in ALGORITHM_NAMES)
-    with pytest.raises(UsageError, match="distdgl, pagraph, p3"):
+    with pytest.raises(UsageError, match="must be one of distdgl, p3, pagraph, got 'distgdl'; did you mean 'distdgl'"):
         named("distgdl")
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from torch import distributed
 
 from a3gnn import Graph, Task, TrainConfig, train
 from a3gnn.algorithms.algorithm import Algorithm
@@ -20,6 +21,7 @@ from a3gnn.algorithms.program import Program
 from a3gnn.algorithms.storing import by_partition
 from a3gnn.graphs.hotness import hottest_first
 
+distributed.init_process_group("gloo")  # one for all programs
 graph, out, p = Graph.load(sys.argv[1]), Path(sys.argv[2]), int(os.environ["WORLD_SIZE"])
 
 ### DistDGL preprocessing example ###
@@ -48,3 +50,4 @@ stripes = Algorithm("stripes", lambda graph, ranks, seed: np.arange(graph.num_no
 model = Task(model="sage", hidden_channels=128, fanouts=(25, 10))
 for algorithm in (distdgl.algorithm(), pagraph.algorithm(), p3.algorithm(), stripes):
     train(TrainConfig(batch_size=64), graph, task=model, algorithm=algorithm, epochs=2, out=out / algorithm.name)
+distributed.destroy_process_group()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -56,6 +55,7 @@ class SplitModel(nn.Module):
         self._num_features = model.layers[0].in_channels
         self._names = _narrow(model.layers[0], *columns)
         self.model, self._ranks, self.columns, self.traffic = model, ranks, columns, SplitTraffic()
+        self._told: list[tuple[int, int]] = []
 
     def forward(self, parts: Sequence[Part | None], blocks: Sequence[LayerBlock] = (), *, seed: int = 0) -> Tensor:
         """Returns the logits of the seeds of this rank's mini-batch, shape (num_seeds, num_classes); every rank calls.
@@ -85,7 +85,7 @@ class SplitModel(nn.Module):
         A rank without a mini-batch gets an empty tensor, on whose sum it must call `backward`.
         """
         self._check(parts)
-        assert self._all_columns
+        self._all_columns()
         first, own = self.model.layers[0], parts[self._ranks.rank]
         products = [[] if part is None else first.linear_part(part.block, part.x) for part in parts]
         empty = first.input_weights[0].new_empty(0)
@@ -98,11 +98,12 @@ class SplitModel(nn.Module):
         whole = [piece.view(one.shape) for piece, one in zip(pieces, mine, strict=True)]
         return first.complete(own.block, whole, seed)
 
-    @cached_property
     def _all_columns(self) -> list[tuple[int, int]]:
-        """Every rank's columns; every rank asks."""
-        told = self._ranks.swap([torch.tensor(self.columns)] * self._ranks.size, [2] * self._ranks.size)
-        return _checked([(int(one[0]), int(one[1])) for one in told], self._num_features)
+        """Returns every rank's columns, which the ranks tell each other the first time; every rank calls it."""
+        if not self._told:
+            told = self._ranks.swap([torch.tensor(self.columns)] * self._ranks.size, [2] * self._ranks.size)
+            self._told = _checked([(int(one[0]), int(one[1])) for one in told], self._num_features)
+        return self._told
 
     @property
     def split_weights(self) -> list[nn.Parameter]:
@@ -122,10 +123,10 @@ class SplitModel(nn.Module):
             columns: Shape (n_rows, width), of one dtype and number of rows everywhere.
         """
         rows, flat = len(columns), columns.detach().contiguous().flatten()
-        sizes = [rows * (end - first) for first, end in self._all_columns]
+        sizes = [rows * (end - first) for first, end in self._all_columns()]
         found = self._ranks.swap([flat] * self._ranks.size, sizes)
         whole = columns.new_empty(rows, self._num_features, requires_grad=False)
-        for (first, end), part in zip(self._all_columns, found, strict=True):
+        for (first, end), part in zip(self._all_columns(), found, strict=True):
             whole[:, first:end] = part.view(rows, end - first)
         return whole
 
