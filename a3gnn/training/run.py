@@ -28,9 +28,9 @@ def run(
     epochs: int,
     patience: int | None,
     target: Target | None,
-    meter: EnergyMeter,
     progress: bool,
     notify: Callable[[str], None],
+    meter: EnergyMeter | None = None,
 ) -> float:
     """Trains to the end, leaves model.pt, and returns the quality on test nodes of its weights.
 
