@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
@@ -15,21 +14,20 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.machine.energy import EnergyMeter
 from a3gnn.machine.other_work import OtherWork
-from a3gnn.machine.probe import probe_hardware
 from a3gnn.metric import checked_metric
 from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.parts.watching import watched
 from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import check_adapting
-from a3gnn.training.checkpoint import identity, saved_shares
+from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.curve_points import first_point
 from a3gnn.training.evaluate import metric_of
 from a3gnn.training.hybrid.trainers.choices import STALL_S, TrainerSampling
-from a3gnn.training.hybrid.trainers.configured import configured, with_one_trainer
 from a3gnn.training.hybrid.trainers.opening import open_trainer
 from a3gnn.training.hybrid.trainers.request import Trainers
+from a3gnn.training.hybrid.trainers.several import Said, open_several
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.make_result import make_result
 from a3gnn.training.optimiser_imports import optimiser_imports
@@ -136,7 +134,7 @@ def train(
     """
     begin, notify = perf_counter(), listener(notify)
     _check(epochs, patience, out, resume, progress, task)
-    said = trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch
+    said = Said(trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
     asked = None if trainers is None else Trainers.of(trainers, *said)
     metric = checked_metric(metric)
     limit = size_or_none("host_memory_limit", host_memory_limit)
@@ -150,19 +148,9 @@ def train(
             request = TrainRequest.of(config, dataset, task, name, metric, notify)
             begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
         request = us.adapted(request.described(notify), notify)
-        if asked is None:
-            asked = configured(request.config, *said)
-        else:
-            request = dataclasses.replace(request, config=with_one_trainer(request.config))
-        if adapt and asked is None:
+        request, several = open_several(request, asked, said, us.count, out if resume else None, notify)
+        if adapt and several is None:
             check_adapting(request.graph, request.config, us.count)
-        several = None
-        if asked is not None:
-            given = request.graph, request.config, request.task, us.count
-            kept = saved_shares(out) if resume and out is not None else None
-            several = asked.on(*given, kept=kept, hardware=lambda: probe_hardware(notify=notify))
-            for line in several.lines:
-                notify(line)
         falls = request.task.lr_epochs
         if falls is not None and falls != epochs:
             outcome = "later ones change no weight" if falls < epochs else "training ends before it is there"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from a3gnn.training.hybrid.assignment import divide
+from a3gnn.training.hybrid.assignment import divide, trainer_kinds
 from a3gnn.training.hybrid.model.performance import PerformanceModel
 from a3gnn.training.hybrid.stage_times import StageTimes
 
@@ -62,8 +62,9 @@ def _divisions(
 def _predicted(model: PerformanceModel, shares: tuple[int, ...], threads: Sequence[int], ahead: int) -> Division:
     here, there = shares[: len(threads)], shares[len(threads) :]
     nobody = (0,) * len(there)
+    processors, accelerators = trainer_kinds(1)[:1] * len(here), trainer_kinds(len(there))[1:]
     times = StageTimes(
-        ("processor",) * len(here) + ("accelerator",) * len(there),
+        processors + accelerators,
         model.sampling(sum(shares), ahead),
         0.0,
         model.loading(shares, ahead),

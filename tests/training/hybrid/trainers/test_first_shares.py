@@ -14,9 +14,9 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.task import Task
-from a3gnn.training import train as train_module
 from a3gnn.training.hybrid.counts import Counts
 from a3gnn.training.hybrid.devices.simulated import SimulatedDevice
+from a3gnn.training.hybrid.trainers import several
 from a3gnn.training.hybrid.trainers.request import Trainers
 from a3gnn.training.train import train
 from tests.training.equality import with_seeds
@@ -115,7 +115,7 @@ def test_a_run_says_what_it_took_and_goes_on_with_it(graph, this_machine, tmp_pa
     stored, told = graph.on_disk(tmp_path / "graph"), list[str]()
 
     def now(hardware: Hardware) -> None:
-        monkeypatch.setattr(train_module, "probe_hardware", lambda notify: hardware)
+        monkeypatch.setattr(several, "probe_hardware", lambda notify: hardware)
 
     now(this_machine)
     found = run(stored, tmp_path / "run", notify=told.append)
