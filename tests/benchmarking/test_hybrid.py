@@ -167,8 +167,8 @@ def test_what_adapting_costs_and_gains_is_measured_in_each_phase(pinned, monkeyp
 def test_what_adapting_costs_and_gains_one_trainer_is_measured_in_each_phase(monkeypatch):
     monkeypatch.setattr(adapt_one, "_FINDS", 2)
     monkeypatch.setattr(adapt_one, "_CHOSEN_BY", 1)
-    monkeypatch.setattr(adapt_one, "WIDE_GRAPH", "synthetic:nodes=40000,degree=10,classes=16,features=192")
-    monkeypatch.setattr(adapt_one, "_OVER", 60 << 20)
+    monkeypatch.setattr(adapt_one, "WIDE_GRAPH", "synthetic:nodes=100000,degree=10,classes=16,features=192")
+    monkeypatch.setattr(adapt_one, "_OVER", 100 << 20)
     *found, scarce = adapt_one.adapt_one(2)
     assert tuple(one.phase for one in found) == adapting.PHASES
     for one in found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from stable_baselines3 import PPO
@@ -94,9 +95,9 @@ class ManagerTraining:
             torch.save(state | {"steps": self.steps}, self._path)
 
 
-def _read(path: Path) -> dict[str, object]:
+def _read(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, object] = torch.load(path, map_location="cpu", weights_only=True)
+        found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise StoreError(f"{path} holds no training that can be gone on with ({error}); move it away") from error
     return found

@@ -25,7 +25,7 @@ _WIDER, _WIDEST = 1.5, 8.0
 _IN_A_ROW = 3
 #: What is tried ends after one measurement that is so many times as long as the best. Guess.
 _HOPELESS = 1.1
-#: Preparations that are tried at most before the best stays. Guess.
+#: Preparations that are measured at most, the one before among them, before the best stays. Guess.
 _MOST = 10
 #: Measurements that a search without a gain keeps the next one waiting for; twice as many after each further. Guess.
 _REST, _LONGEST_REST = 8, 256
@@ -170,7 +170,7 @@ class Searching:
         has_gained = best.preparation != begin.preparation
         self._pause = _REST if has_gained else min(2 * self._pause, _LONGEST_REST)
         self._rest = 0 if has_gained else self._pause
-        self.why = f"the best of {len(search.tried)} that were tried, {shown(best.seconds)} per mini-batch"
+        self.why = f"the best of {len(search.tried)}, {shown(best.seconds)} per mini-batch"
         return best.preparation
 
     def _because(self) -> str:
