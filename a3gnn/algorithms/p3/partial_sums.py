@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from a3gnn.algorithms.exchange import Exchanged
+from a3gnn.algorithms.exchange import Exchange, Exchanged
 from a3gnn.algorithms.p3.model import Part, SplitModel
 from a3gnn.algorithms.p3.optimizer import SplitOptimizer
 from a3gnn.algorithms.p3.structure import InputStructure, share_structures
@@ -19,7 +19,7 @@ from a3gnn.training.model import Model
 from a3gnn.training.ranks.group import TorchRanks
 
 
-class PartialSums:
+class PartialSums(Exchange):
     """Has each rank compute the input layer of all mini-batches by its own columns of features; see `Exchange`.
 
     Each rank is told the input nodes and edges of all mini-batches, and reads its columns of their features from its

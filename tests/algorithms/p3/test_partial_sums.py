@@ -22,6 +22,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.sampling.share import Shares
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import restore_checkpoint, save_checkpoint
+from a3gnn.training.curve_points import first_point
 from a3gnn.training.peers import Member
 from a3gnn.training.progress import Progress
 from a3gnn.training.trainer import Trainer
@@ -175,3 +176,12 @@ def test_gradients_of_own_weights_are_not_sent(tiny_graph):
 
     for sent, weights in on_two(tiny_graph, work):
         assert sent == [2 * (weights - 4 * 8 * 16)] * 2
+
+
+def test_all_ranks_find_a_curves_points_by_the_same_mini_batches(tiny_graph):
+    def work(ranks: ThreadRanks, trainer: ExchangingTrainer) -> Any:
+        return [one.n_id.tolist() for one in trainer.first_samples(3)], first_point(trainer)
+
+    one, other = on_two(tiny_graph, work)
+    assert one == other
+    assert len(one[0]) == 3
