@@ -156,7 +156,7 @@ def gains(found: dict[str, list[list[dict[str, Any]]]]) -> list[str]:
     """Returns what the scheduler gains, and direct access beside it, within each round: one over the other, less 1."""
     names = list(SKEWED)
     epochs = [[max(rank["epoch_s"] for rank in run) for run in found[name]] for name in names]
-    pairs = zip(names[1:], epochs, epochs[1:], strict=True)
+    pairs = zip(names[1:], epochs[:-1], epochs[1:], strict=True)
     return [
         f"{name.rsplit(', ', 1)[1]}: "
         f"{median_and_range([100 * (slow / fast - 1) for slow, fast in zip(before, after, strict=True)], 1)} % faster"

@@ -83,8 +83,7 @@ class RankOf(Together):
         )
         new: Callable[..., Trainer] = RankTrainer
         if make is not None:
-            exchange = partial(make, ranks=self._ranks, stored=own, features=self._features)
-            new = partial(ExchangingTrainer, exchange=exchange)
+            new = partial(ExchangingTrainer, exchange=lambda learner: make(learner, self._ranks, own, self._features))
         return new(
             graph,
             config,
@@ -98,7 +97,9 @@ class RankOf(Together):
 
     def told(self, done: Progress) -> dict[str, Any]:
         """Returns what a result says of the algorithm."""
-        counted = [one.traffic for one in (*done.epochs, done.under_way) if one.traffic]
+        counted = [one.traffic for one in done.epochs]
+        if done.under_way.traffic:  # a target ended the epoch
+            counted.append(done.under_way.traffic)
         return {
             "name": self._algorithm.name,
             "iterations": len(self._iterations),

@@ -33,8 +33,8 @@ class SplitModel(nn.Module):
     """Computes the input layer of all ranks' mini-batches by its own columns, and the other layers of its own one.
 
     The input layer's maps are linear in the features, so that what all ranks' columns make adds up to the whole: it is
-    summed before the bias, attention and everything else that is not linear. (HitGNN's Listing 3 concatenates, which
-    fits features that are split by node.) The rank that a mini-batch belongs to goes on from the sum.
+    summed before the bias, attention and everything else that is not linear. (HitGNN's Listing 3 concatenates after the
+    update, which is wrong for such features.) The rank that a mini-batch belongs to goes on from the sum.
 
     Weights of the input layer's maps are each rank's own, and so are their gradients, which are complete: they count
     every rank's mini-batch. All others are everywhere, and their gradients must be summed over ranks.
@@ -94,7 +94,7 @@ class SplitModel(nn.Module):
         if own is None:
             return total
         mine = products[self._ranks.rank]
-        pieces = total.split([one.numel() for one in mine])
+        pieces = torch.split(total, [one.numel() for one in mine])
         whole = [piece.view(one.shape) for piece, one in zip(pieces, mine, strict=True)]
         return first.complete(own.block, whole, seed)
 

@@ -28,6 +28,10 @@ class SplitOptimizer:
         """Of the optimiser within."""
         return self._inner.param_groups
 
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        self._inner.param_groups = groups
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients."""
         self._inner.zero_grad(set_to_none)

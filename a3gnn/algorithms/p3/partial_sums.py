@@ -38,10 +38,10 @@ class PartialSums:
     def __init__(self, learner: BuiltIn, ranks: TorchRanks, stored: Stored, features: FeatureStore) -> None:
         self._whole = learner.fresh_model()
         self._whole.load_state_dict(learner.model.state_dict())
-        self._whole.register_load_state_dict_post_hook(
+        self.split = SplitModel(learner.model, ranks, stored.columns)
+        self._whole.register_load_state_dict_post_hook(  # type: ignore[no-untyped-call]
             lambda module, _: self.split.load_whole_state(module.state_dict())
         )
-        self.split = SplitModel(learner.model, ranks, stored.columns)
         self._ranks, self._features, self._rows = ranks, features, 0
         self._optimizer: SplitOptimizer | None = None
 

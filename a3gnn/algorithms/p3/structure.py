@@ -46,8 +46,8 @@ class InputStructure(NamedTuple):
 
     def block(self, *, with_degrees: bool, device: torch.device | str = "cpu") -> LayerBlock:
         """Returns the input layer's block on `device`, with the sampled in-degrees of its sources if asked for."""
-        arrays = (torch.from_numpy(array).to(device) for array in (self.indptr, self.indices))
-        return input_block(*arrays, len(self.n_id), with_degrees=with_degrees)
+        indptr, indices = (torch.from_numpy(array).to(device) for array in (self.indptr, self.indices))
+        return input_block(indptr, indices, len(self.n_id), with_degrees=with_degrees)
 
 
 def share_structures(ranks: Swapping, own: InputStructure | None, moved: Moved) -> list[InputStructure | None]:

@@ -128,7 +128,7 @@ class TorchRanks(GroupPeers):
         sent, received = torch.cat(list(pieces)), pieces[0].new_empty(sum(sizes))
         with _told(self.rank):
             distributed.all_to_all_single(received, sent, list(sizes), [len(piece) for piece in pieces])
-        return list(received.split(list(sizes)))
+        return list(torch.split(received, list(sizes)))
 
     def gathered(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Returns the arrays of all ranks on rank 0; see `Ranks.gathered`."""

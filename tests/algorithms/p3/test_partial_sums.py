@@ -28,7 +28,7 @@ from a3gnn.training.trainer import Trainer
 from tests.training.ranks.threads import BUILDING, Board, ThreadRanks, together
 
 TASK = Task(model="gin", hidden_channels=8, fanouts=(3, 2), norm="batch")
-CONFIG = TrainConfig(batch_size=30)
+CONFIG = TrainConfig(batch_size=15)
 FIRST = "convs.0.nn.lins.0.weight"
 
 

@@ -12,6 +12,7 @@ from a3gnn.errors import PeerLostError
 from a3gnn.training.progress import Progress
 from a3gnn.training.ranks.folders import FollowerFolder, LeaderFolder
 from a3gnn.training.run import run
+from a3gnn.training.save_timer import SaveTimer
 
 
 class Group:
@@ -37,6 +38,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any, lis
     leader, follower = LeaderFolder(tmp_path / "run", resume=False, ranks=group), FollowerFolder(group)  # type: ignore[arg-type]
     for name, folder in (("leader", leader), ("follower", follower)):
         folder._progress = Progress()
+        folder._trainer = SimpleNamespace(ready_to_save=lambda: True)  # type: ignore[assignment]
         monkeypatch.setattr(folder, "_write", lambda name=name: wrote.append(name))
     leader._checkpoint.touch()
     return leader, follower, wrote
@@ -68,6 +70,23 @@ def test_who_does_not_see_the_best_weights_leaves_the_checkpoint_to_others(pair,
     assert [follower.save_without_all(), leader.save_without_all()] == [False, True]
     follower._best_path(3).touch()
     assert not follower.save_without_all()
+    assert wrote == ["leader"]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_who_has_no_whole_model_leaves_the_checkpoint_to_others(which, pair):
+    without, other = pair[which], pair[1 - which]
+    without._trainer.ready_to_save = lambda: False
+    assert [without.save_without_all(), other.save_without_all()] == [False, True]
+
+
+def test_a_due_checkpoint_waits_for_the_whole_model(pair, monkeypatch):
+    leader, _, wrote = pair
+    monkeypatch.setattr(SaveTimer, "is_due", True)
+    leader._trainer.ready_to_save = iter([False, True]).__next__
+    leader.save_if_due()
+    assert not wrote
+    leader.save_if_due()
     assert wrote == ["leader"]
 
 
