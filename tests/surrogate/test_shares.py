@@ -61,20 +61,22 @@ def test_devices_share_out_what_one_would_train(expect, accelerated):
 
 
 def test_beside_a_device_processors_take_what_makes_both_equally_long(expect, accelerated):
-    """The faster they are, the more they take; hardly any where they are slow."""
-    found = {}
-    for name, factor in (("slow", 1e-3), ("probed", 1.0), ("fast", 1e3)):
-        scaled = {
-            field: getattr(accelerated.profile, field) * factor
-            for field in ("gemm_flops_per_s", "spmm_bytes_per_s", "copy_bytes_per_s")
-        }
-        profile = dataclasses.replace(accelerated.profile, **scaled, batch_overhead_s=1e-9)
-        hardware = dataclasses.replace(accelerated, profile=profile)
-        one, two = expect(ONE, TWO, hardware=hardware)["train_seconds"]
-        found[name] = two / one
-    assert found["fast"] < found["probed"] < found["slow"]
-    assert found["fast"] < 0.5
-    assert found["slow"] > 0.95  # nothing is gained, and gradients are summed
+    """The faster they are, the more they take, and the less is left to the device; hardly any where they are slow."""
+    probed, found = accelerated.profile, []
+    for factor in (1e-3, 1.0, 30.0):
+        names = "gemm_flops_per_s", "spmm_bytes_per_s", "copy_bytes_per_s"
+        scaled = {name: getattr(probed, name) * factor for name in names}
+        profile = dataclasses.replace(probed, **scaled, batch_overhead_s=1e-9)
+        # The device's own traffic, which is expected from the host's, stays.
+        same = profile.spmm_bytes_per_s * probed.device_traffic_bytes_per_s / profile.device_traffic_bytes_per_s
+        profile = dataclasses.replace(profile, spmm_bytes_per_s=same)
+        assert profile.device_traffic_bytes_per_s == pytest.approx(probed.device_traffic_bytes_per_s)
+        one, two = expect(ONE, TWO, hardware=dataclasses.replace(accelerated, profile=profile))["train_seconds"]
+        found.append(two / one)
+    slow, middle, fast = found
+    assert fast < middle < slow
+    assert fast < 0.95 * slow
+    assert slow > 1  # nothing is gained, and gradients are summed
 
 
 def test_rows_of_one_trainer_are_the_same_bits_beside_others(expect):
