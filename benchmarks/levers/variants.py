@@ -69,7 +69,7 @@ def _awake(knob: Knob, space: SearchSpace) -> TrainConfig | None:
     default = TrainConfig()
     if not knob.idle.holds(default.to_dict()):
         return default
-    for name, _ in knob.idle.cases:
+    for name in sorted(knob.idle.names):
         changed = [default.replace(**{name: value}) for value in space.knob(name).values]
         awake = [config for config in changed if not knob.idle.holds(config.to_dict())]
         if awake:
