@@ -13,19 +13,19 @@ import sys
 from a3gnn.config import TrainConfig
 from a3gnn.task import Task
 from a3gnn.training import compile_ahead
-from a3gnn.training.hybrid.trainers import opening
+from a3gnn.training.ranks import processes
 from a3gnn.training.train import train
 
 def tell():
     print("imported" if "torch._dynamo" in sys.modules else "not imported", file=sys.stderr)
 
-class Noting(opening.Trainer):
+class Noting(processes.Trainer):
     def __init__(self, *arguments, **options):
         tell()
         super().__init__(*arguments, **options)
 
 compile_ahead.is_compiled = lambda wanted: True  # what compiles is not the question here
-opening.Trainer = Noting
+processes.Trainer = Noting
 model = sys.argv[2] or None
 task = None if model else Task(hidden_channels=8, fanouts=(3, 3))
 train(TrainConfig(), "synthetic:nodes=300", task=task, model=model, epochs=1, out=sys.argv[1])
