@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,7 @@ class Algorithm:
     parts stay. What a rank doesn't store it reads from host memory. Everything else is the same of all algorithms.
 
     Attributes:
-        name: For people, and for `resume`.
+        name: For people; `resume` asks for the same one.
         partition: Says whose seeds the train nodes are.
         storing: Says what each rank keeps in its device's memory.
         exchange: What ranks compute together, where features are split by columns; None for nothing.
@@ -84,6 +86,22 @@ class Algorithm:
                 "a3gnn.algorithms.p3.partial_sums.PartialSums"
             )
         return found
+
+    def identity(self, graph: Graph, parts: NDArray[np.int32], ranks: int) -> dict[str, Any]:
+        """Returns what must be equal for a run to go on bit-identically, by name, as JSON types.
+
+        What ranks store changes no bit, but for columns, by whose order partial sums are added up.
+
+        Args:
+            graph: The graph.
+            parts: What `parts` returned.
+            ranks: How many there are.
+        """
+        digest = hashlib.blake2b(parts[graph.train_ids].tobytes(), digest_size=8).hexdigest()
+        known = {"algorithm": self.name, "parts": digest, "balanced": self.balanced}
+        if self.exchange is None:
+            return known
+        return known | {"columns": [list(self.stored(graph, parts, rank, ranks).columns) for rank in range(ranks)]}
 
     def joined(self, ranks: TorchRanks) -> RankOf:
         """Returns what this process is of a training run of `ranks` by the algorithm."""

@@ -68,11 +68,14 @@ class ExchangingTrainer(RankTrainer):
         return super()._open_pipeline(*given, **options)
 
     def _train_iteration(self, iteration: int, planned: list[PlannedBatch], batch: MiniBatch) -> Step:
-        self._is_whole = False
         step = super()._train_iteration(iteration, planned, batch)
         if self._joined.counts[-1]:
             self._gather()
         return step
+
+    def _update(self, batch: MiniBatch) -> None:
+        self._is_whole = False  # until here the weights are those after the iteration before
+        super()._update(batch)
 
     def _read(self, batch: MiniBatch) -> list[int]:
         found, before = self._exchange.exchanged, self._counted

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from a3gnn.algorithms.algorithm import Algorithm
 from a3gnn.algorithms.exchange import ExchangeMaker
-from a3gnn.algorithms.stored import Stored
+from a3gnn.algorithms.stored import Stored, node_ids
 from a3gnn.checks import whole_number
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
@@ -53,7 +53,7 @@ class Program:
         Raises:
             UsageError: There is no such rank or node.
         """
-        self._assigned[self._rank(rank), Stored.rows(self._graph, nodes).nodes] = True
+        self._assigned[self._rank(rank), node_ids(self._graph, nodes, "nodes that a rank is assigned")] = True
 
     def feature_storing(
         self, rank: int, *, nodes: ArrayLike | None = None, columns: tuple[int, int] | None = None
@@ -111,7 +111,8 @@ class Program:
         if (graph.num_nodes, graph.num_features, ranks) != mine:
             raise UsageError(
                 f"{self._name} must be trained on its graph of {mine[0]} nodes with {mine[1]} features by {mine[2]} "
-                f"ranks, got {graph.num_nodes} nodes, {graph.num_features} features and {ranks} ranks"
+                f"ranks, got {graph.num_nodes} nodes, {graph.num_features} features and {ranks} ranks; "
+                "make a Program for these, or train on what it was made for"
             )
 
 

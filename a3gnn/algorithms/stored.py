@@ -31,11 +31,7 @@ class Stored:
         Raises:
             UsageError: They are no integers in [0, num_nodes).
         """
-        given = np.asarray(nodes)
-        if given.size and (given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= graph.num_nodes):
-            got = f"values from {given.min()} to {given.max()}" if given.dtype.kind in "iuf" else f"{given.dtype}"
-            raise UsageError(f"nodes whose features are stored must be integers in [0, {graph.num_nodes}), got {got}")
-        return cls(np.unique(given).astype(np.int32), (0, graph.num_features))
+        return cls(node_ids(graph, nodes, "nodes whose features are stored"), (0, graph.num_features))
 
     @classmethod
     def dimensions(cls, graph: Graph, first: int, end: int) -> Self:
@@ -58,3 +54,21 @@ class Stored:
     def is_split(self, graph: Graph) -> bool:
         """Returns whether it has some of the columns alone."""
         return self.width < graph.num_features
+
+
+def node_ids(graph: Graph, nodes: ArrayLike, which: str) -> NDArray[np.int32]:
+    """Returns `nodes`, distinct and ascending.
+
+    Args:
+        graph: Whose they are.
+        nodes: Ids, in any order.
+        which: What they are, for errors.
+
+    Raises:
+        UsageError: They are no integers in [0, num_nodes).
+    """
+    given = np.asarray(nodes)
+    if given.size and (given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= graph.num_nodes):
+        got = f"values from {given.min()} to {given.max()}" if given.dtype.kind in "iuf" else f"{given.dtype}"
+        raise UsageError(f"{which} must be integers in [0, {graph.num_nodes}), got {got}")
+    return np.unique(given).astype(np.int32)

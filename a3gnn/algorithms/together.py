@@ -42,9 +42,9 @@ class RankOf(Together):
         self._algorithm = algorithm
 
     @property
-    def algorithm(self) -> str:
-        """Its name."""
-        return self._algorithm.name
+    def algorithm(self) -> dict[str, Any]:
+        """See `Algorithm.identity`."""
+        return self._algorithm.identity(self._graph, self._parts, self.count)
 
     def adapted(self, request: TrainRequest, notify: Callable[[str], None]) -> TrainRequest:
         """Returns `request` as `Together` does, once rank 0 has partitioned its graph for all.
@@ -60,7 +60,7 @@ class RankOf(Together):
         if self.speaks:
             content = self._algorithm.parts(request.graph, self.count, request.task.seed).tobytes()
         self._parts = np.frombuffer(self._ranks.bytes_of_first(content), dtype=np.int32)
-        self._partition_s = perf_counter() - begin
+        self._partition_s, self._graph = perf_counter() - begin, request.graph
         return request
 
     def trainer(self, request: TrainRequest, **options: Any) -> Trainer:

@@ -97,11 +97,16 @@ class RankTrainer(Trainer):
         own_loss = self._joined.propagate(batch, lambda own: self._replica.learner.loss(own) * part)
         self._tell(batch)
         loss = self._joined.exchange(own_loss)
-        self._replica.update(dataclasses.replace(batch, index=iteration))
-        value = checked_loss(loss.item(), batch)
+        numbered = dataclasses.replace(batch, index=iteration)
+        self._update(numbered)
+        value = checked_loss(loss.item(), numbered)
         step = step_of(batch, value, perf_counter() - begin)
         seeds = [len(one.seeds) for one in planned]
         return dataclasses.replace(step, index=iteration, seeds=sum(seeds), traffic=self._traffic(iteration, seeds))
+
+    def _update(self, batch: MiniBatch) -> None:
+        """Makes the optimiser's step on the iteration that `batch` is numbered by."""
+        self._replica.update(batch)
 
     def _part(self, planned: list[PlannedBatch]) -> float:
         """Returns what this rank's mean loss weighs in that of all seeds of the iteration."""

@@ -133,7 +133,12 @@ from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, T
     type=click.Choice(ALGORITHM_NAMES),
     help="Synchronous algorithm by which ranks train a mini-batch each; shares of every one by default.",
 )
-@click.option("--ranks", type=click.IntRange(2), help="Processes on this machine that train one model together.")
+@click.option(
+    "--ranks",
+    type=click.IntRange(2),
+    help="Processes on this machine that train one model together, by torchrun, which ends with exit code 1 whatever "
+    "a process's was.",
+)
 @click.option("--loss", type=LOSS, help=f"{LOSS_HELP} The tune's by default.")
 @click.option("--class-weights", type=WEIGHTS, help=f"{WEIGHTS_HELP} The tune's by default.")
 @click.option("--metric", type=METRIC, help=f"{METRICS_HELP} The tune's by default, auto without one.")

@@ -26,11 +26,11 @@ def identity(
     task: Task,
     ranks: int = 1,
     trainers: Mapping[str, Any] | None = None,
-    algorithm: str | None = None,
+    algorithm: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Returns what must be equal for a run to go on bit-identically, by name.
 
-    The number of ranks is, and the algorithm that they train by, and the first shares of trainers of one process:
+    The number of ranks is, and what `algorithm` they train by, and the first shares of trainers of one process:
     their gradients are summed in another order. Where shares change while training runs, the last bits depend on when
     they did.
 
@@ -41,7 +41,7 @@ def identity(
     learning.pop("adapt", None)  # what trainers do says it, below, whoever asked for it
     own = {f"the model's {name}": value for name, value in of_task.pop("own", {}).items()}
     many: dict[str, Any] = {"ranks": ranks} if ranks > 1 else {}
-    many |= {} if algorithm is None else {"algorithm": algorithm}
+    many |= {} if algorithm is None else algorithm
     if trainers is not None:
         many |= {"trainer_shares": trainers["shares"], "trainer_sampling": trainers["sampling"]}
         many |= {"adapt": True} if "changes" in trainers else {}

@@ -101,8 +101,10 @@ def _is_at_end(
         if due == batches:
             progress.under_way.add_joules(meter.taken(now=True))
             begin = perf_counter()
-            accuracy = trainer.validate()
-            meter.taken(now=True)  # evaluation's
+            try:
+                accuracy = trainer.validate()
+            finally:
+                meter.taken(now=True)  # evaluation's
             on_point(progress.add_point(batches, accuracy, perf_counter() - begin))
     return target.ends and progress.reached(target.accuracy) is not None
 

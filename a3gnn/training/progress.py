@@ -38,7 +38,7 @@ class EpochResult:
         trainers: Of each trainer of this process, where there are several: its name, all its seeds, and the mean
             `transfer_s` and `train_s` of a mini-batch (`TrainerStep`).
         nvtps: Vertices traversed per second, over all ranks and trainers (HitGNN's Eq. 3); None of epochs of former
-            versions.
+            versions, and of those that ranks were resumed within.
         mteps: Millions of edges traversed per second, likewise (HyScale-GNN's Eq. 5).
         kilojoules: That the machines took for training it, likewise; None where they don't tell, too.
         traffic: Of each rank of a synchronous algorithm: what it read and sent (`Traffic`).
@@ -117,6 +117,11 @@ class EpochTotals:
     def add_joules(self, joules: float) -> None:
         """Counts `joules` that were read between mini-batches."""
         self.work = list(Work(*self.work).plus((0.0, 0.0, joules)))
+
+    def forget_work(self) -> None:
+        """Has the epoch's figures be not known: of what ranks counted before a stop, one rank's is kept alone."""
+        counted = math.nan if self.batches else 0.0
+        self.work = [counted, counted, math.nan if any(self.work) else 0.0]
 
 
 @dataclass(slots=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+
 import numpy as np
 import pytest
 
@@ -10,9 +13,12 @@ from a3gnn.algorithms.p3.partial_sums import PartialSums
 from a3gnn.algorithms.program import Program
 from a3gnn.algorithms.stored import Stored
 from a3gnn.algorithms.storing import by_dimension, by_out_degree, by_partition
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.hotness import neighbour_entries
 from a3gnn.graphs.partitioning.random_parts import random_parts
+from a3gnn.task import Task
+from a3gnn.training.checkpoint import identity
 
 
 def test_parts_are_stored_once_each(tiny_graph):
@@ -71,6 +77,33 @@ def test_an_algorithm_says_what_its_functions_must_return(tiny_graph):
         mine.stored(tiny_graph, mine.parts(tiny_graph, 2, 0), 0, 2)
 
 
+def test_a_run_goes_on_with_what_decides_its_bits(tiny_graph):
+    def known(algorithm):
+        parts = algorithm.parts(tiny_graph, 2, 0)
+        own = algorithm.identity(tiny_graph, parts, 2)
+        return identity(tiny_graph, TrainConfig(), Task(), 2, None, own)
+
+    def dealt(graph, ranks, seed):
+        return np.arange(graph.num_nodes) % ranks
+
+    def narrow_first(graph, parts, rank, ranks):
+        return Stored.dimensions(graph, *((0, 5), (5, 16))[rank])
+
+    first = Algorithm("mine", random_parts, by_partition)
+    assert known(first) == known(dataclasses.replace(first, storing=by_out_degree, direct=False))
+    split = Algorithm("mine", random_parts, by_dimension, PartialSums)
+    pairs = {
+        "algorithm": (first, dataclasses.replace(first, name="other")),
+        "parts": (first, dataclasses.replace(first, partition=dealt)),
+        "balanced": (first, dataclasses.replace(first, balanced=False)),
+        "columns": (split, dataclasses.replace(split, storing=narrow_first)),
+    }
+    for name, (before, now) in pairs.items():
+        one, other = known(before), known(now)
+        assert {key for key in one | other if one.get(key) != other.get(key)} == {name}
+    json.dumps(known(split))
+
+
 def test_a_program_keeps_what_it_was_told(tiny_graph):
     program = Program(tiny_graph, 2)
     for rank in range(2):
@@ -119,6 +152,10 @@ def test_a_program_that_lacks_something_is_refused(tiny_graph):
         program.feature_storing(0, nodes=[1], columns=(0, 1))
     with pytest.raises(UsageError, match=r"rank must be in \[0, 2\), got 2"):
         program.graph_partition([1], 2)
+    with pytest.raises(UsageError, match=r"that a rank is assigned must be .* \[0, 300\), got values from -1 to -1"):
+        program.graph_partition([-1], 0)
+    with pytest.raises(UsageError, match=r"features are stored must be .* \[0, 300\), got values from 300 to 300"):
+        program.feature_storing(0, nodes=[300])
     program.graph_partition(tiny_graph.train_ids, 1)
-    with pytest.raises(UsageError, match="by 2 ranks, got 300 nodes, 16 features and 3 ranks"):
+    with pytest.raises(UsageError, match="by 2 ranks, got 300 nodes, 16 features and 3 ranks; make a Program"):
         program.algorithm().parts(tiny_graph, 3, 0)

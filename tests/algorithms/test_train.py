@@ -23,7 +23,7 @@ from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.random_parts import random_parts
 from a3gnn.training.train import train
-from tests.training.ranks.launched import PATIENCE_S, run_loop
+from tests.training.ranks.launched import ended, run_loop
 
 needs_ranks = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 EXAMPLE = Path(__file__).parents[1] / "examples" / "hitgnn_programs.py"
@@ -42,7 +42,9 @@ def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     whole = [sys.executable, "-m", "a3gnn", "train", *map(str, words)]
-    return subprocess.run(whole, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(whole, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    return subprocess.CompletedProcess(whole, *ended(process))
 
 
 @needs_ranks

@@ -8,6 +8,7 @@ from a3gnn.measurement import StageSeconds
 from a3gnn.training.progress import EpochResult, EpochTotals, Progress
 from a3gnn.training.step import Step
 from a3gnn.training.traffic import Traffic, by_rank
+from a3gnn.training.work import Traversed, Work
 
 ONE = Traffic(batches=1, seeds=10, rows=100, hits=75, host_bytes=1600, gradient_bytes=80)
 OTHER = Traffic(batches=1, moved=1, seeds=5, rows=50, hits=5, host_bytes=2880, gradient_bytes=80)
@@ -15,7 +16,8 @@ IDLE = Traffic(rows=1, host_bytes=64, gradient_bytes=80)
 
 
 def step(index: int, *traffic: Traffic) -> Step:
-    return Step(0, index, 0.5, 10, 100, 75, 300, StageSeconds(0.1, 0.1, 0.0, 0.2), traffic=traffic)
+    spent = StageSeconds(0.1, 0.1, 0.0, 0.2)
+    return Step(0, index, 0.5, 10, 100, 75, 300, spent, Traversed(110, 300), traffic=traffic)
 
 
 def test_beta_is_the_share_of_rows_that_the_rank_had():
@@ -33,10 +35,10 @@ def test_counts_are_summed_by_rank():
 
 def test_an_epoch_has_the_sums_of_its_mini_batches_and_a_checkpoint_keeps_them():
     progress = Progress()
-    progress.under_way.add(step(0, ONE, OTHER), 0.4)
+    progress.under_way.add(step(0, ONE, OTHER), 0.4, joules=2.0)
     progress = Progress.from_dict(json.loads(json.dumps(progress.to_dict())))
-    progress.under_way.add(step(1, OTHER, IDLE), 0.4)
-    result = progress.finish_epoch(0.5, 0.1)
+    progress.under_way.add(step(1, OTHER, IDLE), 0.4, joules=2.0)
+    result = progress.finish_epoch(0.5, 0.1, Work(*progress.under_way.work))
     expected = [Traffic.sum([ONE, OTHER]).to_dict(), Traffic.sum([OTHER, IDLE]).to_dict()]
     assert result.traffic == expected
     written = json.loads(json.dumps(result.to_dict()))
@@ -46,6 +48,6 @@ def test_an_epoch_has_the_sums_of_its_mini_batches_and_a_checkpoint_keeps_them()
 
 def test_without_an_algorithm_nothing_is_written_of_it():
     totals = EpochTotals()
-    totals.add(step(0), 0.4)
-    result = Progress(under_way=totals).finish_epoch(0.5, 0.1)
+    totals.add(step(0), 0.4, joules=2.0)
+    result = Progress(under_way=totals).finish_epoch(0.5, 0.1, Work(*totals.work))
     assert not {"traffic", "trainers"} & set(result.to_dict())

@@ -141,6 +141,27 @@ def test_points_of_a_target_take_no_energy_of_training(
     assert [epoch["kilojoules"] for epoch in epochs] == pytest.approx([batches / 1e3] * 2, rel=1e-9)
 
 
+def test_an_evaluation_that_is_interrupted_takes_no_energy_of_training(
+    rapl: RaplFolder, tiny_folder_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validate, done = Trainer.validate, []
+
+    def interrupt_the_first(self: Trainer) -> float:
+        found = validate(self)
+        done.append(found)
+        if len(done) == 1:
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(Trainer, "validate", interrupt_the_first)
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny_folder_graph, tmp_path / "run", target_accuracy=100.0)
+    _, epochs = run(tiny_folder_graph, tmp_path / "run", target_accuracy=100.0, resume=True)
+    with Trainer(tiny_folder_graph, CONFIG, TASK) as trainer:
+        batches = trainer.batches_per_epoch
+    assert [epoch["kilojoules"] for epoch in epochs] == pytest.approx([batches / 1e3] * 2, rel=1e-9)
+
+
 def test_until_a_target_in_the_first_epoch_figures_are_estimates(
     rapl: RaplFolder, tiny_folder_graph: Graph, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ class LeaderFolder(RunFolder):
         """Returns the progress to go on from, as all ranks do."""
         progress = super().begin(trainer, known)
         self._ranks.bytes_of_first(self._checkpoint.read_bytes())
+        progress.under_way.forget_work()
         return progress
 
     def keep_model(self, *, best: bool) -> None:
@@ -88,6 +89,7 @@ class FollowerFolder(RunFolder):
         self._trainer, self._known = trainer, known
         content = BytesIO(self._ranks.bytes_of_first(b""))
         self._progress = restore_checkpoint(self._checkpoint, trainer, known, content)
+        self._progress.under_way.forget_work()
         return self._progress
 
     def save(self) -> None:

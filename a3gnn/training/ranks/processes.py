@@ -86,8 +86,8 @@ class Alone:
         return count
 
     @property
-    def algorithm(self) -> str | None:
-        """The name of the synchronous algorithm that is trained by; None of shares, and of one process."""
+    def algorithm(self) -> dict[str, Any] | None:
+        """What a run's identity says of the algorithm that ranks train by; None of shares, and of one process."""
         return None
 
     def told(self, done: Progress) -> dict[str, Any] | None:

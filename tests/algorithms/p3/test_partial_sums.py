@@ -17,7 +17,7 @@ from a3gnn.algorithms.iterations import Iterations
 from a3gnn.algorithms.p3.partial_sums import PartialSums
 from a3gnn.algorithms.rank_store import open_rank_store
 from a3gnn.config import TrainConfig
-from a3gnn.errors import PeerLostError
+from a3gnn.errors import A3GNNError, PeerLostError
 from a3gnn.graphs.graph import Graph
 from a3gnn.sampling.share import Shares
 from a3gnn.task import Task
@@ -166,6 +166,34 @@ def test_a_rank_that_is_lost_takes_its_columns_along(tiny_graph):
         return trainer.ready_to_save()
 
     assert on_two(tiny_graph, work) == [False, False]
+
+
+def test_a_rank_that_is_lost_before_any_weight_changed_leaves_the_whole_model(tiny_graph):
+    def work(ranks: ThreadRanks, trainer: ExchangingTrainer) -> Any:
+        next(trainer.steps(0))
+        trainer.validate()
+        before = state_of(trainer)
+
+        def lost(*_: Any) -> Any:
+            raise PeerLostError("gone")
+
+        ranks.sum = lost  # type: ignore[method-assign]
+        with pytest.raises(PeerLostError, match="gone"):
+            next(trainer.steps(0, 1))
+        return trainer.ready_to_save(), equal(before, state_of(trainer))
+
+    assert on_two(tiny_graph, work) == [(True, True)] * 2
+
+
+def test_a_loss_that_is_not_finite_tells_the_iteration(tiny_graph):
+    def work(ranks: ThreadRanks, trainer: ExchangingTrainer) -> Any:
+        steps, loss = trainer.steps(0), trainer._learner.loss
+        next(steps)
+        trainer._learner.loss = lambda batch: loss(batch) * torch.nan  # type: ignore[method-assign]
+        with pytest.raises(A3GNNError, match="got nan at mini-batch 1 of epoch 1"):
+            next(steps)
+
+    on_two(tiny_graph, work)
 
 
 def test_gradients_of_own_weights_are_not_sent(tiny_graph):

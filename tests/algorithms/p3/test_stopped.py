@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
@@ -39,9 +40,11 @@ def test_interrupted_and_killed_ranks_go_on_bit_identically(tmp_path):
     code, _, err = ended(process)
     assert code != 0
     assert "lost another one" in err
-    assert "goes on from there" not in err  # the columns of that one are lost
-    saved = torch.load(broken / "checkpoint.pt", weights_only=True)
-    assert len(saved["progress"]["epochs"]) >= 2  # it was written while the killed rank was there
+    saved = torch.load(broken / "checkpoint.pt", weights_only=True)["progress"]
+    assert len(saved["epochs"]) >= 2
+    said = re.search(r"The run is saved after (\d+) epochs and (\d+) mini-batches", err)
+    # The columns of that one are lost, unless it was killed while all others had them, as in an evaluation.
+    assert said is None or tuple(map(int, said.groups())) == (len(saved["epochs"]), saved["under_way"]["batches"])
     run(*common, "--out", broken, "--resume")
     assert learnt(broken) == learnt(whole)
     expected = weights(whole)

@@ -7,13 +7,15 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from a3gnn.algorithms.algorithm import Algorithm
 from a3gnn.algorithms.built_in import ALGORITHMS, DISTDGL, P3, PAGRAPH
 from a3gnn.algorithms.prediction.dry_run import DryRun, dry_run
 from a3gnn.algorithms.prediction.iteration import Iteration
 from a3gnn.algorithms.prediction.lines import algorithm_lines
-from a3gnn.algorithms.prediction.predict import predict_algorithms
+from a3gnn.algorithms.prediction.predict import AlgorithmEstimate, predict_algorithms
+from a3gnn.algorithms.stored import Stored
 from a3gnn.algorithms.storing import by_partition
 from a3gnn.graphs.graph import Graph
 from a3gnn.platforms.explore import design_rates
@@ -127,19 +129,30 @@ def test_p3_moves_partial_sums_and_computes_the_input_layer_of_all(small_graph: 
     assert iteration.seconds(there, rates, GIVEN) > still.seconds(there, rates, GIVEN)
 
 
-def test_an_iteration_that_idle_devices_share_is_not_slower(small_graph: Graph, platform, rates) -> None:
+def test_the_schedule_shares_out_a_part_at_the_price_of_rows_that_lack(small_graph: Graph, platform, rates) -> None:
     """All train nodes in one part: without the schedule one device would train every mini-batch."""
-    first = lambda graph, ranks, seed: np.zeros(graph.num_nodes, dtype=np.int32)  # noqa: E731
-    lopsided = Algorithm("lopsided", first, by_partition)
-    found, alone = (
-        predict_algorithms([one], [2], small_graph, TASK, 64, platform, rates, GIVEN)[0]
-        for one in (lopsided, dataclasses.replace(lopsided, balanced=False))
-    )
+
+    def first(graph: Graph, ranks: int, seed: int) -> NDArray[np.int32]:
+        return np.zeros(graph.num_nodes, dtype=np.int32)
+
+    def whole(graph: Graph, parts: NDArray[np.int32], rank: int, ranks: int) -> Stored:
+        return Stored.rows(graph, np.arange(graph.num_nodes))
+
+    def estimates(lopsided: Algorithm) -> list[AlgorithmEstimate]:
+        both = lopsided, dataclasses.replace(lopsided, balanced=False)
+        return predict_algorithms(both, [2], small_graph, TASK, 64, platform, rates, GIVEN)
+
+    found, alone = estimates(Algorithm("lopsided", first, by_partition))
     batches = math.ceil(len(small_graph.train_ids) / 64)
     assert (found.iterations, alone.iterations) == (math.ceil(batches / 2), batches)
     assert found.moved == pytest.approx((batches // 2) / batches)
     assert alone.moved == 0.0
     assert found.beta < alone.beta == 1.0  # what is moved finds nothing where it goes
+    assert found.moved_bytes > alone.moved_bytes == 0.0
+    found, alone = estimates(Algorithm("lopsided", first, whole))
+    assert (found.iterations, alone.iterations) == (math.ceil(batches / 2), batches)
+    assert found.beta == alone.beta == 1.0
+    assert found.epoch_s < 0.7 * alone.epoch_s  # halves, but for the larger of two mini-batches
 
 
 def test_lines_show_all_algorithms(small_graph: Graph, platform, rates) -> None:

@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
+from a3gnn.config import TrainConfig
 from a3gnn.errors import PeerLostError
-from a3gnn.training.progress import Progress
+from a3gnn.task import Task
+from a3gnn.training.checkpoint import save_checkpoint
+from a3gnn.training.progress import EpochTotals, Progress
 from a3gnn.training.ranks.folders import FollowerFolder, LeaderFolder
 from a3gnn.training.run import run
 from a3gnn.training.save_timer import SaveTimer
+from a3gnn.training.trainer import Trainer
+from a3gnn.training.work import Work
 
 
 class Group:
@@ -49,6 +54,26 @@ def test_both_have_one_path_and_only_the_first_keeps_scratch_there(pair, tmp_pat
     assert leader.path == follower.path == tmp_path / "run"
     assert leader.scratch == leader.path
     assert follower.scratch is None
+
+
+def test_figures_of_an_epoch_that_was_counted_by_ranks_that_are_gone_are_not_told(tiny_graph, tmp_path):
+    group, known, path = Group(), {"a run": 1}, tmp_path / "run"
+    counted = Progress(under_way=EpochTotals(batches=2, seeds=64, input_nodes=9, seconds=1.0, work=[10.0, 20.0, 3.0]))
+    path.mkdir()
+    with Trainer(tiny_graph, TrainConfig(), Task(hidden_channels=4)) as trainer:
+        save_checkpoint(path / "checkpoint.pt", trainer, counted, known)
+        folders = LeaderFolder(path, resume=True, ranks=group), FollowerFolder(group)  # type: ignore[arg-type]
+        found = [folder.begin(trainer, known) for folder in folders]
+    assert found[0].under_way.seeds == 64
+    work = Work(*found[0].under_way.work).plus(found[1].under_way.work)
+    ended = found[0].finish_epoch(0.5, 0.1, work)
+    assert (ended.nvtps, ended.mteps, ended.kilojoules) == (None, None, None)
+
+
+def test_between_epochs_nothing_is_lost():
+    totals = EpochTotals()
+    totals.forget_work()
+    assert totals.work == [0.0, 0.0, 0.0]
 
 
 def test_one_of_those_that_are_left_saves(pair):

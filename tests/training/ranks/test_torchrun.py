@@ -36,6 +36,11 @@ def learnt(folder: Path) -> list[dict[str, float]]:
     return [{name: line[name] for name in LEARNT} for line in lines]
 
 
+def traversed_by(folder: Path) -> list[float | None]:
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [None if line["nvtps"] is None else line["nvtps"] * line["train_s"] for line in lines]
+
+
 def test_the_environment_says_which_process_this_is():
     assert launch({}) is None
     assert launch(VARIABLES | {"WORLD_SIZE": "1"}) is None
@@ -108,6 +113,9 @@ def test_a_killed_rank_ends_the_rest_with_a_checkpoint_from_which_they_go_on_bit
         assert not (tmp_path / "broken" / "model.pt").exists()
     run(*common, "--out", tmp_path / "broken", "--resume")
     assert learnt(tmp_path / "broken") == learnt(tmp_path / "whole")
+    counted = list(zip(*(traversed_by(tmp_path / which) for which in ("broken", "whole")), strict=True))
+    assert sum(own is None for own, _ in counted) <= 2  # the epochs that it was resumed within
+    assert all(own is None or own == pytest.approx(expected, rel=1e-9) for own, expected in counted)
     expected = weights(tmp_path / "whole")
     assert all(torch.equal(own, expected[name]) for name, own in weights(tmp_path / "broken").items())
 
