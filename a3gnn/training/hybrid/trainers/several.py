@@ -102,4 +102,5 @@ def _with_possible_trainers(request: TrainRequest, us: Alone, notify: Callable[[
     if config.canonical().trainers == 1:
         return request
     notify(f"the configuration's trainers ({config.trainers}) count as 1 {where}, and so does what it says of several")
-    return dataclasses.replace(request, config=with_one_trainer(config))
+    # Knobs that are idle beside several trainers, such as resources, stay without effect.
+    return dataclasses.replace(request, config=with_one_trainer(config.canonical()))

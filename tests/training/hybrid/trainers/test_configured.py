@@ -17,6 +17,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.loader import Loader
 from a3gnn.task import Task
 from a3gnn.threads import pool
+from a3gnn.training.hybrid.trainers.choices import STALL_S
 from a3gnn.training.hybrid.trainers.configured import configured, device_names, with_one_trainer
 from a3gnn.training.hybrid.trainers.request import Trainers
 from a3gnn.training.hybrid.trainers.several import Said, open_several
@@ -134,13 +135,13 @@ class Ranks(Alone):
 
 
 def of_trainers(adapt: bool = False) -> Said:
-    return Said(None, "whole", 9.0, adapt, None)
+    return Said(None, "whole", STALL_S, adapt, None)
 
 
 @pytest.mark.parametrize("us", [Ranks(2), Ranks(1, "distdgl")], ids=["two ranks", "an algorithm"])
 def test_where_ranks_train_a_configurations_trainers_are_left_out_and_a_line_says_so(us, tiny_graph):
     lines: list[str] = []
-    request = TrainRequest(tiny_graph, TWO.replace(prefetch_depth=1, adapt="on"), TASK, None)
+    request = TrainRequest(tiny_graph, TWO.replace(prefetch_depth=1, adapt="on", resources="auto"), TASK, None)
     found, several = open_several(request, None, of_trainers(), us, None, lines.append)
     assert (found.config, several) == (TWO.replace(trainers=1), None)
     (line,) = lines
