@@ -175,7 +175,8 @@ class TrainConfig:
     def learning_key(self) -> LearningKey:
         """Returns what decides what is learnt as pairs: equal keys train bit-identically on one task.
 
-        But with `resources` auto, which chooses the threads by measured times.
+        But where measured times choose: threads with `resources` auto, and of several trainers the shares, with `adapt`
+        or between processors and GPUs. There sums differ in their last bits, and equal keys train the same to rounding.
         """
         return tuple(_keyed(self.learning_values()).items())
 

@@ -15,7 +15,9 @@ from a3gnn.storage.curve_states import curve_state
 
 
 class KnownCurves:
-    """The longest curve of each `Setting.curve_key`: configurations of one key train bit-identically.
+    """The longest curve of each `Setting.curve_key`: configurations of one key learn the same.
+
+    Where measured times choose, that is to rounding (`TrainConfig.learning_key`).
 
     Args:
         setting: What is trained, on which graph and machine.

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 
+#: Of control groups, as this process sees its own: of version 2, or with a folder of version 1.
+_GROUP = "/sys/fs/cgroup/memory"
+#: What the page cache is called there, and shared memory, which it counts too: of version 1 and of version 2.
+_FIRST, _SECOND = ("total_cache", "total_shmem"), ("file", "shmem")
+
 
 def host_memory_bytes() -> int:
     """Returns the machine's memory, or the control group's limit if that is less."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+    for path in (f"{_GROUP}.max", f"{_GROUP}/memory.limit_in_bytes"):
         try:
             with open(path, encoding="ascii") as file:
                 total = min(total, int(file.read()))
@@ -19,8 +24,10 @@ def host_memory_bytes() -> int:
 
 def available_bytes() -> int | None:
     """Returns what programs may take without swapping, on this machine or in its control group; None if not known."""
-    found = [bytes_left for bytes_left in (_of_machine(), _of_group()) if bytes_left is not None]
-    return min(found, default=None)
+    second = _of_group(f"{_GROUP}.max", f"{_GROUP}.current", f"{_GROUP}.stat", *_SECOND)
+    own = f"{_GROUP}/memory"
+    first = _of_group(f"{own}.limit_in_bytes", f"{own}.usage_in_bytes", f"{own}.stat", *_FIRST)
+    return min((left for left in (_of_machine(), second, first) if left is not None), default=None)
 
 
 def _of_machine() -> int | None:
@@ -34,16 +41,16 @@ def _of_machine() -> int | None:
     return None
 
 
-def _of_group() -> int | None:
-    folder = "/sys/fs/cgroup/memory"
+def _of_group(limit_path: str, taken_path: str, stat_path: str, cache: str, shared: str) -> int | None:
+    """Returns what the files say is left, where the last one calls the page cache so, and shared memory in it."""
     try:
-        with open(f"{folder}.max", encoding="ascii") as file:
+        with open(limit_path, encoding="ascii") as file:
             limit = int(file.read())  # "max" is no number: there is no limit
-        with open(f"{folder}.current", encoding="ascii") as file:
-            current = int(file.read())
-        with open(f"{folder}.stat", encoding="ascii") as file:
+        with open(taken_path, encoding="ascii") as file:
+            taken = int(file.read())
+        with open(stat_path, encoding="ascii") as file:
             stat = dict(line.split() for line in file)
         # The page cache, shared memory aside, is dropped when there is need.
-        return limit - current + int(stat["file"]) - int(stat["shmem"])
+        return limit - taken + int(stat[cache]) - int(stat[shared])
     except (OSError, ValueError, KeyError):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import torch
 
@@ -44,6 +44,7 @@ def identity(
     many |= {} if algorithm is None else algorithm
     if trainers is not None:
         many |= {"trainer_shares": trainers["shares"], "trainer_sampling": trainers["sampling"]}
+        many |= {"trainer_kinds": trainers["kinds"]}  # for `saved_shares` alone: other ones may go on
         many |= {"adapt": True} if "changes" in trainers else {}
     return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **of_task, **own, **many}
 
@@ -97,17 +98,28 @@ def restore_checkpoint(
     return progress
 
 
-def saved_shares(folder: str | Path) -> tuple[int, ...] | None:
-    """Returns the shares that the run in `folder` began with.
+class SavedShares(NamedTuple):
+    """The shares that a run began with.
+
+    Attributes:
+        kinds: Of trainers, by place: processor or accelerator.
+        shares: Seeds of each.
+    """
+
+    kinds: tuple[str, ...]
+    shares: tuple[int, ...]
+
+
+def saved_shares(folder: str | Path) -> SavedShares | None:
+    """Returns what the run in `folder` began with.
 
     None where it has one trainer, and where its checkpoint can't be read, which `restore_checkpoint` then says.
     """
     try:
         state = torch.load(Path(folder) / "checkpoint.pt", map_location="cpu", weights_only=True, mmap=True)
-        shares = state["identity"].get("trainer_shares")
+        return SavedShares(*(tuple(state["identity"][name]) for name in ("trainer_kinds", "trainer_shares")))
     except Exception:
         return None
-    return None if shares is None else tuple(shares)
 
 
 def _changes(before: dict[str, Any], known: dict[str, Any]) -> list[str]:
@@ -115,7 +127,7 @@ def _changes(before: dict[str, Any], known: dict[str, Any]) -> list[str]:
     defaults = (
         {knob.name: knob.default for knob in KNOBS if knob.later} | Task.later_defaults() | {"ranks": 1, "adapt": None}
     )
-    names = dict.fromkeys((*known, *before))
+    names = [name for name in dict.fromkeys((*known, *before)) if name != "trainer_kinds"]
     pairs = ((name, *(one.get(name, defaults.get(name)) for one in (before, known))) for name in names)
     return [f"{name} was {was!r} and is {now!r}" for name, was, now in pairs if was != now]
 

@@ -50,11 +50,11 @@ class TrainResult:
         graph: The graph's name.
         metric: By what the qualities are.
         ranks: Processes that trained it together; memory is that of all of them, other figures are rank 0's.
-        trainers: Of trainers of this process that trained it together: `names`, `shares` of seeds, `sampling` of
-            mini-batches, `prefetch`, the depths that were asked for, and `repeated_work`, what all shares take over the
-            whole of the first mini-batches (`a3gnn.runtime.repeated`). Where they adapted, these are of the end, beside
-            their `threads` and all `changes` (`a3gnn.training.hybrid.control.adaptation.DivisionChange`). None for one
-            trainer.
+        trainers: Of trainers of this process that trained it together: `names`, `kinds`, `shares` of seeds, `sampling`
+            of mini-batches, `prefetch`, the depths that were asked for, and `repeated_work`, what all shares take over
+            the whole of the first mini-batches (`a3gnn.runtime.repeated`). Where they adapted, these are of the end,
+            beside their `threads` and all `changes` (`a3gnn.training.hybrid.control.adaptation.DivisionChange`). None
+            for one trainer.
         algorithm: Of the synchronous algorithm that ranks trained by: its `name`, `iterations` of an epoch, what each
             rank read and sent in all epochs (`ranks`: a `Traffic` each), and `partition_s`, the seconds that
             partitioning took (docs/algorithms.md). None without one.

@@ -148,7 +148,7 @@ def train(
             request = TrainRequest.of(config, dataset, task, name, metric, notify)
             begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
         request = us.adapted(request.described(notify), notify)
-        request, several = open_several(request, asked, said, us.count, out if resume else None, notify)
+        request, several = open_several(request, asked, said, us, out if resume else None, notify)
         if adapt and several is None:
             check_adapting(request.graph, request.config, us.count)
         falls = request.task.lr_epochs

@@ -16,7 +16,6 @@ from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
-from types import TracebackType
 from typing import Any, Self
 
 import torch
@@ -71,7 +70,6 @@ class Trainer:
         task: As given.
         memory: The guard that knows the peak.
         batches_per_epoch: Mini-batches of an epoch.
-        cache_bytes: What the feature cache really takes.
         gpus: Devices that train here, by torch's numbers.
         division: Of mini-batches, or how they are prepared, where that changes while training runs.
 
@@ -115,7 +113,7 @@ class Trainer:
             dtype=self._learner.dtype,
             shares=None if member is None else member.shares,
         )
-        self.batches_per_epoch, self.cache_bytes = self._pipeline.num_batches, self._pipeline.store.cache_bytes
+        self.batches_per_epoch = self._pipeline.num_batches
         self._rates = LearningRate.of(task, config, self.batches_per_epoch)
         self._replica = Replica(self._learner, self._rates, self.batches_per_epoch, joined)
 
@@ -123,11 +121,9 @@ class Trainer:
         self.memory.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._pipeline.close()
-        self.memory.__exit__(kind, error, trace)
+        self.memory.__exit__(*error)
 
     @property
     def model(self) -> nn.Module:
@@ -138,6 +134,11 @@ class Trainer:
     def optimizer(self) -> Optimizer:
         """Adam, or what a model of the user's makes."""
         return self._replica.optimizer
+
+    @property
+    def cache_bytes(self) -> int:
+        """What the feature cache really takes now."""
+        return self._pipeline.store.cache_bytes
 
     @property
     def trying_batches(self) -> int:

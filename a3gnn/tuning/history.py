@@ -98,7 +98,7 @@ class History:
     def reference_trial(self) -> Trial | None:
         """The trial that the others are compared with.
 
-        That of the default, or of a configuration that trains bit-identically to it; where none of them fits, the best
+        That of the default, or of a configuration with the same learning key; where none of them fits, the best
         by validation accuracy stands in.
         """
         key = self.study.setting.curve_key

@@ -31,13 +31,13 @@ class Begun:
         return item
 
 
-def settled(begun):
-    """Returns how many items each stage has begun once that has not changed for a while."""
-    before = None
-    while (now := [len(items) for items in begun.items]) != before:
-        before = now
-        time.sleep(0.05)
-    return now
+def counts_after(begun, expected):
+    """Returns how many items each stage has begun a while after it was `expected`, or when patience has ended."""
+    deadline = time.monotonic() + PATIENCE_S
+    while [len(items) for items in begun.items] != expected and time.monotonic() < deadline:
+        time.sleep(1e-3)
+    time.sleep(0.05)  # stages that begin more than they may do it meanwhile
+    return [len(items) for items in begun.items]
 
 
 @pytest.mark.parametrize("depths", list(itertools.product((1, 2, 5), repeat=2)))
@@ -56,7 +56,8 @@ def test_a_stage_is_ahead_by_its_depth_and_by_no_more(depths):
     results = staged_map(range(40), begun.stages(), depths)
     for held in range(1, 5):
         assert next(results) == held - 1
-        assert settled(begun) == [held + sum(depths[place:]) for place in range(3)]
+        expected = [held + sum(depths[place:]) for place in range(3)]
+        assert counts_after(begun, expected) == expected
     assert list(results) == list(range(4, 40))
 
 
@@ -107,9 +108,9 @@ def test_closing_early_begins_nothing_more():
     results = staged_map(range(1000), begun.stages(), [1, 1])
     next(results)
     results.close()
-    before = settled(begun)
+    before = [len(items) for items in begun.items]
     assert before[0] <= 4
-    assert settled(begun) == before
+    assert counts_after(begun, before) == before
     with pytest.raises(StopIteration):
         next(results)
 

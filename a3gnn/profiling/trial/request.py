@@ -129,7 +129,7 @@ class TrialRequest:
         setting: What to train, on which graph and machine.
         graph_folder: Where the converted graph lies.
         plan: How to measure.
-        known_curve: The curve of a training that is bit-identical, as far as it is known; None where nothing is.
+        known_curve: The curve of a training with the same learning key, as far as it is known; None where nothing is.
         curve_state: Where the state lies that extends that curve, and is kept at this one's end; "" keeps none.
     """
 

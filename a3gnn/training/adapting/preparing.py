@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a3gnn.runtime.preparation import Preparation
+from a3gnn.training.adapting.memory_watch import MemoryWatch, Shrunk
 from a3gnn.training.hybrid.control.controller import Adjusts
 from a3gnn.training.hybrid.control.recorded import Change, Recorded
 from a3gnn.training.hybrid.control.searching import Searching
@@ -47,10 +48,12 @@ class Preparing(Recorded[Preparation]):
     Args:
         controller: Who decides.
         start: The first preparation.
+        watch: Says what there is no memory for: that is not done, and a line says so.
     """
 
-    def __init__(self, controller: Adjusts[Preparation], start: Preparation) -> None:
-        self._start = start
+    def __init__(self, controller: Adjusts[Preparation], start: Preparation, watch: MemoryWatch) -> None:
+        self._start, self._watch = start, watch
+        self._refused: Preparation | None = None
         super().__init__(controller, start)
 
     @property
@@ -76,8 +79,10 @@ class Preparing(Recorded[Preparation]):
         self._place = epoch, batches
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the first preparation, the current one and the changes as plain values."""
-        state = {"start": self._start.to_dict(), "preparation": self.current.to_dict()}
+        """Returns the first preparation, the current one, the changes, and what the watch did, as plain values."""
+        shrunk = self._watch.shrunk
+        state: dict[str, Any] = {"shrunk": None if shrunk is None else list(shrunk)}
+        state |= {"start": self._start.to_dict(), "preparation": self.current.to_dict()}
         return state | {"changes": self._told_changes()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -88,6 +93,18 @@ class Preparing(Recorded[Preparation]):
         self.changes = [PreparationChange(**change) for change in state["changes"]]
         begun_alike = Preparation.from_dict(state["start"]) == self._start
         self._begin(Preparation.from_dict(state["preparation"]) if begun_alike else self._start)
+        if begun_alike and state["shrunk"] is not None:
+            self._watch.shrunk = Shrunk(*state["shrunk"])
+
+    def _allowed(self, before: Preparation, wanted: Preparation) -> Preparation:
+        why = self._watch.refuses(wanted, before)
+        if why is None:
+            return wanted
+        if wanted != self._refused:
+            self._refused = wanted
+            tried = self._changed(before, wanted, epoch=0, batches=0, reason="", before_s=None)
+            self.lines.append(f"adapt: {tried.what} is asked for and not done: {why}")
+        return before
 
     def _skipped(self, current: Preparation) -> int:
         return current.depth + 1

@@ -61,13 +61,13 @@ class AdaptingTrainer(Trainer):
         super().__init__(graph, config, task, **others)
         self._adjustable = pipeline = cast(AdjustablePipeline, self._pipeline)
         start, can_resize = pipeline.preparation, pipeline.can_resize
-        self._whole, self._batch_bytes = host_memory_bytes(), 0
+        self._whole, self._watched = host_memory_bytes(), start
         map_bytes = CACHE_INDEX_BYTES * graph.num_nodes
         self._watch = MemoryWatch(start, self._rooms, can_resize=can_resize, map_bytes=map_bytes)
         if controller is None:
-            candidates = Candidates(start, pool.usable_cores(), can_resize=can_resize, fits=self._fits)
+            candidates = Candidates(start, pool.usable_cores(), can_resize=can_resize, fits=self._watch.fits)
             controller = Searching(candidates, None if expected is None else times_measured(expected))
-        self.division: Preparing = Preparing(controller, start)
+        self.division: Preparing = Preparing(controller, start, self._watch)
 
     @property
     def choices(self) -> list[str]:
@@ -96,18 +96,20 @@ class AdaptingTrainer(Trainer):
             division.observe(*place, pipeline.active, times_of(step, passed_s))
         else:
             division.at(*place)
-        self._batch_bytes = max(self._batch_bytes, _bytes_of(step, pipeline.store.row_bytes))
-        if pipeline.active == division.current and (found := self._watch.look(division.current)) is not None:
-            division.change(*found)
+        watch = self._watch
+        watch.batch_bytes = max(watch.batch_bytes, _bytes_of(step, pipeline.store.row_bytes))
+        if pipeline.active == division.current:
+            if pipeline.active != self._watched:
+                self._watched = pipeline.active
+                self.memory.recent_bytes()  # what was seen since it was last asked is of mini-batches of before
+            elif (found := watch.look(division.current)) is not None:
+                division.change(*found)
         pipeline.preparation = division.current
 
     def _rooms(self) -> list[Room]:
         recent, available, limit = self.memory.recent_bytes(), available_bytes(), self.memory.limit
         limited = [] if limit is None else [Room(limit - recent, limit, "of the memory limit")]
         return [*limited, *([] if available is None else [Room(available, self._whole, "of the machine's memory")])]
-
-    def _fits(self, wanted: Preparation, now: Preparation) -> bool:
-        return self._watch.fits(wanted, now, self._batch_bytes)
 
 
 def check_adapting(graph: Graph, config: TrainConfig, processes: int) -> None:

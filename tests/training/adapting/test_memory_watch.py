@@ -7,7 +7,9 @@ import pytest
 from a3gnn.runtime.preparation import Preparation
 from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
 from a3gnn.training.adapting import memory_watch
-from a3gnn.training.adapting.memory_watch import MemoryWatch, Room
+from a3gnn.training.adapting.memory_watch import MemoryWatch, Room, Shrunk
+from a3gnn.training.adapting.preparing import Preparing
+from tests.training.adapting.controllers import Stays
 
 WHOLE = 1000 << 20
 CACHE = 400 << 20
@@ -98,11 +100,53 @@ def test_what_grew_does_not_shrink_again(left, monkeypatch):
 
 def test_what_is_tried_must_fit():
     own = watch(Memory(150))
-    assert own.fits(START.replace(depth=9), START, 1 << 30)  # nothing was looked up yet
+    own.batch_bytes = 20 << 20
+    assert own.fits(START.replace(depth=99), START)  # nothing was looked up yet
     own.look(START)
-    assert own.fits(START.replace(depth=5), START, 20 << 20)
-    assert not own.fits(START.replace(depth=6), START, 20 << 20)
-    assert own.fits(START.replace(depth=2), START, 1 << 40)
+    assert own.fits(START.replace(depth=5), START)
+    assert not own.fits(START.replace(depth=6), START)
+    assert own.fits(START.replace(depth=2), START)
+    assert own.refuses(START.replace(depth=8), START) is None
+    refused = own.refuses(START.replace(depth=9), START)
+    assert refused == "it takes 120 MiB more, and 150 MiB are left of the memory limit"
+
+
+def test_what_ran_at_the_last_look_may_come_back():
+    """A search that tried half the cache goes back to all of it though less than twice the reserve was left."""
+    own = watch(Memory(60))
+    assert own.look(START) is None
+    half = START.replace(cache_bytes=CACHE // 2)
+    assert own.refuses(START, half) is None
+    assert own.refuses(START.replace(cache_bytes=CACHE + (20 << 20)), half) is not None
+
+
+def test_a_volume_that_somebody_else_chose_stays_however_much_is_left(monkeypatch):
+    monkeypatch.setattr(memory_watch, "_CALM_S", 0.0)
+    chosen, memory = START.replace(cache_bytes=CACHE // 2), Memory(500)
+    own = watch(memory)
+    assert own.look(chosen) is None
+    memory.left = 40
+    (shrunk, _) = own.look(chosen) or (chosen, "")
+    assert shrunk.cache_bytes == chosen.cache_bytes - (100 << 20)
+    memory.left = 500
+    other = shrunk.replace(cache_bytes=50 << 20)
+    assert own.look(other) is None
+    (grown, _) = own.look(shrunk) or (shrunk, "")
+    assert grown == chosen
+    assert own.look(grown) is None
+
+
+def test_a_run_that_goes_on_knows_what_the_watch_shrank():
+    own = watch(Memory(40))
+    before = Preparing(Stays(START), START, own)
+    before.change(*(own.look(START) or (START, "")))
+    after = watch(Memory(300))
+    again = Preparing(Stays(START), START, after)
+    again.load_state_dict(before.state_dict())
+    assert after.shrunk == own.shrunk == Shrunk(CACHE, again.current.cache_bytes)
+    elsewhere, other = watch(Memory(300)), START.replace(workers=3, depth=3)
+    Preparing(Stays(other), other, elsewhere).load_state_dict(before.state_dict())
+    assert elsewhere.shrunk is None
 
 
 def test_what_the_machine_has_is_known():

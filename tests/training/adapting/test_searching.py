@@ -105,6 +105,23 @@ def test_where_nothing_is_faster_what_was_there_is_kept_and_the_next_search_wait
     assert 2 * at_once < tried(searching(), 20) < 10 * at_once
 
 
+def test_the_first_search_without_a_gain_keeps_the_next_one_waiting_for_eight_measurements():
+    machine, own = Machine(1e-3, 1e-3, 10e-3, beside=3.0), searching()
+    machine.run(own, SEQUENTIAL, 20)
+    machine.train *= 1.5
+    found = machine.run(own, SEQUENTIAL, 30)
+    tried = [place for place, one in enumerate(found) if one != SEQUENTIAL]
+    # The same again, which ends as soon as what was there is back.
+    machine, own = Machine(1e-3, 1e-3, 10e-3, beside=3.0), searching()
+    machine.run(own, SEQUENTIAL, 20)
+    machine.train *= 1.5
+    assert machine.run(own, SEQUENTIAL, tried[-1] + 2)[-1] == SEQUENTIAL
+    machine.run(own, SEQUENTIAL, 4)
+    machine.train /= 1.5
+    after = machine.run(own, SEQUENTIAL, 20)
+    assert 2 <= next(place for place, one in enumerate(after) if one != SEQUENTIAL) <= 8
+
+
 def test_what_does_not_fit_is_not_tried():
     machine = Machine(3e-3, 2e-3, 10e-3)
     own = searching(fits=lambda wanted, now: wanted.depth <= 1)

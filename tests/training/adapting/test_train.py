@@ -126,7 +126,8 @@ def test_what_cannot_adapt_is_refused(tiny_folder_graph, tmp_path):
         run(tiny_folder_graph, tmp_path / "run", adapt="yes")
 
 
-def test_the_command_takes_the_flag(write_tuned, small_folder_graph, tmp_path, capsys):
+def test_the_command_takes_the_flag(write_tuned, small_folder_graph, tmp_path, capsys, controlled):
+    controlled(Stays(Preparation.of(CONFIG)))  # what stages take here decides nothing
     config = write_tuned(config=TrainConfig(batch_size=64))
     common = ["train", "--config", str(config), "--epochs", "2", "--adapt"]
     with pytest.raises(SystemExit) as ended:

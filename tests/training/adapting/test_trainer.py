@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import ParallelMode, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.preparation import Preparation
 from a3gnn.task import Task
 from a3gnn.training.adapting import memory_watch
+from a3gnn.training.adapting.memory_watch import Room
 from a3gnn.training.adapting.trainer import AdaptingTrainer
 from a3gnn.training.memory import host_bytes
 from a3gnn.training.trainer import Trainer
@@ -109,12 +110,10 @@ def test_a_limit_that_gets_near_shrinks_the_cache_and_room_lets_it_grow(graph, m
     monkeypatch.setattr(memory_watch, "_PERIOD_S", 0.0)
     monkeypatch.setattr(memory_watch, "_CALM_S", 0.0)
     config = TrainConfig(batch_size=BATCH, cache_bytes=CACHE, feature_tier="disk")
-    limit = host_bytes() + (256 << 20)
+    limit = int(1.5 * host_bytes()) + (256 << 20)  # room for the cache to grow, however large this process is
     stays = Stays(Preparation.of(config))
     given: dict[str, Any] = {"controller": stays, "host_memory_limit": limit}
     with AdaptingTrainer(graph, config, task_of("sage"), **given) as trainer:
-        rooms = trainer._watch._rooms
-        trainer._watch._rooms = lambda: rooms()[:1]  # the limit's: what else this machine does decides nothing
         list(trainer.steps(0))
         full = trainer._pipeline.store.cache_bytes
         assert full
@@ -128,3 +127,44 @@ def test_a_limit_that_gets_near_shrinks_the_cache_and_room_lets_it_grow(graph, m
         list(trainer.steps(2))
         assert trainer._pipeline.store.cache_bytes == full
         assert trainer.division.changes[-1].reason.endswith("of the memory limit again")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_cache_shrinks_once_by_what_is_needed_though_the_peak_before_was_higher(workers, graph, monkeypatch):
+    """What was seen since the last look is of the larger cache until a mini-batch of the smaller one was trained."""
+    monkeypatch.setattr(memory_watch, "_PERIOD_S", 0.0)
+    mode: ParallelMode = "mode1" if workers else "sequential"
+    config = TrainConfig(
+        batch_size=BATCH, cache_bytes=CACHE, feature_tier="disk", parallel_mode=mode, num_workers=max(1, workers)
+    )
+    limit, beside = 500_000, 420_000
+    with AdaptingTrainer(graph, config, task_of("sage"), controller=Stays(Preparation.of(config))) as trainer:
+        last = 0
+
+        def recent() -> int:
+            nonlocal last
+            now = beside + trainer._adjustable.active.cache_bytes
+            peak, last = max(last, now), now
+            return peak
+
+        monkeypatch.setattr(trainer.memory, "recent_bytes", recent)
+        monkeypatch.setattr(trainer._watch, "_rooms", lambda: [Room(limit - recent(), limit, "of the memory limit")])
+        for epoch in range(3):
+            list(trainer.steps(epoch))
+        # 20,000 are left of 500,000, and 50,000 are to be.
+        assert [change.now["cache_bytes"] for change in trainer.division.changes] == [CACHE - 30_000]
+        assert 0 < trainer.cache_bytes <= CACHE - 30_000
+
+
+def test_what_a_controller_asks_for_and_there_is_no_memory_for_is_not_done_and_said_once(graph, monkeypatch):
+    monkeypatch.setattr(memory_watch, "_PERIOD_S", 0.0)
+    config, wanted = TrainConfig(batch_size=BATCH), Preparation("mode1", 2, 3, 0)
+    with AdaptingTrainer(graph, config, task_of("sage"), controller=Stays(wanted)) as trainer:
+        monkeypatch.setattr(trainer._watch, "_rooms", lambda: [Room(60, 1000, "of the memory limit")])
+        for epoch in range(4):
+            list(trainer.steps(epoch))
+        assert trainer.division.current == Preparation.of(config)
+        assert not trainer.division.changes
+        (line,) = trainer.choices
+        assert line.startswith("adapt: mode sequential -> mode1; workers 0 -> 2; depth 0 -> 3 is asked for and not d")
+        assert line.endswith("more, and 60 B are left of the memory limit")

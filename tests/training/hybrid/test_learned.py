@@ -123,5 +123,9 @@ def test_a_network_is_kept_without_pickles(tmp_path: Path):
         Network.load(tmp_path / "none")
     manifest = tmp_path / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 99'))
-    with pytest.raises(StoreError, match="must be of version 1"):
+    (tmp_path / "weights.npz").unlink()  # what another version has for weights is not read
+    with pytest.raises(StoreError, match="must be a3gnn-management of version 1, got a3gnn-management of version 99;"):
+        Network.load(tmp_path)
+    manifest.write_text("[]")
+    with pytest.raises(StoreError, match="holds no network of management that can be read"):
         Network.load(tmp_path)

@@ -60,16 +60,20 @@ class Network:
         """
         try:
             manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            kind = manifest.get("format"), manifest.get("version")
+            if kind != (_FORMAT, _VERSION):
+                raise StoreError(
+                    f"the network in {folder} must be {_FORMAT} of version {_VERSION}, got {kind[0]} of version "
+                    f"{kind[1]}; train one"
+                )
             with np.load(folder / _WEIGHTS, allow_pickle=False) as file:
                 weights = dict(file.items())
             made = cls(weights, float(manifest["prior"]))
             made.logits(np.zeros(NUM_OBSERVED, dtype=np.float32))
-        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
             raise StoreError(
                 f"{folder} holds no network of management that can be read ({error}); train one"
             ) from error
-        if (manifest.get("format"), manifest.get("version")) != (_FORMAT, _VERSION):
-            raise StoreError(f"the network in {folder} must be of version {_VERSION}, got {manifest}; train one")
         return made
 
 

@@ -110,6 +110,10 @@ class Recorded(ABC, Generic[Adjusted]):
     def _sought(self, before: Adjusted, mean: StageTimes) -> str:
         """Returns why the controller changed something though no stage drifted, for people."""
 
+    def _allowed(self, before: Adjusted, wanted: Adjusted) -> Adjusted:
+        """Returns what takes the place of `before` where the controller asks for `wanted`."""
+        return wanted
+
     def _stage(self, drift: Drift) -> str:
         """Returns which stage drifted, for people."""
         return drift.stage
@@ -122,7 +126,7 @@ class Recorded(ABC, Generic[Adjusted]):
         """Has the controller decide by the mean of a few mini-batches, and keeps what is to be told of it."""
         self._first = [*self._first, times][:_TOLD]
         self._last = [*self._last, times][-_TOLD:]
-        adjusted = self._controller.adjust(assignment, times)
+        adjusted = self._allowed(assignment, self._controller.adjust(assignment, times))
         if adjusted != assignment or len(self._first) == _TOLD:
             self._measured()
         if adjusted != assignment:

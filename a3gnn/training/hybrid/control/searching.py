@@ -168,8 +168,8 @@ class Searching:
         self._search = None
         best, begin = search.best, search.begin
         has_gained = best.preparation != begin.preparation
-        self._pause = _REST if has_gained else min(2 * self._pause, _LONGEST_REST)
         self._rest = 0 if has_gained else self._pause
+        self._pause = _REST if has_gained else min(2 * self._pause, _LONGEST_REST)
         self.why = f"the best of {len(search.tried)}, {shown(best.seconds)} per mini-batch"
         return best.preparation
 

@@ -13,6 +13,7 @@ from a3gnn.layer_cost import OPERATORS
 from a3gnn.option_names import option
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.task import Task
+from a3gnn.training.checkpoint import SavedShares
 from a3gnn.training.hybrid.assignment import divide
 from a3gnn.training.hybrid.counts import CountCurve
 from a3gnn.training.hybrid.devices.device import Device
@@ -45,7 +46,7 @@ def first_shares(
     schedule: Schedule,
     hardware: Callable[[], Hardware],
     ahead: int,
-    kept: tuple[int, ...] | None = None,
+    kept: SavedShares | None = None,
 ) -> FirstShares:
     """Returns equal shares of trainers of a kind; between processors and accelerators what is predicted the fastest.
 
@@ -57,13 +58,14 @@ def first_shares(
         schedule: Which stages overlap.
         hardware: Returns this machine with what the probe found; called where it matters.
         ahead: Threads that sample, and that load.
-        kept: What a run that goes on began with, which stands for what would be predicted now.
+        kept: What a run that goes on began with: among trainers of the same kinds, these shares stand for what would be
+            predicted now.
     """
     batch, kinds = config.batch_size, [device.kind for device in devices]
     if len(set(kinds)) == 1 or task.is_own:  # which several trainers refuse
         return FirstShares(tuple(divide(batch, [1.0] * len(devices))))
-    if kept is not None and (len(kept), sum(kept)) == (len(devices), batch):
-        return FirstShares(kept, f"trainers: shares {','.join(map(str, kept))}, as the run began with")
+    if kept is not None and (list(kept.kinds), sum(kept.shares)) == (kinds, batch):
+        return FirstShares(kept.shares, f"trainers: shares {','.join(map(str, kept.shares))}, as the run began with")
     seeds = min(batch, len(graph.train_ids))
     here = [device for device in devices if device.kind == "processor"]
     there = [device for device in devices if device.kind == "accelerator"]

@@ -16,6 +16,7 @@ from a3gnn.option_names import option
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.task import Task
 from a3gnn.threads import pool
+from a3gnn.training.checkpoint import SavedShares
 from a3gnn.training.hybrid.assignment import Assignment, Threads
 from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.devices.opening import AUTO, open_devices
@@ -111,7 +112,7 @@ class Trainers:
         task: Task,
         processes: int = 1,
         *,
-        kept: tuple[int, ...] | None = None,
+        kept: SavedShares | None = None,
         hardware: Callable[[], Hardware] = probe_hardware,
     ) -> OpenTrainers:
         """Returns the devices, and what each has of a mini-batch.
@@ -121,7 +122,7 @@ class Trainers:
             config: How.
             task: What.
             processes: Processes of this training run.
-            kept: Shares of the run that goes on, in place of those that would be predicted now; None of a new one.
+            kept: What the run that goes on began with, in place of what would be predicted now; None of a new one.
             hardware: Returns this machine; called where shares are to be predicted.
 
         Raises:

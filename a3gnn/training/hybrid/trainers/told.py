@@ -35,12 +35,13 @@ class Told:
         self._repeated: dict[tuple[int, ...], RepeatedWork] = {}
 
     def of(self, shares: tuple[int, ...]) -> dict[str, Any]:
-        """Returns names and shares, how mini-batches are sampled, how far ahead, and what work is repeated."""
+        """Returns names, kinds and shares, how mini-batches are sampled, how far ahead, and what work is repeated."""
         if shares not in self._repeated:
             first, sampler = self._pipeline.plan(0)[:_SAMPLED_AGAIN], self._pipeline.sampler
             self._repeated[shares] = repeated_work(sampler, first, shares, independent=self._independent)
         return {
             "names": [device.name for device in self._devices],
+            "kinds": [device.kind for device in self._devices],
             "shares": list(shares),
             "sampling": "independent" if self._independent else "whole",
             "prefetch": None if self._prefetch is None else list(self._prefetch.depths),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,12 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.loader import Loader
 from a3gnn.task import Task
 from a3gnn.threads import pool
+from a3gnn.training.hybrid.trainers.choices import STALL_S
 from a3gnn.training.hybrid.trainers.configured import configured, device_names, with_one_trainer
+from a3gnn.training.hybrid.trainers.request import Trainers
+from a3gnn.training.hybrid.trainers.several import Said, open_several
+from a3gnn.training.ranks.processes import Alone
+from a3gnn.training.request import TrainRequest
 from a3gnn.training.train import train
 
 TASK = Task(model="gin", hidden_channels=8, fanouts=(4, 3))
@@ -115,3 +121,39 @@ def test_a_loop_of_ones_own_is_one_trainer_and_is_told_so(tiny_graph):
     with pytest.warns(UserWarning, match="trainers is applied by a3gnn's trainer alone, and config has 2"):
         loader = Loader(tiny_graph, [4, 3], config=config)
     assert len(list(loader)) == len(loader)
+
+
+class Ranks(Alone):
+    """What a process of torchrun is, as far as trainers are concerned."""
+
+    def __init__(self, count: int, algorithm: str | None = None) -> None:
+        self.count, self._algorithm = count, algorithm
+
+    @property
+    def algorithm(self) -> str | None:
+        return self._algorithm
+
+
+def of_trainers(adapt: bool = False) -> Said:
+    return Said(None, "whole", STALL_S, adapt, None)
+
+
+@pytest.mark.parametrize("us", [Ranks(2), Ranks(1, "distdgl")], ids=["two ranks", "an algorithm"])
+def test_where_ranks_train_a_configurations_trainers_are_left_out_and_a_line_says_so(us, tiny_graph):
+    lines: list[str] = []
+    request = TrainRequest(tiny_graph, TWO.replace(prefetch_depth=1, adapt="on", resources="auto"), TASK, None)
+    found, several = open_several(request, None, of_trainers(), us, None, lines.append)
+    assert (found.config, several) == (TWO.replace(trainers=1), None)
+    (line,) = lines
+    assert line.startswith("the configuration's trainers (2) count as 1 ")
+    alone = dataclasses.replace(request, config=TrainConfig())
+    assert open_several(alone, None, of_trainers(), us, None, lines.append) == (alone, None)
+    assert lines == [line]
+
+
+def test_what_is_said_of_trainers_is_refused_beside_an_algorithm(tiny_graph):
+    request, us = TrainRequest(tiny_graph, TrainConfig(batch_size=32), TASK, None), Ranks(1, "distdgl")
+    with pytest.raises(UsageError, match=r"adapt must be left out with algorithm, .*, got distdgl"):
+        open_several(request, None, of_trainers(adapt=True), us, None, print)
+    with pytest.raises(UsageError, match="trainers must be left out with algorithm"):
+        open_several(request, Trainers("cpu:1,cpu:1"), of_trainers(), us, None, print)

@@ -14,6 +14,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.task import Task
+from a3gnn.training.checkpoint import SavedShares
 from a3gnn.training.hybrid.counts import Counts
 from a3gnn.training.hybrid.devices.simulated import SimulatedDevice
 from a3gnn.training.hybrid.trainers import several
@@ -52,6 +53,15 @@ def test_trainers_of_a_kind_have_equal_shares_without_a_probe(graph):
     for names, shares in (("cpu:1,cpu:1", (512, 512)), ("sim:u250,sim:u250", (512, 512)), ("cpu:2", (1024,))):
         opened = Trainers(names).on(graph, CONFIG, TASK, hardware=unwanted)
         assert (opened.assignment.shares, opened.why) == (shares, None)
+
+
+def test_kept_shares_are_those_of_trainers_of_the_same_kinds(graph, this_machine):
+    kept = SavedShares(("processor", "accelerator"), (1000, 24))
+    given: dict[str, Any] = {"hardware": lambda: this_machine, "kept": kept}
+    opened = Trainers("cpu:1,sim:u250").on(graph, CONFIG, TASK, **given)
+    assert opened.assignment.shares == (1000, 24)
+    predicted = shares_of("sim:u250,cpu:1", graph, this_machine)
+    assert Trainers("sim:u250,cpu:1").on(graph, CONFIG, TASK, **given).assignment.shares == predicted != (1000, 24)
 
 
 def test_shares_that_are_given_are_not_predicted(graph):
