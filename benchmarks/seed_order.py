@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -222,7 +223,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Prints a table per graph."""
-    options, result, console = parser().parse_args(), {}, Console(width=200, highlight=False)
+    options, result, console = parser().parse_args(), dict[str, Any](), Console(width=200, highlight=False)
     for spec in options.graphs:
         graph = Graph.load(spec_of(spec))
         bound = math.sqrt(options.batch_size) / len(graph.train_ids)

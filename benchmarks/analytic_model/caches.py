@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
-from a3gnn.config import SEED_ORDERS, TrainConfig
+from a3gnn.config import SEED_ORDERS, CachePolicy, TrainConfig
 from a3gnn.features.caches.replay import replay
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
@@ -24,7 +24,7 @@ from a3gnn_surrogate.volume import batch_volume
 from benchmarks.engine.graphs import spec_of
 from benchmarks.seed_order import proximity
 
-POLICIES = ("degree", "fifo", "lru", "lfu")
+POLICIES: tuple[CachePolicy, ...] = ("degree", "fifo", "lru", "lfu")
 SHARES = (0.05, 0.1, 0.2, 0.4)
 FANOUTS = ((10, 5), (25, 10))
 _SEEDS_REPLAYED = 120 * 1024

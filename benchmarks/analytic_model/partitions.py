@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from a3gnn.config import TrainConfig
+from a3gnn.config import Partitioner, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.kernels import cut_edges
 from a3gnn_surrogate.columns import as_columns
@@ -18,7 +18,7 @@ from benchmarks.partitioners import PARTITIONERS
 
 PARTS = (2, 4, 8)
 #: Rounds, each with another seed: METIS's parts hardly depend on it.
-_ROUNDS = {"metis": 1, "blocks": 3, "random": 1}
+_ROUNDS: dict[Partitioner, int] = {"metis": 1, "blocks": 3, "random": 1}
 
 
 @dataclass(frozen=True, slots=True)

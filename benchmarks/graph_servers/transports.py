@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -50,7 +50,7 @@ def started(name: str, servers: int, answers: dict[int, bytes]) -> Iterator[Ask]
     context, (serve, asking) = multiprocessing.get_context("spawn"), TRANSPORTS[name]
     ports = [_free_port() for _ in range(servers)]
     if serve is serve_torch:
-        given = [(ports[0], answers, rank, servers + 1) for rank in range(1, servers + 1)]
+        given: list[tuple[Any, ...]] = [(ports[0], answers, rank, servers + 1) for rank in range(1, servers + 1)]
     else:
         given = [(port, answers) for port in ports]
     processes = [context.Process(target=serve, args=args, daemon=True) for args in given]

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Group
 from rich.table import Table
 
@@ -176,7 +177,7 @@ def _until_it_is_scarce(trainer: Trainer) -> int:
         MemoryLimitError: It was passed.
     """
     _epoch(trainer, 0)
-    limit, taken = trainer.memory.limit, []
+    limit, taken = trainer.memory.limit, list[NDArray[np.uint8]]()
     assert limit is not None, "it was given one"
     left, passed = limit - host_bytes(), 0
     for share in (0.04, -0.01):  # of the limit, that is left if the cache stays

@@ -86,7 +86,7 @@ def run(
 ) -> dict[str, Sequence[Measured]]:
     """Returns what was measured on each graph, printed as it comes; a graph without a default is said and left out."""
     task = Task(model=options.model, hidden_channels=options.hidden, fanouts=tuple(options.fanouts))
-    cells, found = ResultLines(options.folder / "cells.jsonl"), {}
+    cells, found = ResultLines(options.folder / "cells.jsonl"), dict[str, Sequence[Measured]]()
     say: Callable[[str], None] = lambda line: console.print(line, markup=False)  # noqa: E731
     for spec in options.graphs:
         graph = Graph.load(spec_of(spec)).on_disk()

@@ -53,7 +53,7 @@ def step_ms(python: Path, folder: Path, work: Work) -> float:
         engine.ask("open", folder=str(folder))
         engine.ask("start", key="step", work=work.to_dict(), variant=VARIANT)
         found = engine.ask("measure", key="step", count=_BATCHES, skip=_SKIPPED)
-    return statistics.median(found["ms"])
+    return float(statistics.median(found["ms"]))
 
 
 def memory(python: Path, folder: Path, work: Work) -> Memory:
