@@ -11,6 +11,10 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+#: Seconds after which whoever waits for workers wakes at the latest. A signal that comes just before the main thread
+#: waits is handled only when that wakes: Ctrl-C would wait for a worker that may wait for much longer.
+WAKE_S = 1.0
+
 
 def ordered_map(
     function: Callable[[Item], Result],
@@ -68,4 +72,4 @@ def _await_head(pending: deque[Future[Result]]) -> None:
                 future.result()
         if pending[0].done():
             return
-        wait([future for future in pending if not future.done()], return_when=FIRST_COMPLETED)
+        wait([future for future in pending if not future.done()], WAKE_S, return_when=FIRST_COMPLETED)

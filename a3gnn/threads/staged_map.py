@@ -9,6 +9,8 @@ from contextlib import ExitStack
 from threading import Condition
 from typing import Any
 
+from a3gnn.threads.ordered_map import WAKE_S
+
 
 def staged_map(
     items: Iterable[Any], stages: Sequence[Callable[[Any], Any]], depths: Sequence[int]
@@ -63,7 +65,8 @@ class _Line:
         """
         with self._condition:
             self._begin_what_may()
-            self._condition.wait_for(lambda: self._error or self._waiting[-1] or self._has_ended)
+            while not self._condition.wait_for(lambda: self._error or self._waiting[-1] or self._has_ended, WAKE_S):
+                continue
             if self._error is not None:
                 raise self._error
             return bool(self._waiting[-1])
