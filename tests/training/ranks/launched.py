@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 #: Seconds after which a launch has hung.
-PATIENCE_S = 120
+PATIENCE_S = 300
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
 
 
