@@ -110,7 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:  # a full disk, a folder that may not be written
         say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         code = ExitCode.FAILED
-    end(int(code or 0))
+    end(int(code or 0), at_once=by_torchrun())
 
 
 def _interrupt(signum: int, frame: object) -> None:
