@@ -81,7 +81,7 @@ def test_a_trial_runs_as_it_does_here(
         assert found.curve == here.curve
         assert found.peak_host_bytes == pytest.approx(here.peak_host_bytes, rel=0.15)
         # Limits hold there.
-        failed = executor.run(ask(executor, host_limit_bytes=MIB))
+        failed = executor.run(ask(executor, timed_seconds=2.0, host_limit_bytes=MIB))  # for long enough to be seen
         assert isinstance(failed, Failure)
         assert (failed.kind, failed.limit) == (FailureKind.OUT_OF_MEMORY, MIB)
         failed = executor.run(ask(executor, timed_seconds=60.0, timeout_s=0.5))
