@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.logger import Logger
 
 from a3gnn.errors import UsageError
 from a3gnn.seeding import derive
@@ -15,6 +14,7 @@ from a3gnn_envs.context import Context
 from a3gnn_envs.isolated_torch import isolated_torch
 from a3gnn_envs.one_shot import OneShotEpisodes
 from a3gnn_envs.policy import Policy
+from a3gnn_envs.quiet_ppo import quiet_ppo
 from a3gnn_envs.vec_env import BatchedVecEnv
 
 # Guesses, kept from a simulation that is not part of this repository.
@@ -54,16 +54,17 @@ def train_policy(context: Context, evaluations: int, seed: int, go_on: Callable[
     rollout = num_envs * _STEPS_PER_ROLLOUT
     with isolated_torch():
         env = BatchedVecEnv(OneShotEpisodes([context], num_envs))
-        ppo = _ppo(env, derive(seed, "train_policy") % 2**32)
+        ppo = _ppo(env, derive(seed, "train_policy"))
         ppo.learn(evaluations // rollout * rollout, callback=_StopTraining(go_on, num_envs))
     ppo.policy.set_training_mode(False)
     return Policy(ppo.policy, context, ppo.num_timesteps)
 
 
 def _ppo(env: BatchedVecEnv, seed: int) -> PPO:
-    ppo = PPO(
+    return quiet_ppo(
         "MlpPolicy",
         env,
+        seed,
         learning_rate=lambda left: _LAST_RATE + (_FIRST_RATE - _LAST_RATE) * left,
         n_steps=_STEPS_PER_ROLLOUT,
         batch_size=min(_MAX_BATCH_SIZE, env.num_envs * _STEPS_PER_ROLLOUT),
@@ -72,11 +73,7 @@ def _ppo(env: BatchedVecEnv, seed: int) -> PPO:
         gae_lambda=1.0,
         ent_coef=_ENTROPY_COEFFICIENT,
         policy_kwargs={"net_arch": _NET_ARCH},
-        seed=seed,
-        device="cpu",
     )
-    ppo.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default logger creates a temporary folder
-    return ppo
 
 
 class _StopTraining(BaseCallback):

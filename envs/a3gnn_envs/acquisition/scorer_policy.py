@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 from stable_baselines3.common.distributions import CategoricalDistribution, Distribution
-from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
+from stable_baselines3.common.type_aliases import PyTorchObs
 from torch import nn
 
 from a3gnn_envs.acquisition.observation import ALLOWED, NUM_COLUMNS
 from a3gnn_envs.acquisition.scorer import Scorer
+from a3gnn_envs.actor_critic import ActorCritic
 
 #: Units of the critic's hidden layers. Guess.
 _CRITIC_HIDDEN = 64
@@ -38,33 +38,12 @@ class TruthfulCritic(nn.Module):
         return value
 
 
-class ScorerPolicy(ActorCriticPolicy):
+class ScorerPolicy(ActorCritic):
     """An actor-critic policy of `Scorer` and `TruthfulCritic`, for the observations of `AcquisitionEnv`."""
 
-    def _build(self, lr_schedule: Schedule) -> None:
+    def _networks(self) -> None:
         self.scorer, self.critic = Scorer(), TruthfulCritic()
-        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
-
-    def forward(
-        self, obs: torch.Tensor, deterministic: bool = False
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Returns actions (n,), values (n, 1) and log probabilities (n,) of observations."""
-        distribution = self.get_distribution(obs)
-        actions = distribution.get_actions(deterministic=deterministic)
-        return actions, self.critic(obs), distribution.log_prob(actions)
-
-    def evaluate_actions(
-        self, obs: PyTorchObs, actions: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """Returns values (n, 1), log probabilities of `actions` (n,) and entropies (n,)."""
-        distribution = self.get_distribution(obs)
-        return self.predict_values(obs), distribution.log_prob(actions), distribution.entropy()
 
     def get_distribution(self, obs: PyTorchObs) -> Distribution:
         """Returns the distribution of actions."""
         return CategoricalDistribution(int(self.action_space.n)).proba_distribution(self.scorer(obs))  # type: ignore[attr-defined]
-
-    def predict_values(self, obs: PyTorchObs) -> torch.Tensor:
-        """Returns the values of observations, float32, shape (n, 1)."""
-        values: torch.Tensor = self.critic(obs)
-        return values

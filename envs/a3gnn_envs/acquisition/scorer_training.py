@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from stable_baselines3 import PPO
-from stable_baselines3.common.logger import Logger
-
 from a3gnn.errors import UsageError
 from a3gnn.seeding import derive
 from a3gnn_envs.acquisition.acquisition_env import NUM_CANDIDATES, AcquisitionEpisodes
@@ -12,6 +9,7 @@ from a3gnn_envs.acquisition.scorer import Scorer
 from a3gnn_envs.acquisition.scorer_policy import ScorerPolicy
 from a3gnn_envs.acquisition.world import Worlds
 from a3gnn_envs.isolated_torch import isolated_torch
+from a3gnn_envs.quiet_ppo import quiet_ppo
 from a3gnn_envs.vec_env import BatchedVecEnv
 
 # Guesses.
@@ -48,9 +46,10 @@ def train_scorer(
         raise UsageError(f"steps must be >= {ROLLOUT} to train a scorer, got {steps}")
     with isolated_torch():
         env = BatchedVecEnv(AcquisitionEpisodes(worlds, _NUM_ENVS, num_candidates))
-        ppo = PPO(
+        ppo = quiet_ppo(
             ScorerPolicy,
             env,
+            derive(seed, "train_scorer"),
             learning_rate=lambda left: _LAST_RATE + (_FIRST_RATE - _LAST_RATE) * left,
             n_steps=_STEPS_PER_ROLLOUT,
             batch_size=_BATCH_SIZE,
@@ -58,10 +57,7 @@ def train_scorer(
             gamma=1.0,  # a study's end is its aim
             gae_lambda=_GAE_LAMBDA,
             target_kl=_MOST_DIVERGENCE,
-            seed=derive(seed, "train_scorer") % 2**32,
-            device="cpu",
         )
-        ppo.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default logger creates a temporary folder
         policy = ppo.policy
         assert isinstance(policy, ScorerPolicy)
         if start is not None:

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from stable_baselines3 import PPO
-from stable_baselines3.common.logger import Logger
 
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.seeding import derive
 from a3gnn_envs.isolated_torch import isolated_torch
 from a3gnn_envs.management.management_env import DISCOUNT, HORIZON, ManagementEpisodes
 from a3gnn_envs.management.manager_policy import ManagerPolicy
+from a3gnn_envs.quiet_ppo import quiet_ppo
 from a3gnn_envs.vec_env import BatchedVecEnv
 
 # Guesses.
@@ -46,9 +45,10 @@ class ManagerTraining:
         # Platforms of a part that is gone on with are other ones than those of the parts before.
         self.steps = 0 if state is None else int(state["steps"])
         with isolated_torch():
-            self._ppo = PPO(
+            self._ppo = quiet_ppo(
                 ManagerPolicy,
                 self._env,
+                derive(seed, "train_manager", self.steps),
                 learning_rate=_RATE,
                 n_steps=HORIZON,
                 batch_size=self.rollout // _PARTS,
@@ -57,10 +57,7 @@ class ManagerTraining:
                 gae_lambda=_GAE_LAMBDA,
                 ent_coef=_ENTROPY_COEFFICIENT,
                 target_kl=_MOST_DIVERGENCE,
-                seed=derive(seed, "train_manager", self.steps) % 2**32,
-                device="cpu",
             )
-        self._ppo.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default logger creates a temporary folder
         policy = self._ppo.policy
         assert isinstance(policy, ManagerPolicy), "it was asked for"
         self.policy = policy
