@@ -6,6 +6,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.graphs.partitioning.reach_kernels import reach_of
+
 
 @numba.njit(nogil=True, cache=True)
 def deal_out(
@@ -29,7 +31,7 @@ def deal_out(
     common = np.zeros(num_parts, dtype=np.int64)
     mean = len(order) / num_parts
     for v in order:
-        count = _reach(indptr, indices, v, hops, seen, reach)
+        count = reach_of(indptr, indices, v, hops, seen, reach)
         common[:] = 0
         for i in range(1, count):
             if owner[reach[i]] >= 0:
@@ -48,32 +50,6 @@ def deal_out(
     for v in order:
         home[v] = owner[v]
     return home, sizes
-
-
-@numba.njit(nogil=True, cache=True)
-def _reach(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    v: int,
-    hops: int,
-    seen: NDArray[np.int32],
-    reach: NDArray[np.int32],
-) -> int:
-    """Returns how many nodes `v` and its in-neighbours within `hops` hops are; sets `reach` to them, `v` first."""
-    seen[v] = v
-    reach[0] = v
-    begin, count = 0, 1
-    for _ in range(hops):
-        end = count
-        for i in range(begin, end):
-            for e in range(indptr[reach[i]], indptr[reach[i] + 1]):
-                u = indices[e]
-                if seen[u] != v:
-                    seen[u] = v
-                    reach[count] = u
-                    count += 1
-        begin = end
-    return count
 
 
 @numba.njit(nogil=True, cache=True)

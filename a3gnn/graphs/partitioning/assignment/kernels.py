@@ -8,6 +8,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.graphs.partitioning.reach_kernels import reach_of
+
 
 class PartCapacity(NamedTuple):
     """Nodes and train nodes that a part should have: their means over the parts."""
@@ -42,7 +44,7 @@ def assign(
         by_edges: Count the edges to neighbour blocks, not the blocks within two hops.
     """
     parts = np.full(len(sizes), -1, dtype=np.int32)
-    seen, reach = np.full(len(sizes), -1, dtype=np.int64), np.empty(len(sizes), dtype=np.int32)
+    seen, reach = np.full(len(sizes), -1, dtype=np.int32), np.empty(len(sizes), dtype=np.int32)
     overlap = np.empty(num_parts, dtype=np.int64)
     held = np.zeros((num_parts, 2), dtype=np.int64)
     for block in order:
@@ -78,27 +80,12 @@ def _count_blocks(
     indices: NDArray[np.int32],
     block: int,
     parts: NDArray[np.int32],
-    seen: NDArray[np.int64],
+    seen: NDArray[np.int32],
     reach: NDArray[np.int32],
     overlap: NDArray[np.int64],
 ) -> None:
     """Adds each block one or two hops away to its part's `overlap`, once."""
-    seen[block] = block
-    reach[0] = block
-    begin, count = 0, 1
-    for _ in range(2):
-        end = count
-        for i in range(begin, end):
-            if count == len(seen):  # every block is reached: in a dense block graph this avoids quadratic time
-                break
-            between = reach[i]
-            for e in range(indptr[between], indptr[between + 1]):
-                other = indices[e]
-                if seen[other] != block:
-                    seen[other] = block
-                    reach[count] = other
-                    count += 1
-        begin = end
+    count = reach_of(indptr, indices, block, 2, seen, reach)
     for i in range(1, count):
         if parts[reach[i]] >= 0:
             overlap[parts[reach[i]]] += 1
