@@ -12,12 +12,10 @@ from a3gnn.training.hybrid.assignment import Assignment, TrainerKind, divide
 from a3gnn.training.hybrid.control.amounts import Bounds
 from a3gnn.training.hybrid.control.controller import Controller
 from a3gnn.training.hybrid.control.drift import CHANGED, drifts
-from a3gnn.training.hybrid.control.scatter import deviation, iteration_of, standard_error
+from a3gnn.training.hybrid.control.scatter import LEAST_GAIN, deviation, iteration_of, standard_error
 from a3gnn.training.hybrid.schedule import Schedule
 from a3gnn.training.hybrid.stage_times import StageTimes
 
-#: Share of an iteration that a change must be expected to gain. Guess, as `FittedScaling` has it.
-_HYSTERESIS = 0.02
 #: Measurements of a division before it is judged, and that are kept. Guesses: their scatter must be known.
 _LEAST, _KEPT = 4, 8
 #: Standard errors by which an expected gain must exceed 0: less is noise. By chance it then does in about a per cent.
@@ -69,7 +67,7 @@ class Balanced:
         schedule: Schedule,
         threads: Sequence[int],
         most_seeds: Callable[[], Sequence[int | None]],
-        hysteresis: float = _HYSTERESIS,
+        hysteresis: float = LEAST_GAIN,
     ) -> None:
         self._make, self._schedule, self._hysteresis = between, schedule, hysteresis
         self._threads, self._most_seeds = tuple(threads), most_seeds

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from a3gnn.config import ParallelMode
 from a3gnn.runtime.preparation import Preparation
+from a3gnn.training.hybrid.control.scatter import iteration_of
 from a3gnn.training.hybrid.stage_times import StageTimes
 
 #: Mini-batches ahead per worker, at most: more smooth nothing that fewer don't. Guess.
@@ -41,8 +42,7 @@ class Candidates:
             least: Share of an iteration.
             loading: Whether the time of loading is what has changed, so that other volumes of the cache are tried, too.
         """
-        assert times.iteration is not None, "trainers measure from one mini-batch to the next"
-        most = times.iteration * (1 - least) if now.mode == "sequential" else float("inf")
+        most = iteration_of(times) * (1 - least) if now.mode == "sequential" else float("inf")
         found = [one for one in dict.fromkeys(self._all(now, loading)) if one != now and self._fits(one, now)]
         expected = {one: bound(one, times) for one in found}
         resized = [one for one in found if one.cache_bytes != now.cache_bytes]

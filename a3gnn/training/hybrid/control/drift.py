@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from a3gnn.training.hybrid.stage_times import StageTimes
 
-#: A stage has drifted that takes this share longer, or what is left of it by so much; `FittedScaling` has the same.
+#: A stage has drifted that takes this share longer, or what is left of it by so much; a division's measurements that
+#: differ so are of a machine that has changed.
 CHANGED = 0.2
 #: Share of an iteration by which it must differ, for a short stage may vary. Guess.
 _MATTERS = 0.05

@@ -12,19 +12,17 @@ from numpy.typing import NDArray
 from a3gnn.training.hybrid.assignment import Assignment
 from a3gnn.training.hybrid.control.amounts import Bounds
 from a3gnn.training.hybrid.control.divisions import Divisions
+from a3gnn.training.hybrid.control.drift import CHANGED
 from a3gnn.training.hybrid.control.scaling import Scaling
+from a3gnn.training.hybrid.control.scatter import LEAST_GAIN
 from a3gnn.training.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
 from a3gnn.training.hybrid.stage_times import StageTimes
 
 #: Seeds of a stage, its threads, and what others have beside it.
 _Inputs: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
-#: A division is tried if it is expected to take this share less than the best that was measured. Guess.
-_HYSTERESIS = 0.02
 #: Divisions that may be tried in a row without one that is `hysteresis` faster than the best before. Guess.
 _PATIENCE = 3
-#: Measurements of one division differ by this share because the machine changed, and earlier ones count no more. Guess.
-_CHANGED = 0.2
 #: A gain of so many times `hysteresis` needs no second measurement. Guess.
 _CLEAR = 3.0
 #: Measurements of one division that are kept, so that a long run costs no more than a short one. Guess.
@@ -83,7 +81,7 @@ class FittedScaling:
     """
 
     def __init__(
-        self, bounds: Bounds, schedule: Schedule = TWO_STAGE_PREFETCHING, hysteresis: float = _HYSTERESIS
+        self, bounds: Bounds, schedule: Schedule = TWO_STAGE_PREFETCHING, hysteresis: float = LEAST_GAIN
     ) -> None:
         self._bounds, self._schedule, self._hysteresis = bounds, schedule, hysteresis
         self._divisions: Divisions | None = None
@@ -100,7 +98,7 @@ class FittedScaling:
         """Returns the division to be measured next, or the best one that was."""
         assert times.iteration is not None, "the pipeline measures from one mini-batch to the next"
         known = self._measured.get(assignment)
-        if known and abs(times.iteration / statistics.fmean(known) - 1) > _CHANGED:
+        if known and abs(times.iteration / statistics.fmean(known) - 1) > CHANGED:
             self._forget()
         latest = self._measured.setdefault(assignment, [])
         latest.append(times.iteration)

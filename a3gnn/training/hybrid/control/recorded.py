@@ -12,13 +12,11 @@ from typing import Any, Generic
 from a3gnn.training.hybrid.control.controller import Adjusted, Adjusts
 from a3gnn.training.hybrid.control.drift import Drift, drifts
 from a3gnn.training.hybrid.control.managed import Managed
-from a3gnn.training.hybrid.control.scatter import iteration_of, shown
+from a3gnn.training.hybrid.control.scatter import LEAST_GAIN, iteration_of, shown
 from a3gnn.training.hybrid.stage_times import StageTimes
 
 #: Measurements whose mean is told. Guess.
 _TOLD = 3
-#: Share of a mini-batch's seconds less than which a change has not gained anything. Guess, as controllers have it.
-_GAINED = 0.02
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,7 +160,7 @@ class Recorded(ABC, Generic[Adjusted]):
         """Returns what drifted since `before` was new; or, where nothing did, what was sought."""
         latest: Change | None = self.changes[-1] if self.changes else None
         tried = self._changed(before, now, epoch=0, batches=0, reason="", before_s=None)
-        if latest is not None and tried.takes_back(latest) and latest.slower > -_GAINED:
+        if latest is not None and tried.takes_back(latest) and latest.slower > -LEAST_GAIN:
             word = "more" if latest.slower > 0 else "less"
             return f"back again, for a mini-batch took {abs(latest.slower):.0%} {word} than before"
         mean = StageTimes.mean(self._last)

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 from a3gnn.training.hybrid.stage_times import StageTimes
 
+#: Share of an iteration that a change must gain, or be expected to. Guess.
+LEAST_GAIN = 0.02
+
 
 def iteration_of(times: StageTimes) -> float:
     """Returns the seconds from one mini-batch to the next, which real trainers always measure."""

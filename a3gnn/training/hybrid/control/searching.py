@@ -9,11 +9,9 @@ from typing import NamedTuple
 from a3gnn.runtime.preparation import Preparation
 from a3gnn.training.hybrid.control.candidates import Candidates
 from a3gnn.training.hybrid.control.drift import CHANGED, Drift, drifts
-from a3gnn.training.hybrid.control.scatter import iteration_of, shown, standard_error
+from a3gnn.training.hybrid.control.scatter import LEAST_GAIN, iteration_of, shown, standard_error
 from a3gnn.training.hybrid.stage_times import StageTimes
 
-#: Share of an iteration that a change must gain. Guess, as other controllers have it.
-_HYSTERESIS = 0.02
 #: Measurements of what runs before it is judged, and that are kept, by which it is judged again; and of what is tried.
 #: Guesses.
 _LEAST, _KEPT, _OF_TRIED = 4, 8, 3
@@ -76,7 +74,7 @@ class Searching:
     """
 
     def __init__(
-        self, candidates: Candidates, expected: StageTimes | None = None, hysteresis: float = _HYSTERESIS
+        self, candidates: Candidates, expected: StageTimes | None = None, hysteresis: float = LEAST_GAIN
     ) -> None:
         self._candidates, self._hysteresis = candidates, hysteresis
         self._expected: StageTimes | None = expected
