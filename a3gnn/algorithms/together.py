@@ -42,7 +42,12 @@ class RankOf(Together):
         self._algorithm = algorithm
 
     @property
-    def algorithm(self) -> dict[str, Any]:
+    def algorithm(self) -> str:
+        """Its name."""
+        return self._algorithm.name
+
+    @property
+    def identity(self) -> dict[str, Any]:
         """See `Algorithm.identity`."""
         return self._algorithm.identity(self._graph, self._parts, self.count)
 

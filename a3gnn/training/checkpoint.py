@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 import torch
@@ -26,7 +27,7 @@ def identity(
     task: Task,
     ranks: int = 1,
     trainers: Mapping[str, Any] | None = None,
-    algorithm: Mapping[str, Any] | None = None,
+    algorithm: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Returns what must be equal for a run to go on bit-identically, by name.
 
@@ -41,7 +42,7 @@ def identity(
     learning.pop("adapt", None)  # what trainers do says it, below, whoever asked for it
     own = {f"the model's {name}": value for name, value in of_task.pop("own", {}).items()}
     many: dict[str, Any] = {"ranks": ranks} if ranks > 1 else {}
-    many |= {} if algorithm is None else algorithm
+    many |= algorithm
     if trainers is not None:
         many |= {"trainer_shares": trainers["shares"], "trainer_sampling": trainers["sampling"]}
         many |= {"trainer_kinds": trainers["kinds"]}  # for `saved_shares` alone: other ones may go on

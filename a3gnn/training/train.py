@@ -187,7 +187,7 @@ def train(
             us.prepare(made)
         with made as trainer:
             setup_s = perf_counter() - before
-            known = identity(graph, request.config, request.task, us.count, trainer.trainers, us.algorithm)
+            known = identity(graph, request.config, request.task, us.count, trainer.trainers, us.identity)
             done = folder.begin(trainer, known)
             done.setup_s = done.setup_s if resume else setup_s
             if request.task.is_own:

@@ -74,6 +74,9 @@ def test_a_command_starts_its_ranks_and_goes_on_bit_identically(name, tmp_path):
     other = command(*asked, "--algorithm", "pagraph", "--epochs", "4", "--out", tmp_path / "two", "--resume")
     assert other.returncode != 0
     assert f"algorithm was '{name}' and is 'pagraph'" in other.stderr
+    adapting = command(*asked, "--adapt", "--epochs", "1", "--out", tmp_path / "adapting")
+    assert adapting.returncode != 0
+    assert f"got {name}; choose one of them" in adapting.stderr
 
 
 @needs_ranks

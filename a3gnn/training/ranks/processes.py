@@ -86,9 +86,14 @@ class Alone:
         return count
 
     @property
-    def algorithm(self) -> dict[str, Any] | None:
-        """What a run's identity says of the algorithm that ranks train by; None of shares, and of one process."""
+    def algorithm(self) -> str | None:
+        """The name of the algorithm that ranks train by; None of shares, and of one process."""
         return None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What of that algorithm must be equal for a run to go on (`a3gnn.training.checkpoint.identity`), by name."""
+        return {}
 
     def told(self, done: Progress) -> dict[str, Any] | None:
         """Returns what a result says of that algorithm after `done`; None without one."""
