@@ -16,6 +16,7 @@ from a3gnn.runtime.watch import Watch
 from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores
 from a3gnn.training.hybrid.trainers.hybrid_trainer import HybridTrainer
+from a3gnn.training.hybrid.trainers.opening import open_hybrid
 from a3gnn.training.hybrid.trainers.request import Trainers
 from a3gnn.training.hybrid.trainers.told import times_of
 from a3gnn.training.step import Step
@@ -76,17 +77,7 @@ def prefetch(graph: Graph, task: Task, batch_size: int, names: str, rounds: int)
 
 
 def _opened(graph: Graph, config: TrainConfig, task: Task, names: str, depths: tuple[int, ...]) -> HybridTrainer:
-    asked = Trainers(names, prefetch=depths)
-    several = asked.on(graph, config, task)
-    return HybridTrainer(
-        graph,
-        config,
-        task,
-        devices=several.devices,
-        assignment=several.assignment,
-        stall_s=asked.stall_s,
-        prefetch=asked.schedule,
-    )
+    return open_hybrid(graph, config, task, Trainers(names, prefetch=depths).on(graph, config, task))
 
 
 def _found(
