@@ -39,6 +39,7 @@ from a3gnn.training.ranks.group import joined
 from a3gnn.training.replica import Replica
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.trainer import Trainer
+from tests.training.equality import in_double
 
 EPOCHS = 2
 CONFIG = TrainConfig(batch_size=12)
@@ -72,23 +73,14 @@ TASKS = {
     "gin": Task(model="gin", dropout=0.0, **_SMALL),
     "batch norm": Task(model="sage", norm="batch", dropout=0.0, **_SMALL),
 }
+#: Of Adam: a bias before a batch norm has a gradient of rounding alone, which a smaller one makes a step of.
+EPS = 1e-6
 CASES = [
     *(("parts", task) for task in TASKS),
     *(("columns", task) for task in TASKS),
     *(("hot", task) for task in ("sage", "gin")),
     *((name, "sage") for name in ("relayed", *ALL)),
 ]
-
-
-def in_double(replica: Replica) -> None:
-    """Has `replica` compute in double precision, by torch's Adam: ours is of float32."""
-    learner: Any = replica.learner
-    learner.model.double()
-    learner.dtype = torch.float64
-    loss = learner.loss
-    learner.loss = lambda batch: loss(dataclasses.replace(batch, x=batch.x.double()))
-    # A bias before a batch norm has a gradient of rounding alone, which Adam divides by eps.
-    replica.optimizer = torch.optim.Adam(learner.model.parameters(), 0.01, eps=1e-6)
 
 
 def gradients_of(replica: Replica) -> Tensor:
@@ -120,7 +112,7 @@ def by_one_process(algorithm: Algorithm, graph: Graph, ranks: int, task: Task) -
     found = Found([], [])
     with _like(algorithm), Trainer(graph, CONFIG, task) as trainer:
         replica, pipeline = trainer._replica, trainer._pipeline
-        in_double(replica)
+        in_double(replica, EPS)
         trainer.model.train()
         for epoch in range(EPOCHS):
             for planned in iterations.of(epoch):
@@ -176,7 +168,7 @@ def by_ranks(us: RankOf, request: TrainRequest, scratch: Path) -> Found:
     found = Found([], [])
     with _poisoned(us, request, scratch) as trainer:
         replica: Any = trainer._replica
-        in_double(replica)
+        in_double(replica, EPS)
         update = replica.update
 
         def updated(batch: Any) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from a3gnn.config import PARTITIONERS, Partitioner
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, partition_seconds, restrict_to_parts
+from tests.graphs.metis_memory import said_without_memory
 
 
 def _cut(graph: Graph, parts: np.ndarray) -> float:
@@ -104,20 +104,9 @@ def test_an_unknown_partitioner_is_refused_with_the_nearest(small_graph: Graph) 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the address space, which other systems don't")
 def test_metis_without_memory_says_what_to_do() -> None:
-    code = (
-        "import resource, pymetis, scipy.sparse\n"
-        "from a3gnn.graphs.graph import Graph\n"
-        "from a3gnn.graphs.partition import partition\n"
-        "graph = Graph.load('synthetic:nodes=100000,features=1')\n"
-        "partition(Graph.load('synthetic:nodes=300'), 2)\n"
-        "pages = int(open('/proc/self/statm').read().split()[0])\n"
-        "limit = pages * resource.getpagesize() + (40 << 20)\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (limit, limit))\n"
-        "partition(graph, 2)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "MemoryLimitError: METIS needs the" in run.stderr
-    assert "partitioner 'blocks' needs" in run.stderr
+    said = said_without_memory("from a3gnn.graphs.partition import partition", "partition(graph, 2)")
+    assert "MemoryLimitError: METIS needs the" in said
+    assert "partitioner 'blocks' needs" in said
 
 
 @pytest.mark.parametrize("partitioner", ["random", "blocks"])

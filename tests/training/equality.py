@@ -42,15 +42,15 @@ def task_of(model: str, **others: Any) -> Task:
     return Task(model=model, **given)
 
 
-def in_double(replica: Replica) -> None:
-    """Has `replica` compute in double precision, by torch's Adam: ours is of float32."""
+def in_double(replica: Replica, eps: float = 1e-8) -> None:
+    """Has `replica` compute in double precision, by torch's Adam with `eps`: ours is of float32."""
     learner: Any = replica.learner
     learner.model.double()
     learner.dtype = torch.float64
     loss = learner.loss
     learner.loss = lambda batch: loss(dataclasses.replace(batch, x=batch.x.double()))
     rate = replica.optimizer.param_groups[0]["lr"]
-    replica.optimizer = torch.optim.Adam(learner.model.parameters(), rate)
+    replica.optimizer = torch.optim.Adam(learner.model.parameters(), rate, eps=eps)
 
 
 def unweighted(replica: Replica) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import math
-import subprocess
 import sys
 
 import numpy as np
@@ -22,6 +21,7 @@ from a3gnn.graphs.partitioning.metis import metis_parts, symmetrised
 from a3gnn.graphs.partitioning.quality import partition_quality
 from a3gnn.graphs.partitioning.random_parts import random_parts
 from tests.algorithms.partitioning.random_graphs import graphs, lopsided
+from tests.graphs.metis_memory import said_without_memory
 
 
 @pytest.fixture(scope="module")
@@ -150,17 +150,8 @@ def test_impossible_numbers_of_parts_are_refused(corner: Graph, wrong: int) -> N
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the address space, which other systems don't")
 def test_without_memory_it_says_what_to_do() -> None:
-    code = (
-        "import resource, pymetis, scipy.sparse\n"
-        "from a3gnn.algorithms.partitioning.distdgl import distdgl_partition\n"
-        "from a3gnn.graphs.graph import Graph\n"
-        "graph = Graph.load('synthetic:nodes=100000,features=1')\n"
-        "distdgl_partition(Graph.load('synthetic:nodes=300'), 2)\n"
-        "pages = int(open('/proc/self/statm').read().split()[0])\n"
-        "limit = pages * resource.getpagesize() + (40 << 20)\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (limit, limit))\n"
-        "distdgl_partition(graph, 2)\n"
+    said = said_without_memory(
+        "from a3gnn.algorithms.partitioning.distdgl import distdgl_partition", "distdgl_partition(graph, 2)"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "MemoryLimitError: METIS needs the" in run.stderr
-    assert "algorithm 'pagraph' needs some bytes per node, or partition the graph" in run.stderr
+    assert "MemoryLimitError: METIS needs the" in said
+    assert "algorithm 'pagraph' needs some bytes per node, or partition the graph" in said
