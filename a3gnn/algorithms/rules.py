@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.option_names import option
 
 if TYPE_CHECKING:
     from a3gnn.algorithms.algorithm import Algorithm
@@ -29,7 +30,10 @@ def check_config(config: TrainConfig, algorithm: Algorithm) -> None:
     for name, value, reason in (*_FIXED, *_of(algorithm)):
         found = getattr(config, name)
         if found != value:
-            raise UsageError(f"{name} must be {value} with algorithm {algorithm.name}, got {found}: {reason}")
+            raise UsageError(
+                f"{name} must be {value} with algorithm {algorithm.name}, got {found}: {reason}; a tune with "
+                f"{option('fix')} {name}={value} chooses such a configuration"
+            )
 
 
 def _of(algorithm: Algorithm) -> Iterator[tuple[str, Any, str]]:

@@ -19,6 +19,7 @@ class RaplCounter:
 
     Args:
         folder: The domain's, with `name`, `energy_uj` and `max_energy_range_uj`.
+        within: The name of the domain that it is within; "" for none.
 
     Attributes:
         name: The domain's; of one within another, after that one's.
