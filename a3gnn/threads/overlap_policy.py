@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 
 # Mini-batches of a test of one mode: first those that fill or empty the pipeline, which are not timed. Guesses.
 _SETTLING, _TIMED = 2, 4
 # Tests of each mode. Guess.
 _TESTS = 3
+# Where they are compared once: tests at most, and standard errors that are a clear difference. Guesses.
+_MOST_TESTS, _CLEAR = 6, 3.0
 # Mini-batches after which the modes are compared again, as other work on the machine comes and goes. Guess.
 _KEPT = 500
 
@@ -41,7 +44,7 @@ class OverlapPolicy:
         self._left -= 1
         if self._left > 0:
             return
-        if all(len(times) >= _TESTS * _TIMED for times in self._seconds.values()):
+        if self._is_enough():
             self.overlapped = statistics.median(self._seconds[True]) <= statistics.median(self._seconds[False])
             self._seconds = {True: [], False: []}
             self._left, self.is_settled = _KEPT, True
@@ -50,13 +53,28 @@ class OverlapPolicy:
             self._left = self._test
 
 
+    def _is_enough(self) -> bool:
+        """Returns whether both modes were tested so often that one of them is kept."""
+        return all(len(times) >= _TESTS * _TIMED for times in self._seconds.values())
+
+
 class OverlapOnce(OverlapPolicy):
-    """Compares the modes once, for somebody who compares again when the machine has changed."""
+    """Compares the modes once, for somebody who compares again when the machine has changed.
+
+    What is kept for good is tested up to twice as often, until one mode is clearly the faster.
+    """
 
     def count(self, seconds: float) -> None:
         """As `OverlapPolicy.count` until the faster mode is known."""
         if not self.is_settled:
             super().count(seconds)
+
+    def _is_enough(self) -> bool:
+        overlapped, alternating = self._seconds.values()
+        if not super()._is_enough() or len(overlapped) >= _MOST_TESTS * _TIMED:
+            return super()._is_enough()
+        errors = (statistics.stdev(times) / math.sqrt(len(times)) for times in (overlapped, alternating))
+        return abs(statistics.fmean(overlapped) - statistics.fmean(alternating)) > _CLEAR * math.hypot(*errors)
 
 
 class Overlapped(OverlapPolicy):

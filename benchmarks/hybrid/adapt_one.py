@@ -24,6 +24,7 @@ from a3gnn.training.memory import host_bytes
 from a3gnn.training.trainer import Trainer
 from a3gnn.units import format_size
 from benchmarks.hybrid.adapt import PHASES, Phase, taken_core
+from benchmarks.report import median_and_range
 
 #: What stands for a tune: each is measured as it stays.
 STATIC = (
@@ -38,7 +39,10 @@ STATIC = (
 TASK = Task(model="sage", hidden_channels=32, fanouts=(15, 10))
 GRAPH = "synthetic:nodes=40000,degree=12,classes=16,features=64"
 #: Epochs of each phase in which `--adapt` finds out, and which are not counted; those of the choice of a static one.
-_FINDS, _CHOSEN_BY = 60, 20
+_FINDS, _CHOSEN_BY = 200, 20
+#: Pairs of fresh trainers by which the cost is found, and epochs of each that fill the pipeline, and that count: what a
+#: trainer takes depends on where its memory happens to lie, so that two equal ones differ by up to 3 %.
+_PAIRS, _FILLS, _COUNTED = 12, 20, 100
 #: A graph whose cache matters beside what the process takes, what the limit is above that, and the caches that stand
 #: for a tune, as shares of the one that it begins with.
 WIDE_GRAPH = "synthetic:nodes=150000,degree=10,classes=16,features=192"
@@ -93,6 +97,23 @@ def adapt_one(epochs: int) -> list[Found]:
             with taken_core(phase == "a core taken"):
                 found.append(_measured(phase, pair, adapted, static if phase == "a core taken" else (), epochs))
     return [*found, scarce_memory(epochs)]
+
+
+def cost_of_one() -> list[float]:
+    """Returns what `--adapt` takes over a run without it, undisturbed, of each of some pairs of fresh trainers.
+
+    Who is opened first, and who trains first, alternates. Where preparing overlaps with training is decided by each run
+    for itself, so all are of the sequential mode.
+    """
+    graph, config, found = Graph.load(GRAPH).on_disk(), STATIC[0], []
+    for number in range(_PAIRS):
+        with ExitStack() as stack:
+            kinds = (Trainer, AdaptingTrainer) if number % 2 else (AdaptingTrainer, Trainer)
+            pair = {kind: stack.enter_context(kind(graph, config, TASK)) for kind in kinds}
+            _in_turns(list(pair.values()), _FILLS)
+            seconds = {one: statistics.median(taken) for one, taken in _in_turns([*pair.values()], _COUNTED).items()}
+            found.append(seconds[pair[AdaptingTrainer]] / seconds[pair[Trainer]])
+    return found
 
 
 def _measured(
@@ -246,4 +267,5 @@ def table_of_one(epochs: int) -> Group:
             str(one.changes),
         )
         lines += one.lines
-    return Group(table, *lines)
+    cost = median_and_range([100 * (ratio - 1) for ratio in cost_of_one()], 1)
+    return Group(table, *lines, f"undisturbed, over {_PAIRS} pairs of fresh trainers, --adapt takes {cost} % longer")

@@ -53,8 +53,9 @@ def searching(
     can_resize: bool = False,
     fits: Callable[[Preparation, Preparation], bool] = lambda wanted, now: True,
     expected: StageTimes | None = None,
+    span_s: float = 0.0,
 ) -> Searching:
-    return Searching(Candidates(start, cores, can_resize=can_resize, fits=fits), expected)
+    return Searching(Candidates(start, cores, can_resize=can_resize, fits=fits), expected, span_s=span_s)
 
 
 def reachable(cores: int = 4) -> list[Preparation]:
@@ -71,6 +72,26 @@ def test_nothing_is_tried_while_nothing_changes():
             machine._rng = np.random.default_rng(seed)
             tried += sum(one != SEQUENTIAL for one in machine.run(searching(), SEQUENTIAL, 300))
         assert tried <= most
+
+
+@pytest.mark.parametrize(("span_s", "is_tried"), [(0.0, True), (0.25, False)])
+def test_a_burst_that_is_shorter_than_a_measurement_changes_nothing(span_s, is_tried):
+    machine, own = Machine(1e-3, 1e-3, 2e-3), searching(span_s=span_s)
+    found = machine.run(own, SEQUENTIAL, 400)
+    for _ in range(5):
+        machine.load = 3e-3  # for ten steps of four mini-batches, a quarter of a second
+        found += machine.run(own, SEQUENTIAL, 10)
+        machine.load = 1e-3
+        found += machine.run(own, SEQUENTIAL, 200)
+    assert any(one != SEQUENTIAL for one in found) == is_tried
+
+
+def test_what_lasts_changes_something_however_long_a_measurement_is():
+    machine, own = Machine(1e-3, 1e-3, 2e-3), searching(span_s=0.25)
+    machine.run(own, SEQUENTIAL, 400)
+    machine.load = 6e-3
+    found = machine.run(own, SEQUENTIAL, 1000)
+    assert machine.seconds(found[-1]) <= 1.03 * min(map(machine.seconds, reachable()))
 
 
 @pytest.mark.parametrize("beside", [1.0, 1.1, 1.5, 3.0])

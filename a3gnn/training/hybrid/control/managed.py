@@ -8,6 +8,9 @@ from typing import Generic, NamedTuple
 from a3gnn.training.hybrid.control.controller import Adjusted, Adjusts
 from a3gnn.training.hybrid.stage_times import StageTimes
 
+#: Mini-batches per step of a controller. Guess.
+MEASURED = 4
+
 
 class Iteration(NamedTuple, Generic[Adjusted]):
     """One step of a controller: the division, and the means of what was measured of it."""
@@ -39,7 +42,7 @@ class Managed(Generic[Adjusted]):
         controller: Adjusts[Adjusted],
         start: Adjusted,
         iterations: int | None = 20,
-        measured: int = 4,
+        measured: int = MEASURED,
         skipped: int | Callable[[Adjusted], int] = 4,
     ) -> None:
         self._controller, self._iterations = controller, iterations

@@ -9,9 +9,13 @@ from typing import NamedTuple
 from a3gnn.runtime.preparation import Preparation
 from a3gnn.training.hybrid.control.candidates import Candidates
 from a3gnn.training.hybrid.control.drift import CHANGED, Drift, drifts
+from a3gnn.training.hybrid.control.managed import MEASURED
 from a3gnn.training.hybrid.control.scatter import LEAST_GAIN, iteration_of, shown, standard_error
 from a3gnn.training.hybrid.stage_times import StageTimes
 
+#: Seconds that a measurement spans at least, of however many mini-batches: what else a machine does comes in bursts of
+#: tenths of a second, which three measurements in a row outlast. Guess.
+_SPAN_S = 0.25
 #: Measurements of what runs before it is judged, and that are kept, by which it is judged again; and of what is tried.
 #: Guesses.
 _LEAST, _KEPT, _OF_TRIED = 4, 8, 3
@@ -67,6 +71,7 @@ class Searching:
         expected: What the tune measured of the first preparation, with its iteration; None where nothing is known. The
             run's own first measurements stand in for it where they are no slower.
         hysteresis: See above.
+        span_s: Seconds of mini-batches that make a measurement, at least.
 
     Attributes:
         why: What the latest change was made for, for people.
@@ -74,11 +79,16 @@ class Searching:
     """
 
     def __init__(
-        self, candidates: Candidates, expected: StageTimes | None = None, hysteresis: float = LEAST_GAIN
+        self,
+        candidates: Candidates,
+        expected: StageTimes | None = None,
+        hysteresis: float = LEAST_GAIN,
+        span_s: float = _SPAN_S,
     ) -> None:
-        self._candidates, self._hysteresis = candidates, hysteresis
+        self._candidates, self._hysteresis, self._span_s = candidates, hysteresis, span_s
         self._expected: StageTimes | None = expected
         self._current: Preparation | None = None
+        self._span: list[StageTimes] = []
         self._windows: list[StageTimes] = []
         self._settled: StageTimes | None = None
         self._least = CHANGED
@@ -94,6 +104,11 @@ class Searching:
             if assignment != self._wanted:  # somebody else has changed it
                 self._search, self._due = None, False
             self._current, self._windows, self._settled, self._is_sure = assignment, [], None, False
+            self._span = []
+        self._span.append(times)
+        if MEASURED * sum(map(iteration_of, self._span)) < self._span_s:
+            return assignment
+        times, self._span = StageTimes.mean(self._span), []
         self._windows = [*self._windows, times][-_KEPT:]
         self._rest = max(0, self._rest - 1)
         if self._search is not None:
