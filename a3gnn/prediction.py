@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,6 +16,24 @@ from a3gnn.measurement import METRICS
 _DEVIATIONS = 1.645
 
 
+#: Accuracy that is lost counts linearly below a point, and by its logarithm beyond.
+_POINT = 0.01
+
+
+def log_points(lost: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """Returns what is lost, a share of 1, on the scale on which it scatters: asinh(points), float64, same shape.
+
+    Most configurations lose about nothing and a few lose tens of points, so that errors in points would be those of the
+    few. On this scale, about linear within a point and logarithmic beyond, errors are of a kind.
+    """
+    return np.asarray(np.arcsinh(np.asarray(lost) / _POINT))
+
+
+def from_log_points(scaled: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """Returns what is lost as a share of 1, of which `log_points` made `scaled`, float64, same shape."""
+    return np.asarray(_POINT * np.sinh(scaled))
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """Predicted metrics with their intervals.
@@ -24,12 +43,15 @@ class Prediction:
         low: Lower bounds, same shape.
         high: Upper bounds, same shape.
         metrics: What the columns are: `METRICS`, but of rows that are no configurations.
+        default_accuracy: Validation accuracy in [0, 1] from which losses count: accuracy then scatters as `log_points`
+            of what is lost; None where it scatters as it is.
     """
 
     mean: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     metrics: tuple[str, ...] = field(default=METRICS, kw_only=True)
+    default_accuracy: float | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -43,30 +65,43 @@ class Prediction:
         """Returns the standard deviation that the interval of `metric` implies, float64, shape (n_configs,).
 
         Of the natural logarithm of a metric, and of accuracy itself; as if the interval were a normal distribution's
-        that covers 90 %. 0 where nothing is uncertain, such as the memory of a device that is not there.
+        that covers 90 %. 0 where nothing is uncertain, such as the memory of a device that is not there. Of accuracy
+        whose losses scatter as `log_points`, it is that close to the mean.
         """
         low, high = self.column(metric, "low"), self.column(metric, "high")
         width = np.zeros(len(low))
         if metric == "val_accuracy":
-            width = high - low
+            width = self.lost(low) - self.lost(high)
+            if self.default_accuracy is not None:
+                width *= _POINT * np.cosh(self.lost(self.column(metric)))
         else:
             np.log(high, out=width, where=high > low)
             width[high > low] -= np.log(low[high > low])
         return width / (2 * _DEVIATIONS)
 
     def one_sided(self, metric: str, bound: str) -> NDArray[np.float64]:
-        """Returns the standard deviation towards `bound` (low or high), in the units of `spread`, shape (n_configs,).
+        """Returns the standard deviation towards `bound` (low or high), float64, shape (n_configs,).
+
+        Of the natural logarithm of a metric, of accuracy in the units of `lost`.
 
         Intervals need not be symmetric: what a known learning curve has reached is certain, what lies beyond is not.
         """
         mean, end = self.column(metric), self.column(metric, bound)
-        if metric != "val_accuracy":
+        if metric == "val_accuracy":
+            mean, end = self.lost(mean), self.lost(end)
+        else:
             mean, end = np.log(np.maximum(mean, 1e-300)), np.log(np.maximum(end, 1e-300))
         return np.asarray(np.abs(end - mean) / _DEVIATIONS)
 
+    def lost(self, accuracy: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        """Returns what is lost where `accuracy` is reached, on the scale on which it scatters, float64, same shape."""
+        if self.default_accuracy is None:
+            return -np.asarray(accuracy)
+        return log_points(self.default_accuracy - accuracy)
+
     def take(self, rows: NDArray[np.int64]) -> Prediction:
         """Returns the prediction of `rows` alone."""
-        return Prediction(self.mean[rows], self.low[rows], self.high[rows], metrics=self.metrics)
+        return dataclasses.replace(self, mean=self.mean[rows], low=self.low[rows], high=self.high[rows])
 
 
 #: Predicts encoded configurations, int64, shape (n_configs, n_knobs), as a `SearchSpace` encodes them.

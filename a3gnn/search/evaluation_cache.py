@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,11 +43,11 @@ class EvaluationCache:
 
     def _append(self, rows: NDArray[np.int64]) -> None:
         old, new = self.prediction, self._problem.predict(rows)
-        self.prediction = Prediction(
-            np.concatenate([old.mean, new.mean]),
-            np.concatenate([old.low, new.low]),
-            np.concatenate([old.high, new.high]),
-            metrics=old.metrics,
+        self.prediction = dataclasses.replace(
+            new,
+            mean=np.concatenate([old.mean, new.mean]),
+            low=np.concatenate([old.low, new.low]),
+            high=np.concatenate([old.high, new.high]),
         )
         for position, key in enumerate(self._problem.keys(rows).tolist(), start=len(self.rows)):
             self._position[key] = position

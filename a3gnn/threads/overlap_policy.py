@@ -52,7 +52,6 @@ class OverlapPolicy:
             self.overlapped, self.is_settled = not self.overlapped, False
             self._left = self._test
 
-
     def _is_enough(self) -> bool:
         """Returns whether both modes were tested so often that one of them is kept."""
         return all(len(times) >= _TESTS * _TIMED for times in self._seconds.values())

@@ -162,9 +162,10 @@ def least_probability(tried: int, missed: int) -> float:
 def feasibility(prediction: Prediction, limits: Limits, budget_s: float | None = None) -> NDArray[np.float64]:
     """Returns the probability that each configuration keeps all `limits`, float64, shape (n_configs,).
 
-    Accuracy and the logarithms of memory and seconds are taken to be normal on the side of the limit, with independent
-    errors. The least accuracy is kept where it is reached within the default's seconds: the prediction of accuracy and
-    that of the seconds both say whether, and the geometric mean of the two counts: what one of them rules out is out.
+    What is lost of accuracy (`Prediction.lost`) and the logarithms of memory and seconds are taken to be normal on the
+    side of the limit, with independent errors. The least accuracy is kept where it is reached within the default's
+    seconds: the prediction of accuracy and that of the seconds both say whether, and the geometric mean of the two
+    counts: what one of them rules out is out.
 
     Args:
         prediction: Of the configurations.
@@ -187,8 +188,9 @@ def keeping(prediction: Prediction, limits: Limits, budget_s: float | None = Non
         if limit is not None:
             found[name] = _at_most(limit, prediction, metric)
     if limits.least_accuracy is not None:
-        accuracy, deviation = prediction.column("val_accuracy"), prediction.one_sided("val_accuracy", "low")
-        reached = probability_at_most(-limits.least_accuracy, -accuracy, deviation)
+        lost = prediction.lost(prediction.column("val_accuracy"))
+        deviation = prediction.one_sided("val_accuracy", "low")
+        reached = probability_at_most(float(prediction.lost(limits.least_accuracy)), lost, deviation)
         if budget_s is not None:
             reached = np.sqrt(reached * _at_most(budget_s, prediction, "seconds_to_accuracy"))
         found["least_accuracy"] = reached

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from a3gnn.breach import MEMORY_NAMES
 from a3gnn.errors import InfeasibleError
 from a3gnn.option_names import option
-from a3gnn.prediction import Prediction
+from a3gnn.prediction import Prediction, from_log_points
 from a3gnn.report.text import describe_config
 from a3gnn.search.evaluation_cache import EvaluationCache
 from a3gnn.tuning.acquisition import LEAST_PROBABILITY, LIKELY, Rows
@@ -75,11 +75,12 @@ def _too_inaccurate(
         accurate: The probability that it keeps the least accuracy.
     """
     allowed = outlook.history.study.request.max_accuracy_drop
+    scaled = prediction.lost(prediction.column("val_accuracy"))
     lost = 100 * (outlook.default_accuracy - float(prediction.column("val_accuracy")[0]))
     label = outlook.setting.metric.label
     others = " that keeps the memory limit" if len(outlook.keeping(prediction)) > 1 else ""
-    deviation = 100 * float(prediction.one_sided("val_accuracy", "low")[0])
-    needed = math.ceil(10 * (lost + deviation * float(ndtri(LIKELY / in_memory)))) / 10
+    enough = scaled + prediction.one_sided("val_accuracy", "low") * ndtri(LIKELY / in_memory)
+    needed = math.ceil(1000 * float(from_log_points(enough)[0])) / 10
     remedy = (
         f"{option('max_accuracy_drop', needed)} would allow it" if needed > allowed else "a larger drop may allow it"
     )

@@ -188,8 +188,8 @@ def _variances(surrogate: Surrogate, setting: Setting, found: Prediction) -> dic
     names = ("throughput_epochs_per_s", memory, "accuracy_drop", "epochs_to_accuracy")
     idle = 0 if has_device else setting.hardware.profile.idle_host_bytes
     models: list[VarianceComponents] = [surrogate.residual_models_[OUTPUTS.index(name)].variances for name in names]
-    units = np.full(NUM_COSTS, 1 / np.log(2) ** 2)  # doublings; accuracy is a share
-    units[ACCURACY] = 1.0
+    units = np.full(NUM_COSTS, 1 / np.log(2) ** 2)  # doublings
+    units[ACCURACY] = 1e-4  # a share, whose losses scatter as points where few are lost
     units[MEMORY] *= np.median(1 - idle / found.column(memory_metric(has_device))) ** 2
     between = np.array([model.between_settings for model in models]) * units
     within = np.array([model.within_setting for model in models]) * units

@@ -27,8 +27,8 @@ them that it takes to record what stages take.
 
 adapt: seconds per mini-batch of real trainers with `--adapt` and without, an epoch each in turns, undisturbed, while
 another process takes a core, and after that; beside them the best of a few static divisions. With --one the same of one
-trainer, beside the best static mode and workers, and as memory gets scarce. It says something only of a machine on
-which nothing else runs.
+trainer, beside the best static mode and workers, and as memory gets scarce; and what it costs over pairs of fresh
+trainers. It says something only of a machine on which nothing else runs.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from a3gnn.where import NEVER
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.volume import BatchVolume
 
-# Guesses, all of them: chosen by hand with the shipped profiles in view. `python -m benchmarks.surrogate_card` scores
-# the formula (its row "analytic model"), no command fits it.
+# Guesses, all of them: chosen by hand with the shipped profiles in view. No command fits the formula; what it says is a
+# feature of the learner, and of the epochs to the target a part of the prediction.
 #: Drop after one epoch at full skew of the draws; it falls with the mean degree, in units of degree 10.
 _SKEW_LOSS, _DENSITY_EXPONENT, _UNIT_DEGREE = 0.08, 0.3, 10.0
 #: Drop after one epoch where the seeds of a mini-batch are close together and all neighbours have equal labels.

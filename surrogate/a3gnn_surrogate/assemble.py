@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from a3gnn.learning_curve import ROUNDING, next_point
 from a3gnn.measurement import METRICS
-from a3gnn.prediction import Prediction
+from a3gnn.prediction import Prediction, from_log_points
 from a3gnn.setting import Setting
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.known_curve import KnownCurve
@@ -49,20 +51,20 @@ def metrics_of(
     if not setting.hardware.has_device:
         for bound in (mean, low, high):
             bound[:, METRICS.index("peak_device_bytes")] = 0.0
-    graph, drop, off = setting.graph, centre[:, ACCURACY_DROP], half_width[:, ACCURACY_DROP]
+    graph, lost, off = setting.graph, centre[:, ACCURACY_DROP], half_width[:, ACCURACY_DROP]
     # Without a measured reference, guess: predictions are right about as often as neighbours agree. Where labels are
     # no classes, half of the way from nothing to all.
     guess = max(graph.homophily, 1 / max(graph.num_classes, 1)) if graph.target == "classes" else 0.5
     reference = guess if default.val_accuracy is None else default.val_accuracy
     unknown = default.val_accuracy is None
-    mean[:, _ACCURACY] = np.clip(reference - drop, 0, 1)
-    low[:, _ACCURACY] = 0.0 if unknown else np.clip(reference - drop - off, 0, 1)
-    high[:, _ACCURACY] = 1.0 if unknown else np.clip(reference - drop + off, 0, 1)
+    mean[:, _ACCURACY] = np.clip(reference - from_log_points(lost), 0, 1)
+    low[:, _ACCURACY] = 0.0 if unknown else np.clip(reference - from_log_points(lost + off), 0, 1)
+    high[:, _ACCURACY] = 1.0 if unknown else np.clip(reference - from_log_points(lost - off), 0, 1)
     seconds = np.log(default_epochs) + centre[:, EPOCHS] - centre[:, THROUGHPUT]
     off = np.hypot(half_width[:, EPOCHS], half_width[:, THROUGHPUT])
     for bound, sign in ((mean, 0), (low, -1), (high, 1)):
         bound[:, _SECONDS] = np.exp(seconds + sign * off)
-    return Prediction(mean, low, high)
+    return Prediction(mean, low, high, default_accuracy=default.val_accuracy)
 
 
 def with_known_curves(
@@ -85,7 +87,7 @@ def with_known_curves(
             if default.target is not None:
                 seconds = _seconds(known, default.target, opposite[rows, THROUGHPUT], bound[rows, _SECONDS])
                 bound[rows, _SECONDS] = seconds
-    return Prediction(mean, low, high)
+    return dataclasses.replace(prediction, mean=mean, low=low, high=high)
 
 
 def _accuracy(known: KnownCurve, budget_s: float, throughput: Array, predicted: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.measurement import Measurement, Metrics
+from a3gnn.prediction import log_points
 from a3gnn.setting import Setting
 from a3gnn_surrogate.accuracy import is_reference
 from a3gnn_surrogate.analytic import Work, analytic_metrics, expected_work
@@ -103,9 +104,10 @@ def _measured(
     sizes = (metrics.throughput_epochs_per_s, metrics.peak_device_bytes, above_idle)
     logs = [float(np.log(value)) if value > 0 else np.nan for value in sizes]
     if metrics.val_accuracy is not None:  # measurement version 2
-        return [*logs, fixed_epochs - metrics.val_accuracy, np.nan]
+        return [*logs, float(log_points(fixed_epochs - metrics.val_accuracy)), np.nan]
     seconds = curves.default_seconds()
     if curves.reference is None or seconds is None:
         return [*logs, np.nan, np.nan]
     ratio = learnt.expected_s * metrics.throughput_epochs_per_s / (seconds * curves.throughput)
-    return [*logs, curves.reference.val_accuracy - learnt.expected_accuracy, float(np.log(ratio))]
+    drop = curves.reference.val_accuracy - learnt.expected_accuracy
+    return [*logs, float(log_points(drop)), float(np.log(ratio))]

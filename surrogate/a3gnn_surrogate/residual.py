@@ -54,7 +54,7 @@ _PRIORS = {
     "throughput_epochs_per_s": _Prior( 0.7,     0.3,    0.05,  1.4,    0.7),
     "peak_device_bytes":       _Prior( 0.25,    0.15,   0.02,  0.5,    0.3),
     "host_bytes_above_idle":   _Prior( 0.5,     0.3,    0.1,   1.0,    0.6),
-    "accuracy_drop":           _Prior( 0.01,    0.02,   0.004, 0.08,   0.05),
+    "accuracy_drop":           _Prior( 0.8,     1.2,    0.3,   2.8,    2.3),
     "epochs_to_accuracy":      _Prior( 0.2,     0.4,    0.05,  1.0,    0.8),
 }
 # fmt: on

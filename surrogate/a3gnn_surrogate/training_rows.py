@@ -12,9 +12,9 @@ from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.features import FEATURE_NAMES
 from a3gnn_surrogate.points import POINT_NAMES
 
-#: The outputs of the regression, in the order of `METRICS`: logarithms, but the drop of accuracy. Of the host's peak it
-#: is what exceeds an idle trial's, the rest is known. The last is that of the epochs to the target, set-up included,
-#: beside those of the default; seconds follow from it and the throughput.
+#: The outputs of the regression, in the order of `METRICS`: logarithms; of the drop of accuracy, `log_points`. Of the
+#: host's peak it is what exceeds an idle trial's, the rest is known. The last is that of the epochs to the target,
+#: set-up included, beside those of the default; seconds follow from it and the throughput.
 OUTPUTS: tuple[str, ...] = (
     *("throughput_epochs_per_s", "peak_device_bytes", "host_bytes_above_idle", "accuracy_drop", "epochs_to_accuracy"),
 )
@@ -64,12 +64,14 @@ class TrainingRows:
 
 
 def analytic_outputs(analytic: dict[str, Array]) -> Array:
-    """Returns the analytic model's `OUTPUTS`, float64, shape (n, n_outputs)."""
-    columns = [
-        analytic[name] if number >= ACCURACY_DROP else np.log(np.maximum(analytic[name], 1e-12))
-        for number, name in enumerate(OUTPUTS)
-    ]
-    return np.stack(columns, axis=1)
+    """Returns the analytic model's `OUTPUTS`, float64, shape (n, n_outputs).
+
+    Its drop of accuracy is a feature of the learner, and nothing is what is expected without one: added to what the
+    learner predicts it did harm (docs/surrogate.md).
+    """
+    logs = [np.log(np.maximum(analytic[name], 1e-12)) for name in OUTPUTS[:ACCURACY_DROP]]
+    epochs = analytic[OUTPUTS[EPOCHS]]
+    return np.stack([*logs, np.zeros_like(epochs), epochs], axis=1)
 
 
 def no_rows() -> TrainingRows:

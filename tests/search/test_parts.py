@@ -115,7 +115,7 @@ def test_an_evaluation_cache_evaluates_each_configuration_once(problem: Problem)
 
     def noted(rows: np.ndarray) -> Prediction:
         calls.append(rows)
-        return problem.predict(rows)
+        return dataclasses.replace(problem.predict(rows), default_accuracy=0.8)
 
     cache = EvaluationCache(dataclasses.replace(problem, predict=noted))
     rows = problem.space.sample(50, seed=0)
@@ -125,6 +125,7 @@ def test_an_evaluation_cache_evaluates_each_configuration_once(problem: Problem)
     assert len(np.unique(evaluated, axis=0)) == len(evaluated) == len(cache)
     np.testing.assert_array_equal(cache.rows, evaluated)
     assert len(cache(rows[:0])) == 0
+    assert cache(rows[:2]).default_accuracy == 0.8
 
 
 def test_candidate_pool_draws_everything_once_and_then_nothing(small: Problem) -> None:

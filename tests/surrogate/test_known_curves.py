@@ -12,6 +12,7 @@ from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.figures import Figures, Reference
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.measurement import MEASUREMENT_VERSION, METRICS
+from a3gnn.prediction import log_points
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
@@ -88,7 +89,7 @@ def test_outputs_are_the_figures_of_the_study(rows):
     reference = Reference.of(rows[0].metrics, rows[0].metrics.curve, 0.01)
     for row, outputs in zip(rows[:3], measured[:3], strict=True):
         figures = Figures.of(row.metrics, row.metrics.curve, reference)
-        assert outputs[ACCURACY_DROP] == pytest.approx(reference.val_accuracy - figures.val_accuracy)
+        assert outputs[ACCURACY_DROP] == pytest.approx(log_points(reference.val_accuracy - figures.val_accuracy))
         epochs = figures.seconds_to_accuracy * row.metrics.throughput_epochs_per_s
         of_default = Figures.of(rows[0].metrics, rows[0].metrics.curve, reference)
         default_epochs = of_default.seconds_to_accuracy * rows[0].metrics.throughput_epochs_per_s
@@ -104,7 +105,7 @@ def test_rows_are_judged_by_the_reference_that_is_given(measure):
     key = setting_key(rows[0].setting)
     judged, usual = (RowSource(rows, judged_by=by).rows().measured[2] for by in ({key: reference}, None))
     figures = Figures.of(rows[2].metrics, rows[2].metrics.curve, reference)
-    assert judged[ACCURACY_DROP] == pytest.approx(reference.val_accuracy - figures.val_accuracy)
+    assert judged[ACCURACY_DROP] == pytest.approx(log_points(reference.val_accuracy - figures.val_accuracy))
     assert judged[ACCURACY_DROP] != pytest.approx(usual[ACCURACY_DROP])
     default_s = Figures.of(rows[0].metrics, rows[1].metrics.curve, reference).seconds_to_accuracy
     ratio = figures.seconds_to_accuracy * rows[2].metrics.throughput_epochs_per_s
@@ -125,7 +126,7 @@ def test_a_curve_that_ended_early_counts_as_what_it_lets_expect(measure, rows):
     configs, epochs = [TrainConfig(), PARTED], [DEFAULT_EPOCHS, 4 * DEFAULT_EPOCHS]
     short, whole = (RowSource(found).rows().measured for found in (rows, measure(configs, epochs)))
     assert short[3, EPOCHS] == pytest.approx(whole[1, EPOCHS], abs=0.1)
-    assert short[3, ACCURACY_DROP] == pytest.approx(whole[1, ACCURACY_DROP], abs=0.01)
+    assert short[3, ACCURACY_DROP] == pytest.approx(whole[1, ACCURACY_DROP], abs=0.1)
 
 
 @pytest.mark.parametrize("missing", [0.001, 0.3])

@@ -8,7 +8,7 @@ import pytest
 
 from a3gnn.limits import Limits
 from a3gnn.objectives import Objectives, Priority
-from a3gnn.prediction import Prediction
+from a3gnn.prediction import Prediction, log_points
 from a3gnn.search.problem import Problem
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import (
@@ -207,6 +207,16 @@ def test_what_surely_gains_nothing_gives_way_to_a_risk(
     best = float(tight.objectives.score(slow_and_sure(probability, 1.0)[1])[0])
     chosen = choose_trials(tight, rows, Expected(found, np.ones(2), 0.0, apart(rows)), 1, best, least=least)
     assert [(one.reason, one.row[0]) for one in chosen] == [("best", first)]
+
+
+def test_what_may_lose_much_and_probably_loses_nothing_is_likely_to_keep_the_accuracy() -> None:
+    """Its interval of 90 % reaches 20 points down, which says nothing of a point where losses have a long tail."""
+    mean, low = np.array([[1.0, 0.0, 1e8, 0.9, 10.0]]), np.array([[1.0, 0.0, 1e8, 0.7, 10.0]])
+    limits, drop = Limits(least_accuracy=0.89), float(log_points(0.2))
+    (as_lost,) = feasibility(Prediction(mean, low, mean, default_accuracy=0.9), limits)
+    (as_it_is,) = feasibility(Prediction(mean, low, mean), limits)
+    assert as_lost == pytest.approx(NormalDist(0, drop / DEVIATIONS).cdf(float(log_points(0.01))))
+    assert as_lost > 0.64 > 0.54 > as_it_is
 
 
 def test_where_none_is_probable_the_most_probable_come_first(problem: Problem, batches: np.ndarray) -> None:
