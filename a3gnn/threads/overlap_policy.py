@@ -69,9 +69,11 @@ class OverlapOnce(OverlapPolicy):
             super().count(seconds)
 
     def _is_enough(self) -> bool:
+        if not super()._is_enough():
+            return False
         overlapped, alternating = self._seconds.values()
-        if not super()._is_enough() or len(overlapped) >= _MOST_TESTS * _TIMED:
-            return super()._is_enough()
+        if len(overlapped) >= _MOST_TESTS * _TIMED:
+            return True
         errors = (statistics.stdev(times) / math.sqrt(len(times)) for times in (overlapped, alternating))
         return abs(statistics.fmean(overlapped) - statistics.fmean(alternating)) > _CLEAR * math.hypot(*errors)
 

@@ -110,9 +110,11 @@ def cost_of_one() -> list[float]:
         with ExitStack() as stack:
             kinds = (Trainer, AdaptingTrainer) if number % 2 else (AdaptingTrainer, Trainer)
             pair = {kind: stack.enter_context(kind(graph, config, TASK)) for kind in kinds}
-            _in_turns(list(pair.values()), _FILLS)
-            seconds = {one: statistics.median(taken) for one, taken in _in_turns([*pair.values()], _COUNTED).items()}
-            found.append(seconds[pair[AdaptingTrainer]] / seconds[pair[Trainer]])
+            trainers = list(pair.values())
+            _in_turns(trainers, _FILLS)
+            seconds = _in_turns(trainers, _COUNTED)
+            with_it, without = (statistics.median(seconds[pair[kind]]) for kind in (AdaptingTrainer, Trainer))
+            found.append(with_it / without)
     return found
 
 
