@@ -6,7 +6,7 @@ Limits are the deciles of a setting's measured peaks, and the default's largest 
 `--memory-limit default`. A configuration is admitted as a tune proposes trials, where it keeps the limit with a
 probability of 0.8 and more; or as its search judges rows, where the upper bound of its interval does. Columns: how many
 decisions; the share that is admitted; of these the share that breaks the limit as measured, and by how much at most;
-of the refused the share that would have kept it.
+of the refused the share that would have kept it. Peaks are those of a training (`a3gnn_surrogate.memory`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.tuning.acquisition import LEAST_PROBABILITY, feasibility
 from a3gnn.tuning.history import DEFAULT_TOLERANCE
 from a3gnn_surrogate.evaluate import SPLITS, HeldOut, held_out
+from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.references import by_setting
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -59,7 +60,7 @@ def limits_of(measurements: Sequence[Measurement]) -> dict[str, list[float]]:
     """Returns the limits of each setting in bytes, by its `setting_key`."""
     found = {}
     for key, rows in by_setting(row for row in measurements if row.metrics is not None).items():
-        peaks = np.array([row.metrics.peak_host_bytes for row in rows if row.metrics is not None], dtype=np.float64)
+        peaks = np.array([training_peak(row.metrics, row.setting.hardware) for row in rows if row.metrics is not None])
         default = peaks[[row.config == TrainConfig() for row in rows]]
         most = (1 + DEFAULT_TOLERANCE) * default.max(keepdims=True)
         found[key] = [*np.quantile(peaks, np.arange(0.1, 1.0, 0.1)), *most]

@@ -32,6 +32,7 @@ from a3gnn.tuning.interval import Interval
 from a3gnn.tuning.outlook import Outlook
 from a3gnn.tuning.study import Study
 from a3gnn_surrogate.known_curves import KnownCurves
+from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.references import by_setting
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -104,7 +105,7 @@ def _measured(rows: Sequence[Measurement]) -> Iterator[tuple[TrainConfig, dict[s
         found = {
             "throughput_epochs_per_s": speed,
             "throughput_over_default": speed / base,
-            "peak_host_bytes": float(row.metrics.peak_host_bytes),
+            "peak_host_bytes": training_peak(row.metrics, row.setting.hardware),
         }
         if curves.reference is not None:
             found["accuracy_beside_default"] = 100 * (learnt.val_accuracy - curves.reference.val_accuracy)

@@ -28,6 +28,7 @@ from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.tuning.history import DEFAULT_TOLERANCE
 from a3gnn.tuning.outlook import Outlook
 from a3gnn.tuning.predicted_best import probability_of_keeping
+from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.priors import MeasuredDefault, by_setting
 from benchmarks.decisions import PRIORITIES
@@ -40,10 +41,12 @@ class Truth(NamedTuple):
     Attributes:
         configs: The default first.
         figures: Of each one's trials that did not fail.
+        peaks: Median peaks of host memory in bytes, had they trained their curves, float64, shape (n_configs,).
     """
 
     configs: list[TrainConfig]
     figures: list[list[Figures]]
+    peaks: NDArray[np.float64]
 
     @classmethod
     def of(cls, default: MeasuredDefault) -> Truth:
@@ -57,18 +60,16 @@ class Truth(NamedTuple):
             [Figures.of(one, default.curves.get(config.learning_key()), default.reference) for one in metrics]
             for config, metrics in done.items()
         ]
-        return cls(list(done), found)
-
-    def peaks(self) -> NDArray[np.float64]:
-        """Returns the peaks of host memory in bytes, float64, shape (n_configs,)."""
-        return np.array([np.median([one.peak_host_bytes for one in found]) for found in self.figures])
+        hardware = default.rows[0].setting.hardware
+        peaks = [np.median([training_peak(one, hardware) for one in metrics]) for metrics in done.values()]
+        return cls(list(done), found, np.array(peaks))
 
     def scores(self, objectives: Objectives) -> NDArray[np.float64]:
         """Returns the scores in doublings, -inf of what breaks a limit, float64, shape (n_configs,)."""
         scores = np.array([np.median(objectives.measured_score(found)) for found in self.figures])
         limits = objectives.limits
         accuracies = np.array([np.median([one.val_accuracy or 0.0 for one in found]) for found in self.figures])
-        kept = (accuracies >= (limits.least_accuracy or 0.0)) & (self.peaks() <= (limits.host_bytes or np.inf))
+        kept = (accuracies >= (limits.least_accuracy or 0.0)) & (self.peaks <= (limits.host_bytes or np.inf))
         return np.where(kept, scores, -np.inf)
 
 
@@ -87,8 +88,7 @@ class Recommended(NamedTuple):
 def recommended(default: MeasuredDefault, fitted: Surrogate, priority: str) -> Iterator[Recommended]:
     """Yields what a surrogate that saw no row of the graph recommends by `priority` under each limit on memory."""
     truth, setting = Truth.of(default), default.rows[0].setting
-    peaks = truth.peaks()
-    limits = (1 + DEFAULT_TOLERANCE) * peaks[0], *np.quantile(peaks, (0.25, 0.5, 0.75))
+    limits = (1 + DEFAULT_TOLERANCE) * truth.peaks[0], *np.quantile(truth.peaks, (0.25, 0.5, 0.75))
     for limit in (None, *map(int, limits)):
         objectives = Objectives(
             Limits(host_bytes=limit, least_accuracy=default.reference.target),

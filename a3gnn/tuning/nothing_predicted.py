@@ -13,7 +13,7 @@ from a3gnn.option_names import option
 from a3gnn.prediction import Prediction, from_log_points
 from a3gnn.report.text import describe_config
 from a3gnn.search.evaluation_cache import EvaluationCache
-from a3gnn.tuning.acquisition import LEAST_PROBABILITY, LIKELY, Rows
+from a3gnn.tuning.acquisition import LEAST_PROBABILITY, UNTRIED, Rows
 from a3gnn.tuning.expectations import smallest_memory
 from a3gnn.tuning.outlook import Outlook
 from a3gnn.units import format_size
@@ -32,9 +32,9 @@ def nothing_predicted(outlook: Outlook, cache: EvaluationCache) -> InfeasibleErr
     fits = in_memory >= LEAST_PROBABILITY
     if not fits.any():
         return _too_large(outlook)
-    closest = int(np.where(fits, in_memory * accuracy, -1.0).argmax())
+    closest = int(np.where(fits, accuracy, -1.0).argmax())
     found = cache.prediction.take(np.array([closest]))
-    return _too_inaccurate(outlook, cache.rows[closest], found, float(in_memory[closest]), float(accuracy[closest]))
+    return _too_inaccurate(outlook, cache.rows[closest], found, float(accuracy[closest]))
 
 
 def _too_large(outlook: Outlook) -> InfeasibleError:
@@ -62,16 +62,13 @@ def _too_large(outlook: Outlook) -> InfeasibleError:
     )
 
 
-def _too_inaccurate(
-    outlook: Outlook, row: Rows, prediction: Prediction, in_memory: float, accurate: float
-) -> InfeasibleError:
-    """Returns the error of the least accuracy, about the configuration that keeps all limits most probably.
+def _too_inaccurate(outlook: Outlook, row: Rows, prediction: Prediction, accurate: float) -> InfeasibleError:
+    """Returns the error of the least accuracy, about the configuration that most probably keeps it.
 
     Args:
         outlook: The predictions.
         row: The configuration, int64, shape (n_knobs,).
         prediction: Of it alone.
-        in_memory: The probability that it keeps the limits on memory.
         accurate: The probability that it keeps the least accuracy.
     """
     allowed = outlook.history.study.request.max_accuracy_drop
@@ -79,14 +76,14 @@ def _too_inaccurate(
     lost = 100 * (outlook.default_accuracy - float(prediction.column("val_accuracy")[0]))
     label = outlook.setting.metric.label
     others = " that keeps the memory limit" if len(outlook.keeping(prediction)) > 1 else ""
-    enough = scaled + prediction.one_sided("val_accuracy", "low") * ndtri(LIKELY / in_memory)
+    enough = scaled + prediction.one_sided("val_accuracy", "low") * ndtri(UNTRIED)
     needed = math.ceil(1000 * float(from_log_points(enough)[0])) / 10
     remedy = (
         f"{option('max_accuracy_drop', needed)} would allow it" if needed > allowed else "a larger drop may allow it"
     )
     return InfeasibleError(
         f"nothing{others} is predicted to lose at most {allowed:g} points of validation {label} against the default "
-        f"with a probability of {LIKELY} or more. The closest, {describe_config(outlook.space.decode(row))}, is "
+        f"with a probability of {UNTRIED} or more. The closest, {describe_config(outlook.space.decode(row))}, is "
         f"predicted to lose {lost:.2g} points, and at most {allowed:g} with a probability of {accurate:.2f}; {remedy}, "
         "and a3gnn tune finds by measuring what predictions can't tell"
     )

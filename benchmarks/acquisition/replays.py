@@ -14,10 +14,11 @@ from a3gnn.errors import UsageError
 from a3gnn.figures import Figures
 from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Measurement, Metrics
-from a3gnn.objectives import Priority, memory_metric
+from a3gnn.objectives import Priority
 from a3gnn_envs.acquisition.prior import Outcomes, Prior
 from a3gnn_envs.acquisition.simulated import draw_limits, draw_priority, draw_trials
 from a3gnn_envs.acquisition.world import ACCURACY, World
+from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.priors import MeasuredDefault, by_setting, early_accuracy, prior_of
 
@@ -131,7 +132,8 @@ def held_out_grids(measurements: Sequence[Measurement], corpus: Sequence[Measure
 def _costs(default: MeasuredDefault, metrics: Metrics, curve: LearningCurve | None) -> list[float]:
     """Returns the costs of one trial by the longest `curve` of what it learns."""
     figures = Figures.of(metrics, curve, default.reference)
-    memory = getattr(metrics, memory_metric(default.rows[0].setting.hardware.has_device))
+    hardware = default.rows[0].setting.hardware
+    memory = metrics.peak_device_bytes if hardware.has_device else training_peak(metrics, hardware)
     speed, budget_s = -float(np.log2(metrics.throughput_epochs_per_s)), default.reference.budget_s
     seconds = _LONGER * budget_s if figures.seconds_to_accuracy is None else figures.seconds_to_accuracy
     return [speed, float(np.log2(memory)), -(figures.val_accuracy or 0.0), float(np.log2(seconds / budget_s)) - speed]

@@ -19,6 +19,7 @@ from a3gnn_surrogate.conformal import graph_folds, row_folds
 from a3gnn_surrogate.keys import task_graph_key
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.references import by_setting, latest_reference_accuracies
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -172,8 +173,12 @@ def _measured(rows: Sequence[Measurement], curves: KnownCurves) -> Array:
     found = []
     for row, learnt in zip(rows, curves.learnt(rows), strict=True):
         assert row.metrics is not None
-        sizes = [getattr(row.metrics, name) for name in METRICS[:-2]]
-        fixed_epochs = row.metrics.val_accuracy
+        metrics, fixed_epochs = row.metrics, row.metrics.val_accuracy
+        sizes = [
+            metrics.throughput_epochs_per_s,
+            metrics.peak_device_bytes,
+            training_peak(metrics, row.setting.hardware),
+        ]
         found.append([*sizes, learnt.val_accuracy if fixed_epochs is None else fixed_epochs, learnt.seconds])
     return np.array(found, dtype=np.float64)
 

@@ -16,7 +16,7 @@ from a3gnn_surrogate.local import LocalCorrection
 from a3gnn_surrogate.residual import ResidualModel, refit
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.setting_corrections import SettingCorrections, general_scales
-from a3gnn_surrogate.training_rows import OUTPUTS, THROUGHPUT, TrainingRows
+from a3gnn_surrogate.training_rows import OUTPUTS, RELEVANT, THROUGHPUT, TrainingRows
 
 # Guesses.
 #: Rows from which a setting has scales of its own.
@@ -90,7 +90,7 @@ class CorrectionFit:
         if machine in self.noise:
             noise = self.noise[machine] ** 2
             variances[THROUGHPUT] = dataclasses.replace(variances[THROUGHPUT], noise=noise)
-        return LocalCorrection.fit(own.points, _unexplained(own, models), variances)
+        return LocalCorrection.fit(own.points, _unexplained(own, models), variances, RELEVANT)
 
     def _own_scales(self, key: str, correction: LocalCorrection) -> Array:
         """Returns scales from the errors on the setting's own rows, each fold predicted from all other rows.

@@ -15,7 +15,7 @@ from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.local import LocalCorrection
 from a3gnn_surrogate.points import knob_points
 from a3gnn_surrogate.setting_corrections import general_scales
-from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, OUTPUTS
+from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, OUTPUTS, RELEVANT
 
 if TYPE_CHECKING:
     from a3gnn_surrogate.surrogate import Surrogate
@@ -51,7 +51,7 @@ def given_default(surrogate: S, setting: Setting, *, as_predicted: bool = False)
     residuals = np.full((1, len(OUTPUTS)), 0.0 if as_predicted else np.nan)
     residuals[0, _BY_DEFINITION] = -centre[0, _BY_DEFINITION]
     variances = [model.variances for model in surrogate.residual_models_]  # by which the scales were found
-    own = LocalCorrection.fit(knob_points(columns, setting), residuals, variances)
+    own = LocalCorrection.fit(knob_points(columns, setting), residuals, variances, RELEVANT)
     scales = dict(known.own_scales)
     if as_predicted:
         scales[key] = np.array([model.scale_beside_default for model in surrogate.residual_models_])

@@ -16,6 +16,8 @@ from a3gnn_surrogate.posterior import Posterior, VarianceComponents, posteriors,
 #: So many rows a setting's own scatter has to outweigh before it counts more than that of all settings. Guess: on the
 #: shipped rows 4 and 8 are about as good (docs/surrogate.md).
 _PRIOR_ROWS = 6.0
+#: The fields of a correction that are arrays: of numbers, then of truth values.
+_ARRAYS = ("points", "constant", "weights", "scatter", "known", "relevant")
 
 
 class Correction(NamedTuple):
@@ -48,7 +50,9 @@ class LocalCorrection:
             (n_outputs,).
         known: Which rows have which output, bool, shape (m, n_outputs).
         variances: One per output.
-        posteriors: One per group of outputs that the same rows have.
+        relevant: On which inputs each output depends, bool, shape (n_outputs, n_points).
+        posteriors: One per group of outputs that depend on the same inputs and that the same rows have; those of the
+            same inputs together, in the order of `_groups`.
     """
 
     points: Array
@@ -57,49 +61,100 @@ class LocalCorrection:
     scatter: Array
     known: NDArray[np.bool_]
     variances: tuple[VarianceComponents, ...]
-    posteriors: tuple[Posterior, ...]
+    relevant: NDArray[np.bool_]
+    posteriors: tuple[tuple[Posterior, ...], ...]
 
     @classmethod
-    def fit(cls, points: Array, residuals: Array, variances: Sequence[VarianceComponents]) -> Self:
-        """Returns the correction fitted to `residuals` (m, n_outputs); NaN entries are left out."""
-        similarity, known = rbf_kernel(points, points), np.isfinite(residuals)
+    def fit(
+        cls,
+        points: Array,
+        residuals: Array,
+        variances: Sequence[VarianceComponents],
+        relevant: NDArray[np.bool_] | None = None,
+    ) -> Self:
+        """Returns the correction fitted to `residuals` (m, n_outputs); NaN entries are left out.
+
+        Args:
+            points: float64, shape (m, n_points).
+            residuals: float64, shape (m, n_outputs).
+            variances: One per output.
+            relevant: On which inputs each output depends, bool, shape (n_outputs, n_points); by default on all.
+        """
+        known = np.isfinite(residuals)
+        if relevant is None:
+            relevant = np.ones((len(variances), points.shape[1]), dtype=np.bool_)
         constant, weights, scatter = np.zeros(len(variances)), np.zeros(residuals.shape), np.ones(len(variances))
-        for j, v in enumerate(variances):
-            rows = known[:, j]
-            if not rows.any():
-                continue
-            within = v.within_setting * similarity[np.ix_(rows, rows)] + v.noise * np.eye(int(rows.sum()))
-            alpha = np.linalg.solve(v.between_settings + within, residuals[rows, j])
-            constant[j] = v.between_settings * alpha.sum()
-            weights[rows, j] = v.within_setting * alpha
-            scatter[j] = _scatter(residuals[rows, j], within)
-        found = posteriors(similarity, known, variances)
-        return cls(points, constant, weights, scatter, known, tuple(variances), found)
+        for group in _groups(relevant):
+            similarity = group.kernel(points, points)
+            for j in group.outputs:
+                rows, v = known[:, j], variances[j]
+                if not rows.any():
+                    continue
+                within = v.within_setting * similarity[np.ix_(rows, rows)] + v.noise * np.eye(int(rows.sum()))
+                alpha = np.linalg.solve(v.between_settings + within, residuals[rows, j])
+                constant[j] = v.between_settings * alpha.sum()
+                weights[rows, j] = v.within_setting * alpha
+                scatter[j] = _scatter(residuals[rows, j], within)
+        found = _posteriors(points, known, variances, relevant)
+        return cls(points, constant, weights, scatter, known, tuple(variances), relevant, found)
 
     def predict(self, points: Array) -> Correction:
         """Returns what the rows say at `points`, float64, shape (n, n_points)."""
-        similarity = rbf_kernel(points, self.points)
-        deviation = np.empty((len(points), len(self.variances)))
+        mean = np.tile(self.constant, (len(points), 1))
+        deviation = np.empty(mean.shape)
         deviation[:] = [one.deviation for one in self.variances]
-        for posterior in self.posteriors:
-            deviation[:, posterior.outputs] = posterior.deviation(similarity)
-        return Correction(self.constant + similarity @ self.weights, deviation * self.scatter)
+        for group, own in zip(_groups(self.relevant), self.posteriors, strict=True):
+            similarity = group.kernel(points, self.points)
+            mean[:, group.outputs] += similarity @ self.weights[:, group.outputs]
+            for posterior in own:
+                deviation[:, posterior.outputs] = posterior.deviation(similarity)
+        return Correction(mean, deviation * self.scatter)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the arrays as JSON types."""
-        arrays = {name: getattr(self, name).tolist() for name in ("points", "constant", "weights", "scatter", "known")}
+        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
         return arrays | {"variances": [dataclasses.asdict(one) for one in self.variances]}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the correction of `to_dict`."""
-        points, constant, weights, scatter = (
-            np.array(fields[name], dtype=np.float64) for name in ("points", "constant", "weights", "scatter")
-        )
-        known = np.array(fields["known"], dtype=np.bool_)
+        points, constant, weights, scatter = (np.array(fields[name], dtype=np.float64) for name in _ARRAYS[:4])
+        known, relevant = (np.array(fields[name], dtype=np.bool_) for name in _ARRAYS[4:])
         variances = tuple(VarianceComponents(**one) for one in fields["variances"])
-        found = posteriors(rbf_kernel(points, points), known, variances)
-        return cls(points, constant, weights, scatter, known, variances, found)
+        found = _posteriors(points, known, variances, relevant)
+        return cls(points, constant, weights, scatter, known, variances, relevant, found)
+
+
+class _Group(NamedTuple):
+    """Outputs that depend on the same inputs.
+
+    Attributes:
+        outputs: Their positions, int64, shape (n,).
+        inputs: bool, shape (n_points,).
+    """
+
+    outputs: NDArray[np.int64]
+    inputs: NDArray[np.bool_]
+
+    def kernel(self, left: Array, right: Array) -> Array:
+        """Returns the kernel over these inputs, float64, shape (len(left), len(right))."""
+        return rbf_kernel(left[:, self.inputs], right[:, self.inputs])
+
+
+def _groups(relevant: NDArray[np.bool_]) -> list[_Group]:
+    kinds, group = np.unique(relevant, axis=0, return_inverse=True)
+    return [_Group(np.flatnonzero(group == number), inputs) for number, inputs in enumerate(kinds)]
+
+
+def _posteriors(
+    points: Array, known: NDArray[np.bool_], variances: Sequence[VarianceComponents], relevant: NDArray[np.bool_]
+) -> tuple[tuple[Posterior, ...], ...]:
+    found = []
+    for group in _groups(relevant):
+        own = np.zeros_like(known)
+        own[:, group.outputs] = known[:, group.outputs]
+        found.append(posteriors(group.kernel(points, points), own, variances))
+    return tuple(found)
 
 
 def _scatter(residuals: Array, within: Array) -> float:

@@ -19,6 +19,7 @@ from a3gnn_surrogate.columns import Array, as_columns
 from a3gnn_surrogate.features import feature_matrix
 from a3gnn_surrogate.keys import setting_key, task_graph_key
 from a3gnn_surrogate.known_curves import KnownCurves, Learnt
+from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.points import knob_points
 from a3gnn_surrogate.references import ReferenceKey
 from a3gnn_surrogate.training_rows import TrainingRows, analytic_outputs
@@ -100,7 +101,8 @@ def _measured(
         curves: Those of its setting.
         fixed_epochs: The accuracy that its own, after a fixed number of epochs, is compared with.
     """
-    above_idle = metrics.peak_host_bytes - row.setting.hardware.profile.idle_host_bytes
+    hardware = row.setting.hardware
+    above_idle = training_peak(metrics, hardware) - hardware.profile.idle_host_bytes
     sizes = (metrics.throughput_epochs_per_s, metrics.peak_device_bytes, above_idle)
     logs = [float(np.log(value)) if value > 0 else np.nan for value in sizes]
     if metrics.val_accuracy is not None:  # measurement version 2

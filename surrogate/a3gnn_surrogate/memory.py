@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
+from a3gnn.hardware import Hardware
+from a3gnn.outcome import Metrics
 from a3gnn.setting import Setting
 from a3gnn_surrogate.calibration import Calibration
 from a3gnn_surrogate.columns import Array, Columns
@@ -13,9 +15,11 @@ from a3gnn_surrogate.rows import stored_row_bytes
 from a3gnn_surrogate.stage_seconds import topology_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
-#: Bytes of full-neighbour evaluation, and whatever else each trial takes. Guess: twice
+#: Bytes of full-neighbour evaluation at most, and of whatever else each trial takes. Guesses, the first twice
 #: `a3gnn.training.inference.CHUNK_BYTES`.
-_EVALUATION_BYTES = 64 * 2**20
+_EVALUATION_BYTES, _OTHER_BYTES = 64 * 2**20, 8 * 2**20
+#: Copies of the rows that are evaluated, where they are too few to take that much. Guess.
+_EVALUATION_COPIES = 2.0
 #: PyG's modules, where layers use them: what importing them takes (`a3gnn.profiling.trial.imports`).
 _MODULE_BYTES = 64 * 2**20
 #: What oneDNN compiles for products in bfloat16, a kernel per shape: 20 MiB after a hundred mini-batches of one layer.
@@ -24,6 +28,26 @@ _KERNEL_BYTES = 20 * 2**20
 _WEIGHT_COPIES = 4
 #: Copies of the activations: the results of forward, and their gradients.
 _FORWARD_AND_BACKWARD = 2.0
+#: What a trial takes above an idle one where it trains its curve, over what it takes where it times mini-batches alone:
+#: the C library keeps blocks that are freed, the more the longer. Fitted: `python -m benchmarks.trial_memory`.
+_TRAINING = 1.19
+
+
+def training_peak(metrics: Metrics, hardware: Hardware) -> float:
+    """Returns the peak of host memory of a trial in bytes, had it trained its curve.
+
+    Where that was known it only timed mini-batches, and takes less than a training does. Beside a device, which has
+    what training computes, it is as measured.
+
+    Args:
+        metrics: What the trial found.
+        hardware: The machine.
+    """
+    trained = metrics.curve_train_seconds > 0 or metrics.val_accuracy is not None  # that is measurement version 2
+    if trained or hardware.has_device:
+        return float(metrics.peak_host_bytes)
+    idle = hardware.profile.idle_host_bytes
+    return idle + _TRAINING * (metrics.peak_host_bytes - idle)
 
 
 def host_bytes_above_idle(
@@ -95,8 +119,11 @@ def _in_flight(columns: Columns, volume: BatchVolume, cost: ModelCost) -> Array:
 
 
 def _evaluation_bytes(setting: Setting) -> float:
-    own = setting.task.own
-    return _EVALUATION_BYTES if own is None else float(own.pass_bytes)
+    graph, task = setting.graph, setting.task
+    if task.own is not None:
+        return float(task.own.pass_bytes)
+    rows = 4.0 * (2 * graph.num_features + 2 * task.hidden_channels) * graph.num_nodes  # of the input layer
+    return _OTHER_BYTES + min(_EVALUATION_BYTES, _EVALUATION_COPIES * rows)
 
 
 def _activation_bytes(cost: ModelCost) -> Array:

@@ -30,6 +30,14 @@ POINT_NAMES: tuple[str, ...] = (
     *(f"{name}={value}" for name, value in _CHOICES),
     *(knob.name for knob in _NUMBERS),
 )
+#: Inputs that decide how fast a mini-batch is made, and not what is learnt from it; where draws are biased the cache
+#: decides a little of that.
+_PACE = (
+    *("device", "workers", "cache", *PARALLEL_MODES, "disk", "dynamic"),
+    *("resources=auto", "trainers", "prefetch_depth"),
+)
+#: The inputs on which what is learnt depends, bool, shape (n_points,).
+LEARNING_POINTS: NDArray[np.bool_] = np.array([name not in _PACE for name in POINT_NAMES])
 
 
 def knob_points(columns: Columns, setting: Setting) -> Array:

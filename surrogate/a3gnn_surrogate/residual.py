@@ -139,9 +139,9 @@ def fit_residual_model(
     variances = _variance_components(errors, rows.settings, prior.variances)
     kinds = KindFactors()
     if output == ACCURACY_DROP:
-        kinds = KindFactors.of(scores_given_default(errors, rows, variances), rows.points)
+        kinds = KindFactors.of(scores_given_default(errors, rows, variances, output), rows.points)
     return ResidualModel(
-        learner, intercept, variances, *_scales(errors, rows, variances, kinds, prior, coverage), kinds
+        learner, intercept, variances, *_scales(errors, rows, variances, output, kinds, prior, coverage), kinds
     )
 
 
@@ -149,6 +149,7 @@ def _scales(
     errors: Array,
     rows: TrainingRows,
     variances: VarianceComponents,
+    output: int,
     kinds: KindFactors,
     prior: ResidualModel,
     coverage: float,
@@ -157,7 +158,7 @@ def _scales(
     factors = kinds.at(rows.points)
     unseen = half_width(errors / variances.deviation, rows.graphs, coverage)
     known, beside = (
-        half_width(scored(errors, rows, variances) / factors, rows.graphs, coverage)
+        half_width(scored(errors, rows, variances, output) / factors, rows.graphs, coverage)
         for scored in (scores_given_default, scores_beside_default)
     )
     if len(np.unique(rows.graphs)) == 1:

@@ -12,7 +12,7 @@ from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.local import LocalCorrection
 from a3gnn_surrogate.points import POINT_NAMES
 from a3gnn_surrogate.posterior import VarianceComponents
-from a3gnn_surrogate.training_rows import TrainingRows
+from a3gnn_surrogate.training_rows import RELEVANT, TrainingRows
 
 #: The Gaussian process's input that is 0 on the whole graph.
 _PARTS = POINT_NAMES.index("parts")
@@ -50,8 +50,8 @@ class KindFactors(NamedTuple):
         return np.where(points[:, _PARTS] > 0, self.parts, self.whole)
 
 
-def scores_given_default(errors: Array, rows: TrainingRows, variances: VarianceComponents) -> Array:
-    """Returns the errors that remain once each setting's default configuration is measured, float64, shape (n,).
+def scores_given_default(errors: Array, rows: TrainingRows, variances: VarianceComponents, output: int) -> Array:
+    """Returns the errors of `output` that remain once each setting's default is measured, float64, shape (n,).
 
     Its first row is what is measured, which itself has NaN. Where the default was not measured, the setting's first row
     takes its place.
@@ -59,14 +59,14 @@ def scores_given_default(errors: Array, rows: TrainingRows, variances: VarianceC
     remaining = np.full(len(errors), np.nan)
     for own, default in _settings(rows):
         first = default[:1]
-        local = LocalCorrection.fit(rows.points[first], errors[first, None], [variances])
+        local = LocalCorrection.fit(rows.points[first], errors[first, None], [variances], RELEVANT[[output]])
         others = own[own != first[0]]
         correction = local.predict(rows.points[others])
         remaining[others] = (errors[others] - correction.mean[:, 0]) / correction.deviation[:, 0]
     return remaining
 
 
-def scores_beside_default(errors: Array, rows: TrainingRows, variances: VarianceComponents) -> Array:
+def scores_beside_default(errors: Array, rows: TrainingRows, variances: VarianceComponents, output: int) -> Array:
     """Returns by how much each error differs from that of its setting's default configuration, float64, shape (n,).
 
     What is wrong about all configurations of a setting is in neither, and the default's is the median over its rows: a
@@ -76,7 +76,7 @@ def scores_beside_default(errors: Array, rows: TrainingRows, variances: Variance
     beside = np.full(len(errors), np.nan)
     for own, default in _settings(rows):
         others = np.setdiff1d(own, default)
-        local = LocalCorrection.fit(rows.points[default[:1]], np.zeros((1, 1)), [variances])
+        local = LocalCorrection.fit(rows.points[default[:1]], np.zeros((1, 1)), [variances], RELEVANT[[output]])
         deviation = local.predict(rows.points[others]).deviation[:, 0]
         beside[others] = (errors[others] - np.median(errors[default])) / deviation
     return beside

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.features import FEATURE_NAMES
-from a3gnn_surrogate.points import POINT_NAMES
+from a3gnn_surrogate.points import LEARNING_POINTS, POINT_NAMES
 
 #: The outputs of the regression, in the order of `METRICS`: logarithms; of the drop of accuracy, `log_points`. Of the
-#: host's peak it is what exceeds an idle trial's, the rest is known. The last is that of the epochs to the target,
-#: set-up included, beside those of the default; seconds follow from it and the throughput.
+#: host's peak while a curve is trained it is what exceeds an idle trial's, the rest is known. The last is that of the
+#: epochs to the target, set-up included, beside those of the default; seconds follow from it and the throughput.
 OUTPUTS: tuple[str, ...] = (
     *("throughput_epochs_per_s", "peak_device_bytes", "host_bytes_above_idle", "accuracy_drop", "epochs_to_accuracy"),
 )
@@ -22,6 +22,10 @@ THROUGHPUT, HOST_BYTES, ACCURACY_DROP, EPOCHS = (
     OUTPUTS.index(name)
     for name in ("throughput_epochs_per_s", "host_bytes_above_idle", "accuracy_drop", "epochs_to_accuracy")
 )
+#: The Gaussian process's inputs on which each of `OUTPUTS` depends, bool, shape (n_outputs, n_points). What is learnt
+#: does not depend on how mini-batches are made: a trial tells of all that learn alike.
+RELEVANT: NDArray[np.bool_] = np.ones((len(OUTPUTS), len(POINT_NAMES)), dtype=np.bool_)
+RELEVANT[[ACCURACY_DROP, EPOCHS]] = LEARNING_POINTS
 
 
 @dataclass(frozen=True, slots=True)

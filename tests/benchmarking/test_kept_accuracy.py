@@ -8,7 +8,7 @@ import pytest
 from a3gnn.measurement import Measurement
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.priors import by_setting
-from benchmarks.kept_accuracy import Graph, line, predicted
+from benchmarks.kept_accuracy import Graph, line, predicted, when_measured
 
 
 def test_a_line_scores_probabilities_and_what_knows_no_configuration() -> None:
@@ -29,3 +29,13 @@ def test_the_default_is_left_out_and_what_keeps_its_accuracy_is_by_its_target(ro
     done = sum(any(row.metrics is not None for row in own) for own in default.by_config.values())
     assert len(found.kept) == len(found.probability) == len(found.error) == done - 1
     assert ((found.probability >= 0) & (found.probability <= 1)).all()
+
+
+def test_what_learns_as_a_measured_configuration_does_is_left_out(rows: list[Measurement]) -> None:
+    default = by_setting(rows)[0]
+    graph = default.rows[0].setting.graph.fingerprint
+    others = [row for row in rows if row.setting.graph.fingerprint != graph]
+    found = when_measured(default, others, 4, np.random.default_rng(0))
+    keys = {config.learning_key() for config, own in default.by_config.items() if any(row.metrics for row in own)}
+    assert 0 < len(found.kept) <= len(default.by_config) - 4
+    assert len(found.kept) >= len(keys) - 4

@@ -36,9 +36,9 @@ def test_the_grid_is_of_no_graph_that_the_profiles_have(default: MeasuredDefault
 
 
 def test_what_breaks_a_limit_has_no_score(truth: Truth) -> None:
-    limit = int(np.median(truth.peaks()))
+    limit = int(np.median(truth.peaks))
     scores = truth.scores(Objectives(Limits(host_bytes=limit), Priority.parse("throughput"), has_device=False))
-    np.testing.assert_array_equal(np.isfinite(scores), truth.peaks() <= limit)
+    np.testing.assert_array_equal(np.isfinite(scores), truth.peaks <= limit)
 
 
 def test_shares_are_of_the_best_that_keeps_the_limits(default: MeasuredDefault, rows: list[Measurement]) -> None:

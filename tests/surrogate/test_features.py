@@ -17,6 +17,7 @@ from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matr
 from a3gnn_surrogate.local import LocalCorrection
 from a3gnn_surrogate.points import POINT_NAMES, knob_points
 from a3gnn_surrogate.posterior import VarianceComponents, rbf_kernel
+from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, OUTPUTS, RELEVANT, THROUGHPUT
 
 
 def features(config, task, graph, hardware):
@@ -93,6 +94,37 @@ def test_a_correction_leaves_out_what_was_not_measured(graphs, laptop):
     residuals = np.array([[0.5, np.nan], [np.nan, np.nan]])
     correction = LocalCorrection.fit(points, residuals, [VarianceComponents(1.0, 0.1, 1e-6)] * 2)
     assert correction.predict(points).mean[0] == pytest.approx([0.5, 0.0], abs=1e-3)
+
+
+def test_a_row_tells_all_of_what_its_own_inputs_decide(graphs, laptop):
+    """What is learnt does not depend on workers: two configurations that differ in these alone lose alike."""
+    configs = [TrainConfig(), TrainConfig(parallel_mode="mode1", num_workers=4), TrainConfig(batch_size=64)]
+    points = knob_points(as_columns(configs), Setting(Task(), graphs["dense"], laptop))
+    residuals = np.tile([[0.5]], (1, len(OUTPUTS)))
+    variances = [VarianceComponents(0.1, 1.0, 0.01)] * len(OUTPUTS)
+    found = LocalCorrection.fit(points[:1], residuals, variances, RELEVANT).predict(points)
+    for output in (ACCURACY_DROP, EPOCHS):
+        assert found.mean[1, output] == found.mean[0, output]
+        assert found.deviation[1, output] == found.deviation[0, output]
+        assert found.mean[2, output] < found.mean[0, output]
+        assert found.deviation[2, output] > found.deviation[0, output]
+    assert found.mean[1, THROUGHPUT] < found.mean[0, THROUGHPUT]
+    assert found.deviation[1, THROUGHPUT] > found.deviation[0, THROUGHPUT]
+
+
+def test_outputs_that_depend_on_all_inputs_are_corrected_as_by_themselves():
+    random = np.random.default_rng(0)
+    points, residuals, at = random.normal(size=(8, 3)), random.normal(size=(8, 2)), random.normal(size=(5, 3))
+    residuals[[2, 3], 1] = np.nan
+    relevant = np.array([[True, True, True], [True, False, True]])
+    variances = [VarianceComponents(0.5, 0.3, 0.01), VarianceComponents(0.2, 0.4, 0.02)]
+    both = LocalCorrection.fit(points, residuals, variances, relevant)
+    for same in (both, LocalCorrection.from_dict(both.to_dict())):
+        found = same.predict(at)
+        for j, inputs in enumerate(relevant):
+            alone = LocalCorrection.fit(points[:, inputs], residuals[:, [j]], [variances[j]]).predict(at[:, inputs])
+            np.testing.assert_allclose(found.mean[:, j], alone.mean[:, 0])
+            np.testing.assert_allclose(found.deviation[:, j], alone.deviation[:, 0])
 
 
 def test_a_correction_survives_json(graphs, laptop):

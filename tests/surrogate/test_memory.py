@@ -13,7 +13,9 @@ from a3gnn.task import Task
 from a3gnn_surrogate.analytic import expected_work
 from a3gnn_surrogate.calibration import MEMORY_TERMS
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.memory import memory_terms
+from a3gnn_surrogate.memory import memory_terms, training_peak
+from a3gnn_surrogate.row_source import RowSource
+from a3gnn_surrogate.training_rows import HOST_BYTES
 
 #: float32, then bfloat16.
 CONFIGS = [TrainConfig(), TrainConfig(compute_dtype="bfloat16")]
@@ -47,3 +49,33 @@ def test_evaluated_rows_grow_with_nodes_and_width(terms, graphs):
     np.testing.assert_array_equal(terms("evaluated_rows", Task(hidden_channels=128)), 2 * known)
     np.testing.assert_array_equal(terms("evaluated_rows", Task(hidden_channels=64), twice), 2 * known)
     assert (known > 0).all()
+
+
+def test_evaluation_takes_a_budget_or_all_rows_where_these_are_less(terms, graphs):
+    graph, task = graphs["dense"], Task(hidden_channels=64)
+    few = dataclasses.replace(graph, num_nodes=100, num_features=8)
+    np.testing.assert_array_equal(terms("evaluation", task, few), 2**23 + 2 * 100 * 4 * (2 * 8 + 2 * 64))
+    np.testing.assert_array_equal(terms("evaluation", task, dataclasses.replace(few, num_nodes=10**7)), 72 * 2**20)
+
+
+def test_a_trial_that_only_timed_mini_batches_took_less_than_a_training_does(metrics, laptop, accelerated):
+    idle = laptop.profile.idle_host_bytes
+    trained = dataclasses.replace(metrics, peak_host_bytes=idle + 100, curve_train_seconds=1.0, val_accuracy=None)
+    timed = dataclasses.replace(trained, curve_train_seconds=0.0)
+    assert training_peak(trained, laptop) == idle + 100
+    assert training_peak(timed, laptop) == pytest.approx(idle + 119)
+    assert training_peak(timed, accelerated) == idle + 100
+    assert training_peak(dataclasses.replace(timed, val_accuracy=0.5), laptop) == idle + 100
+
+
+def test_a_search_is_told_what_a_training_takes(simulate, draw, laptop):
+    """Rows that are equal but in whether they trained a curve differ by that alone where models are fitted to them."""
+    row = simulate("dense", draw("dense", 1, seed=0))[0]
+    one, other = (
+        dataclasses.replace(
+            row, outcome=dataclasses.replace(row.outcome, val_accuracy=None, curve_train_seconds=seconds)
+        )
+        for seconds in (0.0, 2.0)
+    )
+    found = RowSource([one, other]).rows().measured[:, HOST_BYTES]
+    assert found[0] - found[1] == pytest.approx(np.log(1.19))

@@ -8,6 +8,7 @@ import pytest
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.scores import KindFactors, scores_beside_default, scores_given_default
+from a3gnn_surrogate.training_rows import THROUGHPUT
 
 VARIANCES = VarianceComponents(between_settings=0.5, within_setting=0.09, noise=0.01)
 
@@ -27,14 +28,16 @@ def rows(corpus):
 def test_a_level_that_is_wrong_for_all_is_in_no_score(rows) -> None:
     errors = np.random.default_rng(0).normal(size=len(rows))
     levels = errors + 3 * (rows.settings == rows.settings[0])
-    before, after = (scores_beside_default(one, rows, VARIANCES) for one in (errors, levels))
+    before, after = (scores_beside_default(one, rows, VARIANCES, THROUGHPUT) for one in (errors, levels))
     np.testing.assert_allclose(after, before, atol=1e-12)
 
 
 def test_one_disturbed_trial_of_the_default_changes_no_score_beside_it(rows) -> None:
     errors = np.full(len(rows), 0.2)
     errors[0] -= 2.0
-    beside, given = scores_beside_default(errors, rows, VARIANCES), scores_given_default(errors, rows, VARIANCES)
+    beside, given = (
+        scored(errors, rows, VARIANCES, THROUGHPUT) for scored in (scores_beside_default, scores_given_default)
+    )
     own = (rows.settings == rows.settings[0]) & np.isfinite(beside)
     assert own.sum() == 7
     np.testing.assert_allclose(beside[own], 0.0, atol=1e-12)
@@ -42,7 +45,7 @@ def test_one_disturbed_trial_of_the_default_changes_no_score_beside_it(rows) -> 
 
 
 def test_the_default_itself_has_no_score(rows) -> None:
-    beside = scores_beside_default(np.ones(len(rows)), rows, VARIANCES)
+    beside = scores_beside_default(np.ones(len(rows)), rows, VARIANCES, THROUGHPUT)
     assert np.isnan(beside[[0, 1, 9]]).all()
     assert np.isnan(beside).sum() == 4
 

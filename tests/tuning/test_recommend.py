@@ -23,7 +23,7 @@ from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import kept_surrogate
 from a3gnn.tuning import recommend as module
-from a3gnn.tuning.acquisition import LEAST_PROBABILITY, LIKELY
+from a3gnn.tuning.acquisition import LEAST_PROBABILITY, UNTRIED
 from a3gnn.tuning.history import History
 from a3gnn.tuning.outlook import Outlook
 from a3gnn.tuning.recommend import recommend
@@ -93,7 +93,7 @@ def test_it_is_the_simplest_of_the_best_of_all_that_probably_keep_the_limits(
     default = configs.index(TrainConfig())
     probability = outlook.keeping(prediction)["least_accuracy"]
     probability[default] = 1.0
-    probable = probability >= LIKELY
+    probable = probability >= UNTRIED
     score = outlook.objectives.score(prediction)
     own, best = configs.index(found.config), np.flatnonzero(probable)[score[probable].argmax()]
     assert probable[own]
