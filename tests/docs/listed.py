@@ -113,9 +113,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.acquisition.compare runs/acquisition/* --worlds 1024": LONG,
         "make grids": LONG,
         "python -m benchmarks.grids wordnet_en --dry-run": "needs a real graph, which is not part of the repository",
-        "python -m benchmarks.decisions runs/acquisition/*"
-        " --grids benchmarks/results/grids/facebook_pages.jsonl.gz": LONG,
-        "python -m benchmarks.recommended --grids benchmarks/results/grids/facebook_pages.jsonl.gz": LONG,
+        "python -m benchmarks.decisions runs/acquisition/* --grids benchmarks/results/grids/*.jsonl.gz": LONG,
+        "python -m benchmarks.recommended --grids benchmarks/results/grids/*.jsonl.gz": LONG,
     },
     "docs/cache_folder.md": {
         "a3gnn cache info": RUN,
