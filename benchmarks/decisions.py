@@ -4,7 +4,8 @@
 
 A grid is a file of `python -m benchmarks.grids`. Every rule begins with the default's trial and has the same surrogate,
 fitted to the profiles without the grid's graph, and the same budget: what ten whole trials take. What is true is the
-median of a configuration's replicates; a replay draws one of them for each trial, and limits on memory. Per priority:
+median of a configuration's replicates; a replay draws one of them for each trial, and limits on memory; peaks are those
+of trainings (`a3gnn_surrogate.memory`). Per priority:
 
     regret   share of the best score that the choice at the end of the budget loses, median and worst; 0 within noise
     close    whole trials' worth of seconds until the choice is within 5 % of the best; the budget where that never is

@@ -6,11 +6,10 @@ Each graph of the profiles is held out in turn, then each grid (`python -m bench
 fitted to the profiles' other graphs. Of the default nothing is known but that it loses nothing: what `a3gnn recommend`
 knows. With --measured, grids again once the default and others are measured, so many configurations in all: means over
 --draws draws, of configurations that learn otherwise than all of them. Kept is an accuracy of at most a point under the
-default's at equal training time. Columns, means over graphs of configurations
-but the default: how many there are; the share that keep it; log loss and Brier score of the predicted probability, and
-in brackets of the share that keep it on the other graphs, which knows no configuration; the area under the ROC curve,
-of graphs with both kinds; the share with a probability of a half and more, and how many of these keep it; the median
-error in points.
+default's at equal training time. Columns, means over graphs of configurations but the default: how many there are; the
+share that keep it; log loss and Brier score of the predicted probability, and in brackets of the share that keep it on
+the other graphs, which knows no configuration; the area under the ROC curve, of graphs with both kinds; the share with
+a probability of a half and more, and how many of these keep it; the median error in points.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from a3gnn.config import TrainConfig
 from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.profiling.store.shipped import shipped_measurements
@@ -56,9 +54,9 @@ class Graph(NamedTuple):
 def predicted(default: MeasuredDefault, fitted: Surrogate, measured: Sequence[Measurement] = ()) -> Graph:
     """Returns what `fitted`, which saw no row of the graph but those `measured`, says of its other configurations."""
     truth, outlook = Truth.of(default), outlook_of(default.rows[0].setting, fitted)
-    known = {row.config.learning_key() for row in measured} | {TrainConfig().learning_key()}
+    known = {row.config.learning_key() for row in measured}
     others = np.array([config.learning_key() not in known for config in truth.configs])
-    others[1:] |= not measured
+    others[0] = False  # the default
     prediction = outlook.predict(truth.configs)
     accuracy = np.array([np.median([one.val_accuracy or 0.0 for one in found]) for found in truth.figures])
     beside = prediction.column("val_accuracy") - outlook.default_accuracy
