@@ -28,7 +28,7 @@ LEAST_PROBABILITY = 0.8
 #: space. Guess.
 LIKELY = 0.5
 #: What is recommended without a trial keeps the least accuracy with this probability: no trial finds out that it does
-#: not. Chosen on measured grids: with 0.55, 0.6 and 0.65, 94, 98 and 97 % keep all limits (docs/acquisition.md).
+#: not. Chosen on three measured grids: with 0.55, 0.6 and 0.65, 94, 98 and 97 % keep all limits (docs/acquisition.md).
 UNTRIED = 0.6
 #: Where what is likely to keep the least accuracy is expected to gain less than `WORTHWHILE` doublings of the score,
 #: which is a tenth, that may be as improbable as this: trials that surely keep it and gain nothing decide nothing.

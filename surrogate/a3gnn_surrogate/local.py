@@ -84,8 +84,10 @@ class LocalCorrection:
         if relevant is None:
             relevant = np.ones((len(variances), points.shape[1]), dtype=np.bool_)
         constant, weights, scatter = np.zeros(len(variances)), np.zeros(residuals.shape), np.ones(len(variances))
+        found = []
         for group in _groups(relevant):
             similarity = group.kernel(points, points)
+            found.append(group.posteriors(similarity, known, variances))
             for j in group.outputs:
                 rows, v = known[:, j], variances[j]
                 if not rows.any():
@@ -95,8 +97,7 @@ class LocalCorrection:
                 constant[j] = v.between_settings * alpha.sum()
                 weights[rows, j] = v.within_setting * alpha
                 scatter[j] = _scatter(residuals[rows, j], within)
-        found = _posteriors(points, known, variances, relevant)
-        return cls(points, constant, weights, scatter, known, tuple(variances), relevant, found)
+        return cls(points, constant, weights, scatter, known, tuple(variances), relevant, tuple(found))
 
     def predict(self, points: Array) -> Correction:
         """Returns what the rows say at `points`, float64, shape (n, n_points)."""
@@ -121,7 +122,8 @@ class LocalCorrection:
         points, constant, weights, scatter = (np.array(fields[name], dtype=np.float64) for name in _ARRAYS[:4])
         known, relevant = (np.array(fields[name], dtype=np.bool_) for name in _ARRAYS[4:])
         variances = tuple(VarianceComponents(**one) for one in fields["variances"])
-        found = _posteriors(points, known, variances, relevant)
+        groups = _groups(relevant)
+        found = tuple(group.posteriors(group.kernel(points, points), known, variances) for group in groups)
         return cls(points, constant, weights, scatter, known, variances, relevant, found)
 
 
@@ -140,21 +142,18 @@ class _Group(NamedTuple):
         """Returns the kernel over these inputs, float64, shape (len(left), len(right))."""
         return rbf_kernel(left[:, self.inputs], right[:, self.inputs])
 
+    def posteriors(
+        self, similarity: Array, known: NDArray[np.bool_], variances: Sequence[VarianceComponents]
+    ) -> tuple[Posterior, ...]:
+        """Returns the posteriors of these outputs on rows whose kernel is `similarity`, (m, m)."""
+        own = np.zeros_like(known)
+        own[:, self.outputs] = known[:, self.outputs]
+        return posteriors(similarity, own, variances)
+
 
 def _groups(relevant: NDArray[np.bool_]) -> list[_Group]:
     kinds, group = np.unique(relevant, axis=0, return_inverse=True)
     return [_Group(np.flatnonzero(group == number), inputs) for number, inputs in enumerate(kinds)]
-
-
-def _posteriors(
-    points: Array, known: NDArray[np.bool_], variances: Sequence[VarianceComponents], relevant: NDArray[np.bool_]
-) -> tuple[tuple[Posterior, ...], ...]:
-    found = []
-    for group in _groups(relevant):
-        own = np.zeros_like(known)
-        own[:, group.outputs] = known[:, group.outputs]
-        found.append(posteriors(group.kernel(points, points), own, variances))
-    return tuple(found)
 
 
 def _scatter(residuals: Array, within: Array) -> float:

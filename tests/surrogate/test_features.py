@@ -112,7 +112,7 @@ def test_a_row_tells_all_of_what_its_own_inputs_decide(graphs, laptop):
     assert found.deviation[1, THROUGHPUT] > found.deviation[0, THROUGHPUT]
 
 
-def test_outputs_that_depend_on_all_inputs_are_corrected_as_by_themselves():
+def test_outputs_of_different_inputs_are_corrected_as_each_by_itself():
     random = np.random.default_rng(0)
     points, residuals, at = random.normal(size=(8, 3)), random.normal(size=(8, 2)), random.normal(size=(5, 3))
     residuals[[2, 3], 1] = np.nan
