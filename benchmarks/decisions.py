@@ -36,8 +36,9 @@ from a3gnn_envs.acquisition.studies import FIDELITIES, Studies
 from a3gnn_envs.acquisition.world import Floats, World
 from benchmarks.acquisition.compare import Rule, rules
 from benchmarks.acquisition.goals import Goals, goals
-from benchmarks.acquisition.optuna_rules import SAMPLERS, optuna_rules
+from benchmarks.acquisition.optuna_rules import optuna_rules
 from benchmarks.acquisition.replays import Grid, held_out_grids
+from benchmarks.acquisition.suggester import SAMPLERS
 
 PRIORITIES = ("time", "throughput", "memory", "balanced", "accuracy")
 #: Whole trials that the budget is worth.

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from rich.console import Console
 from rich.table import Table
@@ -142,13 +142,31 @@ def compared(tuned: TunedConfig, found: list[Round], *, accuracy: bool) -> dict[
     return {name: Again(said, again) for name, (said, again) in pairs.items() if said and again}
 
 
-def lost_trials(folder: Path) -> tuple[int, int]:
-    """Returns how many trials of the tune in `folder` broke a limit or failed, and how many there were."""
-    trials = Journal(folder).read()
-    history = History(Study.of(read_request(folder), trials[0].measurement.setting), tuple(trials))
-    broke = (bool(history.breaches(one)) for one in history.measured() if one.trial.counts)
-    failed = (trial.metrics is None for trial in trials if trial.counts)
-    return sum(broke) + sum(failed), sum(trial.counts for trial in trials)
+class Spent(NamedTuple):
+    """The trials that a tune's budget counts, the play-off's left out.
+
+    Attributes:
+        trials: How many.
+        lost: Of these, those that broke a limit or failed.
+        trials_s: Seconds that all took.
+        lost_s: Seconds of those that were lost.
+    """
+
+    trials: int
+    lost: int
+    trials_s: float
+    lost_s: float
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """Returns those of the tune in `folder`."""
+        trials = Journal(folder).read()
+        history = History(Study.of(read_request(folder), trials[0].measurement.setting), tuple(trials))
+        broke = {id(one.trial) for one in history.measured() if history.breaches(one)}
+        counted = [trial for trial in trials if trial.counts]
+        lost = [trial for trial in counted if trial.metrics is None or id(trial) in broke]
+        seconds = (sum(trial.measurement.seconds for trial in some) for some in (counted, lost))
+        return cls(len(counted), len(lost), *seconds)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -169,7 +187,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for path in options.tuned:
         tuned = TunedConfig.read(path)
-        lost = "{} of {}".format(*lost_trials(path)) if path.is_dir() else ""
+        lost = "{0.lost} of {0.trials}".format(Spent.of(path)) if path.is_dir() else ""
         name = tuned.setting.graph.name
         if tuned.against_default is None:
             why = "nothing was measured" if tuned.measured is None else "the default is the choice"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from a3gnn.config import TrainConfig
@@ -17,7 +17,7 @@ from a3gnn.tuning.measured_front import measured_hypervolume
 from a3gnn.tuning.play_off_plan import PlayOffCost, reserve_s
 from a3gnn.tuning.predicted_front import keep_predicted_front
 from a3gnn.tuning.proposal import Proposal
-from a3gnn.tuning.propose import propose
+from a3gnn.tuning.propose import Proposed, propose
 from a3gnn.tuning.request import DEFAULT_PEAK
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.trial_cost import TrialCost
@@ -31,6 +31,10 @@ _DEFAULT_TRIALS, _DEFAULT_SHARE = 3, 0.1
 #: something beats the default and nothing is expected to improve on the best by as much. Guesses.
 _MIN_GAIN = 0.01
 _STALLS = 2
+
+
+#: What says which trials come next, of the trials so far and the surrogate that was fitted to them.
+Proposer = Callable[[History, Surrogate], Proposed]
 
 
 class Explored(NamedTuple):
@@ -133,8 +137,8 @@ def _describe_limit(history: History) -> str:
     )
 
 
-def explore(history: History, surrogate: Surrogate, runner: Runner) -> Explored:
-    """Searches and measures in rounds; the surrogate, fitted to `history`, learns from each but the last.
+def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Proposer = propose) -> Explored:
+    """Measures in rounds what `proposer` wants; the surrogate, fitted to `history`, learns from each but the last.
 
     While nothing measured is better than the default, or a better one is expected, they go on as long as the budget
     does. Before each round but one that follows the reference's own trial, the machine's drift is measured, by which
@@ -147,7 +151,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner) -> Explored:
         drift_s = PlayOffCost.expected(history).timing_s if due else 0.0
         if ended := _why_no_more(history, runner, drift_s + TrialCost.of(history).around_s):
             break
-        proposals, gain, search = propose(history, surrogate)
+        proposals, gain, search = proposer(history, surrogate)
         searches.append(search)
         keep_predicted_front(runner.folder, search)
         if stalls >= _STALLS and gain < math.log2(1 + _MIN_GAIN) and _beats_default(history):

@@ -66,7 +66,7 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     problem = problem_of(history, surrogate)
     seed = derive(study.request.seed, "search", len(history.trials))
     result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed)
-    rows = _candidates(history, result.rows)
+    rows = candidates(history, result.rows)
     if not len(rows):
         return Proposed((), 0.0, result)
     reference, figures = history.reference, history.reference_figures
@@ -100,7 +100,7 @@ def _proposals(
         yield Proposal(one.reason, history.space.decode(row))
 
 
-def _candidates(history: History, found: Rows) -> Rows:
+def candidates(history: History, found: Rows) -> Rows:
     """Returns what may be proposed, distinct and untried, int64, shape (n, n_knobs).
 
     That is what a search `found`, the neighbours of the best trial, and a sample of the space, in this order.

@@ -27,13 +27,21 @@ from a3gnn.training.run_folder import default_folder
 from a3gnn.tuning.arguments import check_places, make_request
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.expectations import fit_surrogate
-from a3gnn.tuning.explore import Explored, explore, measure_references, measure_smallest, warn_of_short_budget
+from a3gnn.tuning.explore import (
+    Explored,
+    Proposer,
+    explore,
+    measure_references,
+    measure_smallest,
+    warn_of_short_budget,
+)
 from a3gnn.tuning.finish import finish
 from a3gnn.tuning.finished import finished_result, say_finished
 from a3gnn.tuning.folder import repeating_as_before
 from a3gnn.tuning.history import History
 from a3gnn.tuning.kept_surrogate import kept_surrogate
 from a3gnn.tuning.play_off import play_off
+from a3gnn.tuning.propose import propose
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.session import open_study
@@ -160,7 +168,7 @@ def tune(
     )
     with opened as (history, runner):
         try:
-            return _run(history, runner)
+            return tune_study(history, runner)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(
                 f"what was measured is kept; the same {call()} with {options(out=folder, resume=True)} goes on"
@@ -178,17 +186,26 @@ def _asked(task: Task | None, model: str | Callable[[int, int], Any] | None, met
     return dataclasses.replace(task or Task(), metric=cast(MetricName, metric))
 
 
-def _run(history: History, runner: Runner) -> TuneResult:
-    """Measures and chooses, and writes the result; asked to stop, it chooses from what there is by then."""
+def tune_study(history: History, runner: Runner, proposer: Proposer = propose) -> TuneResult:
+    """Measures and chooses, and writes the result; asked to stop, it chooses from what there is by then.
+
+    Args:
+        history: Of an open study: nothing yet, or what an earlier run measured.
+        runner: Runs its trials.
+        proposer: Says which trials come after the references.
+
+    Raises:
+        InfeasibleError: Nothing keeps the limits.
+    """
     try:
         with stopped_by_file(runner.folder):
-            measured, choice, searches = _measured(history, runner)
+            measured, choice, searches = _measured(history, runner, proposer)
     except StopAsked:
         return finish_stopped(history, runner)
     return finish(measured, choice, searches, runner)
 
 
-def _measured(history: History, runner: Runner) -> tuple[History, Choice, tuple[SearchResult, ...]]:
+def _measured(history: History, runner: Runner, proposer: Proposer) -> tuple[History, Choice, tuple[SearchResult, ...]]:
     """References, then rounds of proposals and trials, then the play-off; returns what came of each."""
     surrogate = fit_surrogate(history) if history.trials else kept_surrogate(history, runner.notify)
     if reason := why_infeasible(history.objectives.limits, history.study.setting.hardware):
@@ -199,6 +216,6 @@ def _measured(history: History, runner: Runner) -> tuple[History, Choice, tuple[
         references = measure_references(history, surrogate, runner)
         if references is not history:  # a resumed tune has measured them
             surrogate = fit_surrogate(references)
-        explored = explore(references, surrogate, runner)
+        explored = explore(references, surrogate, runner, proposer)
     measured = measure_smallest(explored.history, explored.surrogate, runner)
     return measured, play_off(measured, runner), explored.searches

@@ -28,9 +28,9 @@ _KERNEL_BYTES = 20 * 2**20
 _WEIGHT_COPIES = 4
 #: Copies of the activations: the results of forward, and their gradients.
 _FORWARD_AND_BACKWARD = 2.0
-#: What a trial takes above an idle one where it trains its curve, over what it takes where it times mini-batches alone:
-#: the C library keeps blocks that are freed, the more the longer. Fitted: `python -m benchmarks.trial_memory`.
-_TRAINING = 1.19
+#: What a trial takes more where it trains its curve than where it times mini-batches alone: the C library keeps blocks
+#: that are freed. The median of the profiles: `python -m benchmarks.trial_memory`.
+_KEPT_BYTES = 15 * 2**20
 
 
 def training_peak(metrics: Metrics, hardware: Hardware) -> float:
@@ -46,8 +46,7 @@ def training_peak(metrics: Metrics, hardware: Hardware) -> float:
     trained = metrics.curve_train_seconds > 0 or metrics.val_accuracy is not None  # that is measurement version 2
     if trained or hardware.has_device:
         return float(metrics.peak_host_bytes)
-    idle = hardware.profile.idle_host_bytes
-    return idle + _TRAINING * (metrics.peak_host_bytes - idle)
+    return float(metrics.peak_host_bytes + _KEPT_BYTES)
 
 
 def host_bytes_above_idle(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=Surrogate)
 
 #: Goes up when the manifest, the features or the analytic model change.
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 _FORMAT = "a3gnn-surrogate"
 _MANIFEST = "manifest.json"
 _REMEDY = "fit one and save it with Surrogate.save"

@@ -63,7 +63,7 @@ def test_a_trial_that_only_timed_mini_batches_took_less_than_a_training_does(met
     trained = dataclasses.replace(metrics, peak_host_bytes=idle + 100, curve_train_seconds=1.0, val_accuracy=None)
     timed = dataclasses.replace(trained, curve_train_seconds=0.0)
     assert training_peak(trained, laptop) == idle + 100
-    assert training_peak(timed, laptop) == pytest.approx(idle + 119)
+    assert training_peak(timed, laptop) == idle + 100 + 15 * 2**20
     assert training_peak(timed, accelerated) == idle + 100
     assert training_peak(dataclasses.replace(timed, val_accuracy=0.5), laptop) == idle + 100
 
@@ -78,4 +78,4 @@ def test_a_search_is_told_what_a_training_takes(simulate, draw, laptop):
         for seconds in (0.0, 2.0)
     )
     found = RowSource([one, other]).rows().measured[:, HOST_BYTES]
-    assert found[0] - found[1] == pytest.approx(np.log(1.19))
+    assert np.exp(found[0]) - np.exp(found[1]) == pytest.approx(15 * 2**20)

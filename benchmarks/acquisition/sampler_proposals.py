@@ -1,0 +1,105 @@
+"""`SamplerProposals`: a tune's rounds of trials as a sampler of Optuna suggests them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from optuna.trial import FrozenTrial
+
+from a3gnn.objectives import Objectives
+from a3gnn.search.problem import Problem
+from a3gnn.search.run import run_search
+from a3gnn.seeding import derive
+from a3gnn.tuning.acquisition import Rows, unmeasured
+from a3gnn.tuning.history import History
+from a3gnn.tuning.proposal import Proposal
+from a3gnn.tuning.propose import ROUND_TRIALS, SEARCH_EVALUATIONS, Proposed, candidates, problem_of
+from a3gnn.tuning.tried import tried_rows
+from a3gnn_surrogate.surrogate import Surrogate
+from benchmarks.acquisition.suggester import Make, Suggester, shown_first
+
+#: By how many doublings what failed exceeds the limit on memory at least. Guess.
+_KILLED = 0.01
+
+
+class SamplerProposals:
+    """Proposes what a sampler suggests, as many trials a round as a tune's own rule does, until the budget ends.
+
+    The sampler has what that rule has: all trials so far, with their constraints, and what the surrogate that was
+    fitted to them believes of the same candidates. What it suggests counts as found as believed for the rest of the
+    round, as there; where that was tried already, the closest candidate stands in.
+
+    Args:
+        make: Makes the sampler.
+        seed: Decides its draws.
+    """
+
+    def __init__(self, make: Make, seed: int) -> None:
+        self._make, self._seed = make, seed
+
+    def __call__(self, history: History, surrogate: Surrogate) -> Proposed:
+        """Returns the next round; nothing when all is measured."""
+        problem = problem_of(history, surrogate)
+        seed = derive(self._seed, "sampler", len(history.trials)) % 2**32
+        search = run_search(history.study.request.engine, problem, SEARCH_EVALUATIONS, seed)
+        rows, taken = candidates(history, search.rows), tried_rows(history)
+        suggester = Suggester(history.space, self._make)
+        told = [*_found(suggester, history, problem), *_believed(suggester, problem, _shown(problem, rows, seed))]
+        proposals = []
+        for number in range(min(ROUND_TRIALS, len(rows))):
+            row = history.space.canonical(suggester.suggestion(told, seed + number)[None])[0]
+            if row.tobytes() in taken:
+                left = unmeasured(rows, taken)
+                row = left[suggester.distances(left, row).argmin()]
+            taken.add(row.tobytes())
+            told += _believed(suggester, problem, row[None])
+            proposals.append(Proposal("best", history.space.decode(row)))
+        return Proposed(tuple(proposals), math.inf if proposals else 0.0, search)
+
+
+def _shown(problem: Problem, rows: Rows, seed: int) -> Rows:
+    """Returns of which `rows` a sampler is told what is believed."""
+    prediction = problem.predict(rows)
+    keeps = problem.objectives.limits.violation(prediction) <= 0
+    return rows[shown_first(problem.objectives.score(prediction), keeps, np.random.default_rng(seed))]
+
+
+def _believed(suggester: Suggester, problem: Problem, rows: Rows) -> Iterator[FrozenTrial]:
+    """Yields what is believed of `rows`."""
+    if not len(rows):
+        return
+    objectives, prediction = problem.objectives, problem.predict(rows)
+    memory, accuracy = prediction.column(objectives.memory), prediction.column("val_accuracy")
+    for place, score in enumerate(objectives.score(prediction)):
+        over = _over(objectives, float(memory[place]), float(accuracy[place]))
+        yield suggester.trial(rows[place], float(score), over)
+
+
+def _found(suggester: Suggester, history: History, problem: Problem) -> Iterator[FrozenTrial]:
+    """Yields what the trials of `history` found; what one does not tell is as believed after it."""
+    objectives = problem.objectives
+    for trial in history.trials:
+        row, figures = history.row(trial.measurement.config), history.figures(trial)
+        if row is None:
+            continue
+        (believed,) = _believed(suggester, problem, row[None])
+        score, over = -float(believed.values[0]), dict(believed.constraints)
+        if figures is None:
+            over["memory"] = max(over.get("memory", 0.0), _KILLED)
+        else:
+            measured = float(objectives.measured_score([figures])[0])
+            score = measured if np.isfinite(measured) else score  # what misses the target has no seconds to it
+            over |= _over(objectives, getattr(figures, objectives.memory), figures.val_accuracy)
+        yield suggester.trial(row, score, over)
+
+
+def _over(objectives: Objectives, memory: float, accuracy: float | None) -> dict[str, float]:
+    """Returns by how much each limit that is set is broken: in doublings of memory, in shares of accuracy."""
+    over, limits = {}, objectives.limits
+    if objectives.memory_limit_bytes is not None:
+        over["memory"] = math.log2(memory / objectives.memory_limit_bytes)
+    if limits.least_accuracy is not None and accuracy is not None:
+        over["accuracy"] = limits.least_accuracy - accuracy
+    return over

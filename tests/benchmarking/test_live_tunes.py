@@ -1,0 +1,66 @@
+"""Tunes by several rules beside each other."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import live_tunes
+from benchmarks.live_tunes import Beside, summary
+
+
+def result(speed: float, seconds: float | None, accuracy: float = 0.9, peak: int = 100) -> dict[str, Any]:
+    """Returns what `a3gnn train` prints, as far as it counts here."""
+    names = ("throughput_epochs_per_s", "seconds_to_accuracy", "val_accuracy", "peak_host_bytes")
+    return dict(zip(names, (speed, seconds, accuracy, peak), strict=True))
+
+
+def test_rounds_are_paired_and_more_is_better() -> None:
+    default = [result(10, 4.0), result(10, 2.0), result(10, None)]
+    choice = [result(20, 1.0, 0.91, 50), result(30, None, 0.92, 50), result(40, None, 0.93, 50)]
+    found = Beside.of(choice, default, "peak_host_bytes")
+    assert found.throughput is not None
+    assert (found.throughput.low, found.throughput.median, found.throughput.high) == (2, 3, 4)
+    assert found.time is not None
+    assert (found.time.median, found.time.repeats) == (4, 1), "of the round in which both reached it"
+    assert found.memory is not None
+    assert found.memory.median == 2
+    assert found.points is not None
+    assert found.points.median == pytest.approx(2.0)
+    assert found.missed == 1, "where the default missed it too, nothing is missed"
+
+
+def test_a_rule_is_told_by_geometric_means_and_seconds() -> None:
+    spread = {"low": 1.0, "high": 1.0, "repeats": 1}
+    rows = [
+        {name: spread | {"median": value} for name in ("time", "throughput", "memory", "points")}
+        | {"lost_s": lost, "trials_s": 10.0, "missed": 1}
+        for value, lost in ((2.0, 5.0), (8.0, 0.0))
+    ]
+    assert summary("own", rows) == (
+        "own: time 4.00 x, epochs/s 4.00 x, memory 4.00 x, +5.00 points; 25% of seconds lost, 2 rounds missed"
+    )
+    rows[1]["time"] = None
+    assert "time 2.00 x" in summary("own", rows)
+
+
+@pytest.mark.slow
+def test_tunes_by_several_rules_are_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = "synthetic:nodes=2000,degree=8,features=16,classes=4,seed=1"
+    options = ["--budget", "2", "--seeds", "1", "--rounds", "1", "--rules", "a3gnn", "Optuna TPE"]
+    files = ["--out", str(tmp_path / "live"), "--json", str(tmp_path / "live.json")]
+    monkeypatch.setattr(sys, "argv", ["live_tunes", spec, *options, *files])
+    live_tunes.main()
+    rows = json.loads((tmp_path / "live.json").read_text())["rows"]
+    assert [row["rule"] for row in rows] == ["a3gnn", "Optuna TPE"]
+    assert all(row["trials"] == 2 and row["throughput"]["median"] > 0 for row in rows)
+    printed = capsys.readouterr().out
+    assert "Optuna TPE: time" in printed
+    live_tunes.main()
+    assert "exploring" not in capsys.readouterr().out, "what is finished is not repeated"
