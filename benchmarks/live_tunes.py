@@ -32,6 +32,7 @@ from rich.table import Table
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.limits import Limits
 from a3gnn.objectives import memory_metric
 from a3gnn.spread import Spread
 from a3gnn.training.compile_ahead import compile_ahead
@@ -100,11 +101,11 @@ def chosen(graph: Graph, spec: str, rule: str, seed: int, folder: Path, options:
 def trained_again(found: Sequence[Chosen], rounds: int) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
     """Returns what `a3gnn train` prints of each choice and of the default, round by round, in an order that rotates.
 
-    The target is the first tune's. Rounds have seeds of their own. A choice that is the default has its figures.
+    The target is the first tune's, and no limit ends them. Rounds have seeds of their own. A choice that is the default has its figures.
     """
-    first = found[0].tuned
-    tuned = [dataclasses.replace(one.tuned, target_accuracy=first.target_accuracy) for one in found]
-    plans = [(first, TrainConfig()), *((one, one.config) for one in tuned)]
+    target = found[0].tuned.target_accuracy
+    tuned = [dataclasses.replace(one.tuned, target_accuracy=target, limits=Limits()) for one in found]
+    plans = [(tuned[0], TrainConfig()), *((one, one.config) for one in tuned)]
     results: list[list[dict[str, Any]]] = [[] for _ in plans]
     for number in range(rounds):
         for turn in range(len(plans)):
