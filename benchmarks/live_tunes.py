@@ -101,7 +101,8 @@ def chosen(graph: Graph, spec: str, rule: str, seed: int, folder: Path, options:
 def trained_again(found: Sequence[Chosen], rounds: int) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
     """Returns what `a3gnn train` prints of each choice and of the default, round by round, in an order that rotates.
 
-    The target is the first tune's, and no limit ends them. Rounds have seeds of their own. A choice that is the default has its figures.
+    The target is the first tune's, and no limit ends them. Rounds have seeds of their own. A choice that is the default
+    has its figures.
     """
     target = found[0].tuned.target_accuracy
     tuned = [dataclasses.replace(one.tuned, target_accuracy=target, limits=Limits()) for one in found]
