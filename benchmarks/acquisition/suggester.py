@@ -11,6 +11,7 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 from optuna.trial import FrozenTrial, create_trial
 
 from a3gnn.search.optuna_study import distributions
+from a3gnn.search.quiet_optuna import quiet_optuna
 from a3gnn.space import SearchSpace
 from a3gnn_envs.acquisition.world import Floats
 
@@ -41,7 +42,6 @@ class Suggester:
         self.space, self._make = space, make
         self._distributions = {name: one for name, one in distributions(space).items() if not one.single()}
         self._scales = np.maximum(space.nvec - 1, 1)
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
 
     def trial(self, row: NDArray[np.int64], score: float, over: Mapping[str, float]) -> FrozenTrial:
         """Returns what a sampler is told of `row`, int64, shape (n_knobs,).
@@ -62,7 +62,8 @@ class Suggester:
 
     def suggestion(self, told: Sequence[FrozenTrial], seed: int) -> NDArray[np.int64]:
         """Returns what a sampler that is `told` of these trials suggests, int64, shape (n_knobs,)."""
-        study = optuna.create_study(sampler=self._make(len(told), seed))
+        with quiet_optuna():
+            study = optuna.create_study(sampler=self._make(len(told), seed))
         study.add_trials(list(told))
         params = study.ask(self._distributions).params
         return np.array([params.get(name, 0) for name in self.space.names], dtype=np.int64)
