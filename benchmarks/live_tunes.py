@@ -7,11 +7,11 @@ Every tune is whole: references, rounds of trials, play-off; with the same surro
 racing, whatever proposes its trials. Seed by seed the rules take turns, each seed beginning with another one. The
 limit on memory is what the default takes. Then what they chose and the default train again by turns, each in a process
 of its own, for as long as the default's budget was, but long enough that an epoch's speed can be told; the target is
-that of the first tune of the graph. A tune that is finished in --out is not repeated.
+that of the first tune of the graph. A tune that is finished in --out is not repeated, one that was interrupted goes on.
 
 Columns: trials, and the share of their seconds that went to ones which failed or broke a limit; then medians and ranges
 of the rounds: the choice's epochs per second over the default's, the default's seconds to accuracy and peak of memory
-over the choice's, points of validation accuracy less the default's; and rounds in which the default reached the target
+over the choice's, points of validation quality less the default's; and rounds in which the default reached the target
 and the choice did not. The last lines are geometric means over graphs and seeds. Graphs are names of files in the
 folder of real graphs ($A3GNN_DATA), or what `--dataset` takes.
 """
@@ -33,13 +33,16 @@ from rich.table import Table
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.limits import Limits
+from a3gnn.metric import AUTO
 from a3gnn.objectives import memory_metric
 from a3gnn.spread import Spread
+from a3gnn.training.choose_metric import with_metric
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.arguments import make_request
 from a3gnn.tuning.explore import Proposer
+from a3gnn.tuning.folder import holds_tune
 from a3gnn.tuning.propose import propose
 from a3gnn.tuning.session import open_study
 from a3gnn.tuning.tune import tune_study
@@ -78,7 +81,7 @@ def proposer(rule: str, seed: int) -> Proposer:
 
 
 def chosen(graph: Graph, spec: str, rule: str, seed: int, folder: Path, options: argparse.Namespace) -> Chosen:
-    """Returns what a tune of `graph` by `rule` in `folder` chooses; a finished one's choice is read."""
+    """Returns what a tune of `graph` by `rule` in `folder` chooses; a finished one is read, an interrupted resumed."""
     if not (folder / "tuned.json").exists():
         request = make_request(
             priority=options.priority,
@@ -92,8 +95,10 @@ def chosen(graph: Graph, spec: str, rule: str, seed: int, folder: Path, options:
             ranges=None,
             seed=seed,
         )
-        request = dataclasses.replace(request, spec=spec)
-        with open_study(request, graph, folder, started=time.monotonic()) as (history, runner):
+        judged = with_metric(request.task, AUTO, graph, print)
+        request = dataclasses.replace(request, spec=spec, task=judged)
+        opened = open_study(request, graph, folder, resume=holds_tune(folder), started=time.monotonic())
+        with opened as (history, runner):
             tune_study(history, runner, proposer(rule, seed))
     return Chosen(rule, seed, TunedConfig.read(folder), Spent.of(folder))
 

@@ -20,22 +20,21 @@ from a3gnn_surrogate.posterior import rbf_kernel
 
 Rows = NDArray[np.int64]
 
-#: What is proposed keeps the limits on memory with this probability, where anything does: to break one ends a trial
-#: that tells nothing else.
+#: What is recommended without a trial keeps the limits on memory with this probability: no trial finds out that it does
+#: not.
 LEAST_PROBABILITY = 0.8
-#: What is proposed is more likely than not to keep the least accuracy too. To miss that ends a curve early, while an
-#: unseen graph's accuracy is uncertain by more than configurations differ: what surely keeps it is the slow rest of the
-#: space. Guess.
+#: What is proposed is more likely than not to keep all limits. A trial that breaks one ends early, while what surely
+#: keeps them on an unseen graph are twins of the default, which gain nothing (docs/acquisition.md). Guess.
 LIKELY = 0.5
-#: What is recommended without a trial keeps the least accuracy with this probability: no trial finds out that it does
-#: not. Chosen on three measured grids: with 0.55, 0.6 and 0.65, 94, 98 and 97 % keep all limits (docs/acquisition.md).
+#: What is recommended without a trial keeps the least accuracy with this probability. Chosen on three measured grids:
+#: with 0.55, 0.6 and 0.65, 94, 98 and 97 % keep all limits (docs/acquisition.md).
 UNTRIED = 0.6
 #: Where what is likely to keep the least accuracy is expected to gain less than `WORTHWHILE` doublings of the score,
 #: which is a tenth, that may be as improbable as this: trials that surely keep it and gain nothing decide nothing.
 #: Guesses.
 BOLD, WORTHWHILE = 0.25, math.log2(1.1)
-#: Of so many trials and more, one goes to the most uncertain speed. Guess.
-_MIN_FOR_UNCERTAIN = 4
+#: A trial is expected to improve on the best by this share, or serves the front instead of the priority. Guess.
+MIN_GAIN = 0.01
 
 
 class Candidate(NamedTuple):
@@ -44,8 +43,8 @@ class Candidate(NamedTuple):
     Attributes:
         reason: Why.
         row: int64, shape (n_knobs,).
-        gain: Its expected improvement in doublings of the score, times the probability of keeping the limits; 0 where
-            nothing is probable ("closest").
+        gain: Its expected improvement in doublings of the score, as if those before it had been found as predicted,
+            times the probability of keeping the limits; 0 where nothing is probable ("closest").
     """
 
     reason: str
@@ -77,17 +76,15 @@ def choose_trials(
     count: int,
     best: float | None,
     budget_s: float | None = None,
-    least: float = LIKELY,
 ) -> list[Candidate]:
-    """Returns up to `count` of `rows` to measure, each with the reason; half of them, rounded up, for the priority.
+    """Returns up to `count` of `rows` to measure, each with the reason.
 
-    Of those that keep the limits on memory with a probability of `LEAST_PROBABILITY`, and all limits with one of
-    `least`, or of less (`LIKELY`, then `BOLD`) where none of them is expected to gain `WORTHWHILE`: the ones of the
-    largest `gain_per_second` ("best"), no two of which learn the same, each after the first as if those before it had
-    been found as predicted (Ginsbourger, Le Riche and Carraro, "Kriging Is Well-Suited to Parallelize Optimization",
-    2010, section 3.2: the kriging believer); then the one whose speed is most uncertain (where four or more are asked
-    for); then a max-min spread over the predicted front of the rest. Where none is that probable: the most probable
-    ones ("closest").
+    Of those that keep all limits with a probability of `LIKELY`, or where none of them is expected to gain
+    `WORTHWHILE`, those on memory with that and all with `BOLD`: the ones of the largest `gain_per_second` ("best"), no
+    two of which learn the same, each after the first as if those before it had been found as predicted (Ginsbourger, Le
+    Riche and Carraro, "Kriging Is Well-Suited to Parallelize Optimization", 2010, section 3.2: the kriging believer),
+    as long as they are expected to gain `MIN_GAIN`; then a max-min spread over the predicted front of the rest
+    ("front"). Where none is that probable: the most probable ones ("closest").
 
     Args:
         problem: What is searched, and for what.
@@ -97,7 +94,6 @@ def choose_trials(
         best: The score to be improved upon, without a measurement's noise; None takes the lowest predicted one of
             `rows`.
         budget_s: As in `feasibility`.
-        least: The probability with which all limits are to be kept, as `least_probability` says.
     """
     limits, prediction = problem.objectives.limits, expected.prediction
     probability = feasibility(prediction, limits, budget_s)
@@ -107,40 +103,43 @@ def choose_trials(
     deviation = true_spread(problem.objectives, expected)
     value = gain_per_second(score, deviation, best, probability, expected.seconds)
     gain = value * expected.seconds
-    probable = _worth_the_risk(gain, np.where(in_memory >= LEAST_PROBABILITY, probability, 0.0), least)
+    probable = _worth_the_risk(gain, np.where(in_memory >= LIKELY, probability, 0.0))
     if not len(probable):
         violation = problem.objectives.limits.violation(prediction)
         return [Candidate("closest", rows[i]) for i in np.lexsort((-score, violation, -probability))[:count]]
     wanted: list[int] = []
-    while len(wanted) < min((count + 1) // 2, len(probable)):
+    chosen: list[Candidate] = []
+    while len(wanted) < min(count, len(probable)):
         order = probable[np.lexsort((-score[probable], -value[probable]))]
         ahead = [*wanted, *(i for i in order.tolist() if i not in wanted)]
-        wanted = learning_differently(ahead, lambda i: problem.space.decode(rows[i]), len(wanted) + 1)
-        best = max(best, float(score[wanted[-1]]))
-        alike = rbf_kernel(expected.points, expected.points[wanted[-1:]])[:, 0]
+        most = learning_differently(ahead, lambda i: problem.space.decode(rows[i]), len(wanted) + 1)[-1]
+        gain = value * expected.seconds
+        if gain[most] < math.log2(1 + MIN_GAIN):
+            break
+        wanted.append(most)
+        chosen.append(Candidate("best", rows[most], float(gain[most])))
+        best = max(best, float(score[most]))
+        alike = rbf_kernel(expected.points, expected.points[[most]])[:, 0]
         deviation = deviation * np.sqrt(np.maximum(1 - alike**2, 0.0))
         value = gain_per_second(score, deviation, best, probability, expected.seconds)
-    chosen = dict.fromkeys(wanted, "best")
-    rest = np.setdiff1d(probable, list(chosen))
-    if count >= _MIN_FOR_UNCERTAIN and len(rest):
-        chosen[int(rest[prediction.spread(problem.objectives.speed)[rest].argmax()])] = "uncertain"
-        rest = np.setdiff1d(probable, list(chosen))
+    rest = np.setdiff1d(probable, wanted)
     if len(chosen) < count and len(rest):
         costs = problem.objectives.costs(prediction.take(rest))
         front = np.flatnonzero(non_dominated(costs))
-        chosen |= dict.fromkeys(rest[front[spread(costs[front], count - len(chosen))]].tolist(), "front")
-    return [Candidate(reason, rows[i], float(gain[i])) for i, reason in chosen.items()]
+        shown = rest[front[spread(costs[front], count - len(chosen))]]
+        chosen += [Candidate("front", rows[i], float(gain[i])) for i in shown.tolist()]
+    return chosen
 
 
-def _worth_the_risk(gain: NDArray[np.float64], probability: NDArray[np.float64], least: float) -> NDArray[np.int64]:
+def _worth_the_risk(gain: NDArray[np.float64], probability: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns the positions of what is probable enough to be measured, int64.
 
-    That is with `least`; where nothing of that is worthwhile, with the next lower probability at which something is.
+    That is with `LIKELY`; where nothing of that is worthwhile and something of `BOLD` is, with that; with either where
+    there is nothing of the other.
     """
-    levels = sorted((level for level in {least, LIKELY, BOLD} if level <= least), reverse=True)
-    probable = [np.flatnonzero(probability >= level) for level in levels]
-    worthwhile = (found for found in probable if gain[found].max(initial=0.0) >= WORTHWHILE)
-    return next(worthwhile, next((found for found in probable if len(found)), probable[0]))
+    likely, bold = (np.flatnonzero(probability >= level) for level in (LIKELY, BOLD))
+    worthwhile = (found for found in (likely, bold) if gain[found].max(initial=0.0) >= WORTHWHILE)
+    return next(worthwhile, likely if len(likely) else bold)
 
 
 def true_spread(objectives: Objectives, expected: Expected) -> NDArray[np.float64]:
@@ -151,15 +150,6 @@ def true_spread(objectives: Objectives, expected: Expected) -> NDArray[np.float6
     """
     noise = expected.noise / np.log(2) * objectives.priority.throughput
     return np.asarray(np.sqrt(np.maximum(objectives.score_spread(expected.prediction) ** 2 - noise**2, 0.0)))
-
-
-def least_probability(tried: int, missed: int) -> float:
-    """Returns the probability with which what is proposed should keep all limits.
-
-    From `LIKELY` it rises to `LEAST_PROBABILITY` with the share of trials that missed the least accuracy, up to a half:
-    where what was likely was not, less is believed.
-    """
-    return LIKELY + (LEAST_PROBABILITY - LIKELY) * min(2 * missed / max(tried, 1), 1.0)
 
 
 def feasibility(prediction: Prediction, limits: Limits, budget_s: float | None = None) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from a3gnn.errors import InfeasibleError, ModelError
 from a3gnn.measurement import Failure, FailureKind
 from a3gnn.option_names import option
 from a3gnn.search.result import SearchResult
+from a3gnn.tuning.acquisition import MIN_GAIN
 from a3gnn.tuning.expectations import expected_required_s, expected_trial_s, fit_surrogate, smallest_memory
 from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.measured_front import measured_hypervolume
@@ -27,9 +28,8 @@ from a3gnn_surrogate.surrogate import Surrogate
 #: Trials of the default where it sets the limit on memory, and the share of the budget's seconds that those after the
 #: first may take. Guesses: of one graph's default, four trials peaked at 458 to 469 MiB and one at 420.
 _DEFAULT_TRIALS, _DEFAULT_SHARE = 3, 0.1
-#: A round that adds less than this share to the measured hypervolume has stalled; two in a row end the exploring, once
-#: something beats the default and nothing is expected to improve on the best by as much. Guesses.
-_MIN_GAIN = 0.01
+#: A round that adds less than `MIN_GAIN` to the measured hypervolume has stalled; two in a row end the exploring, once
+#: something beats the default and nothing is expected to improve on the best by as much. Guess.
 _STALLS = 2
 
 
@@ -154,7 +154,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
         proposals, gain, search = proposer(history, surrogate)
         searches.append(search)
         keep_predicted_front(runner.folder, search)
-        if stalls >= _STALLS and gain < math.log2(1 + _MIN_GAIN) and _beats_default(history):
+        if stalls >= _STALLS and gain < math.log2(1 + MIN_GAIN) and _beats_default(history):
             ended = "the front has stopped growing"
             break
         if proposals and due:
@@ -164,7 +164,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
             break
         surrogate = fit_surrogate(history)
         before, volume = volume, measured_hypervolume(history)
-        stalls = stalls + 1 if volume > 0 and volume < before * (1 + _MIN_GAIN) else 0
+        stalls = stalls + 1 if volume > 0 and volume < before * (1 + MIN_GAIN) else 0
     runner.notify(f"exploring ends after {count(runner.budget.trials, 'trial')}: {ended}")
     return Explored(history, surrogate, tuple(searches))
 

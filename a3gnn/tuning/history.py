@@ -161,12 +161,6 @@ class History:
         """Returns the trials inside the space that keep every limit as measured: what may be chosen."""
         return [one for one in self.inside() if not self.objectives.limits.broken_by(one.figures)]
 
-    @property
-    def num_missed(self) -> int:
-        """How many trials are known to have missed the least accuracy."""
-        breaches = (self.breaches(one) for one in self.measured() if one.trial.counts)
-        return sum(any(breach.limit == "least_accuracy" for breach in found) for found in breaches)
-
     def breaches(self, one: JudgedTrial) -> tuple[Breach, ...]:
         """Returns the limits that a trial is known to break.
 

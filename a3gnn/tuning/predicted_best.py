@@ -23,9 +23,9 @@ from a3gnn.tuning.simplify import simplified
 def predicted_best(outlook: Outlook) -> TrainConfig:
     """Returns the configuration with the best predicted score of the priority, of all that a search looked at.
 
-    Of those that keep the limits on memory with a probability of `LEAST_PROBABILITY`, as a tune proposes trials, and
-    the least accuracy with one of `UNTRIED`. The search is for the predicted front, as in a tune; from the best that it
-    saw, steps of one knob each lead on as long as they gain. The default, which loses nothing against itself, is looked
+    Of those that keep the limits on memory with a probability of `LEAST_PROBABILITY`, and the least accuracy with one
+    of `UNTRIED`. The search is for the predicted front, as in a tune; from the best that it saw, steps of one knob each
+    lead on as long as they gain. The default, which loses nothing against itself, is looked
     at too if the space holds it. Knobs that are predicted to gain nothing go back to their defaults (`simplified`).
 
     Raises:

@@ -12,7 +12,7 @@ class Proposal:
     """What to measure next.
 
     Attributes:
-        reason: Why: default, best, front, uncertain, closest, smallest.
+        reason: Why: default, best, front, closest, smallest.
         config: The configuration.
     """
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
@@ -15,18 +13,14 @@ from a3gnn.search.result import SearchResult
 from a3gnn.search.run import run_search
 from a3gnn.seeding import derive
 from a3gnn.tuning.acquisition import (
-    Candidate,
     Expected,
     Rows,
     choose_trials,
-    feasibility,
-    least_probability,
     unmeasured,
 )
 from a3gnn.tuning.expectations import expected_trials_s, predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
-from a3gnn.tuning.simplify import simplified
 from a3gnn.tuning.tried import tried_rows
 from a3gnn_surrogate.points import knob_points
 from a3gnn_surrogate.surrogate import Surrogate
@@ -47,7 +41,7 @@ class Proposed(NamedTuple):
     Attributes:
         proposals: Most wanted first.
         gain: By how many doublings of the priority's score the most wanted one is expected to improve, times its
-            probability of keeping the limits; infinite where none is wanted for that.
+            probability of keeping the limits; infinite where nothing probably keeps them.
         search: The search that found them.
     """
 
@@ -60,7 +54,8 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     """Returns what to measure next; nothing when all is measured.
 
     That is what `choose_trials` takes of what is not tried yet of the front that a search finds on the predictions, of
-    the best trial's neighbours, and of a sample of the space; what is to be the best, as simple as it can be.
+    the best trial's neighbours, and of a sample of the space. Knobs that are predicted to gain nothing stay as they
+    are found there: whether they do is what a trial is for.
     """
     study = history.study
     problem = problem_of(history, surrogate)
@@ -73,31 +68,15 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     # Where the reference does not reach the target, nothing tells how many seconds that takes.
     known = reference is not None and figures is not None and figures.seconds_to_accuracy is not None
     budget_s = reference.budget_s if known and reference else None
-    tried = [trial for trial in history.trials if trial.counts]
-    least = least_probability(len(tried), history.num_missed)
     prediction = problem.predict(rows)
     known_curve = surrogate.knows_curve(history.space.columns(rows), study.setting)
     seconds = expected_trials_s(history, known_curve, prediction)
     points = knob_points(history.space.columns(rows), study.setting)
     expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware), points)
-    chosen = choose_trials(problem, rows, expected, ROUND_TRIALS, best_score(history, problem), budget_s, least)
-    gain = max((one.gain for one in chosen if one.reason == "best"), default=math.inf)
-    return Proposed(tuple(_proposals(chosen, history, problem, budget_s)), gain, result)
-
-
-def _proposals(
-    chosen: Sequence[Candidate], history: History, problem: Problem, budget_s: float | None
-) -> Iterator[Proposal]:
-    """Yields what is `chosen`, that for the priority without knobs that gain it nothing."""
-
-    def probable(rows: Rows) -> NDArray[np.float64]:
-        return feasibility(problem.predict(rows), problem.objectives.limits, budget_s)
-
-    tried = {*tried_rows(history), *(one.row.tobytes() for one in chosen)}
-    for one in chosen:
-        row = simplified(one.row, problem, probable, tried) if one.reason == "best" else one.row
-        tried.add(row.tobytes())
-        yield Proposal(one.reason, history.space.decode(row))
+    chosen = choose_trials(problem, rows, expected, ROUND_TRIALS, best_score(history, problem), budget_s)
+    gain = max((math.inf if one.reason == "closest" else one.gain for one in chosen), default=math.inf)
+    proposals = (Proposal(one.reason, history.space.decode(one.row)) for one in chosen)
+    return Proposed(tuple(proposals), gain, result)
 
 
 def candidates(history: History, found: Rows) -> Rows:

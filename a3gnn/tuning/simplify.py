@@ -1,4 +1,4 @@
-"""What is proposed or recommended with as few knobs turned as its prediction needs: others go back to the default."""
+"""What is recommended with as few knobs turned as its prediction needs: others go back to the default."""
 
 from __future__ import annotations
 

@@ -62,5 +62,6 @@ def test_tunes_by_several_rules_are_trained_again(
     assert all(row["trials"] == 2 and row["throughput"]["median"] > 0 for row in rows)
     printed = capsys.readouterr().out
     assert "Optuna TPE: time" in printed
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--rules", "a3gnn"])
     live_tunes.main()
     assert "exploring" not in capsys.readouterr().out, "what is finished is not repeated"

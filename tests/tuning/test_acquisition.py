@@ -12,12 +12,11 @@ from a3gnn.prediction import Prediction, log_points
 from a3gnn.search.problem import Problem
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import (
-    LEAST_PROBABILITY,
     LIKELY,
+    MIN_GAIN,
     Expected,
     choose_trials,
     feasibility,
-    least_probability,
     true_spread,
     unmeasured,
 )
@@ -50,6 +49,14 @@ def predict(rows: np.ndarray) -> Prediction:
     return Prediction(mean, low, high)
 
 
+def vaguely(rows: np.ndarray) -> Prediction:
+    """As `predict`, with deviations of 2 where that has 0.1, and of 0.1 of accuracy: anything may be the best."""
+    mean, factor = predict(rows).mean, math.exp(DEVIATIONS * 2)
+    low, high = mean / factor, mean * factor
+    low[:, 3], high[:, 3] = mean[:, 3] - DEVIATIONS * 0.1, mean[:, 3] + DEVIATIONS * 0.1
+    return Prediction(mean, low, high)
+
+
 def apart(rows: np.ndarray) -> np.ndarray:
     """Points of which none says anything of another."""
     return 100.0 * np.arange(len(rows))[:, None]
@@ -77,11 +84,20 @@ def judged(problem: Problem, priority: str = "throughput", **limits: float) -> P
     return dataclasses.replace(problem, objectives=objectives)
 
 
-def test_the_best_the_uncertain_and_the_front_are_chosen(problem: Problem, batches: np.ndarray) -> None:
+def test_what_gains_the_priority_nothing_serves_the_front(problem: Problem, batches: np.ndarray) -> None:
     chosen = choose_trials(problem, batches, expected(batches), count=4, best=math.log2(4))
-    assert [one.reason for one in chosen] == ["best", "best", "uncertain", "front"]
     assert [one.row[0] for one in chosen[:2]] == [4, 2]  # with the first found, only what is uncertain may be better
+    assert [one.reason for one in chosen] == ["best", "best", "front", "front"]
+    least = math.log2(1 + MIN_GAIN)
+    assert chosen[0].gain > chosen[1].gain >= least > chosen[2].gain
     assert len({one.row.tobytes() for one in chosen}) == 4
+    assert {one.reason for one in choose_trials(problem, batches, expected(batches), count=4, best=20.0)} == {"front"}
+
+
+def test_as_long_as_the_priority_gains_all_serve_it(problem: Problem, batches: np.ndarray) -> None:
+    uncertain = predict(batches).take(np.full(5, 2))
+    chosen = choose_trials(problem, batches, Expected(uncertain, np.ones(5), 0.0, apart(batches)), count=4, best=None)
+    assert [one.reason for one in chosen] == ["best"] * 4
 
 
 def test_no_more_than_there_are(problem: Problem, batches: np.ndarray) -> None:
@@ -117,7 +133,7 @@ def by_hand(problem: Problem, rows: np.ndarray, best: float, before: int | None 
             weights[0] * log_deviation / math.log(2), weights[1] * 0.1 / math.log(2), weights[2] * 50 * 0.01
         )
         z = (score - best) / deviation
-        if in_memory >= 0.8 and keeps >= 0.5:
+        if keeps >= 0.5:
             value[i] = deviation * (z * normal.cdf(z) + normal.pdf(z)) * keeps / (2.0 + rows[i, 0] ** 2)
     return sorted(value, key=lambda i: -value[i])
 
@@ -129,14 +145,16 @@ def test_the_best_are_those_of_a_small_case_by_hand(problem: Problem, best: floa
         np.array([[i, 0, j, *[0] * (len(problem.space.knobs) - 3)] for i, j in itertools.product(range(5), range(3))])
     )
     tight = judged(problem, host_bytes=int(host_bytes), least_accuracy=0.88)
-    chosen = choose_trials(tight, rows, priced(rows), count=4, best=best)
+    chosen = choose_trials(tight, rows, priced(rows), count=2, best=best)
     wanted = by_hand(tight, rows, best)
     assert 0 < len(wanted) < len(rows)
     keys = [problem.space.decode(rows[wanted[0]]).learning_key()]
     others = [i for i in by_hand(tight, rows, best, before=wanted[0]) if i != wanted[0]]
     second = next((i for i in others if problem.space.decode(rows[i]).learning_key() != keys[0]), others[0])
     best_two = [rows[i].tolist() for i in (wanted[0], second)]
-    assert [one.row.tolist() for one in chosen if one.reason == "best"] == best_two
+    found = [one.row.tolist() for one in chosen if one.reason == "best"]
+    assert found == best_two[: len(found)]
+    assert len(found) == 2 or best > -2, "far below what is predicted, both gain"
 
 
 def test_of_equals_the_trial_that_takes_less_comes_first(problem: Problem, batches: np.ndarray) -> None:
@@ -164,12 +182,12 @@ def test_all_that_is_chosen_is_probable(problem: Problem) -> None:
     tight = judged(problem, host_bytes=int(1e9), least_accuracy=0.87)
     memory = Limits(host_bytes=int(1e9))
     rows = np.unique(problem.space.sample(500, seed=0), axis=0)
-    assert 0 < (feasibility(predict(rows), memory) >= LEAST_PROBABILITY).sum() < len(rows)
+    assert 0 < (feasibility(predict(rows), memory) >= LIKELY).sum() < len(rows)
     for seed in range(5):
         some = np.random.default_rng(seed).permutation(rows)[:100]
         chosen = np.stack([one.row for one in choose_trials(tight, some, expected(some), count=4, best=None)])
         assert len(chosen) == 4
-        assert (feasibility(predict(chosen), memory) >= LEAST_PROBABILITY).all()
+        assert (feasibility(predict(chosen), memory) >= LIKELY).all()
         assert (feasibility(predict(chosen), tight.objectives.limits) >= LIKELY).all()
 
 
@@ -188,24 +206,22 @@ def slow_and_sure(probability: float, gain: float) -> tuple[np.ndarray, Predicti
 
 
 @pytest.mark.parametrize(
-    ("probability", "gain", "least", "first"),
+    ("probability", "gain", "first"),
     [
-        (0.6, 1.05, 0.5, 4),  # likely, and worth more
-        (0.6, 1.05, 0.8, 4),  # not as probable as asked for, but what is gains nothing
-        (0.3, 1.05, 0.8, 4),
-        (0.3, 1.05, 0.5, 4),
-        (0.3, 1.3, 0.5, 0),  # what is probable gains enough
-        (0.6, 1.3, 0.8, 0),
-        (0.2, 1.05, 0.5, 0),  # too improbable
+        (0.6, 1.05, 4),  # likely, and worth more
+        (0.6, 1.3, 4),
+        (0.3, 1.05, 4),  # not likely, but what is gains nothing
+        (0.3, 1.3, 0),  # what is likely gains enough
+        (0.2, 1.05, 0),  # too improbable
     ],
 )
 def test_what_surely_gains_nothing_gives_way_to_a_risk(
-    problem: Problem, probability: float, gain: float, least: float, first: int
+    problem: Problem, probability: float, gain: float, first: int
 ) -> None:
     tight = judged(problem, least_accuracy=0.9)
     rows, found = slow_and_sure(probability, gain)
     best = float(tight.objectives.score(slow_and_sure(probability, 1.0)[1])[0])
-    chosen = choose_trials(tight, rows, Expected(found, np.ones(2), 0.0, apart(rows)), 1, best, least=least)
+    chosen = choose_trials(tight, rows, Expected(found, np.ones(2), 0.0, apart(rows)), 1, best)
     assert [(one.reason, one.row[0]) for one in chosen] == [("best", first)]
 
 
@@ -236,13 +252,6 @@ def test_feasibility_is_the_product_over_the_limits(problem: Problem, batches: n
     assert feasibility(found, both) == pytest.approx(feasibility(found, host) * feasibility(found, accuracy))
     assert feasibility(found, Limits()).tolist() == [1.0] * 5
     assert feasibility(found, Limits(device_bytes=1)).tolist() == [1.0] * 5  # there is no device
-
-
-@pytest.mark.parametrize(
-    ("tried", "missed", "least"), [(0, 0, 0.5), (8, 0, 0.5), (8, 2, 0.65), (8, 4, 0.8), (8, 8, 0.8)]
-)
-def test_what_is_likely_is_believed_less_the_more_often_it_was_not(tried: int, missed: int, least: float) -> None:
-    assert least_probability(tried, missed) == pytest.approx(least)
 
 
 def test_the_least_accuracy_is_kept_where_it_is_reached_in_time(problem: Problem, batches: np.ndarray) -> None:
@@ -280,21 +289,24 @@ def test_the_best_learn_differently(problem: Problem, priority: str) -> None:
     few = np.stack([rows[first], same[0], rows[int(score.argmin())]])
     few_keys = [problem.space.decode(row).learning_key() for row in few]
     assert few_keys[0] != few_keys[2]
-    chosen = [one.row for one in choose_trials(wanted, few, expected(few), 4, None) if one.reason == "best"]
+    some = Expected(vaguely(few), np.ones(3), 0.0, apart(few))
+    chosen = [one.row for one in choose_trials(wanted, few, some, 4, None) if one.reason == "best"]
+    assert len(chosen) == 3
     found = [problem.space.decode(row).learning_key() for row in chosen]
     assert found[0] != found[1]
-    alike = choose_trials(wanted, few[:2], expected(few[:2]), 4, None)
+    two = Expected(vaguely(few[:2]), np.ones(2), 0.0, apart(few[:2]))
+    alike = choose_trials(wanted, few[:2], two, 4, None)
     assert [one.reason for one in alike] == ["best", "best"]
 
 
 def test_what_resembles_a_trial_is_known_by_it(problem: Problem, batches: np.ndarray) -> None:
     """The first, with the largest score, is wanted most; its neighbour would be next, were it not so close to it."""
     three = batches[[4, 3, 1]]
-    level = predict(three)
+    level = vaguely(three)
     for points, second in (([0.0, 100.0, 200.0], 3), ([0.0, 0.1, 200.0], 1)):
         some = Expected(level, np.ones(3), 0.0, np.array(points)[:, None])
-        chosen = choose_trials(problem, three, some, count=4, best=None)
-        assert [one.row[0] for one in chosen if one.reason == "best"] == [4, second]
+        chosen = choose_trials(problem, three, some, count=2, best=None)
+        assert [(one.reason, one.row[0]) for one in chosen] == [("best", 4), ("best", second)]
 
 
 def test_unmeasured_keeps_order(problem: Problem) -> None:

@@ -96,7 +96,7 @@ def test_a_curve_that_no_gain_brings_to_the_target_is_ended(measured, formulas) 
     assert [one.trial.measurement.config for one in history.eligible()] == [DEFAULT, TWO_PARTS, FOUR_PARTS]
 
 
-@pytest.mark.parametrize(("reason", "factor"), [("best", 1.1), ("front", 2.0), ("uncertain", 2.0)])
+@pytest.mark.parametrize(("reason", "factor"), [("best", 1.1), ("front", 2.0), ("closest", 2.0)])
 def test_where_seconds_count_a_trial_must_beat_the_best_or_not_be_far_slower(
     measured, reason: str, factor: float
 ) -> None:
@@ -151,5 +151,4 @@ def test_what_was_given_up_for_its_speed_is_not_known_to_miss_the_least_accuracy
     assert not slower.figures.complete
     assert history.objectives.limits.broken_by(slower.figures)
     assert history.breaches(slower) == ()
-    assert history.num_missed == 0
     assert slower not in history.eligible()
