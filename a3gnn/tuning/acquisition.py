@@ -107,22 +107,21 @@ def choose_trials(
     if not len(probable):
         violation = problem.objectives.limits.violation(prediction)
         return [Candidate("closest", rows[i]) for i in np.lexsort((-score, violation, -probability))[:count]]
-    wanted: list[int] = []
-    chosen: list[Candidate] = []
+    wanted: dict[int, float] = {}
     while len(wanted) < min(count, len(probable)):
         order = probable[np.lexsort((-score[probable], -value[probable]))]
         ahead = [*wanted, *(i for i in order.tolist() if i not in wanted)]
         most = learning_differently(ahead, lambda i: problem.space.decode(rows[i]), len(wanted) + 1)[-1]
-        gain = value * expected.seconds
         if gain[most] < math.log2(1 + MIN_GAIN):
             break
-        wanted.append(most)
-        chosen.append(Candidate("best", rows[most], float(gain[most])))
+        wanted[most] = float(gain[most])
         best = max(best, float(score[most]))
         alike = rbf_kernel(expected.points, expected.points[[most]])[:, 0]
         deviation = deviation * np.sqrt(np.maximum(1 - alike**2, 0.0))
         value = gain_per_second(score, deviation, best, probability, expected.seconds)
-    rest = np.setdiff1d(probable, wanted)
+        gain = value * expected.seconds
+    chosen = [Candidate("best", rows[i], expected_gain) for i, expected_gain in wanted.items()]
+    rest = np.setdiff1d(probable, list(wanted))
     if len(chosen) < count and len(rest):
         costs = problem.objectives.costs(prediction.take(rest))
         front = np.flatnonzero(non_dominated(costs))
