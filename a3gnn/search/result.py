@@ -29,8 +29,9 @@ class SearchResult:
         seconds: Wall clock of the search. Predicting an enumerable space, which is done once before, is not in it.
         hypervolume: Of the front, by `NormalisedHypervolume`; 0 where nothing is feasible.
         hypervolume_ratio: That over the exhaustive front's; None without one (space too large, nothing feasible).
-        random_hypervolume: What random search reaches with as many evaluations, on the same scale.
-        random_ratio: That over the exhaustive front's; None without one.
+        random_hypervolume: What random search reaches with as many evaluations, on the same scale; None where it was
+            not compared.
+        random_ratio: That over the exhaustive front's; None without either.
     """
 
     engine: str
@@ -45,5 +46,5 @@ class SearchResult:
     seconds: float
     hypervolume: float
     hypervolume_ratio: float | None
-    random_hypervolume: float
+    random_hypervolume: float | None
     random_ratio: float | None

@@ -22,11 +22,13 @@ from a3gnn.search.searcher import MAX_EVALUATIONS, make_searcher
 _NUM_LEAST_VIOLATING = 16
 
 
-def run_search(engine: str, problem: Problem, evaluations: int, seed: int) -> SearchResult:
+def run_search(
+    engine: str, problem: Problem, evaluations: int, seed: int, *, beside_random: bool = True
+) -> SearchResult:
     """Returns what `engine` finds on `problem` with up to `evaluations` distinct configurations.
 
     It is compared with the exhaustive front, if the space can be enumerated, and with random search at as many
-    evaluations.
+    evaluations, which takes as long again as predicting does.
 
     Args:
         engine: local, ppo, nsga2, tpe, random or exhaustive; the last takes the whole space, whatever `evaluations`
@@ -34,6 +36,7 @@ def run_search(engine: str, problem: Problem, evaluations: int, seed: int) -> Se
         problem: What is searched.
         evaluations: The budget, at most `MAX_EVALUATIONS` of the engine; training a policy counts.
         seed: Decides everything random.
+        beside_random: Whether it is compared with random search.
 
     Raises:
         UsageError: There is no such engine, `evaluations` is not positive, or the space is too large for exhaustive.
@@ -52,9 +55,11 @@ def run_search(engine: str, problem: Problem, evaluations: int, seed: int) -> Se
     cache = EvaluationCache(problem)
     play(make_searcher(engine, dataclasses.replace(problem, predict=cache), seed, **options), cache, evaluations)
     seconds = time.perf_counter() - start
-    everything = grid is not None and len(cache) == len(grid.rows)
-    baseline = cache if everything else EvaluationCache(problem)
-    play(make_searcher("random", problem, seed), baseline, len(cache))
+    baseline: EvaluationCache | None = None
+    if beside_random:
+        everything = grid is not None and len(cache) == len(grid.rows)
+        baseline = cache if everything else EvaluationCache(problem)
+        play(make_searcher("random", problem, seed), baseline, len(cache))
     return _result(engine, seed, problem, cache, baseline, grid, seconds)
 
 
@@ -63,7 +68,7 @@ def _result(
     seed: int,
     problem: Problem,
     cache: EvaluationCache,
-    baseline: EvaluationCache,
+    baseline: EvaluationCache | None,
     grid: Grid | None,
     seconds: float,
 ) -> SearchResult:
@@ -72,10 +77,12 @@ def _result(
     feasible = bool((violation == 0).any())
     best = _front(costs, violation) if feasible else objectives.order(cache.prediction)[:_NUM_LEAST_VIOLATING]
     front = costs[best] if feasible else costs[:0]
-    random_violation = limits.violation(baseline.prediction)
-    random_front = objectives.costs(baseline.prediction)[random_violation == 0]
+    random_front = costs[:0]
+    if baseline is not None:
+        random_front = objectives.costs(baseline.prediction)[limits.violation(baseline.prediction) == 0]
     true_front = grid.front_costs if grid is not None else costs[:0]
-    measured = _hypervolumes(front, random_front, true_front)
+    own_volume, random_volume, true_volume = _hypervolumes(front, random_front, true_front)
+    by_chance = None if baseline is None else random_volume
     return SearchResult(
         engine=engine,
         seed=seed,
@@ -87,10 +94,10 @@ def _result(
         configurations=problem.space.num_distinct,
         evaluations=len(cache),
         seconds=seconds,
-        hypervolume=measured[0],
-        hypervolume_ratio=measured[0] / measured[2] if measured[2] else None,
-        random_hypervolume=measured[1],
-        random_ratio=measured[1] / measured[2] if measured[2] else None,
+        hypervolume=own_volume,
+        hypervolume_ratio=own_volume / true_volume if true_volume else None,
+        random_hypervolume=by_chance,
+        random_ratio=by_chance / true_volume if by_chance is not None and true_volume else None,
     )
 
 

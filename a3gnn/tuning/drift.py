@@ -10,6 +10,9 @@ import dataclasses
 
 from a3gnn.measurement import Metrics, StageSeconds
 
+#: Trials after which a machine's drift is measured once more. Guess.
+TRIALS_BETWEEN = 4
+
 
 def drift_since(before: Metrics, now: Metrics) -> float:
     """Returns the throughput `now` over that `before`, both of one configuration.

@@ -21,10 +21,15 @@ from a3gnn_surrogate.surrogate import Surrogate
 
 #: Rows sampled from a space that is too large to enumerate, from the best of which a descent starts. Guess.
 _SAMPLE_SIZE = 20_000
+#: Guess.
+_CORPUS_SHARE = 4
 
 
-def fit_surrogate(history: History) -> Surrogate:
+def fit_surrogate(history: History, like: Surrogate | None = None) -> Surrogate:
     """Returns a surrogate that is fitted to the corpus and to what the tune measured.
+
+    What takes the time to find is taken over from `like`, which was fitted to the corpus and fewer trials, as long as
+    the corpus has `_CORPUS_SHARE` times as many rows as the tune.
 
     Rows of the tune's own setting that a store holds are judged by this tune's budget and target, not by those of the
     tune that measured them. The tune's own trials are rows without the drift of the machine, stored or not.
@@ -33,7 +38,9 @@ def fit_surrogate(history: History) -> Surrogate:
     judged_by = {setting_key(study.setting): reference} if reference and history.has_default_reference else None
     own = {trial.measurement.id: trial.undrifted for trial in history.trials}
     rows = [*(own.get(row.id, row) for row in study.corpus), *own.values()]
-    return Surrogate(seed=study.request.seed).fit(rows, study.setting.graph.fingerprint, judged_by)
+    if like is not None and len(study.corpus) < _CORPUS_SHARE * len(history.trials):
+        like = None
+    return Surrogate(seed=study.request.seed).fit(rows, study.setting.graph.fingerprint, judged_by, like)
 
 
 def predict(

@@ -141,8 +141,8 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
     """Measures in rounds what `proposer` wants; the surrogate, fitted to `history`, learns from each but the last.
 
     While nothing measured is better than the default, or a better one is expected, they go on as long as the budget
-    does. Before each round but one that follows the reference's own trial, the machine's drift is measured, by which
-    its trials are judged.
+    does. Before the first round after some trials without one (`TRIALS_BETWEEN`) the machine's drift is measured, by
+    which trials are judged.
     """
     searches = []
     stalls, volume = 0, measured_hypervolume(history)
@@ -162,7 +162,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
         history, ended = measure_round(proposals, history, surrogate, runner)
         if ended:
             break
-        surrogate = fit_surrogate(history)
+        surrogate = fit_surrogate(history, surrogate)
         before, volume = volume, measured_hypervolume(history)
         stalls = stalls + 1 if volume > 0 and volume < before * (1 + MIN_GAIN) else 0
     runner.notify(f"exploring ends after {count(runner.budget.trials, 'trial')}: {ended}")

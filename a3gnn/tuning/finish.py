@@ -68,19 +68,20 @@ def _describe(search: SearchSummary) -> str:
         beside = f"; random search {search.random_ratio:.1%}" if search.random_ratio is not None else ""
         return f"{text}: {search.hypervolume_ratio:.1%} of the exhaustive front's predicted hypervolume{beside}"
     if search.over_random is not None:
-        text += f": {search.over_random:.2f} x the predicted hypervolume of as many random configurations"
+        beside = "x the predicted hypervolume of as many random configurations"
+        text += f": the first found {search.over_random:.2f} {beside}"
     return f"{text}; the space has {search.configurations:,}"
 
 
 def _summary(engine: str, searches: Sequence[SearchResult]) -> SearchSummary:
     last = searches[-1] if searches else None
-    by_chance = last.random_hypervolume if last else 0.0
+    beside = next((search for search in searches if search.random_hypervolume), None)
     return SearchSummary(
         engine=engine,
         evaluations=sum(search.evaluations for search in searches),
         configurations=last.configurations if last else None,
         hypervolume_ratio=last.hypervolume_ratio if last else None,
-        random_ratio=last.random_ratio if last else None,
-        over_random=last.hypervolume / by_chance if last and by_chance else None,
+        random_ratio=beside.random_ratio if beside else None,
+        over_random=beside.hypervolume / beside.random_hypervolume if beside and beside.random_hypervolume else None,
         seconds=sum(search.seconds for search in searches),
     )

@@ -28,7 +28,7 @@ from a3gnn_surrogate.surrogate import Surrogate
 #: Surrogate evaluations per search: with them local finds 97 % and more of the best known front's hypervolume in a
 #: second, in default spaces of millions (docs/search.md).
 SEARCH_EVALUATIONS = 3_000
-#: Trials per search. Guess.
+#: Trials of a round at most. Guess.
 ROUND_TRIALS = 4
 #: Rows of the space that are considered beside what the search finds, which is there to be dominated by none, not to be
 #: probable. Guess.
@@ -60,7 +60,8 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     study = history.study
     problem = problem_of(history, surrogate)
     seed = derive(study.request.seed, "search", len(history.trials))
-    result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed)
+    first = not any(trial.counts for trial in history.trials)
+    result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed, beside_random=first)
     rows = candidates(history, result.rows)
     if not len(rows):
         return Proposed((), 0.0, result)
@@ -73,10 +74,18 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     seconds = expected_trials_s(history, known_curve, prediction)
     points = knob_points(history.space.columns(rows), study.setting)
     expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware), points)
-    chosen = choose_trials(problem, rows, expected, ROUND_TRIALS, best_score(history, problem), budget_s)
+    chosen = choose_trials(problem, rows, expected, round_trials(history), best_score(history, problem), budget_s)
     gain = max((math.inf if one.reason == "closest" else one.gain for one in chosen), default=math.inf)
     proposals = (Proposal(one.reason, history.space.decode(one.row)) for one in chosen)
     return Proposed(tuple(proposals), gain, result)
+
+
+def round_trials(history: History) -> int:
+    """Returns how many trials the next round has: as many as there were, from one to `ROUND_TRIALS`.
+
+    The first tell most of those that follow (docs/acquisition.md), and it is not worth a fit to each of many.
+    """
+    return min(max(sum(trial.counts for trial in history.trials), 1), ROUND_TRIALS)
 
 
 def candidates(history: History, found: Rows) -> Rows:

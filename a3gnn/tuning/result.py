@@ -38,9 +38,10 @@ class SearchSummary:
         configurations: Those of the space that the last search was made in which run differently; None without one.
         hypervolume_ratio: Predicted hypervolume that the last search found over the exhaustive front's, or None
             where the space is too large to enumerate.
-        random_ratio: The same for as many random configurations.
-        over_random: Predicted hypervolume that the last search found over that of as many random configurations, on the
-            scale of both fronts, or None where a random one keeps no limit.
+        random_ratio: The same of as many random configurations in the first search, which alone is compared with them;
+            None in a tune that was resumed after it.
+        over_random: Predicted hypervolume that search found over that of as many random configurations, on the scale of
+            both fronts, or None where a random one keeps no limit, and in a tune that was resumed after it.
         seconds: What the searches took.
     """
 

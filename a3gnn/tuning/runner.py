@@ -11,7 +11,7 @@ from a3gnn.measurement import Failure, Measurement, Metrics
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.tuning.budget import Budget
-from a3gnn.tuning.drift import drift_since
+from a3gnn.tuning.drift import TRIALS_BETWEEN, drift_since
 from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
@@ -47,7 +47,7 @@ class Runner:
         self.budget, self.notify = budget, notify
         self.finished_budget: float | int | None = None
         self.drift = 1.0
-        self._made_last: TrainConfig | None = None  # by the last trial that no store served
+        self._since_reference: int | None = None  # trials since this run timed the reference; None before it has
         self._profiler, self._journal = profiler, journal
 
     @property
@@ -67,8 +67,7 @@ class Runner:
             return self._keep(Trial(proposal.reason, predicted, stored), history)
         plan = trial_plan(proposal, history, self.drift, predicted_s)
         made = self._profiler.measure_anew(proposal.config, plan)
-        self._made_last = made.config
-        return self._keep(Trial(proposal.reason, predicted, made, self.drift), history)
+        return self._keep_made(Trial(proposal.reason, predicted, made, self.drift), history)
 
     def measure_unlimited(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
         """As `measure`, with no limit but the machine's memory: to know what it takes where nothing fits."""
@@ -87,17 +86,17 @@ class Runner:
 
     def _repeated(self, proposal: Proposal, plan: TrialPlan, history: History, surrogate: Surrogate) -> History:
         made = self._profiler.repeat(proposal.config, plan)
-        self._made_last = made.config
-        return self._keep(Trial(proposal.reason, _predicted(proposal, history, surrogate), made, self.drift), history)
+        predicted = _predicted(proposal, history, surrogate)
+        return self._keep_made(Trial(proposal.reason, predicted, made, self.drift), history)
 
     def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
         """Returns what timing mini-batches of `config` once more finds; nothing is trained for its accuracy."""
         return self._profiler.repeat(config, within_limits(history, timing_plan(history), config)).outcome
 
     def drift_is_due(self, history: History) -> bool:
-        """Whether there is a reference, and this run of the tune has not just measured it."""
-        reference = history.reference_trial
-        return reference is not None and reference.measurement.config != self._made_last
+        """Whether there is a reference that this run of the tune has not timed within its last `TRIALS_BETWEEN`."""
+        since = self._since_reference
+        return history.reference_trial is not None and (since is None or since >= TRIALS_BETWEEN)
 
     def follow_drift(self, history: History) -> None:
         """Times the reference's configuration once more, by which the machine's drift is known; says what it is.
@@ -111,7 +110,7 @@ class Runner:
         assert before is not None, "it was measured"
         if not isinstance(now, Failure) and now.disturbed_windows:
             now = self.time(config, history)  # a burst of other work is no drift
-        drift = self.drift
+        drift, self._since_reference = self.drift, 0
         if isinstance(now, Failure):
             self.notify(f"the speed of the machine stays what it was: the default could not be timed, {now.describe()}")
         else:
@@ -146,6 +145,16 @@ class Runner:
                 f"{partitioner} failed to make {parts} parts of this graph: "
                 f"configurations with as many or more by {partitioner} are left out"
             )
+
+    def _keep_made(self, trial: Trial, history: History) -> History:
+        """Keeps a trial that no store served."""
+        longer = self._keep(trial, history)
+        reference = longer.reference_trial
+        if reference is not None and reference.measurement.config == trial.measurement.config:
+            self._since_reference = 0
+        elif self._since_reference is not None:
+            self._since_reference += 1
+        return longer
 
     def _keep(self, trial: Trial, history: History) -> History:
         self._journal.append(trial)

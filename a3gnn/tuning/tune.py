@@ -215,7 +215,7 @@ def _measured(history: History, runner: Runner, proposer: Proposer) -> tuple[His
         warn_of_short_budget(history, runner)
         references = measure_references(history, surrogate, runner)
         if references is not history:  # a resumed tune has measured them
-            surrogate = fit_surrogate(references)
+            surrogate = fit_surrogate(references, surrogate)
         explored = explore(references, surrogate, runner, proposer)
     measured = measure_smallest(explored.history, explored.surrogate, runner)
     return measured, play_off(measured, runner), explored.searches

@@ -15,7 +15,7 @@ from a3gnn.seeding import derive
 from a3gnn.tuning.acquisition import Rows, unmeasured
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
-from a3gnn.tuning.propose import ROUND_TRIALS, SEARCH_EVALUATIONS, Proposed, candidates, problem_of
+from a3gnn.tuning.propose import SEARCH_EVALUATIONS, Proposed, candidates, problem_of, round_trials
 from a3gnn.tuning.tried import tried_rows
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.suggester import Make, Suggester, shown_first
@@ -43,12 +43,12 @@ class SamplerProposals:
         """Returns the next round; nothing when all is measured."""
         problem = problem_of(history, surrogate)
         seed = derive(self._seed, "sampler", len(history.trials)) % 2**32
-        search = run_search(history.study.request.engine, problem, SEARCH_EVALUATIONS, seed)
+        search = run_search(history.study.request.engine, problem, SEARCH_EVALUATIONS, seed, beside_random=False)
         rows, taken = candidates(history, search.rows), tried_rows(history)
         suggester = Suggester(history.space, self._make)
         told = [*_found(suggester, history, problem), *_believed(suggester, problem, _shown(problem, rows, seed))]
         proposals = []
-        for number in range(min(ROUND_TRIALS, len(rows))):
+        for number in range(min(round_trials(history), len(rows))):
             row = history.space.canonical(suggester.suggestion(told, seed + number)[None])[0]
             if row.tobytes() in taken:
                 left = unmeasured(rows, taken)

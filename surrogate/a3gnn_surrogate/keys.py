@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.setting import Setting
 from a3gnn.task import Task
@@ -12,6 +14,7 @@ def setting_key(setting: Setting) -> str:
     return f"{task_graph_key(setting.task, setting.graph)}|{setting.hardware.fingerprint}"
 
 
+@lru_cache(maxsize=1024)  # a fit asks once per row and fold
 def task_graph_key(task: Task, graph: GraphCharacteristics) -> str:
     """Returns the key of a task on a graph."""
     return f"{task.key()}|{graph.fingerprint}"

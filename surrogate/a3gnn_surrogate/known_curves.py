@@ -161,7 +161,10 @@ def _default_row(measurements: Sequence[Measurement]) -> Measurement | None:
     The first row's curve ends with the default's budget; a later one of the same key may have been trained further.
     """
     rows = _with_curve(measurements)
-    same = [row for row in rows if is_reference(as_columns([row.config]), row.setting.graph)[0]]
+    if not rows:
+        return None
+    alike = is_reference(as_columns([row.config for row in rows]), rows[0].setting.graph)
+    same = [row for row, is_alike in zip(rows, alike, strict=True) if is_alike]
     own = [row for row in same if row.config == TrainConfig()]
     return next(iter([*own, *same]), None)
 

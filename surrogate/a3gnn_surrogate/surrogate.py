@@ -31,7 +31,7 @@ from a3gnn_surrogate.learner import Learner, make_learner
 from a3gnn_surrogate.noise import throughput_noise
 from a3gnn_surrogate.points import knob_points
 from a3gnn_surrogate.references import latest_reference_accuracies
-from a3gnn_surrogate.residual import fit_residual_model
+from a3gnn_surrogate.residual import ResidualModel, fit_residual_model, refit
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.training_rows import OUTPUTS, THROUGHPUT, analytic_outputs
 
@@ -85,6 +85,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         measurements: Sequence[Measurement],
         target: str | None = None,
         judged_by: Mapping[str, Reference] | None = None,
+        like: Surrogate | None = None,
     ) -> Self:
         """Fits to `measurements` and returns itself.
 
@@ -96,17 +97,26 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
                 and interval widths of their own, which takes time. None: all settings do.
             judged_by: By `setting_key`, the budget and the target by which the rows of a setting are judged; by
                 default those of the first row of its default configuration, less a point of accuracy.
+            like: Fitted with these parameters to most of these rows: its learners' hyper-parameters, variances and
+                interval scales are taken over, which takes two thirds of the time to find; learners, calibrations and
+                the corrections of settings are fitted to all rows.
 
         Raises:
-            UsageError: A parameter is out of range.
+            UsageError: A parameter is out of range, or not that of `like`.
         """
         self._check_parameters()
+        if like is not None and like.get_params() != self.get_params():
+            raise UsageError(
+                f"like must have been fitted with the same parameters, {self.get_params()}, got {like.get_params()}"
+            )
         measurements = distinct(measurements)
         source = RowSource(measurements, self.physics, judged_by)
         rows = source.rows()
         weights = np.where(rows.graphs == target, self.target_weight, 1.0)
-        self.residual_models_ = [
+        self.residual_models_: list[ResidualModel] = [
             fit_residual_model(source, output, weights, self._make, self.coverage, self.seed)
+            if like is None
+            else refit(like.residual_models_[output], rows, output, weights)
             for output in range(len(OUTPUTS))
         ]
         prior = self.residual_models_[THROUGHPUT].variances.noise ** 0.5

@@ -188,6 +188,26 @@ def test_the_same_seed_gives_the_same_surrogate(corpus, unseen):
     np.testing.assert_array_equal(predict(first, unseen).high, predict(second, unseen).high)
 
 
+def test_what_takes_the_time_to_find_can_be_taken_over(corpus, unseen):
+    target = unseen[0].setting.graph.fingerprint
+    before = Surrogate().fit(corpus, target)
+    same, longer = (Surrogate().fit([*corpus, *own], target, like=before) for own in ([], unseen[:20]))
+    rest = unseen[20:]
+    for bound in ("mean", "low", "high"):
+        found, expected = (getattr(predict(one, rest), bound) for one in (same, before))
+        np.testing.assert_array_equal(found, expected)
+    for name in ("variances", "scale_unseen", "scale_default_known", "kinds"):
+        taken_over = [getattr(model, name) for model in longer.residual_models_]
+        assert taken_over == [getattr(model, name) for model in before.residual_models_]
+    anew = Surrogate().fit([*corpus, *unseen[:20]], target)
+    for metric in (THROUGHPUT, HOST):
+        errors = [log_error(one, rest, metric) for one in (before, longer, anew)]
+        assert errors[1] < 0.9 * errors[0]
+        assert errors[1] == pytest.approx(errors[2], rel=0.1)
+    with pytest.raises(UsageError, match="like must have been fitted with the same parameters"):
+        Surrogate(seed=1).fit(corpus, target, like=before)
+
+
 def test_it_is_an_estimator_of_scikit_learn():
     surrogate = Surrogate(learner="tree", coverage=0.8)
     copy = clone(surrogate)

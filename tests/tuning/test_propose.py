@@ -27,7 +27,7 @@ from a3gnn.tuning.expectations import (
     smallest_memory,
 )
 from a3gnn.tuning.history import History
-from a3gnn.tuning.propose import ROUND_TRIALS, best_score, problem_of, propose
+from a3gnn.tuning.propose import ROUND_TRIALS, best_score, problem_of, propose, round_trials
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.study import Study
 from a3gnn.tuning.trial import Trial
@@ -82,6 +82,14 @@ def made(history: History, config: TrainConfig, formulas: Callable[..., Formulas
 def measured(history: History, config: TrainConfig, outcome: Metrics | Failure) -> Measurement:
     created = "2026-01-01T00:00:00+00:00"
     return Measurement(config.canonical(), history.study.setting, outcome, 0, 1.0, MEASUREMENT_VERSION, created)
+
+
+def test_rounds_grow_with_what_is_known(tried: History, history: History) -> None:
+    others = [dataclasses.replace(history, trials=tried.trials[:count]) for count in range(1, 6)]
+    others.append(dataclasses.replace(tried, trials=(*tried.trials, *tried.trials[1:])))
+    reference = dataclasses.replace(tried.trials[0], reason="default")
+    begun = [dataclasses.replace(one, trials=(reference, *one.trials[1:])) for one in others]
+    assert [round_trials(one) for one in begun] == [1, 1, 2, 3, ROUND_TRIALS, ROUND_TRIALS]
 
 
 def test_what_is_proposed_is_new_distinct_and_probable(tried: History) -> None:
