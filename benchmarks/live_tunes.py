@@ -4,10 +4,12 @@
         [--rules NAME ...] [--out runs/live] [--json FILE]
 
 Every tune is whole: references, rounds of trials, play-off; with the same surrogate, limits, budget in seconds and
-racing, whatever proposes its trials. Seed by seed the rules take turns, each seed beginning with another one. The
-limit on memory is what the default takes. Then what they chose and the default train again by turns, each in a process
-of its own, for as long as the default's budget was, but long enough that an epoch's speed can be told; the target is
-that of the first tune of the graph. A tune that is finished in --out is not repeated, one that was interrupted goes on.
+racing, whatever proposes its trials, and with a cache folder of its own, in which no curve, partition or table of
+another tune is found: what comes first on a graph would have to make them for all. Seed by seed the rules take turns,
+each seed beginning with another one. The limit on memory is what the default takes. Then what they chose and the
+default train again by turns, each in a process of its own, for as long as the default's budget was, but long enough
+that an epoch's speed can be told; the target is that of the first tune of the graph. A tune that is finished in --out
+is not repeated, one that was interrupted goes on.
 
 Columns: trials, and the share of their seconds that went to ones which failed or broke a limit; then medians and ranges
 of the rounds: the choice's epochs per second over the default's, the default's seconds to accuracy and peak of memory
@@ -20,10 +22,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,7 +59,7 @@ from benchmarks.tuned_gain import Spent, trained
 
 #: Real graphs of which the shipped profiles have no row.
 GRAPHS = ("facebook_pages", "wordnet_en", "amazon_computers", "flickr_small")
-_OWN = "a3gnn"
+_OWN, _CACHE = "a3gnn", "A3GNN_CACHE"
 RULES = (_OWN, "Optuna GP", "Optuna TPE")
 
 
@@ -80,8 +84,22 @@ def proposer(rule: str, seed: int) -> Proposer:
     return propose if rule == _OWN else SamplerProposals(SAMPLERS[rule], seed)
 
 
-def chosen(graph: Graph, spec: str, rule: str, seed: int, folder: Path, options: argparse.Namespace) -> Chosen:
-    """Returns what a tune of `graph` by `rule` in `folder` chooses; a finished one is read, an interrupted resumed."""
+@contextmanager
+def own_cache(folder: Path) -> Iterator[None]:
+    """Has `folder` be the cache folder meanwhile, of this process and of those that it starts."""
+    before = os.environ.get(_CACHE)
+    os.environ[_CACHE] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_CACHE]
+        else:
+            os.environ[_CACHE] = before
+
+
+def chosen(spec: str, rule: str, seed: int, folder: Path, options: argparse.Namespace) -> Chosen:
+    """Returns what a tune of a graph by `rule` in `folder` chooses; a finished one is read, an interrupted resumed."""
     if not (folder / "tuned.json").exists():
         request = make_request(
             priority=options.priority,
@@ -95,11 +113,13 @@ def chosen(graph: Graph, spec: str, rule: str, seed: int, folder: Path, options:
             ranges=None,
             seed=seed,
         )
-        judged = with_metric(request.task, AUTO, graph, print)
-        request = dataclasses.replace(request, spec=spec, task=judged)
-        opened = open_study(request, graph, folder, resume=holds_tune(folder), started=time.monotonic())
-        with opened as (history, runner):
-            tune_study(history, runner, proposer(rule, seed))
+        with own_cache(folder.with_name(f"{folder.name}-cache").absolute()):
+            graph = Graph.load(spec)
+            judged = with_metric(request.task, AUTO, graph, print)
+            request = dataclasses.replace(request, spec=spec, task=judged)
+            opened = open_study(request, graph, folder, resume=holds_tune(folder), started=time.monotonic())
+            with opened as (history, runner):
+                tune_study(history, runner, proposer(rule, seed))
     return Chosen(rule, seed, TunedConfig.read(folder), Spent.of(folder))
 
 
@@ -173,19 +193,19 @@ def main() -> None:
     options, console = parser.parse_args(), Console(width=160, highlight=False)
     compile_ahead(KernelSet(), print)
     rows: list[dict[str, Any]] = []
-    for name in options.graphs:
-        spec, found = spec_of(name), []
-        graph = Graph.load(spec)
+    for given in options.graphs:
+        spec, found = spec_of(given), []
+        name = Graph.load(spec).name
         for seed in range(options.seeds):
             for turn in range(len(options.rules)):
                 rule = options.rules[(turn + seed) % len(options.rules)]
-                folder = options.out / f"{graph.name}-{rule.replace(' ', '-')}-{seed}"
-                found.append(chosen(graph, spec, rule, seed, folder, options))
+                folder = options.out / f"{name}-{rule.replace(' ', '-')}-{seed}"
+                found.append(chosen(spec, rule, seed, folder, options))
         memory = memory_metric(found[0].tuned.setting.hardware.has_device)
         again, default = trained_again(found, options.rounds)
         for one, results in zip(found, again, strict=True):
-            rows.append(_row(graph.name, one, Beside.of(results, default, memory)))
-        console.print(_table([row for row in rows if row["graph"] == graph.name]))
+            rows.append(_row(name, one, Beside.of(results, default, memory)))
+        console.print(_table([row for row in rows if row["graph"] == name]))
     for rule in options.rules:
         console.print(summary(rule, [row for row in rows if row["rule"] == rule]))
     if options.json:

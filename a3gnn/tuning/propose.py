@@ -50,12 +50,17 @@ class Proposed(NamedTuple):
     search: SearchResult
 
 
-def propose(history: History, surrogate: Surrogate) -> Proposed:
+def propose(history: History, surrogate: Surrogate, trials: int | None = None) -> Proposed:
     """Returns what to measure next; nothing when all is measured.
 
     That is what `choose_trials` takes of what is not tried yet of the front that a search finds on the predictions, of
     the best trial's neighbours, and of a sample of the space. Knobs that are predicted to gain nothing stay as they
     are found there: whether they do is what a trial is for.
+
+    Args:
+        history: Of the tune so far.
+        surrogate: Fitted to it.
+        trials: How many at most; by default `round_trials`.
     """
     study = history.study
     problem = problem_of(history, surrogate)
@@ -74,7 +79,8 @@ def propose(history: History, surrogate: Surrogate) -> Proposed:
     seconds = expected_trials_s(history, known_curve, prediction)
     points = knob_points(history.space.columns(rows), study.setting)
     expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware), points)
-    chosen = choose_trials(problem, rows, expected, round_trials(history), best_score(history, problem), budget_s)
+    trials = round_trials(history) if trials is None else trials
+    chosen = choose_trials(problem, rows, expected, trials, best_score(history, problem), budget_s)
     gain = max((math.inf if one.reason == "closest" else one.gain for one in chosen), default=math.inf)
     proposals = (Proposal(one.reason, history.space.decode(one.row)) for one in chosen)
     return Proposed(tuple(proposals), gain, result)

@@ -129,6 +129,18 @@ def held_out_grids(measurements: Sequence[Measurement], corpus: Sequence[Measure
     return grids
 
 
+def median_costs(default: MeasuredDefault, rows: Sequence[Measurement]) -> NDArray[np.float64] | None:
+    """Returns the medians of the costs of a configuration's trials, as in `World`, float64, (4,); None if all failed.
+
+    Args:
+        default: The setting's default.
+        rows: The configuration's.
+    """
+    found = [row.metrics for row in rows if row.metrics is not None]
+    curve = default.curves.get(rows[0].config.learning_key())
+    return np.median([_costs(default, one, curve) for one in found], axis=0) if found else None
+
+
 def _costs(default: MeasuredDefault, metrics: Metrics, curve: LearningCurve | None) -> list[float]:
     """Returns the costs of one trial by the longest `curve` of what it learns."""
     figures = Figures.of(metrics, curve, default.reference)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from a3gnn.storage.cache import cache_root
 from benchmarks import live_tunes
-from benchmarks.live_tunes import Beside, summary
+from benchmarks.live_tunes import Beside, own_cache, summary
 
 
 def result(speed: float, seconds: float | None, accuracy: float = 0.9, peak: int = 100) -> dict[str, Any]:
@@ -48,6 +50,20 @@ def test_a_rule_is_told_by_geometric_means_and_seconds() -> None:
     assert "time 2.00 x" in summary("own", rows)
 
 
+@pytest.mark.parametrize("before", [None, "/elsewhere"])
+def test_a_tune_has_a_cache_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    monkeypatch.delenv("A3GNN_CACHE", raising=False)
+    if before is not None:
+        monkeypatch.setenv("A3GNN_CACHE", before)
+    usual = cache_root()
+    with own_cache(tmp_path):
+        assert cache_root() == tmp_path
+    assert cache_root() == usual
+    assert os.environ.get("A3GNN_CACHE") == before
+
+
 @pytest.mark.slow
 def test_tunes_by_several_rules_are_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -62,6 +78,8 @@ def test_tunes_by_several_rules_are_trained_again(
     assert all(row["trials"] == 2 and row["throughput"]["median"] > 0 for row in rows)
     printed = capsys.readouterr().out
     assert "Optuna TPE: time" in printed
+    caches = sorted(path.name for path in (tmp_path / "live").glob("*-cache"))
+    assert len(caches) == len(rows), "no tune finds what another one made"
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--rules", "a3gnn"])
     live_tunes.main()
     assert "exploring" not in capsys.readouterr().out, "what is finished is not repeated"
