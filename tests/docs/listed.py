@@ -114,6 +114,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "make grids": LONG,
         "python -m benchmarks.grids wordnet_en --dry-run": "needs a real graph, which is not part of the repository",
         "python -m benchmarks.decisions runs/acquisition/* --grids benchmarks/results/grids/*.jsonl.gz": LONG,
+        'python -m benchmarks.emulated_tunes --seeds 3 --rules a3gnn "rounds of 4" "Optuna TPE"': LONG,
         "python -m benchmarks.live_tunes --budget 90s --rounds 4": LONG,
         "python -m benchmarks.recommended --grids benchmarks/results/grids/*.jsonl.gz": LONG,
     },
