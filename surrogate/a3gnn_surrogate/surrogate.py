@@ -107,7 +107,8 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         self._check_parameters()
         if like is not None and like.get_params() != self.get_params():
             raise UsageError(
-                f"like must have been fitted with the same parameters, {self.get_params()}, got {like.get_params()}"
+                f"like must have been fitted with the same parameters, {self.get_params()}, got {like.get_params()}; "
+                "without like all is fitted anew"
             )
         measurements = distinct(measurements)
         source = RowSource(measurements, self.physics, judged_by)
