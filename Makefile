@@ -13,7 +13,7 @@ PEER_PYTHON ?= $(PYTHON)
 .PHONY: tune test test-slow lint docs notebooks bench corpus grids peers services clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
-	$(BIN)/a3gnn tune --dataset synthetic: --priority throughput --memory-limit 1GiB --budget $(BUDGET)
+	$(BIN)/a3gnn tune --dataset synthetic: --memory-limit 1GiB --budget $(BUDGET)
 
 test: $(VENV)/.dev  ## run the tests, but for the slow ones
 	$(PYTEST) -m "not slow"

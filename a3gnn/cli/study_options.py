@@ -28,7 +28,7 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
     limit = f"Of the GPU where there is one, of the host otherwise: {example}."
     priorities = "time, throughput, memory, accuracy, balanced, T,M,A."
     options = (
-        click.option("--priority", type=PRIORITY, default="throughput", show_default=True, help=priorities),
+        click.option("--priority", type=PRIORITY, default="time", show_default=True, help=priorities),
         click.option("--memory-limit", type=memory_limit, help=limit),
         click.option("--host-memory-limit", type=SIZE, help="Of the host, beside a GPU."),
         click.option(

@@ -8,13 +8,11 @@ from a3gnn.search.result import SearchResult
 from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice import Choice
-from a3gnn.tuning.choice_lines import choice_lines
 from a3gnn.tuning.history import History
 from a3gnn.tuning.measured_front import measured_front
 from a3gnn.tuning.memory_limits import training_limits
 from a3gnn.tuning.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.runner import Runner
-from a3gnn.tuning.target_seconds import seconds_to_target
 from a3gnn.tuning.versions import versions
 from a3gnn.units import format_duration
 
@@ -32,7 +30,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     config, budget = choice.trial.measurement.config, runner.budget
     default, reference = history.default, history.reference
     outcome = default.measurement.outcome if default else None
-    seconds = seconds_to_target(choice.judged.metrics, objectives.limits.least_accuracy)
+    seconds = choice.judged.seconds
     tuned = TunedConfig(
         config=config,
         setting=setting,
@@ -50,13 +48,12 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
         still_rising=reference.still_rising if reference else None,
         against_default=choice.against.to_dict() if choice.against else None,
         left_out=choice.left_out,
+        no_gain=choice.no_gain.to_dict() if choice.no_gain else None,
     )
     search = _summary(request.engine, searches)
     result = TuneResult(runner.folder, tuned, measured_front(history, choice), search, budget.trials, budget.elapsed_s)
     write_result(result, runner.notify)
     runner.finished_budget = request.budget
-    for line in choice_lines(tuned, result.front):
-        runner.notify(line)
     if searches:
         runner.notify(_describe(search))
     return result

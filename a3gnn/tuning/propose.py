@@ -73,7 +73,7 @@ def propose(history: History, surrogate: Surrogate, trials: int | None = None) -
     reference, figures = history.reference, history.reference_figures
     # Where the reference does not reach the target, nothing tells how many seconds that takes.
     known = reference is not None and figures is not None and figures.seconds_to_accuracy is not None
-    budget_s = reference.budget_s if known and reference else None
+    budget_s = history.latest_s or (reference.budget_s if known and reference else None)
     prediction = problem.predict(rows)
     known_curve = surrogate.knows_curve(history.space.columns(rows), study.setting)
     seconds = expected_trials_s(history, known_curve, prediction)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def recommend(
     dataset: GraphLike,
     *,
-    priority: str | Priority = "throughput",
+    priority: str | Priority = "time",
     memory_limit: str | int | None = None,
     host_memory_limit: str | int | None = None,
     max_accuracy_drop: float = 1.0,

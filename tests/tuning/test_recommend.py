@@ -264,7 +264,7 @@ def test_a_surrogate_is_fitted_once(
     assert len(fits) == 1
     assert any("fitting the surrogate to 45 measurements" in line for line in lines)
     lines.clear()
-    assert quick(notify=lines.append, priority="throughput").to_dict() == first.to_dict()
+    assert quick(notify=lines.append, priority="time").to_dict() == first.to_dict()
     quick(priority="memory", memory_limit="1GiB")
     assert len(fits) == 1
     assert not any("fitting" in line for line in lines)

@@ -65,9 +65,13 @@ function tunedOf(views, candidate, asked) {
     ...tuned, config: views.rows[candidate.index].config, predicted: candidate.predicted, measured: candidate.measured,
     limits: { ...limits, least_accuracy: asked.least, metric: law.metric },
     target_accuracy: asked.least,
-    seconds_to_accuracy: secondsRange(candidate, asked.least),
+    seconds_to_accuracy:
+      asked.least !== law.least ? secondsRange(candidate, asked.least)
+      : isChoice ? tuned.seconds_to_accuracy
+      : candidate.seconds_range,
     against_default: isChoice && asked.least === law.least ? tuned.against_default : null,
     left_out: isChoice ? tuned.left_out : [],
+    no_gain: isChoice && asked.least === law.least ? tuned.no_gain : null,
   };
 }
 

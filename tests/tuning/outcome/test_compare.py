@@ -9,6 +9,7 @@ import pytest
 
 from a3gnn.errors import UsageError
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.comparison import Comparison
 from a3gnn.tuning.outcome.compare import compare
 from a3gnn.tuning.outcome.compare_lines import compare_lines
 
@@ -27,7 +28,7 @@ def test_what_was_asked_and_found_is_that_of_the_files(kept: Kept) -> None:
     found = compare(folders)
     for tune, folder in zip(found.tunes, folders, strict=True):
         tuned = TunedConfig.read(folder)
-        assert (tune.config, tune.against.to_dict()) == (tuned.config, tuned.against_default)
+        assert (tune.config, tune.against) == (tuned.config, Comparison.from_dict(tuned.against_default))
         assert tune.choice.throughput_epochs_per_s == tuned.measured.throughput_epochs_per_s
         assert tune.default.throughput_epochs_per_s == tuned.default.throughput_epochs_per_s
     assert [tune.request.priority.name for tune in found.tunes] == ["memory", "time"]
