@@ -156,3 +156,16 @@ def test_errors_say_the_law(
     found = capsys.readouterr()
     assert (ended.value.code, found.out) == (code, "")
     assert words in found.err
+
+
+@pytest.mark.slow
+def test_a_quiet_tune_prints_its_front_and_what_it_chose(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, said = run(capsys, "tune", "--dataset", SPEC, "--budget", "1", "--out", "tuned", "--quiet")
+    assert not said
+    assert found.startswith("Pareto front: ")
+    lines = found.splitlines()
+    assert any(line.startswith("chosen ") for line in lines)
+    fields = json.loads(Path("tuned", "tuned.json").read_text(encoding="utf-8"))
+    for words, name in (("against the default", "against_default"), ("no measurable gain", "no_gain")):
+        assert (words in found) == (fields[name] is not None)
+    assert max(map(len, lines)) <= 80
