@@ -12,6 +12,7 @@ from torch_geometric.nn.models import GraphSAGE
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
+from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import save
 from a3gnn.training.neighbourhoods import Neighbourhoods
@@ -287,3 +288,22 @@ def test_ctrl_c_while_test_nodes_are_evaluated_keeps_the_last_mini_batchs_weight
     assert not (out / "result.json").exists()
     train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
     assert_same_run(out, whole_run)
+
+
+def test_a_second_run_in_one_folder_is_refused_and_the_first_goes_on(small_folder_graph, task, whole_run, tmp_path):
+    out, heard = tmp_path / "run", []
+
+    def begins_another(line):
+        heard.append(line)
+        if len(heard) == 1:
+            with pytest.raises(UsageError, match=f"another process is running there: process {os.getpid()} since"):
+                train(CONFIG, small_folder_graph, task=task, epochs=9, out=out, resume=True)
+
+    train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, notify=begins_another)
+    assert_same_run(whole_run, out)
+
+
+def test_a_folder_is_taken_before_the_first_file_is_written(small_folder_graph, task, tmp_path):
+    with claimed(tmp_path / "run"), pytest.raises(UsageError, match="one run at a time may write"):
+        train(CONFIG, small_folder_graph, task=task, epochs=1, out=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
