@@ -9,7 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
+
 from a3gnn.graphs.as_graph import as_graph, spec_of
+from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.metric import AUTO, MetricName, checked_metric
 from a3gnn.notify import listener
@@ -26,6 +29,7 @@ from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.own.examine import examined
 from a3gnn.training.own.factory import model_name
 from a3gnn.tuning.arguments import check_places, make_request
+from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.expectations import fit_surrogate
 from a3gnn.tuning.explore import (
@@ -41,8 +45,10 @@ from a3gnn.tuning.finished import finished_result, say_finished
 from a3gnn.tuning.folder import repeating_as_before
 from a3gnn.tuning.history import History
 from a3gnn.tuning.kept_surrogate import kept_surrogate
+from a3gnn.tuning.memory_limits import BEYOND
 from a3gnn.tuning.play_off import play_off
 from a3gnn.tuning.propose import propose
+from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.session import open_study
@@ -153,7 +159,7 @@ def tune(
         graph = as_graph(dataset)
         judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
         folder = Path(out) if out is not None else stack.enter_context(claimed_next(graph.name, notify))
-        task = examined(judged, graph, request.evaluation_bytes)
+        task = _examined(judged, graph, request, started, notify)
         task = repeating_as_before(task, folder) if resume else task
         request = dataclasses.replace(request, spec=spec_of(dataset, graph), task=task)
         if resume and (finished := finished_result(folder, request)) is not None:
@@ -179,6 +185,20 @@ def tune(
                 ) from interrupt
             finally:
                 forget_stop(folder)
+
+
+def _examined(task: Task, graph: Graph, request: TuneRequest, started: float, notify: Callable[[str], None]) -> Task:
+    """Returns `task` as `examined` does, within what is left of the budget and not far beyond the limit on memory."""
+    sizes = (request.host_memory_limit, None if torch.cuda.is_available() else request.memory_limit)
+    limits = [round(BEYOND * size) for size in sizes if isinstance(size, int)]
+    return examined(
+        task,
+        graph,
+        request.evaluation_bytes,
+        left_s=Budget(request.budget, started).left_s,
+        limit_bytes=min(limits, default=None),
+        notify=notify,
+    )
 
 
 def _asked(task: Task | None, model: str | Callable[[int, int], Any] | None, metric: str | None) -> Task | None:

@@ -14,6 +14,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
 from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
+from a3gnn.training import memory
 from a3gnn.training.checkpoint import save
 from a3gnn.training.neighbourhoods import Neighbourhoods
 from a3gnn.training.request import TrainRequest
@@ -153,6 +154,19 @@ def test_a_memory_limit_saves_and_says_how_to_go_on(whole_run, small_folder_grap
     out = tmp_path / "limited"
     with pytest.raises(MemoryLimitError, match=r"must keep to 1.00 MiB .* is saved after 0 epochs and 1 mini-batches"):
         train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, host_memory_limit=2**20)
+    train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
+    assert_same_run(out, whole_run)
+
+
+def test_what_is_free_is_a_limit_where_there_is_no_other(whole_run, small_folder_graph, task, tmp_path, monkeypatch):
+    out = tmp_path / "limited"
+    with monkeypatch.context() as full:
+        full.setattr(memory, "spare_bytes", lambda: -(2**20))  # a machine that is full can't be had here
+        words = (
+            r"must keep to the .* that were free of host memory, .* end other programs.* is saved after 0 epochs and 1"
+        )
+        with pytest.raises(MemoryLimitError, match=words):
+            train(CONFIG, small_folder_graph, task=task, epochs=4, out=out)
     train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
     assert_same_run(out, whole_run)
 
