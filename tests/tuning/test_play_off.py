@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from a3gnn.errors import InfeasibleError
-from a3gnn.learning_curve import NO_CURVE
+from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.trial.request import TrialRequest
@@ -273,3 +273,16 @@ def test_by_time_the_fastest_to_the_target_is_chosen(measured, formulas) -> None
     assert choice.judged.figures.seconds_to_accuracy == pytest.approx(2.5)
     assert choice.against.time.median == pytest.approx(1.2)
     assert choice.against.differs
+
+
+def test_a_machine_that_has_become_slow_leaves_the_only_trial_its_accuracy(quick_tune, formulas) -> None:
+    """Its curve has one point, which the reference's seconds no longer reach when it is trained again."""
+
+    def slow(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        curve = LearningCurve((60, 80), (0.5, 0.5), CurveEnd.BUDGET)
+        explores = request.plan.curve is not None and not request.plan.curve.whole
+        return dataclasses.replace(faster(metrics, 1.0 if explores else 0.5), curve=curve)
+
+    result = quick_tune(budget=0.1, executor=formulas(slow))
+    (row,) = result.front.rows
+    assert (row.on_front, row.note, row.measured.val_accuracy) == (True, "", 0.5)
