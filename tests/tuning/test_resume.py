@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.store.store import ProfileStore
@@ -278,3 +278,19 @@ def test_two_new_tunes_of_one_folder_are_one(quick_tune, formulas, tmp_path: Pat
 
     quick_tune(**PARTS, executor=formulas(), notify=begins_another)
     assert TuneState.read(tmp_path / "run", []).finished_budget == 4
+
+
+def test_a_default_that_takes_too_long_is_tried_no_other_way_and_again_with_a_larger_budget(
+    quick_tune, formulas, tmp_path: Path
+) -> None:
+    late = Failure(FailureKind.TIMEOUT, "took longer than 60 s, and was at model.py:8 in forward", limit=60.0)
+    executor, lines = formulas(lambda request, metrics, before: late), []
+    with pytest.raises(InfeasibleError, match=r"was at model\.py:8 in forward\. Give a larger budget, as a duration"):
+        quick_tune(**PARTS, budget=0.1, executor=executor, notify=lines.append)
+    assert len(executor.ran) == 1
+    assert any("the default configuration took too long" in line for line in lines)
+    assert not any("does not fit" in line or "nothing fits:" in line for line in lines)
+    again = formulas()
+    result = quick_tune(**PARTS, budget=600.0, resume=True, executor=again)
+    assert again.explored[0].config == TrainConfig().canonical()
+    assert result.tuned.measured is not None
