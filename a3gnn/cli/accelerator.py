@@ -48,17 +48,21 @@ def generate(
     GraphSAGE and GCN. Nobody has synthesised them or run them on an FPGA. Exits with 1 where a check fails.
     """
     from a3gnn.hls.design import Design
+    from a3gnn.hls.generate import check_folder
     from a3gnn.hls.generate import generate as write
+    from a3gnn.storage.claim import claimed
 
     design = Design(units, multipliers, result_bytes)
-    files = write(design, out)
+    check_folder(out)
     found: list[Check] = []
-    if checked or check_opencl:
-        from a3gnn.hls.check import ACCELERATED, check
+    with claimed(out, progress(quiet)):
+        files = write(design, out)
+        if checked or check_opencl:
+            from a3gnn.hls.check import ACCELERATED, check
 
-        for model in ACCELERATED:
-            progress(quiet)(f"running a mini-batch of {model} in the C simulation, which is compiled if need be")
-            found.append(check(design, model, out, opencl=check_opencl))
+            for model in ACCELERATED:
+                progress(quiet)(f"running a mini-batch of {model} in the C simulation, which is compiled if need be")
+                found.append(check(design, model, out, opencl=check_opencl))
     if as_json:
         said = {"folder": str(out), "files": [str(file.relative_to(out)) for file in files]}
         click.echo(json.dumps(said | {"checks": [one.to_dict() for one in found]}))

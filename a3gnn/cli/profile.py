@@ -79,6 +79,7 @@ def profile(
     Each is trained as many seconds as the default took, set-up included.
     What is stored is not measured again: after an interruption the same command goes on where it stopped.
     """
+    import torch
     from rich.console import Console
 
     from a3gnn.graphs.graph import Graph
@@ -96,6 +97,7 @@ def profile(
     from a3gnn.training.kernel_set import KernelSet
     from a3gnn.training.own.evaluation_bytes import evaluation_bytes
     from a3gnn.training.own.examine import examined
+    from a3gnn.tuning.memory_limits import BEYOND
     from a3gnn.tuning.model_lines import model_lines
 
     console = Console(stderr=True, quiet=quiet)
@@ -112,7 +114,8 @@ def profile(
         task = with_metric(take_task(trained, seed), metric, graph, say)
         executor.make_ready(graph, task)
         room = evaluation_bytes(memory_limit)
-        task = examined(task, graph, room)
+        most = None if memory_limit is None or torch.cuda.is_available() else round(BEYOND * memory_limit)
+        task = examined(task, graph, room, left_s=timeout, limit_bytes=most, notify=say)
         hardware = within_peaks(executor.probe(), opened.rows(), say)
         limits = Limits(device_bytes=memory_limit) if hardware.has_device else Limits(host_bytes=memory_limit)
         if reason := why_infeasible(limits, hardware):

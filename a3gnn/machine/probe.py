@@ -182,5 +182,5 @@ def _checked(machine: Hardware, kept: MachineProfile, worker: Worker, notify: Ca
 def _call(worker: Worker, entry: str, **argument: Any) -> dict[str, Any]:
     ended = worker.run(entry, argument, timeout_s=_TIMEOUT_SECONDS)
     if ended.result is None:
-        raise A3GNNError(f"the hardware probe failed in {entry} ({ended.killed or ended.status}): {ended.log}")
+        raise A3GNNError(f"the hardware probe failed: {entry} {ended.why()}\n{ended.log}".rstrip())
     return ended.result

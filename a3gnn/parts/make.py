@@ -21,6 +21,7 @@ from a3gnn.graphs.rows import row_slots, row_spans
 from a3gnn.option_names import option
 from a3gnn.parts.part import ROLES, write_meta
 from a3gnn.storage.atomic import need_room, replacing
+from a3gnn.storage.claim import claimed_whole
 from a3gnn.storage.mapping import settle
 from a3gnn.storage.npy import NpyWriter
 
@@ -71,7 +72,7 @@ def make_parts(
         notify: Takes lines for people.
 
     Raises:
-        UsageError: The number of parts or the partitioner is none that there is.
+        UsageError: The number of parts or the partitioner is none that there is, or another process makes parts there.
         GraphError: The features are sparse, a part would have no nodes, or the folder can't be written.
         MemoryLimitError: There is too little memory for METIS.
     """
@@ -85,6 +86,20 @@ def make_parts(
         raise GraphError(f"parts need dense features, {graph.name} has CSR rows; store them dense, as x (N, F)")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise GraphError(f"{folder} must be new or empty; choose another folder, or delete it")
+    with claimed_whole(folder, notify):
+        return _made(graph, features, folder, num_parts, partitioner, seed, notify)
+
+
+def _made(
+    graph: Graph,
+    features: DenseFeatures,
+    folder: Path,
+    num_parts: int,
+    partitioner: Partitioner,
+    seed: int,
+    notify: Callable[[str], None],
+) -> list[MadePart]:
+    """Returns what `make_parts` does, in a folder that no other process makes."""
     parts = partition(graph, num_parts, seed, partitioner)
     counts = np.bincount(parts, minlength=num_parts)
     if not counts.all():

@@ -8,9 +8,13 @@ import sys
 from collections import defaultdict
 from dataclasses import dataclass
 
+from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
+
 #: Lines of /proc/PID/status that add up to memory which is gone from the machine until the process gives it back.
 ANONYMOUS = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
 _FILE = re.compile(rb"^RssFile:\s+(\d+) kB", re.MULTILINE)
+#: Share of the machine's memory, or of a limit, that is to be left at least. Guess.
+RESERVE_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,15 @@ class MemoryUse:
     def peak(self, other: MemoryUse) -> MemoryUse:
         """Returns the larger of each figure."""
         return MemoryUse(max(self.anonymous_bytes, other.anonymous_bytes), max(self.file_bytes, other.file_bytes))
+
+
+def spare_bytes() -> int | None:
+    """Returns what processes may take from now on: what is free less a reserve; None where that is not known.
+
+    Nothing may take more: where memory runs out, the kernel ends whichever process it likes.
+    """
+    free = available_bytes()
+    return None if free is None else max(0, free - round(RESERVE_SHARE * host_memory_bytes()))
 
 
 def tree_memory(pid: int) -> MemoryUse:

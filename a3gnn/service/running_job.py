@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from a3gnn.process.order import start_program
+from a3gnn.process.status import described_status
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
 from a3gnn.service.problems import Problem
@@ -67,8 +67,8 @@ class RunningJob:
         except (ValueError, TypeError):
             if self._told is not None:
                 return Outcome("stopped")
-            ended = f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
             text = self.folder.log.read_text(encoding="utf-8", errors="replace")[-_DETAIL_CHARACTERS:]
+            ended = described_status(status)
             detail = f"its process ended with {ended}; POST .../resume goes on after its last trial: {text}"
             return Outcome("failed", Problem(500, "failed", self.folder.places.shown(detail)).to_dict())
 

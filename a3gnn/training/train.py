@@ -18,6 +18,7 @@ from a3gnn.metric import checked_metric
 from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.parts.watching import watched
+from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import check_adapting
 from a3gnn.training.checkpoint import identity
@@ -38,7 +39,7 @@ from a3gnn.training.ranks.processes import SynchronousAlgorithm, processes
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult
 from a3gnn.training.run import run
-from a3gnn.training.run_folder import default_folder
+from a3gnn.training.run_folder import check_run_folder
 from a3gnn.training.target import Target
 from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
@@ -121,7 +122,7 @@ def train(
         notify: Takes lines for people: warnings, and each epoch's figures; by default a notebook prints them.
 
     Raises:
-        UsageError: An argument is out of range.
+        UsageError: An argument is out of range, or another run writes `out`.
         ModelError: A model of your own can't be imported, built or called.
         ConfigError: The tuned.json or the checkpoint is missing, broken or of something else.
         GraphError: The graph can't be read.
@@ -140,6 +141,9 @@ def train(
     limit = size_or_none("host_memory_limit", host_memory_limit)
     with processes(algorithm) as us, ExitStack() as stack:
         notify = us.said(notify)
+        if out is not None and us.speaks:
+            check_run_folder(Path(out), resume=resume)
+            stack.enter_context(claimed(Path(out), notify))
         if isinstance(config, Mapping):
             config = TrainConfig.from_dict(config)
         with us.first_alone():
@@ -165,7 +169,10 @@ def train(
         if limit is None and request.tuned is not None:
             limit = request.tuned.limits.host_bytes
         graph = request.graph
-        folder = us.folder(lambda: default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
+        folder = us.folder(
+            lambda: stack.enter_context(claimed_next(f"train-{graph.name}", notify)) if out is None else Path(out),
+            resume=resume,
+        )
         interrupt, limit = us.interrupt(), us.limit(limit, notify)
         has_gpu = us.device != "cpu" if several is None else several.use_gpu
         for module in optimiser_imports(request.task, has_gpu):

@@ -14,6 +14,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION
 from a3gnn.option_names import option
 from a3gnn.setting import Setting
+from a3gnn.storage.claim import is_vacant
 from a3gnn.task import Task
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.request import TuneRequest
@@ -28,7 +29,7 @@ def check_folder(folder: Path, resume: bool) -> None:
     """Raises a `UsageError` where a tune can't start in `folder`, or can't be resumed there; makes nothing."""
     if resume:
         read_request(folder)
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif not is_vacant(folder):
         raise UsageError(
             f"{option('out', folder)} must be a new or empty folder; add {option('resume', True)} to go on with the "
             "tune in it"

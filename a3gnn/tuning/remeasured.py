@@ -97,12 +97,15 @@ def judged_over(
 ) -> Judged:
     """Returns what a configuration came to: what `whole` learnt, at the pace of `timed`, with the largest peaks `seen`.
 
-    Where nothing was timed beside it, the pace is that of `whole`. The `reference` is that of the play-off.
+    Where nothing was timed beside it, the pace is that of `whole`. The `reference` is that of the play-off. A whole
+    training has its first point however slow the machine has become: it counts, though the reference was there earlier.
     """
     figures = Figures.of(whole, whole.curve, reference)
     metrics = with_timing(whole, timed or [whole], seen)
     later = Figures.of(metrics, whole.curve, reference)
-    kept = {name: getattr(figures, name) for name in ("val_accuracy", "complete")}
-    figures = dataclasses.replace(later, **kept)
+    accuracy = figures.val_accuracy
+    if accuracy is None and whole.curve is not None:
+        accuracy = next(iter(whole.curve.val_accuracy), None)
+    figures = dataclasses.replace(later, val_accuracy=accuracy, complete=figures.complete)
     seconds = None if figures.seconds is None else figures.seconds._replace(repeats=max(len(timed), 1))
     return Judged(metrics, figures, seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,16 +15,13 @@ from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.lines import describe_trial
-from a3gnn.tuning.memory_limits import within_limits
+from a3gnn.tuning.memory_limits import beyond_limits, within_limits
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.state import TuneState
 from a3gnn.tuning.stop import StopAsked, stop_is_asked
 from a3gnn.tuning.trial import Predicted, Trial, predicted_row
 from a3gnn.tuning.trial_plan import seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn_surrogate.surrogate import Surrogate
-
-#: A trial without a limit of its own may take this share of the machine's memory. Guess.
-_MACHINE_SHARE = 0.9
 
 
 class Runner:
@@ -69,14 +65,9 @@ class Runner:
         made = self._profiler.measure_anew(proposal.config, plan)
         return self._keep_made(Trial(proposal.reason, predicted, made, self.drift), history)
 
-    def measure_unlimited(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
-        """As `measure`, with no limit but the machine's memory: to know what it takes where nothing fits."""
-        study = history.study
-        plan = dataclasses.replace(
-            trial_plan(proposal, history, self.drift),
-            host_limit_bytes=round(_MACHINE_SHARE * study.setting.hardware.host_memory_bytes),
-            device_limit_bytes=None,
-        )
+    def measure_beyond(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
+        """As `measure`, with limits beyond those of the tune: to know what it takes where nothing fits."""
+        plan = beyond_limits(trial_plan(proposal, history, self.drift), _predicted(proposal, history, surrogate))
         return self._repeated(proposal, plan, history, surrogate)
 
     def measure_again(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:

@@ -84,3 +84,9 @@ def die(argument):
 def kill_server(argument):
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(60)
+
+
+def wait_for_nobody(argument):
+    import threading
+
+    threading.Event().wait()

@@ -6,6 +6,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -23,6 +24,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.process import memory
 from a3gnn.process.memory import process_tree
 from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
 from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
@@ -196,6 +198,18 @@ def test_timeout(executor: LocalExecutor, ask: Ask) -> None:
     found = executor.run(ask(timed_seconds=300.0, timeout_s=1.0))
     assert isinstance(found, Failure)
     assert (found.kind, found.limit) == (FailureKind.TIMEOUT, 1.0)
+    assert re.fullmatch(r"timeout: took longer than 1.0 s, and was at \S+\.py:\d+ in \w+", found.describe())
+
+
+def test_what_is_free_is_a_limit_of_a_trial_without_one(
+    executor: LocalExecutor, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 0)  # a machine that is full can't be had here
+    found = executor.run(ask())
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.OUT_OF_MEMORY
+    assert not found.transient
+    assert "which is what was free on the machine less a reserve: it held" in found.detail
 
 
 def test_impossible_configurations_are_invalid(executor: LocalExecutor, ask: Ask, tiny_graph: Graph) -> None:
@@ -249,7 +263,7 @@ def test_a_trial_that_is_killed_has_crashed(executor: LocalExecutor, ask: Ask) -
     killer.join()
     assert isinstance(found, Failure)
     assert found.kind is FailureKind.CRASHED
-    assert "SIGKILL" in found.detail
+    assert "its process ended with signal SIGKILL, which the kernel's out-of-memory killer sends" in found.describe()
 
 
 def test_a_trial_waits_for_the_machine_before_its_timeout_begins(

@@ -10,7 +10,7 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
-from a3gnn.learning_curve import NO_CURVE
+from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.pareto import non_dominated
@@ -344,3 +344,16 @@ def test_what_turns_out_late_in_the_play_off_makes_the_default_the_choice(measur
     assert "no measurable gain over the default, which is the choice" in repr(result)
     assert TunedConfig.read(result.folder).no_gain == choice.no_gain.to_dict()
     assert NoGain.from_dict(choice.no_gain.to_dict()) == choice.no_gain
+
+
+def test_a_machine_that_has_become_slow_leaves_the_only_trial_its_accuracy(quick_tune, formulas) -> None:
+    """Its curve has one point, which the reference's seconds no longer reach when it is trained again."""
+
+    def slow(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        curve = LearningCurve((60, 80), (0.5, 0.5), CurveEnd.BUDGET)
+        explores = request.plan.curve is not None and not request.plan.curve.whole
+        return dataclasses.replace(faster(metrics, 1.0 if explores else 0.5), curve=curve)
+
+    result = quick_tune(budget=0.1, executor=formulas(slow))
+    (row,) = result.front.rows
+    assert (row.on_front, row.note, row.measured.val_accuracy) == (True, "", 0.5)
