@@ -95,6 +95,7 @@ def predict(
         for some, outputs in _outputs(saved, graph, ids, place, evaluation_bytes(limit), guard.check, notify):
             found[done : done + len(some)] = outputs.cpu()
             done += len(some)
+        guard.check()
     remedy = "train the model again with a smaller learning_rate, or give features as large as those of its training"
     found = checked_outputs(ids, _probabilities(found, saved.target), remedy, finite=True)
     found = found[:, 0] if saved.target == "values" else found
