@@ -19,7 +19,7 @@ from a3gnn.process.deadline import Deadline
 from a3gnn.process.interpreter import as_program
 from a3gnn.process.memory import MemoryUse
 from a3gnn.process.watch import MemoryWatch, kill_group
-from a3gnn.process.workplace import Workplace
+from a3gnn.storage.workplace import Workplace
 
 #: Seconds that the server may take for its imports, and for compiling every kernel where none is cached.
 _START_SECONDS = 600.0

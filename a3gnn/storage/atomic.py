@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from a3gnn.storage.root import named
 from a3gnn.units import format_size
 
 
@@ -28,8 +29,12 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     Raises:
         OSError: It can't be written, such as when the disk is full.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        place = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise named(error, path) from error
+    with place as scratch:
         draft = Path(scratch) / path.name
         with _locked(scratch):
             yield draft

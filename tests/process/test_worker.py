@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.process.worker import Worker
-from a3gnn.process.workplace import sweep
+from a3gnn.storage.workplace import sweep
 
 MIB = 1 << 20
 

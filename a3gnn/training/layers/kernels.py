@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from a3gnn.features.rows.intrinsics import narrowed, widened
 from a3gnn.features.rows.sums import settle, sum_of
+from a3gnn.storage.compiled import njit
 
 # A plain 0 is an integer, against which numba compares in double precision.
 _ZERO = np.float32(0)
