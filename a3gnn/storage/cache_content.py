@@ -20,7 +20,8 @@ from a3gnn.storage.stamp import STAMP
 
 #: graph: a converted graph. probe: what was measured of a machine. download: a data set's own files. source: which
 #: graph a file holds. stamp: that a folder elsewhere was verified. curve: what a learning curve is extended from.
-#: surrogate: what is fitted to measurements. kernels: compiled code of a folder of sources. draft: what a process that ended left behind.
+#: surrogate: what is fitted to measurements. kernels: compiled code of a folder of sources. draft: what a process that
+#: ended left behind.
 Kind = Literal["graph", "probe", "download", "source", "stamp", "curve", "surrogate", "kernels", "draft"]
 
 _DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")

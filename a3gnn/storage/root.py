@@ -31,6 +31,18 @@ def cache_root(chosen: str | Path | None = None) -> Path:
         ) from None
 
 
+def expanded(path: str | Path) -> Path:
+    """Returns `path` with `~` replaced by the home folder.
+
+    Raises:
+        A3GNNError: The user whose folder is meant has none.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise A3GNNError(f"{path} is in a home folder that is not known ({error}); give the path in full") from error
+
+
 def named(error: OSError, path: Path) -> OSError:
     """Returns `error`, raised where `path` was to be made; in a cache folder that can't be written, with the remedy."""
     try:

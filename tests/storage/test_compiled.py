@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 
 import a3gnn
+from a3gnn.errors import A3GNNError, GraphError
+from a3gnn.graphs.graph import Graph
+from a3gnn.storage.atomic import write_text
+from a3gnn.storage.root import expanded
 
 CODE = """
 import sys, numpy as np
@@ -129,6 +133,26 @@ def test_a_user_without_a_home_has_to_name_the_cache_folder(installation: Instal
         installation.run(code).stdout
     )
     assert installation.run(code, A3GNN_CACHE="/there").stdout == "/there\n"
+
+
+def test_a_path_in_a_home_that_is_not_known_is_refused() -> None:
+    with pytest.raises(A3GNNError, match=r"~nobody-of-that-name/g.npz is in a home folder that is not known .*in full"):
+        expanded("~nobody-of-that-name/g.npz")
+
+
+def test_what_can_not_be_written_in_the_cache_folder_names_its_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("A3GNN_CACHE", str(tmp_path / "file" / "cache"))
+    remedy = "the cache folder can't be written; set A3GNN_CACHE to one that can"
+    with pytest.raises(NotADirectoryError, match=remedy):
+        write_text(tmp_path / "file" / "cache" / "hardware" / "a.json", "{}")
+    with pytest.raises(GraphError, match=remedy):
+        Graph.load("synthetic:nodes=300").on_disk()
+    with pytest.raises(NotADirectoryError) as elsewhere:
+        write_text(tmp_path / "file" / "other" / "a.json", "{}")
+    assert "A3GNN_CACHE" not in str(elsewhere.value)
 
 
 ROOT = Path(a3gnn.__file__).parents[1]
