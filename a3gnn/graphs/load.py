@@ -12,6 +12,7 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.folder import read_folder
 from a3gnn.graphs.synthetic.generate import generate
 from a3gnn.storage.cache import cache_root, recall, source_of
+from a3gnn.storage.root import expanded
 
 #: What a spec may be.
 FORMS = (
@@ -44,7 +45,7 @@ def load_arrays(spec: str | Path) -> GraphArrays:
     if colon and scheme in _SCHEMES:
         return _SCHEMES[scheme](rest)
     try:
-        return _at(Path(spec).expanduser(), spec)
+        return _at(expanded(spec), spec)
     except (OSError, RuntimeError) as error:  # a path that can't be looked at, or the home folder of an unknown user
         raise GraphError(f"{spec} can't be opened ({error}); {FORMS}") from error
 

@@ -22,7 +22,7 @@ from a3gnn.process.interpreter import as_program
 from a3gnn.process.memory import MemoryUse, process_memory, spare_bytes
 from a3gnn.process.status import described_status
 from a3gnn.process.watch import MemoryWatch, kill_group
-from a3gnn.process.workplace import Workplace
+from a3gnn.storage.workplace import Workplace
 from a3gnn.units import format_size
 
 #: Seconds that the server may take for its imports, and for compiling every kernel where none is cached.

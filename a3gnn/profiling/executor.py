@@ -146,20 +146,25 @@ class LocalExecutor:
 
 def joined(found: Mapping[str, Any], peak: MemoryUse) -> Metrics:
     """Returns the metrics of what a trial's process `found` and of the `peak` that was seen of it from outside."""
-    memory = {"peak_host_bytes": peak.anonymous_bytes, "resident_file_bytes": peak.file_bytes}
+    memory = {"peak_host_bytes": _peak(found, peak), "resident_file_bytes": peak.file_bytes}
     return Metrics.from_dict({**found, **memory})
+
+
+def _peak(found: Mapping[str, Any], peak: MemoryUse) -> int:
+    """Returns the most that a process knew of itself or that was seen of it and its descendants from outside."""
+    return max(peak.anonymous_bytes, int(found.get("peak_host_bytes", 0)))
 
 
 def _failure(ended: Ended, request: TrialRequest, *, by_system: bool) -> Failure | None:
     """Returns why a process has no result, or None if it has one. `by_system`: the kernel has killed for memory."""
     plan, peak = request.plan, ended.peak.anonymous_bytes
-    if ended.killed == "memory":
-        assert ended.limit_bytes is not None
-        limit = f"the limit of {format_size(ended.limit_bytes)}"
-        if ended.limit_bytes != plan.host_limit_bytes:
-            limit += ", which is what was free on the machine less a reserve"
-        detail = f"passed {limit}: it held {format_size(peak)}"
-        return Failure(FailureKind.OUT_OF_MEMORY, detail, peak, float(ended.limit_bytes))
+    if ended.result is not None and "metrics" in ended.result:
+        peak = _peak(ended.result["metrics"], ended.peak)
+    limit = plan.host_limit_bytes if ended.killed != "memory" else ended.limit_bytes
+    if limit is not None and (ended.killed == "memory" or peak > limit):
+        own = "" if limit == plan.host_limit_bytes else ", which is what was free on the machine less a reserve"
+        detail = f"passed the limit of {format_size(limit)}{own}: it held {format_size(peak)}, if only for a moment"
+        return Failure(FailureKind.OUT_OF_MEMORY, detail, peak, float(limit))
     if ended.killed == "timeout":
         where = f", and was at {ended.where}" if ended.where else ""
         detail = f"took longer than {format_duration(plan.timeout_s)}{where}"

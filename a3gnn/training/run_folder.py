@@ -10,9 +10,9 @@ import torch
 
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.option_names import option
-from a3gnn.storage.atomic import replacing
+from a3gnn.storage.atomic import write_text
 from a3gnn.storage.claim import is_vacant
-from a3gnn.training.checkpoint import restore_checkpoint, save, save_checkpoint
+from a3gnn.training.checkpoint import persist_saved, restore_checkpoint, save, save_checkpoint
 from a3gnn.training.metrics_log import MetricsLog
 from a3gnn.training.progress import EpochResult, Progress
 from a3gnn.training.save_timer import SaveTimer
@@ -99,7 +99,7 @@ class RunFolder:
     def finish_epoch(self, result: EpochResult) -> None:
         """Logs `result`, and keeps the weights if they are the best so far."""
         if result.epoch == self._best_epoch():
-            save(self._best_path(result.epoch), self._trainer.model.state_dict())
+            save(self._best_path(result.epoch), self._trainer.model.state_dict(), durable=False)
             self._drop_best_but(result.epoch, self._saved_best)
         self._log.append(result)
 
@@ -119,10 +119,12 @@ class RunFolder:
 
     def finish(self, result: dict[str, Any]) -> None:
         """Writes `result` as result.json."""
-        with replacing(self.path / "result.json") as draft:
-            draft.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_text(self.path / "result.json", json.dumps(result, indent=2) + "\n")
 
     def _write(self) -> None:
+        best = self._best_epoch()
+        if best is not None:  # before the checkpoint that needs it
+            persist_saved(self._best_path(best))
         save_checkpoint(self._checkpoint, self._trainer, self._progress, self._known)
 
     def _best_epoch(self) -> int | None:

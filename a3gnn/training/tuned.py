@@ -13,7 +13,7 @@ from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.setting import Setting
-from a3gnn.storage.atomic import replacing
+from a3gnn.storage.atomic import write_text
 from a3gnn.stored_fields import SCHEMA_VERSION
 from a3gnn.tuned_file import read_tuned
 
@@ -120,8 +120,7 @@ class TunedConfig:
 
     def write(self, path: str | Path) -> None:
         """Writes tuned.json to `path`, whole or not at all."""
-        with replacing(Path(path)) as draft:
-            draft.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        write_text(Path(path), json.dumps(self.to_dict(), indent=2) + "\n")
 
     @classmethod
     def read(cls, path: str | Path) -> Self:

@@ -14,6 +14,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION
 from a3gnn.option_names import option
 from a3gnn.setting import Setting
+from a3gnn.storage.atomic import write_text
 from a3gnn.storage.claim import is_vacant
 from a3gnn.task import Task
 from a3gnn.tuning.journal import Journal
@@ -93,7 +94,7 @@ def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
 
 def write_request(folder: Path, request: TuneRequest) -> None:
     """Writes what a tune is asked for into its folder."""
-    (folder / _REQUEST).write_text(json.dumps(request.to_dict(), indent=1), encoding="utf-8")
+    write_text(folder / _REQUEST, json.dumps(request.to_dict(), indent=1))
 
 
 def holds_tune(folder: Path) -> bool:

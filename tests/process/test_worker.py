@@ -16,8 +16,8 @@ import pytest
 from a3gnn.process import memory
 from a3gnn.process.memory import RESERVE_SHARE
 from a3gnn.process.worker import Worker
-from a3gnn.process.workplace import sweep
 from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
+from a3gnn.storage.workplace import sweep
 
 MIB = 1 << 20
 
@@ -88,6 +88,15 @@ def test_a_memory_limit_ends_the_process(worker: Worker) -> None:
     ended = worker.run("chores:hold", {"bytes": 200 * MIB, "seconds": 30}, limit_bytes=limit)
     assert (ended.result, ended.killed) == (None, "memory")
     assert ended.peak.anonymous_bytes > limit
+
+
+def test_a_peak_of_less_than_a_poll_counts(worker: Worker) -> None:
+    idle = worker.run("chores:hold_for_a_moment", {"bytes": 4096, "seconds": 0.2}).peak.anonymous_bytes
+    for _ in range(5):  # each of which a poll would miss more often than not
+        held = worker.run("chores:hold_for_a_moment", {"bytes": 24 * MIB, "seconds": 0.2}).peak.anonymous_bytes
+        assert held - idle > 20 * MIB
+    ended = worker.run("chores:hold_for_a_moment", {"bytes": 24 * MIB, "seconds": 30}, limit_bytes=idle + 12 * MIB)
+    assert (ended.result, ended.killed) == (None, "memory")
 
 
 def test_a_timeout_ends_the_process(worker: Worker, tmp_path: Path) -> None:

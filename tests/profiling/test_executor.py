@@ -31,7 +31,9 @@ from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialReq
 from a3gnn.profiling.trial.timing import MOST_REPEATS
 from a3gnn.setting import Setting
 from a3gnn.task import Task
+from a3gnn.training.own.examine import examined
 from tests.curves import rising_curve
+from tests.own_models import Package
 
 MIB = 1 << 20
 CURVE = CurvePlan(1e6, most_epochs=20)
@@ -192,6 +194,31 @@ def test_memory_limit(executor: LocalExecutor, ask: Ask) -> None:
     assert isinstance(parts, Failure)
     assert (parts.kind, parts.limit) == (FailureKind.OUT_OF_MEMORY, limit)
     assert parts.detail.startswith(f"{PARTITIONING} by metis into 3 parts: passed the limit of 60.0 MiB")
+
+
+def test_a_peak_of_less_than_a_poll_passes_the_limit(ask: Ask, package: Package, tiny_folder_graph: Graph) -> None:
+    """The model gives back at once what it takes, before each of its mini-batches."""
+    body = """
+    def forward(self, x, edge_index):
+        import mmap
+
+        mmap.mmap(-1, {size}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
+        return super().forward(x, edge_index)
+    """
+    plan = {"curve": None, "windows": 1}
+    peaks = []
+    with LocalExecutor() as executor:  # whose server finds the package
+        for size in (4096, 24 * MIB):
+            model = Task(model=package.add_class(body.format(size=size)), fanouts=(5, 5))
+            task = examined(model, tiny_folder_graph, 1 << 34)
+            found = executor.run(ask(task=task, **plan))
+            assert isinstance(found, Metrics), found
+            peaks.append(found.peak_host_bytes)
+        failed = executor.run(ask(task=task, host_limit_bytes=peaks[0] + 10 * MIB, **plan))
+    assert peaks[1] - peaks[0] > 16 * MIB
+    assert isinstance(failed, Failure)
+    assert (failed.kind, failed.limit) == (FailureKind.OUT_OF_MEMORY, peaks[0] + 10 * MIB)
+    assert failed.peak_host_bytes > peaks[0] + 10 * MIB
 
 
 def test_timeout(executor: LocalExecutor, ask: Ask) -> None:

@@ -17,6 +17,7 @@ from a3gnn.graphs.load import converted_copy
 from a3gnn.graphs.synthetic.generate import write as write_synthetic
 from a3gnn.storage.atomic import replacing
 from a3gnn.storage.claim import claimed_whole
+from a3gnn.storage.root import expanded
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 
@@ -84,7 +85,7 @@ def _streamed(spec: str | Path) -> Callable[[Draft], None] | None:
     scheme, colon, rest = str(spec).partition(":")
     if colon and scheme == "synthetic":
         return partial(write_synthetic, rest)
-    path = Path(spec).expanduser()
+    path = expanded(spec)
     if path.suffix == ".npz" and path.is_file() and converted_copy(path) is None:
         return partial(npz_stream.write, path)
     return None
