@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
+from a3gnn.checks import checked_limit, flag, path_or_none, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.machine.energy import EnergyMeter
@@ -137,7 +137,7 @@ def train(
     said = Said(trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
     asked = None if trainers is None else Trainers.of(trainers, *said)
     metric = checked_metric(metric)
-    limit = size_or_none("host_memory_limit", host_memory_limit)
+    limit = checked_limit(option("host_memory_limit"), host_memory_limit)
     with processes(algorithm) as us, ExitStack() as stack:
         notify = us.said(notify)
         if isinstance(config, Mapping):
