@@ -53,10 +53,16 @@ class KernelSet:
         """Returns what the kernels are for, for people."""
         if self.task is None:
             return "reading graphs"
-        features = f"{self.task.model} on {'sparse' if self.sparse else 'dense'} features"
-        if self.task.model == "gat":
-            features = f"gat, or a model of your own, on {'sparse' if self.sparse else 'dense'} features"
-        return f"tuning {features}" if self.config is None else f"this configuration of {features}"
+        words = ["float16"] * self.halves + ["sparse" if self.sparse else "dense", "features"]
+        model = "gat, or a model of your own," if self.task.model == "gat" else self.task.model
+        layers = min(self.task.num_layers, _LAYERS)
+        plan = [count(layers, "layer") + ("" if layers < _LAYERS else " or more")]
+        plan += [f"{self.task.norm} norm"] * (self.task.norm != "none")
+        plan += ["residual connections"] * self.task.residual + ["no dropout"] * (not self.task.dropout)
+        work = f"{model} on {' '.join(words)} ({', '.join(plan)})"
+        if self.config is None:
+            return f"tuning {work}"
+        return f"{work} by {describe_config(self.config)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

@@ -15,6 +15,21 @@ from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.spread import Spread
 
+#: Fewer pairs tell nothing apart. Of two pairs of equals, both lie on the same side of 1 every second time.
+LEAST_PAIRS = 3
+
+
+def tells_apart(found: Spread | None, pairs: int, disturbed: float = 0.0, equal: float = 1.0) -> bool:
+    """Returns whether a choice and the baseline differ in a figure, by the range that is printed of it.
+
+    Args:
+        found: Ratios or differences of pairs that were measured one after the other; None without any.
+        pairs: How many pairs were measured.
+        disturbed: Share of their trials that other work disturbed, in [0, 1]; from 1 nothing follows.
+        equal: What the figure is of two that are equal: 1 for ratios, 0 for differences.
+    """
+    return found is not None and pairs >= LEAST_PAIRS and disturbed < 1 and (found.low > equal or found.high < equal)
+
 
 class Pair(NamedTuple):
     """Metrics of the choice and of the default that were measured one after the other."""
@@ -90,6 +105,23 @@ class Comparison:
             disturbed=fmean(one.disturbed_windows > 0 for pair in (*alternations, *left_out) for one in pair),
             left_out=len(left_out),
         )
+
+    def better_by(self, priority: Priority) -> tuple[str, ...]:
+        """Returns in which of speed, memory and accuracy the choice is better, of those that `priority` weighs.
+
+        Empty if the choice is not better by the priority in every alternation, or if no printed range tells them apart.
+        """
+        if not self.differs:
+            return ()
+        speed, seeds = self.time if priority.time else self.throughput, self.accuracy
+        apart = (
+            tells_apart(speed, self.throughput.repeats, self.disturbed),
+            self.memory < 1,
+            tells_apart(seeds, seeds.repeats if seeds else 0, equal=0.0),
+        )
+        better = (speed is not None and speed.median > 1, True, seeds is not None and seeds.median > 0)
+        told = zip(("speed", "memory", "accuracy"), apart, better, priority.deciding, strict=True)
+        return tuple(name for name, *conditions in told if all(conditions))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

@@ -8,7 +8,7 @@ import pytest
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.spread import Spread
-from a3gnn.tuning.comparison import Comparison, Pair, accuracy_differences
+from a3gnn.tuning.comparison import Comparison, Pair, accuracy_differences, tells_apart
 from tests.tuning.formulas import learnt
 
 MiB = 2**20
@@ -101,3 +101,45 @@ def test_comparisons_from_before_are_read(pair) -> None:
     found = Comparison.of([pair(2.0, 1.0)], [pair(2.0, 1.0)], 0.8, "peak_host_bytes", Priority.parse("time"))
     fields = {name: value for name, value in found.to_dict().items() if name not in ("disturbed", "left_out")}
     assert Comparison.from_dict(fields) == found
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "pairs", "disturbed", "apart"),
+    [
+        (1.01, 1.5, 5, 0.0, True),
+        (0.5, 0.99, 3, 0.9, True),
+        (0.824, 1.46, 5, 0.0, False),  # the range holds 1
+        (1.0, 1.5, 5, 0.0, False),
+        (0.9, 1.0, 5, 0.0, False),
+        (1.24, 7.53, 2, 0.0, False),  # too few
+        (1.24, 7.53, 5, 1.0, False),  # disturbed, all of them
+    ],
+)
+def test_what_is_told_apart_follows_from_the_printed_range(
+    low: float, high: float, pairs: int, disturbed: float, apart: bool
+) -> None:
+    found = Spread((low + high) / 2, low, high, 3 * pairs)  # three seeds at the pace of each pair
+    assert tells_apart(found, pairs, disturbed) is apart
+    shifted = Spread(found.median - 1, low - 1, high - 1, found.repeats)
+    assert tells_apart(shifted, pairs, disturbed, equal=0.0) is apart
+    assert not tells_apart(None, pairs, disturbed)
+
+
+def test_a_choice_is_better_in_figures_that_the_priority_weighs_and_that_are_told_apart(pair) -> None:
+    pairs = [pair(2.0, 1.0), pair(3.0, 2.0), pair(1.8, 1.0)]
+
+    def better(pairs: list[Pair], priority: str) -> tuple[str, ...]:
+        asked = Priority.parse(priority)
+        return Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", asked).better_by(asked)
+
+    assert better(pairs, "throughput") == better(pairs, "time") == ("speed",)
+    assert better(pairs[:2], "throughput") == ()
+    assert better(pairs, "memory") == ()
+    half = [one._replace(choice=dataclasses.replace(one.choice, peak_host_bytes=150 * MiB)) for one in pairs]
+    assert better(half, "memory") == better(half[:1], "memory") == ("memory",)
+    assert better(half, "balanced") == ("speed", "memory")
+    mixed = [*half[:2], dataclasses.replace(half[2].choice, throughput_epochs_per_s=0.9)]
+    mixed = [*half[:2], half[2]._replace(choice=mixed[2])]
+    assert better(mixed, "1,1,0") == ("memory",)
+    busy = [dataclasses.replace(one, disturbed_windows=1) for one in pairs[0]]
+    assert better([Pair(*busy)] * 3, "throughput") == ()
