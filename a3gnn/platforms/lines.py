@@ -137,9 +137,10 @@ def _betas(found: Exploration) -> Iterator[str]:
 
 
 def _scaling(found: Exploration) -> Iterator[str]:
-    yield f"speed-up over one device at beta {found.given.beta:g}; bound: were links all that counts"
+    yield f"speed-up over one device at beta {found.given.beta:g}; links alone: if nothing but"
+    yield "transfers took time. Computing is shared by no device: with it, more is possible"
     yield from aligned(
-        ("devices", "direct", "indirect", "bound"),
+        ("devices", "direct", "indirect", "links alone"),
         [
             (f"{one.devices}", f"{one.speed_up:.2f}", f"{one.indirect_speed_up:.2f}", f"{one.transfer_bound:.2f}")
             for one in found.scaling
