@@ -8,7 +8,6 @@ from typing import Any
 
 from a3gnn.checks import whole_number
 from a3gnn.errors import ConfigError, unknown_name
-from a3gnn.units import TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +45,6 @@ class Size(Whole):
     """Whole numbers of bytes, which people write with units."""
 
     __slots__ = ()
-
-    def check(self, name: str, value: Any) -> None:
-        """Refuses any other `value` of the field `name`.
-
-        Raises:
-            ConfigError: It is no integer, less, or more than the system can count.
-        """
-        super().check(name, value)
-        if value >= TOO_LARGE:
-            raise ConfigError(f"{name} must be below 2**63 bytes, got {value}; {self.remedy}")
 
 
 @dataclass(frozen=True, slots=True)

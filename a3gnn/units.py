@@ -97,6 +97,6 @@ def format_duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def count(number: int, noun: str) -> str:
-    """Returns `number` with its noun: `1 trial`, `3 trials`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Returns `number` with its noun: `1 trial`, `3 trials`; `plural` where that is not the noun and an s."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

@@ -23,6 +23,7 @@ from a3gnn.parts.part import ROLES, write_meta
 from a3gnn.storage.atomic import need_room, replacing
 from a3gnn.storage.mapping import settle
 from a3gnn.storage.npy import NpyWriter
+from a3gnn.units import count
 
 #: Parts at most: a node's part is a byte.
 MOST_PARTS = 256
@@ -105,7 +106,7 @@ def make_parts(
                 write_meta(inner, {**about, "part": number})
                 size = sum(file.stat().st_size for file in inner.iterdir())
                 made.append(MadePart(folder / inner.name, len(nodes), edges, cut, size))
-                notify(f"part {number} of {num_parts}: {len(nodes):,} nodes, {edges:,} edges into them")
+                notify(f"part {number} of {num_parts}: {count(len(nodes), 'node')}, {count(edges, 'edge')} into them")
             written = draft.stat().st_ino
     except OSError as error:
         raise GraphError(f"the parts can't be written to {folder}: {error}; nothing was left there") from error

@@ -93,7 +93,7 @@ def train(
         resume: Whether to go on with the run in `out`.
         host_memory_limit: Of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for the limit of the
             tuned.json, if any.
-        target_accuracy: Validation quality, by the metric, in per cent, such as 88; of mae the error, such as 0.4.
+        target_accuracy: Validation quality, by the metric, in percent, such as 88; of mae the error, such as 0.4.
             Until it is reached, validation is evaluated at the points of the learning curve too, as a tune does, and
             the result says when that was. None for the target of a tuned.json that was tuned for this graph by this
             metric, if it has one.

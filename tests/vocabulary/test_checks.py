@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from a3gnn.checks import checked_limit, flag, path_or_none, size_or_none, whole_number
-from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 
 
@@ -44,8 +43,6 @@ def test_sizes_beyond_any_machine_are_refused() -> None:
     assert size_or_none("s", 2**63 - 1) == 2**63 - 1
     with pytest.raises(UsageError, match=re.escape(f"s must be below 2**63 bytes, got {2**63}")):
         size_or_none("s", 2**63)
-    with pytest.raises(ConfigError, match=r"cache_bytes must be below 2\*\*63 bytes"):
-        TrainConfig(cache_bytes=2**63)
 
 
 @pytest.mark.parametrize("value", [4, 512, "4", "65536", "4kB", "1B", 2**20 - 1])

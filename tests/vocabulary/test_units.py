@@ -1,9 +1,15 @@
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
-from a3gnn.units import format_duration, format_size, parse_budget, parse_duration, parse_size
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.profiling.store.provenance import describe_machine
+from a3gnn.tuning.intro import intro
+from a3gnn.units import count, format_duration, format_size, parse_budget, parse_duration, parse_size
 
 
 @pytest.mark.parametrize(
@@ -79,3 +85,16 @@ def test_durations_for_people() -> None:
         "3 min 20 s",
         "1 h 5 min",
     ]
+
+
+def test_a_count_has_its_noun_in_the_right_number() -> None:
+    assert [count(n, "core") for n in (0, 1, 2, 1000)] == ["0 cores", "1 core", "2 cores", "1,000 cores"]
+    assert [count(n, "mini-batch", "mini-batches") for n in (1, 2)] == ["1 mini-batch", "2 mini-batches"]
+
+
+def test_one_core_is_no_cores(hardware: Hardware) -> None:
+    one = dataclasses.replace(hardware, num_cores=1)
+    graph = Graph.load("synthetic:nodes=300").characteristics()
+    for line in (describe_machine(one), *intro(one, graph)):
+        assert "1 cores" not in line
+    assert ", 1 core, " in describe_machine(one)
