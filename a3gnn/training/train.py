@@ -42,6 +42,7 @@ from a3gnn.training.run_folder import default_folder
 from a3gnn.training.target import Target
 from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.units import count
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
@@ -154,7 +155,10 @@ def train(
         falls = request.task.lr_epochs
         if falls is not None and falls != epochs:
             outcome = "later ones change no weight" if falls < epochs else "training ends before it is there"
-            notify(f"the learning rate falls to 0 over {falls} epochs, and at most {epochs} are trained: {outcome}")
+            notify(
+                f"the learning rate falls to 0 over {count(falls, 'epoch')}, and at most {epochs} are trained: "
+                f"{outcome}"
+            )
         accuracy = request.target
         if target_accuracy is not None:
             accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)

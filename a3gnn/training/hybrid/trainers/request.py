@@ -199,7 +199,8 @@ class OpenTrainers(NamedTuple):
         said = [] if self.why is None else [self.why]
         if threads > cores:
             said.append(
-                f"warning: trainers compute on {threads} threads at once, and this process may use {cores} cores"
+                f"warning: trainers compute on {count(threads, 'thread')} at once, and this process may use "
+                f"{count(cores, 'core')}"
             )
         return said
 
