@@ -18,6 +18,6 @@ def why_infeasible(limits: Limits, hardware: Hardware) -> str:
             name = "host_memory_limit" if kind == "host" and hardware.has_device else "memory_limit"
             return (
                 f"the {kind} memory limit must exceed the {format_size(idle)} that a process takes before it trains "
-                f"anything, got {format_size(limit)}; give more than {option(name, f'{idle // 2**20 + 1}MiB')}"
+                f"anything, got {format_size(limit)}; give {option(name, f'{idle // 2**20 + 1}MiB')} or more"
             )
     return ""
