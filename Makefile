@@ -26,7 +26,7 @@ lint: $(VENV)/.dev  ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(VENV)/.dev  ## build the docs site into site/
+docs: $(VENV)/.docs  ## build the docs site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "site/index.html is the docs site; to search in it, serve it: $(BIN)/python -m http.server --directory site"
 
@@ -61,7 +61,11 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing a3gnn and what it needs into $(VENV) (a few minutes the first time)"
-	$(PIP) --editable '.[plot]'
+	$(PIP) --editable '.[plot,report]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed

@@ -18,6 +18,7 @@ from a3gnn.errors import InfeasibleError
 from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, FailureKind, Measurement
 from a3gnn.profiling.store.default_place import DEFAULT_STORE
+from a3gnn.units import count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -168,7 +169,8 @@ def _measure(
             profiler.measure_many(configs[1:], note, plan)
         except KeyboardInterrupt as interrupt:
             bar.stop()
-            done = f"{len(found)} of {len(configs)} configurations are in {place}"
+            verb = "is" if len(found) == 1 else "are"
+            done = f"{len(found)} of {count(len(configs), 'configuration')} {verb} in {place}"
             raise KeyboardInterrupt(f"{done}; run the same command to go on") from interrupt
     return found
 

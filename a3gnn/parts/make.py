@@ -24,6 +24,7 @@ from a3gnn.storage.atomic import need_room, replacing
 from a3gnn.storage.claim import claimed_whole
 from a3gnn.storage.mapping import settle
 from a3gnn.storage.npy import NpyWriter
+from a3gnn.units import count
 
 #: Parts at most: a node's part is a byte.
 MOST_PARTS = 256
@@ -120,7 +121,7 @@ def _made(
                 write_meta(inner, {**about, "part": number})
                 size = sum(file.stat().st_size for file in inner.iterdir())
                 made.append(MadePart(folder / inner.name, len(nodes), edges, cut, size))
-                notify(f"part {number} of {num_parts}: {len(nodes):,} nodes, {edges:,} edges into them")
+                notify(f"part {number} of {num_parts}: {count(len(nodes), 'node')}, {count(edges, 'edge')} into them")
             written = draft.stat().st_ino
     except OSError as error:
         raise GraphError(f"the parts can't be written to {folder}: {error}; nothing was left there") from error

@@ -39,13 +39,16 @@ class RunningJob:
         folder: Its folder.
         lock: The open file whose lock says that it runs.
         arguments: What `tune` or `train` is called with.
+
+    Attributes:
+        interrupted: Whether it was told to end so that it can go on later.
     """
 
     def __init__(self, job: Job, folder: JobFolder, lock: int, arguments: dict[str, Any]) -> None:
         self.job, self.folder = job, folder
         self._lock = lock
         self._told: float | None = None
-        self._chooses = False
+        self._chooses = self.interrupted = False
         places = {"folder": str(folder.path), "folders": folder.places.folders}
         order = {"kind": job.kind, **places, "arguments": arguments}
         with folder.log.open("ab") as log:
@@ -89,6 +92,7 @@ class RunningJob:
         """Has it end now, so that it can go on later as if nothing had been."""
         if self._told is None:
             self._told = time.monotonic()
+            self.interrupted = True
             self._process.terminate()
 
     def _grace_s(self) -> float:

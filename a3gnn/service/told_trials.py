@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -132,7 +133,7 @@ def told_outcome(told: Mapping[str, Any], request: TrialRequest) -> Metrics | Fa
     curve = LearningCurve(tuple(told["batches"]), tuple(told["val_accuracy"]), CurveEnd.BUDGET)
     speeds = told["throughput_epochs_per_s"]
     metrics = Metrics(
-        throughput_epochs_per_s=sorted(speeds)[len(speeds) // 2],
+        throughput_epochs_per_s=statistics.median(speeds),
         peak_host_bytes=told["peak_host_bytes"],
         peak_device_bytes=told["peak_device_bytes"],
         resident_file_bytes=0,

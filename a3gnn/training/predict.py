@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from a3gnn.checks import size_or_none
+from a3gnn.checks import checked_limit
 from a3gnn.errors import GraphError, ModelError
 from a3gnn.graphs.as_graph import as_graph, is_data
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Target
 from a3gnn.notify import listener
+from a3gnn.option_names import option
 from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.input_nodes import InputNodes
 from a3gnn.training.compile_ahead import compile_ahead
@@ -75,7 +76,7 @@ def predict(
         A3GNNError: A prediction is NaN or infinite: the weights or the features are too large.
     """
     notify = listener(notify)
-    limit = size_or_none("host_memory_limit", host_memory_limit)
+    limit = checked_limit(option("host_memory_limit"), host_memory_limit)
     saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
     place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     compile_ahead(KernelSet(), notify)

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
+from a3gnn.checks import checked_limit, flag, path_or_none, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.machine.energy import EnergyMeter
@@ -43,6 +43,7 @@ from a3gnn.training.run_folder import check_run_folder
 from a3gnn.training.target import Target
 from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.units import count
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
@@ -94,7 +95,7 @@ def train(
         resume: Whether to go on with the run in `out`.
         host_memory_limit: Of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for the limit of the
             tuned.json, if any.
-        target_accuracy: Validation quality, by the metric, in per cent, such as 88; of mae the error, such as 0.4.
+        target_accuracy: Validation quality, by the metric, in percent, such as 88; of mae the error, such as 0.4.
             Until it is reached, validation is evaluated at the points of the learning curve too, as a tune does, and
             the result says when that was. None for the target of a tuned.json that was tuned for this graph by this
             metric, if it has one.
@@ -138,7 +139,7 @@ def train(
     said = Said(trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
     asked = None if trainers is None else Trainers.of(trainers, *said)
     metric = checked_metric(metric)
-    limit = size_or_none("host_memory_limit", host_memory_limit)
+    limit = checked_limit(option("host_memory_limit"), host_memory_limit)
     with processes(algorithm) as us, ExitStack() as stack:
         notify = us.said(notify)
         if out is not None and us.speaks:
@@ -158,7 +159,10 @@ def train(
         falls = request.task.lr_epochs
         if falls is not None and falls != epochs:
             outcome = "later ones change no weight" if falls < epochs else "training ends before it is there"
-            notify(f"the learning rate falls to 0 over {falls} epochs, and at most {epochs} are trained: {outcome}")
+            notify(
+                f"the learning rate falls to 0 over {count(falls, 'epoch')}, and at most {epochs} are trained: "
+                f"{outcome}"
+            )
         accuracy = request.target
         if target_accuracy is not None:
             accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)

@@ -18,6 +18,16 @@ from a3gnn.spread import Spread, median_interval
 from a3gnn.tuning.play_off_plan import ALTERNATIONS
 
 
+def tells_apart(found: Spread | None, equal: float = 1.0) -> bool:
+    """Returns whether a choice and the default differ in a figure, by the range that is printed of it.
+
+    Args:
+        found: Ratios or differences of pairs that were measured one after the other; None without any.
+        equal: What the figure is of two that are equal: 1 for ratios, 0 for differences.
+    """
+    return found is not None and (found.low > equal or found.high < equal)
+
+
 class Pair(NamedTuple):
     """Metrics of the choice and of the default that were measured one after the other."""
 
@@ -119,6 +129,23 @@ class Comparison:
             time_at_least=time_at_least,
             missed=sum(one[0].choice == inf for one in reached),
         )
+
+    def better_by(self, priority: Priority) -> tuple[str, ...]:
+        """Returns in which of speed, memory and accuracy the choice is better, of those that `priority` weighs.
+
+        Empty if the choice is not better by the priority, if no printed range tells them apart, or if there were too few
+        alternations to tell, which comparisons of older versions did not ask for.
+        """
+        if not self.differs or self.throughput.repeats < ALTERNATIONS:
+            return ()
+        speed, accuracy = self.time if priority.time else self.throughput, self.accuracy
+        better = (
+            speed is not None and speed.median > 1 and tells_apart(speed),
+            self.memory < 1,
+            accuracy is not None and accuracy.median > 0 and tells_apart(accuracy, equal=0.0),
+        )
+        told = zip(("speed", "memory", "accuracy"), better, priority.deciding, strict=True)
+        return tuple(name for name, is_better, decides in told if is_better and decides)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

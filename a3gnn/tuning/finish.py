@@ -14,7 +14,7 @@ from a3gnn.tuning.memory_limits import training_limits
 from a3gnn.tuning.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.versions import versions
-from a3gnn.units import format_duration
+from a3gnn.units import count, format_duration
 
 
 def finish(history: History, choice: Choice, searches: Sequence[SearchResult], runner: Runner) -> TuneResult:
@@ -60,7 +60,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
 
 
 def _describe(search: SearchSummary) -> str:
-    text = f"search   {search.engine}, {search.evaluations:,} predictions in {format_duration(search.seconds)}"
+    text = f"search   {search.engine}, {count(search.evaluations, 'prediction')} in {format_duration(search.seconds)}"
     if search.hypervolume_ratio is not None:
         beside = f"; random search {search.random_ratio:.1%}" if search.random_ratio is not None else ""
         return f"{text}: {search.hypervolume_ratio:.1%} of the exhaustive front's predicted hypervolume{beside}"

@@ -20,6 +20,7 @@ from a3gnn.task import Task
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.trial import Trial
+from a3gnn.units import count
 
 _REQUEST = "request.json"
 #: Options that may change when a tune is resumed: a larger budget continues a finished tune.
@@ -140,7 +141,8 @@ def repeating_as_before(task: Task, folder: Path) -> Task:
 
 
 def _describe(graph: GraphCharacteristics) -> str:
-    return f"{graph.name} with {graph.num_nodes:,} nodes and {graph.num_edges:,} edges ({graph.fingerprint[:8]})"
+    size = f"{count(graph.num_nodes, 'node')} and {count(graph.num_edges, 'edge')}"
+    return f"{graph.name} with {size} ({graph.fingerprint[:8]})"
 
 
 def _differences(before: Hardware, now: Hardware) -> str:

@@ -90,8 +90,9 @@ class _PlayOff:
                 f"    {throughput.describe('.3g')} epochs/s  {describe_config(one.trial.measurement.config)}"
             )
         judged = self._history.by_score(judged)
-        for one in judged[1:]:
-            self._trials.notes.setdefault(one.trial.measurement.config.key(), "not the best when measured again")
+        for config in (one.trial.measurement.config for one in judged[1:]):
+            if config != self._default:  # which nobody expects to be the best
+                self._trials.notes.setdefault(config.key(), "not the best when measured again")
         return judged
 
     def _rejudged(self, one: JudgedTrial, timed: Sequence[Metrics]) -> JudgedTrial:

@@ -106,11 +106,14 @@ class Runner:
             self.notify(f"the speed of the machine stays what it was: the default could not be timed, {now.describe()}")
         else:
             self.drift = drift_since(before, now)
-        if self.drift != drift or drift != 1:
+        before_it, shown = f"{drift:.3g}", f"{self.drift:.3g}"
+        if shown != "1":
             self.notify(
-                f"the machine runs at {self.drift:.3g} of the speed at which the reference was measured; "
-                "trials are judged by that"
+                f"the machine runs at {shown} of the speed at which the reference was measured; trials are judged by "
+                "that"
             )
+        elif before_it != "1":
+            self.notify("the machine runs as fast again as when the reference was measured")
 
     def train_whole(self, config: TrainConfig, history: History, task_seed: int | None = None) -> Measurement:
         """Returns a new trial of `config` that trains afresh under the limits, and tests at its end.

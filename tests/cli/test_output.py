@@ -134,7 +134,11 @@ def test_pick_writes_beside_the_tunes_own(here: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("pick", "memory", "--max-memory", "200MiB"), 3, "the smallest limit that would: --memory-limit 280MiB"),
+        (("pick", "memory", "--max-memory", "200MiB"), 3, "the smallest limit that would: --max-memory 280MiB"),
+        (("pick", "memory", "--memory-limit=200MiB"), 3, "the smallest limit that would: --memory-limit 280MiB"),
+        (("pick", "memory", "--min-accuracy", "99.5"), 3, "--min-accuracy 9"),
+        (("pick", "memory", "--target-accuracy", "99.5"), 3, "--target-accuracy 9"),
+        (("pick", "memory", "--min-accuracy", "101"), 2, "--min-accuracy must be"),
         (("pick", "memory", "--out", "memory"), 2, "--out must name a new file, got memory/tuned.json"),
         (("pick", "."), 2, "it holds no request.json; run a3gnn tune --out ."),
         (("compare", "memory", "."), 2, "it holds no request.json; run a3gnn tune --out ."),

@@ -129,7 +129,7 @@ def test_ctrl_c_in_an_evaluation_stops_it_at_the_next_chunk(model, small_folder_
 
     with monkeypatch.context() as patch:
         patch.setattr(Neighbourhoods, "chunks", interrupt_the_last)
-        with pytest.raises(KeyboardInterrupt, match=r"is saved after 1 epochs and .* resume=True goes on from there"):
+        with pytest.raises(KeyboardInterrupt, match=r"is saved after 1 epoch and .* resume=True goes on from there"):
             train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "cut")
     assert len(taken) == last
     assert len(lines(tmp_path / "cut")) == 1
@@ -152,7 +152,7 @@ def test_a_run_killed_without_warning_goes_on_from_its_checkpoint(whole_run, sma
 
 def test_a_memory_limit_saves_and_says_how_to_go_on(whole_run, small_folder_graph, task, tmp_path):
     out = tmp_path / "limited"
-    with pytest.raises(MemoryLimitError, match=r"must keep to 1.00 MiB .* is saved after 0 epochs and 1 mini-batches"):
+    with pytest.raises(MemoryLimitError, match=r"must keep to 1.00 MiB .* is saved after 0 epochs and 1 mini-batch;"):
         train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, host_memory_limit=2**20)
     train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
     assert_same_run(out, whole_run)

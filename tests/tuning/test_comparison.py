@@ -11,7 +11,7 @@ from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.spread import Spread
-from a3gnn.tuning.comparison import Comparison, Pair, accuracy_differences
+from a3gnn.tuning.comparison import Comparison, Pair, accuracy_differences, tells_apart
 from a3gnn.tuning.remeasured import judged_in_turns
 from tests.tuning.formulas import learnt
 
@@ -186,3 +186,32 @@ def test_what_is_shown_of_both_divides_into_the_shown_ratios(make_metrics, data:
         assert found.time.median == pytest.approx(default.seconds_to_accuracy / own.seconds_to_accuracy)
     for spread in (found.throughput, found.time, found.accuracy):
         assert spread is None or spread.low <= spread.median <= spread.high
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "apart"),
+    [(1.01, 1.5, True), (0.5, 0.99, True), (0.824, 1.46, False), (1.0, 1.5, False), (0.9, 1.0, False)],
+)
+def test_what_is_told_apart_follows_from_the_printed_range(low: float, high: float, apart: bool) -> None:
+    found = Spread((low + high) / 2, low, high, 15)
+    assert tells_apart(found) is apart
+    assert tells_apart(Spread(found.median - 1, low - 1, high - 1, found.repeats), equal=0.0) is apart
+    assert not tells_apart(None)
+
+
+def test_a_choice_is_better_in_figures_that_the_priority_weighs_and_that_are_told_apart(pair) -> None:
+    pairs = [pair(2.0, 1.0), pair(3.0, 2.0), pair(1.8, 1.0), pair(2.0, 1.0), pair(2.0, 1.0)]
+
+    def better(pairs: list[Pair], priority: str) -> tuple[str, ...]:
+        asked = Priority.parse(priority)
+        return Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", asked).better_by(asked)
+
+    assert better(pairs, "throughput") == better(pairs, "time") == ("speed",)
+    assert better(pairs[:4], "throughput") == ()
+    assert better(pairs, "memory") == ()
+    half = [one._replace(choice=dataclasses.replace(one.choice, peak_host_bytes=150 * MiB)) for one in pairs]
+    assert better(half, "memory") == ("memory",)
+    assert better(half, "balanced") == ("speed", "memory")
+    found = Comparison.of(pairs[:2], pairs[:1], 0.8, "peak_host_bytes", Priority.parse("throughput"))
+    old = dataclasses.replace(found, differs=True)  # as older versions wrote it, of two alternations
+    assert old.better_by(Priority.parse("throughput")) == ()

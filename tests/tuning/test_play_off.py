@@ -51,6 +51,7 @@ def test_who_wins_when_measured_again_is_chosen_though_another_was_luckier_at_fi
     choice = play_off(tune.history, tune.runner)
     assert choice.trial.measurement.config == MODE1
     assert note(tune, choice, TWO_PARTS) == "not the best when measured again"
+    assert note(tune, choice, DEFAULT) == ""  # a finalist too, and what the others are compared with
     shown = {row.config: row.measured for row in measured_front(tune.history, choice).rows}
     assert shown[TWO_PARTS].throughput_epochs_per_s == pytest.approx(1.2)  # the lucky figure is shown nowhere
     assert shown[TWO_PARTS].throughput_high < 2

@@ -126,8 +126,9 @@ function drawFront(views, state, onClick) {
     margin: { l: 8, r: 8, t: narrow ? 50 : 12, b: 8 },
   }, onClick);
   byId("front-words").textContent =
-    `${placed.length} of ${measured.length} measured trials are drawn, ${within.length + others.length} keep the limits, ` +
-    `${within.length} of these are compared; on the front: ${within.filter((row) => row.on_front).length}.`;
+    `Drawn: ${placed.length} of ${countOf(measured.length, "measured trial")}. ` +
+    `Within the limits: ${within.length + others.length}, compared: ${within.length}. ` +
+    `On the front: ${within.filter((row) => row.on_front).length}.`;
 }
 
 function predictedTrace(views, state, bySeconds) {

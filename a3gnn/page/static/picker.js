@@ -93,7 +93,7 @@ function drawPick(views, state) {
   const { candidate, kept } = pick(views.law, asked);
   state.picked = candidate ? candidate.index : null;
   const all = views.law.candidates.length;
-  if (!candidate) return sayPick(views, `None of the ${all} measured configurations keeps these limits.`, null, asked);
+  if (!candidate) return sayPick(views, `None of the ${countOf(all, "measured configuration")} keeps these limits.`, null, asked);
   const row = views.rows[candidate.index];
   const own = candidate.index === views.law.choice ? ", the tune's own choice" : "";
   const seconds = secondsTo(candidate, asked.least, views.law.least);
