@@ -133,8 +133,8 @@ class Comparison:
     def better_by(self, priority: Priority) -> tuple[str, ...]:
         """Returns in which of speed, memory and accuracy the choice is better, of those that `priority` weighs.
 
-        Empty if the choice is not better by the priority, if no printed range tells them apart, or if there were too few
-        alternations to tell, which comparisons of older versions did not ask for.
+        Empty if the choice is not better by the priority, if no printed range tells them apart, or if there were too
+        few alternations to tell, as in comparisons of older versions.
         """
         if not self.differs or self.throughput.repeats < ALTERNATIONS:
             return ()

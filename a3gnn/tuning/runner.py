@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,7 +58,7 @@ class Runner:
         What the store holds was measured at another time: the drift of now has nothing to do with it.
         """
         predicted = _predicted(proposal, history, surrogate)
-        predicted_s = predicted["seconds_to_accuracy"]["mean"]
+        predicted_s = predicted["seconds_to_accuracy"]["mean"] if "seconds_to_accuracy" in predicted else math.inf
         stored = self._profiler.stored(proposal.config, trial_plan(proposal, history, predicted_s=predicted_s))
         if stored is not None:
             return self._keep(Trial(proposal.reason, predicted, stored), history)

@@ -103,7 +103,8 @@ def test_what_is_proposed_is_new_distinct_and_probable(tried: History) -> None:
     assert len({config.key() for config in configs} - seen) == ROUND_TRIALS
     found = predict(surrogate, tried, configs)
     assert tried.reference_figures.seconds_to_accuracy is not None
-    kept = feasibility(found, tried.objectives.limits, tried.latest_s)
+    assert found.budget_s == tried.reference.budget_s
+    kept = feasibility(dataclasses.replace(found, budget_s=tried.latest_s), tried.objectives.limits)
     assert (kept >= LIKELY).all()
 
 

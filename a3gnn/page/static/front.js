@@ -136,7 +136,7 @@ function predictedTrace(views, state, bySeconds) {
   if (!state.predicted || !rows.length) return [];
   const { memory } = views.objectives;
   const metric = bySeconds ? "seconds_to_accuracy" : "throughput_epochs_per_s";
-  const points = rows.map((one) => [mib(one[memory].mean), one[metric].mean]);
+  const points = rows.filter((one) => one[metric]).map((one) => [mib(one[memory].mean), one[metric].mean]);
   return [lineOf(edgeOf(points, bySeconds), name, { color: colour("accent"), dash: "dot" })];
 }
 
