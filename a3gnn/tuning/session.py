@@ -110,9 +110,9 @@ def open_study(
             if trial.counts:
                 budget.record()
         # What failed by chance in an earlier run is tried again.
-        history = History(study, tuple(trial for trial in done if not trial.measurement.failed_by_chance))
+        timings = tuple(Journal(folder).timings()) if resume else ()
+        history = History(study, tuple(trial for trial in done if not trial.measurement.failed_by_chance), timings)
         runner = Runner(profiler, journal, budget, notify)
-        runner.drift = history.trials[-1].drift if history.trials else 1.0
         runner.report_unmade_parts(history)
         runner.keep_time()
         stack.callback(runner.keep_time)
