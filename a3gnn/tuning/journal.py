@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 
 from a3gnn._fields import from_fields
 from a3gnn.errors import A3GNNError, ConfigError
+from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.drift import SpeedTiming
 from a3gnn.tuning.trial import Trial
 
@@ -39,7 +40,7 @@ class Journal:
         """Returns an empty journal in `folder`; one of an earlier run is replaced."""
         journal = cls(folder)
         for path in (journal.path, journal.timings_path):
-            path.write_text("", encoding="utf-8")
+            write_text(path, "")
         return journal
 
     def append(self, trial: Trial) -> None:
@@ -87,5 +88,5 @@ def _read(path: Path, parse: Callable[[Mapping[str, Any]], _Line], mend: bool) -
             f"{path} must be the journal of a tune by this version of a3gnn: {error}; tune again, into another folder"
         ) from error
     if mend and whole != text:
-        path.write_text(whole, encoding="utf-8")
+        write_text(path, whole)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import NamedTuple
 
@@ -74,6 +75,8 @@ def propose(history: History, surrogate: Surrogate, trials: int | None = None) -
     known_curve = surrogate.knows_curve(history.space.columns(rows), study.setting)
     seconds = expected_trials_s(history, known_curve, prediction)
     points = knob_points(history.space.columns(rows), study.setting)
+    if prediction.budget_s is not None and history.latest_s is not None:  # what is later may not be chosen
+        prediction = dataclasses.replace(prediction, budget_s=history.latest_s)
     expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware), points)
     trials = round_trials(history) if trials is None else trials
     chosen = choose_trials(problem, rows, expected, trials, best_score(history, problem))

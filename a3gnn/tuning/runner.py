@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -17,16 +16,13 @@ from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.lines import describe_trial
-from a3gnn.tuning.memory_limits import within_limits
+from a3gnn.tuning.memory_limits import beyond_limits, within_limits
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.state import TuneState
 from a3gnn.tuning.stop import StopAsked, stop_is_asked
 from a3gnn.tuning.trial import Predicted, Trial, predicted_row
 from a3gnn.tuning.trial_plan import seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn_surrogate.surrogate import Surrogate
-
-#: A trial without a limit of its own may take this share of the machine's memory. Guess.
-_MACHINE_SHARE = 0.9
 
 
 class Runner:
@@ -67,14 +63,9 @@ class Runner:
         made = self._profiler.measure_anew(proposal.config, plan)
         return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
 
-    def measure_unlimited(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
-        """As `measure`, with no limit but the machine's memory: to know what it takes where nothing fits."""
-        study = history.study
-        plan = dataclasses.replace(
-            trial_plan(proposal, history, history.drift),
-            host_limit_bytes=round(_MACHINE_SHARE * study.setting.hardware.host_memory_bytes),
-            device_limit_bytes=None,
-        )
+    def measure_beyond(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
+        """As `measure`, with limits beyond those of the tune: to know what it takes where nothing fits."""
+        plan = beyond_limits(trial_plan(proposal, history, history.drift), _predicted(proposal, history, surrogate))
         return self._repeated(proposal, plan, history, surrogate)
 
     def measure_again(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
@@ -117,9 +108,11 @@ class Runner:
             self.notify(f"the speed of the machine stays what it was: the default could not be timed, {why}")
             return history
         drift = made.outcome.throughput_epochs_per_s / reference.metrics.throughput_epochs_per_s
-        if differs(drift) or differs(history.drift):
-            now = f"{drift:.2g} of the speed" if differs(drift) else "the speed"
+        if differs(drift):
+            now = f"{drift:.2g} of the speed"
             self.notify(f"the machine runs at {now} at which the reference was measured; trials are judged by that")
+        elif differs(history.drift):
+            self.notify("the machine runs as fast again as when the reference was measured")
         return self._keep_timing(SpeedTiming(made.created, drift), history)
 
     def train_whole(self, config: TrainConfig, history: History, task_seed: int | None = None) -> Measurement:
