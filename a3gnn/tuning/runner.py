@@ -36,11 +36,13 @@ class Runner:
 
     Attributes:
         finished_budget: The budget with which the tune finished, seconds or trials; None while it has not.
+        started: When the tune's first run began, as `TuneState` has it.
     """
 
     def __init__(self, profiler: Profiler, journal: Journal, budget: Budget, notify: Callable[[str], None]) -> None:
         self.budget, self.notify = budget, notify
         self.finished_budget: float | int | None = None
+        self.started = ""
         self._since_timing: int | None = None  # trials since this run timed the reference; None before it has
         self._profiler, self._journal = profiler, journal
 
@@ -130,7 +132,7 @@ class Runner:
 
     def keep_time(self) -> None:
         """Writes into the folder how long the tune has taken, and whether it has finished."""
-        TuneState(self.budget.elapsed_s, self.finished_budget).write(self.folder)
+        TuneState(self.budget.elapsed_s, self.finished_budget, self.started).write(self.folder)
 
     def report_unmade_parts(self, history: History, before: int = 0) -> None:
         """Says which partitions the space of `history` leaves out; the first `before` of them were said earlier."""
