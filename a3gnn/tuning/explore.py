@@ -154,24 +154,24 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
     """Measures in rounds what `proposer` wants; the surrogate, fitted to `history`, learns from each but the last.
 
     While nothing measured is better than the default, or a better one is expected, they go on as long as the budget
-    does. Before the first round after some trials without one (`TRIALS_BETWEEN`) the machine's drift is measured, by
-    which trials are judged.
+    does. After `TRIALS_BETWEEN` trials or more the reference is timed before the next round; trials are judged anew.
     """
     searches = []
     stalls, volume = 0, measured_hypervolume(history)
     while True:
-        due = runner.drift_is_due(history)
-        drift_s = PlayOffCost.expected(history).timing_s if due else 0.0
-        if ended := _why_no_more(history, runner, drift_s + TrialCost.of(history).around_s):
+        due = runner.timing_is_due(history)
+        timing_s = PlayOffCost.expected(history).timing_s if due else 0.0
+        if ended := _why_no_more(history, runner, timing_s + TrialCost.of(history).around_s):
             break
+        if due:
+            history = runner.time_reference(history)
+            surrogate = fit_surrogate(history, surrogate)
         proposals, gain, search = proposer(history, surrogate)
         searches.append(search)
         keep_predicted_front(runner.folder, search)
         if stalls >= _STALLS and gain < math.log2(1 + MIN_GAIN) and _beats_default(history):
             ended = "the front has stopped growing"
             break
-        if proposals and due:
-            runner.follow_drift(history)
         history, ended = measure_round(proposals, history, surrogate, runner)
         if ended:
             break
@@ -188,7 +188,7 @@ def measure_round(proposals: Sequence[Proposal], history: History, surrogate: Su
     for proposal in proposals:
         if not history.space.can_make(proposal.config):  # a trial before it in this round may have found that out
             continue
-        expected_s = expected_trial_s(surrogate, history, proposal.config, runner.drift)
+        expected_s = expected_trial_s(surrogate, history, proposal.config, history.drift)
         if _why_no_more(history, runner, expected_s):
             too_long.append(expected_s)
             continue

@@ -231,7 +231,9 @@ def tune_study(history: History, runner: Runner, proposer: Proposer = propose) -
 
 def _measured(history: History, runner: Runner, proposer: Proposer) -> tuple[History, Choice, tuple[SearchResult, ...]]:
     """References, then rounds of proposals and trials, then the play-off; returns what came of each."""
-    surrogate = fit_surrogate(history) if history.trials else kept_surrogate(history, runner.notify)
+    surrogate = kept_surrogate(dataclasses.replace(history, trials=(), timings=()), runner.notify)
+    if history.trials:  # as the run that made them fitted it
+        surrogate = fit_surrogate(history, surrogate)
     if reason := why_infeasible(history.objectives.limits, history.study.setting.hardware):
         runner.notify(reason)
         explored = Explored(history, surrogate)
