@@ -75,8 +75,6 @@ def propose(history: History, surrogate: Surrogate, trials: int | None = None) -
     known_curve = surrogate.knows_curve(history.space.columns(rows), study.setting)
     seconds = expected_trials_s(history, known_curve, prediction)
     points = knob_points(history.space.columns(rows), study.setting)
-    if prediction.budget_s is not None and history.latest_s is not None:  # what is later may not be chosen
-        prediction = dataclasses.replace(prediction, budget_s=history.latest_s)
     expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware), points)
     trials = round_trials(history) if trials is None else trials
     chosen = choose_trials(problem, rows, expected, trials, best_score(history, problem))
@@ -122,9 +120,16 @@ def best_score(history: History, problem: Problem) -> float | None:
 
 
 def problem_of(history: History, surrogate: Surrogate) -> Problem:
-    """Returns what is searched after `history`, as `surrogate` predicts it."""
+    """Returns what is searched after `history`, as `surrogate` predicts it.
+
+    The target is to be reached within the reference's seconds; where what is later may not be chosen
+    (`History.latest_s`), no later than that.
+    """
 
     def predict_rows(rows: Rows) -> Prediction:
-        return predict(surrogate, history, history.space.columns(rows))
+        found = predict(surrogate, history, history.space.columns(rows))
+        if found.budget_s is None or history.latest_s is None:
+            return found
+        return dataclasses.replace(found, budget_s=history.latest_s)
 
     return Problem(history.space, predict_rows, history.objectives)
