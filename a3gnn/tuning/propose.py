@@ -19,6 +19,7 @@ from a3gnn.tuning.acquisition import (
     choose_trials,
     unmeasured,
 )
+from a3gnn.tuning.believed import believed
 from a3gnn.tuning.expectations import expected_trials_s, predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
@@ -68,7 +69,7 @@ def propose(history: History, surrogate: Surrogate, trials: int | None = None) -
     seed = derive(study.request.seed, "search", len(history.trials))
     first = not any(trial.counts for trial in history.trials)
     result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed, beside_random=first)
-    rows = candidates(history, result.rows)
+    rows = candidates(history, result.rows, surrogate)
     if not len(rows):
         return Proposed((), 0.0, result)
     prediction = problem.predict(rows)
@@ -91,12 +92,13 @@ def round_trials(history: History) -> int:
     return min(max(sum(trial.counts for trial in history.trials), 1), ROUND_TRIALS)
 
 
-def candidates(history: History, found: Rows) -> Rows:
+def candidates(history: History, found: Rows, surrogate: Surrogate) -> Rows:
     """Returns what may be proposed, distinct and untried, int64, shape (n, n_knobs).
 
-    That is what a search `found`, the neighbours of the best trial, and a sample of the space, in this order.
+    That is what a search `found`, the neighbours of the trial that is `believed` to be the best, and a sample of the
+    space, in this order.
     """
-    best = history.best()
+    best = next(iter(believed(history, surrogate)), None)
     row = None if best is None else history.row(best.trial.measurement.config)
     around = found[:0] if row is None else history.space.neighbours(row)
     seed = derive(history.study.request.seed, "candidates", len(history.trials))
