@@ -113,11 +113,15 @@ class Prediction:
         taken to be normal on the side that is worse.
         """
         mean, deviation = self._scaled(metric)
-        bound = float(self.lost(limit)) if metric == "val_accuracy" else math.log(limit)
+        value = self.column(metric)
+        if metric == "val_accuracy":
+            bound, certain = float(self.lost(limit)), value >= limit
+        else:
+            bound, certain = math.log(limit), value <= limit
         uncertain = deviation > 0
         z = (bound - mean) / np.where(uncertain, deviation, 1.0)
         below = np.asarray(_erfc(-z / math.sqrt(2)), dtype=np.float64) / 2
-        return np.where(uncertain, below, (mean <= bound).astype(np.float64))
+        return np.where(uncertain, below, certain.astype(np.float64))
 
     def with_probability(self, metric: str, probability: float) -> NDArray[np.float64]:
         """Returns what `metric` is no worse than with `probability`, as `no_worse` has it, float64, same shape."""
