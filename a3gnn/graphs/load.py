@@ -14,7 +14,6 @@ from a3gnn.graphs.folder import read_folder
 from a3gnn.graphs.pyg_names import PYG_NAMES
 from a3gnn.graphs.synthetic.generate import generate
 from a3gnn.storage.cache import cache_root, recall, source_of
-from a3gnn.storage.root import expanded
 
 #: What a spec may be.
 FORMS = (
@@ -47,7 +46,7 @@ def load_arrays(spec: str | Path) -> GraphArrays:
     if colon and scheme in _SCHEMES:
         return _SCHEMES[scheme](rest)
     try:
-        return _at(expanded(spec), spec)
+        return _at(Path(spec).expanduser(), spec)
     except (OSError, RuntimeError) as error:  # a path that can't be looked at, or the home folder of an unknown user
         raise GraphError(f"{spec} can't be opened ({error}); {FORMS}") from error
 

@@ -37,7 +37,7 @@ def finish_stopped(history: History, runner: Runner) -> TuneResult:
     best = history.best()
     if best is None:
         raise nothing_fits(history, {})
-    judged = Judged(best.metrics, best.figures, best.figures.seconds)
+    judged = Judged(best.metrics, best.figures)
     choice = Choice(best.trial, judged, None, None, left_out=(STOPPED,))
     result = finish(history, choice, (), runner)
     budget = runner.budget
