@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from a3gnn.config import TrainConfig
@@ -20,7 +20,7 @@ from a3gnn.tuning.memory_limits import beyond_limits, within_limits
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.state import TuneState
 from a3gnn.tuning.stop import StopAsked, stop_is_asked
-from a3gnn.tuning.trial import Predicted, Trial, predicted_row
+from a3gnn.tuning.trial import JudgedTrial, Predicted, Trial, predicted_row
 from a3gnn.tuning.trial_plan import seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -51,17 +51,25 @@ class Runner:
         """The tune's folder."""
         return self._journal.folder
 
-    def measure(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
+    def measure(
+        self,
+        proposal: Proposal,
+        history: History,
+        surrogate: Surrogate,
+        ranked: Sequence[JudgedTrial] | None = None,
+    ) -> History:
         """Returns `history` with a trial of `proposal`, which is on disk by then, and says what came out.
 
-        What the store holds was measured at another time: the drift of now has nothing to do with it.
+        What the store holds was measured at another time: the drift of now has nothing to do with it. `ranked` is that
+        of `trial_plan`.
         """
         predicted = _predicted(proposal, history, surrogate)
         predicted_s = predicted["seconds_to_accuracy"]["mean"] if "seconds_to_accuracy" in predicted else math.inf
-        stored = self._profiler.stored(proposal.config, trial_plan(proposal, history, predicted_s=predicted_s))
+        asked = trial_plan(proposal, history, predicted_s=predicted_s, ranked=ranked)
+        stored = self._profiler.stored(proposal.config, asked)
         if stored is not None:
             return self._keep(Trial(proposal.reason, predicted, stored), history)
-        plan = trial_plan(proposal, history, history.drift, predicted_s)
+        plan = trial_plan(proposal, history, history.drift, predicted_s, ranked)
         made = self._profiler.measure_anew(proposal.config, plan)
         return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
 

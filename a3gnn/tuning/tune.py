@@ -29,6 +29,7 @@ from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.own.examine import examined
 from a3gnn.training.own.factory import model_name
 from a3gnn.tuning.arguments import check_places, make_request
+from a3gnn.tuning.believed import believed
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.expectations import fit_surrogate
@@ -244,4 +245,5 @@ def _measured(history: History, runner: Runner, proposer: Proposer) -> tuple[His
             surrogate = fit_surrogate(references, surrogate)
         explored = explore(references, surrogate, runner, proposer)
     measured = measure_smallest(explored.history, explored.surrogate, runner)
-    return measured, play_off(measured, runner), explored.searches
+    ranked = believed(measured, explored.surrogate)
+    return measured, play_off(measured, runner, ranked), explored.searches
