@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,9 @@ def _of_trials(measured: Measured) -> list[Predicted]:
         for bound in ("mean", "low", "high")
     ]
     prediction, objectives = Prediction(*bounds), history.objectives
+    if history.reference is not None:  # as the search judges them
+        due_s = history.reference.budget_s if history.latest_s is None else history.latest_s
+        prediction = dataclasses.replace(prediction, default_accuracy=history.reference.val_accuracy, budget_s=due_s)
     kept = np.flatnonzero(objectives.limits.violation(prediction) == 0)
     kept = kept[non_dominated(objectives.costs(prediction)[kept])] if len(kept) else kept
     return [measured.trials[known[i]].predicted for i in kept]
