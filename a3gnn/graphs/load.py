@@ -29,7 +29,7 @@ _SUFFIXES: dict[str, Callable[[Path], GraphArrays]] = {".npz": npz.read, ".pt": 
 def load_arrays(spec: str | Path) -> GraphArrays:
     """Returns the graph that `spec` means.
 
-    A file that was converted before (same path, size and time of change) is opened from its copy in the cache folder.
+    A file that was converted before (`source_of` tells) is opened from its copy in the cache folder.
 
     Raises:
         GraphError: It can't be read, or is not valid.

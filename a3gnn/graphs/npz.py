@@ -26,9 +26,10 @@ def read(path: Path) -> GraphArrays:
         GraphError: The file is truncated, foreign, lacks an array, or its graph is not valid.
     """
     with readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        source = source_of(path)
         arrays = {name: _array(name, archive[name]) for name in needed_arrays(archive.files, path)}
     masks = {name: arrays[name] for name in MASKS}
-    return assemble(path.stem, arrays["edge_index"], features_in(arrays, path), arrays["y"], masks, (), source_of(path))
+    return assemble(path.stem, arrays["edge_index"], features_in(arrays, path), arrays["y"], masks, (), source)
 
 
 @contextmanager

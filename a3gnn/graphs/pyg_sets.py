@@ -42,6 +42,7 @@ def read(path: Path) -> GraphArrays:
 
     try:
         with pyg_classes():
+            source = source_of(path)
             data = torch.load(path, map_location="cpu", weights_only=True)
     except MemoryError:
         raise
@@ -53,7 +54,7 @@ def read(path: Path) -> GraphArrays:
     if not isinstance(data, Data):
         hint = "to_homogeneous() may make one of it" if type(data).__name__ == "HeteroData" else "save dataset[0]"
         raise GraphError(f"{path} must hold a PyG Data, got {type(data).__name__}; {hint}")
-    return from_data(data, path.stem, source_of(path))
+    return from_data(data, path.stem, source)
 
 
 def from_pyg_name(name: str) -> GraphArrays:
