@@ -44,7 +44,7 @@ def assemble(
     """
     check(name, edge_index, features, labels, masks)
     indptr, indices, notes_on_edges = in_neighbours(edge_index, features.shape[0])
-    rows, notes_on_features = _canonical(features)
+    rows, notes_on_features = canonical(features)
     train_ids, val_ids, test_ids = (np.flatnonzero(masks[mask]).astype(np.int32) for mask in MASKS)
     return GraphArrays(
         name=name,
@@ -68,7 +68,7 @@ def assemble_unlabelled(
     validate.check_features(features)
     validate.check_edges(edge_index, features.shape[0])
     indptr, indices, notes_on_edges = in_neighbours(edge_index, features.shape[0])
-    rows, notes_on_features = _canonical(features)
+    rows, notes_on_features = canonical(features)
     none = np.empty(0, dtype=np.int32)
     return GraphArrays(
         name=name,
@@ -142,7 +142,7 @@ def feature_notes(repeated: int) -> tuple[str, ...]:
     return (f"{repeated:,} feature entries were stored more than once; they are added up",) if repeated else ()
 
 
-def _canonical(features: DenseFeatures | SparseFeatures) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
+def canonical(features: DenseFeatures | SparseFeatures) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
     """Returns the features in the stored types, CSR columns ascending and distinct, and notes."""
     if isinstance(features, DenseFeatures):
         return DenseFeatures(np.ascontiguousarray(features.array)), ()

@@ -80,9 +80,11 @@ class Graph(GraphArrays):
     def to_pyg(self) -> Data:
         """Returns the graph as a PyG `Data`, whose tensors are copies in RAM, which may be written to.
 
-        It has x of the stored type (float32 or float16; dense or sparse CSR), edge_index (int64, by target), y, and
+        It has x (float32, as PyG's layers take it; dense or sparse CSR), edge_index (int64, by target), y, and
         train_mask, val_mask and test_mask (bool). y is int64 of classes and of rows of 0 and 1, -1 for unlabelled; of
-        values float32, NaN for unlabelled. `from_pyg` makes the same graph of it.
+        values float32, NaN for unlabelled. `from_pyg` makes the same graph of it, unless features are stored as
+        float16: the `Data` has them as float32, which takes twice the memory. `Loader` on the graph widens
+        mini-batches only.
         """
         return to_data(self)
 

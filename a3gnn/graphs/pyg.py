@@ -13,6 +13,7 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import MASKS, assemble, assemble_unlabelled
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import is_labelled
+from a3gnn.graphs.pyg_lengths import check_rows
 from a3gnn.seeding import generator
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def from_data(data: Data, name: str, source: str | None = None, nan_is_unlabelle
     """
     try:
         x, edge_index, y = (_tensor_of(data, attribute) for attribute in ("x", "edge_index", "y"))
-        features, feature_notes = _features(x)
+        check_rows(data, edge_index.shape[-1])
+        features, feature_notes = features_of(x)
         labels = _labels(y, nan_is_unlabelled)
         masks, mask_notes = _masks(data, labels)
     except GraphError as error:
@@ -55,16 +57,19 @@ def from_unlabelled(data: Data, name: str) -> GraphArrays:
     """
     try:
         x, edge_index = (_tensor_of(data, attribute, "x and edge_index") for attribute in ("x", "edge_index"))
-        features, notes = _features(x)
+        check_rows(data, edge_index.shape[-1])
+        features, notes = features_of(x)
         return assemble_unlabelled(name, edge_index.numpy(), features, (*notes, *left_out(data)))
     except GraphError as error:
         raise GraphError(f"{name}: {error}") from None
 
 
 def to_data(graph: GraphArrays) -> Data:
-    """Returns a `Data` that `from_data` makes the same graph of; its tensors are copies, which may be written to.
+    """Returns a `Data` that `from_data` makes the same graph of, but for features of float16, which become float32.
 
-    x has the stored type, dense or sparse CSR; edge_index is int64, by target; masks are bool. y is int64 (classes, or
+    Its tensors are copies, which may be written to.
+
+    x is float32, dense or sparse CSR; edge_index is int64, by target; masks are bool. y is int64 (classes, or
     rows of 0 and 1) or float32 (values).
     """
     import torch
@@ -88,9 +93,9 @@ def _feature_tensor(features: DenseFeatures | SparseFeatures) -> Tensor:
     import torch
 
     if isinstance(features, DenseFeatures):
-        return torch.from_numpy(np.array(features.array))
+        return torch.from_numpy(np.array(features.array, dtype=np.float32))
     indptr, indices = (torch.from_numpy(array.astype(np.int64)) for array in (features.indptr, features.indices))
-    values = torch.from_numpy(np.array(features.data))
+    values = torch.from_numpy(np.array(features.data, dtype=np.float32))
     return torch.sparse_csr_tensor(indptr, indices, values, features.shape, check_invariants=True)
 
 
@@ -124,7 +129,7 @@ def _tensor_of(data: Data, attribute: str, needed: str = "x, edge_index and y") 
     return value.detach().cpu()
 
 
-def _features(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
+def features_of(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
     """Returns the features of a dense or sparse tensor; a type that is not stored becomes float32, with a note."""
     import torch
 

@@ -41,7 +41,7 @@ class Loader(SeedLoader):
     A mini-batch of a `Data` is of the same class: the attributes of nodes by n_id, those of edges by e_id, those of the
     graph as they are, with edge_index (or adj_t), n_id, e_id, batch_size, input_id and, of a directional subgraph,
     num_sampled_nodes and num_sampled_edges (for `trim_to_layer`). The first `batch_size` nodes are the seeds. Of an
-    a3gnn graph it has x (float32) and y, and no e_id.
+    a3gnn graph it has x and y, and no e_id. x of float16 or bfloat16 comes as float32, which PyG's layers take.
 
     What is given as an argument holds over `config`; `config` says the rest, such as cache and tier. Only its fanouts,
     where it has some (`seed_fanout`, `deep_fanout`), hold over `num_neighbors`, as they do over a task's. A warning

@@ -80,7 +80,7 @@ class DataAttributes:
         """Returns a `Data` of the class that was given; each tensor lies where its attribute does."""
         data = copy(self._of_graph)
         for name, column in self._of_nodes.items():
-            data[name] = column.of(n_id)
+            data[name] = _for_layers(name, column.of(n_id))
         if self._counts_nodes:
             data.num_nodes = len(n_id)
         if self._has_edge_index:
@@ -119,8 +119,14 @@ class StoreAttributes:
             attribute.index = n_id
         data.num_nodes = len(n_id)
         for attribute, tensor in zip(wanted, self._features.multi_get_tensor(wanted), strict=True):
-            data[attribute.attr_name] = tensor
+            data[attribute.attr_name] = _for_layers(attribute.attr_name, tensor)
         return data
+
+
+def _for_layers(name: str, values: Any) -> Any:
+    """Returns the attribute `name`, x of 16 bits as float32: layers have weights of that, and no digit is lost."""
+    halves = name == "x" and isinstance(values, Tensor) and values.dtype in (torch.float16, torch.bfloat16)
+    return values.float() if halves else values
 
 
 def _column(data: Data, name: str) -> _Column:

@@ -224,3 +224,17 @@ def test_what_is_saved_and_no_data_is_said(saved: object, hint: str, tmp_path: P
     torch.save(saved, tmp_path / "other.pt")
     with pytest.raises(GraphError, match=rf"other\.pt must hold a PyG Data, got {type(saved).__name__}; {hint}"):
         Graph.load(tmp_path / "other.pt")
+
+
+def test_nodes_without_features_are_not_lost_without_a_word(data: Data, tmp_path: Path) -> None:
+    data.num_nodes = 15
+    torch.save(data, tmp_path / "more.pt")
+    for load in (lambda: Graph.load(tmp_path / "more.pt"), lambda: Graph.from_unlabelled(data)):
+        with pytest.raises(GraphError, match=r"x must have one row per node, got 12 rows for num_nodes 15; append"):
+            load()
+
+
+def test_attributes_of_other_edges_are_refused(data: Data) -> None:
+    data.edge_weight = torch.rand(11)
+    with pytest.raises(GraphError, match="edge_weight must have one row per edge, got 11 rows for 12 edges"):
+        Graph.from_pyg(data)
