@@ -8,7 +8,10 @@ import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import GraphError
@@ -116,6 +119,13 @@ class Graph(GraphArrays):
             remember(root, self.source, self.fingerprint, self.notes)
         return self._of_checked(as_named(read_folder(folder), self.name, self.notes))
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Of a graph on disk a pickle names the folder, so that no process copies the arrays."""
+        arrays = [array for name, array in self.arrays().items() if array.size and name != "x_shape"]
+        if self.folder is None or not all(_lies_in(array, self.folder) for array in arrays):
+            return super().__reduce__()
+        return _opened_again, (type(self), self.folder.resolve(), self.name, self.notes, self.fingerprint)
+
     def characteristics(self) -> GraphCharacteristics:
         """Returns what the surrogate knows of the graph; read, not computed, where the folder has it."""
         return self._characteristics
@@ -150,3 +160,26 @@ class Graph(GraphArrays):
             f"Graph({self.name!r}, {self.num_nodes:,} nodes, {self.num_edges:,} edges, "
             f"{self.num_features:,} features, {describe_outputs(self.target, self.num_classes)})"
         )
+
+
+def _lies_in(array: NDArray[Any], folder: Path) -> bool:
+    """Returns whether `array` is a memory map of a file in `folder`."""
+    base: Any = array
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    return base is not None and Path(str(base.filename)).parent.resolve() == folder.resolve()
+
+
+def _opened_again(kind: type[Graph], folder: Path, name: str, notes: tuple[str, ...], fingerprint: str) -> Graph:
+    """Returns the graph that was pickled by its folder.
+
+    Raises:
+        GraphError: The folder is not here, or holds another graph.
+    """
+    found = read_folder(folder)
+    if found.fingerprint != fingerprint:
+        raise GraphError(
+            f"{folder} must hold the graph {name} of fingerprint {fingerprint}, which was pickled by its folder, got "
+            f"{found.fingerprint}; pickle it again"
+        )
+    return kind._of_checked(as_named(found, name, notes))

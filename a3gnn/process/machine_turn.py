@@ -91,7 +91,7 @@ def _take(notify: Callable[[str], None]) -> int:
         raise
     with suppress(OSError):  # a file of another user, who lets nobody write it: then nobody is told who holds it
         os.ftruncate(file, 0)
-        os.pwrite(file, _this_process().encode()[:_MAX_HOLDER_BYTES], 0)
+        os.pwrite(file, os.fsencode(_this_process())[:_MAX_HOLDER_BYTES], 0)
     return file
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +90,29 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
     return Source(graph, edges, GraphAttributes(graph), True, torch.empty(0, dtype=torch.int64), False)
 
 
+def data_of(data: Any, source: Source) -> Any:
+    """Returns what `source_of` makes the same source of later, whatever attributes `data` loses meanwhile."""
+    if is_data(data):
+        return copy(data)
+    return source.graph if isinstance(data, str | os.PathLike) and not isinstance(source.graph, PartedGraph) else data
+
+
+def shared_x(data: Any, source: Source) -> torch.Tensor | None:
+    """Returns the tensor x of `data` whose memory the features of `source` may share; None where there is none."""
+    x = data.get("x") if is_data(data) and source.reads_x else None
+    return x if isinstance(x, torch.Tensor) and x.layout == torch.strided else None
+
+
+def has_moved(x: torch.Tensor, graph: Graph) -> bool:
+    """Returns whether torch has moved `x`, whose memory the features of `graph` have shared, and freed that memory.
+
+    It does so where a tensor gets into shared memory: by `share_memory_`, or on its way to another process.
+    """
+    assert isinstance(graph.features, DenseFeatures)
+    shared: bool = x.is_shared()  # type: ignore[no-untyped-call]
+    return shared and x.data_ptr() != graph.features.array.ctypes.data
+
+
 def _of_data(data: Data, weight_attr: str | None) -> Source:
     """Returns the edges and attributes of `data`; labels and masks are not looked at, so they may be of any kind."""
     adjacency = TransposedAdjacency(data.adj_t) if data.get("adj_t") is not None else None
@@ -169,7 +194,7 @@ def _features(x: Any, num_nodes: int) -> DenseFeatures | SparseFeatures | None:
     """
     if isinstance(x, torch.Tensor):
         if x.layout == torch.sparse_csr and x.device.type == "cpu" and not x.requires_grad:
-            return canonical(features_of(x)[0])[0]
+            return canonical(features_of(x.clone())[0])[0]  # whose memory torch does not move, as in `has_moved`
         if x.layout != torch.strided or x.device.type != "cpu" or x.requires_grad or x.dtype == torch.bfloat16:
             return None
         x = x.numpy()
