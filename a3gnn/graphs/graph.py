@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +20,10 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.describe import describe
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
 from a3gnn.graphs.labels import describe_outputs
-from a3gnn.graphs.load import as_named, load_arrays
+from a3gnn.graphs.load import as_named, load_arrays, load_unlabelled, resplit
 from a3gnn.graphs.pyg import from_data, from_unlabelled, left_out, to_data
 from a3gnn.graphs.soundness import check_sound
+from a3gnn.graphs.split import Split
 from a3gnn.storage.cache import cache_root, graph_folder, remember
 
 if TYPE_CHECKING:
@@ -42,31 +44,59 @@ class Graph(GraphArrays):
     """
 
     @classmethod
-    def load(cls, spec: str | Path) -> Self:
+    def load(cls, spec: str | Path, split: str | Sequence[float] | None = None, split_seed: int = 0) -> Self:
         """Returns the graph that `spec` means: what `--dataset` takes.
 
         An .npz file, a folder converted by `save`, `synthetic:KEY=VALUE,...`, `pyg:NAME`, `ogb:NAME`, or a saved PyG
         `Data` (.pt).
 
+        Args:
+            spec: Names it; `split:SHARES:SEED:SPEC` is the graph of SPEC, split in this way.
+            split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2" or (0.6, 0.2, 0.2), by which
+                labelled nodes are split at random in place of the graph's own split; None leaves that.
+            split_seed: Decides which nodes.
+
         Raises:
             GraphError: It can't be read, or is not valid.
-            UsageError: `spec` has none of these forms.
+            UsageError: `spec` has none of these forms, or `split` is no such shares.
         """
-        return cls._of_checked(load_arrays(spec))
+        return cls._of_checked(load_arrays(spec, Split.of(split, split_seed)))
 
     @classmethod
-    def from_pyg(cls, data: Data, name: str = "pyg") -> Self:
+    def load_unlabelled(cls, path: str | Path) -> Self:
+        """Returns the graph in an .npz or .pt file of which only features and edges are read, to predict on.
+
+        Raises:
+            GraphError: It can't be read, or is not valid.
+        """
+        return cls._of_checked(load_unlabelled(Path(path)))
+
+    def resplit(self, split: str | Sequence[float], split_seed: int = 0) -> Self:
+        """Returns the graph in RAM or mapped as it is, but with labelled nodes split as `load` does.
+
+        Raises:
+            GraphError: There are too few labelled nodes.
+            UsageError: `split` is no such shares.
+        """
+        return self._of_checked(resplit(self, Split.of(split, split_seed)))
+
+    @classmethod
+    def from_pyg(
+        cls, data: Data, name: str = "pyg", split: str | Sequence[float] | None = None, split_seed: int = 0
+    ) -> Self:
         """Returns the graph in a PyG `Data` with x, edge_index, y and masks.
 
         An edge (s, t) makes s an in-neighbour of t, as in PyG's message passing. Attributes of edges, such as weights,
         are not used, which a warning and a note say. y are classes (integers, -1 for unlabelled), rows of 0 and 1
         (several labels per node), or floats (values, NaN for unlabelled). x of another type than float32 and float16
-        is stored as float32, which a note says.
+        is stored as float32, which a note says. `split` and `split_seed` are as of `load`. Without masks, train_idx,
+        val_idx and test_idx are taken, and without those labelled nodes are split at random.
 
         Raises:
             GraphError: It is not valid.
+            UsageError: `split` is no shares.
         """
-        graph = cls._of_checked(from_data(data, name))
+        graph = cls._of_checked(from_data(data, name, split=Split.of(split, split_seed)))
         for note in left_out(data):
             warnings.warn(f"{name}: {note}", stacklevel=2)
         return graph

@@ -10,22 +10,24 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.assemble import MASKS, assemble, assemble_unlabelled
+from a3gnn.graphs.assemble import assemble, assemble_unlabelled
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
-from a3gnn.graphs.labels import is_labelled
 from a3gnn.graphs.pyg_lengths import check_rows
-from a3gnn.seeding import generator
+from a3gnn.graphs.split import MASKS, Split, masks_of
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch_geometric.data import Data
 
-# Train, validation and test shares of a `Data` without masks. Guess: no source prescribes them.
-_SPLIT = (0.6, 0.2, 0.2)
 
-
-def from_data(data: Data, name: str, source: str | None = None, nan_is_unlabelled: bool = False) -> GraphArrays:
-    """Returns the graph in `data`: x, edge_index, y, and masks or, where it has none, a random 60/20/20 split.
+def from_data(
+    data: Data,
+    name: str,
+    source: str | None = None,
+    nan_is_unlabelled: bool = False,
+    split: Split | None = None,
+) -> GraphArrays:
+    """Returns the graph in `data`: x, edge_index, y, and what `masks_of` makes of its masks and ids.
 
     Args:
         data: Its x may be dense or sparse and of any real type; y are classes or values, of shape (N,) or (N, 1), or
@@ -33,6 +35,7 @@ def from_data(data: Data, name: str, source: str | None = None, nan_is_unlabelle
         name: For people.
         source: Identity of the file that it was read from.
         nan_is_unlabelled: Whether y may be floats that are classes or NaN, as OGB writes it.
+        split: Of the labelled nodes, in place of its own.
 
     Raises:
         GraphError: It lacks x, edge_index or y, or is not valid.
@@ -42,7 +45,7 @@ def from_data(data: Data, name: str, source: str | None = None, nan_is_unlabelle
         check_rows(data, edge_index.shape[-1])
         features, feature_notes = features_of(x)
         labels = _labels(y, nan_is_unlabelled)
-        masks, mask_notes = _masks(data, labels)
+        masks, mask_notes = masks_of(lambda kind: _optional(data, kind), labels, split)
     except GraphError as error:
         raise GraphError(f"{name}: {error}") from None
     notes = (*feature_notes, *mask_notes, *left_out(data))
@@ -129,6 +132,10 @@ def _tensor_of(data: Data, attribute: str, needed: str = "x, edge_index and y") 
     return value.detach().cpu()
 
 
+def _optional(data: Data, attribute: str) -> NDArray[Any] | None:
+    return None if data.get(attribute) is None else _tensor_of(data, attribute).numpy()
+
+
 def features_of(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
     """Returns the features of a dense or sparse tensor; a type that is not stored becomes float32, with a note."""
     import torch
@@ -170,30 +177,3 @@ def _labels(y: Tensor, nan_is_unlabelled: bool) -> NDArray[Any]:
             f"{str(flat.dtype).removeprefix('torch.')}; if they are classes, data.y = data.y.long()"
         )
     return flat.numpy()
-
-
-def _masks(data: Data, labels: NDArray[Any]) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    missing = [name for name in MASKS if getattr(data, name, None) is None]
-    if len(missing) == len(MASKS):
-        return _random_masks(labels), ("it had no masks; labelled nodes are split 60/20/20 at random, seed 0",)
-    if missing:
-        raise GraphError(
-            f"a PyG Data must have all of {', '.join(MASKS)} or none, this one lacks {', '.join(missing)}; "
-            "without any, labelled nodes are split at random"
-        )
-    masks = {name: _tensor_of(data, name).numpy() for name in MASKS}
-    splits = max(mask.shape[1] if mask.ndim == 2 else 1 for mask in masks.values())
-    notes = (f"it had {splits} splits; the first is used",) if splits > 1 else ()
-    return {name: mask[:, 0] if mask.ndim == 2 and mask.shape[1] else mask for name, mask in masks.items()}, notes
-
-
-def _random_masks(labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    labelled = np.flatnonzero(is_labelled(labels))
-    order = generator(0, "split").permutation(labelled)
-    bounds = np.round(np.cumsum(_SPLIT)[:-1] * len(order)).astype(int)
-    masks: dict[str, NDArray[Any]] = {}
-    for name, ids in zip(MASKS, np.split(order, bounds), strict=True):
-        mask = np.zeros(len(labels), dtype=bool)
-        mask[ids] = True
-        masks[name] = mask
-    return masks
