@@ -61,7 +61,7 @@ def as_unlabelled(data: object) -> Graph:
     """
     if is_file(data):
         return Graph.load_unlabelled(data)  # type: ignore[arg-type]
-    return Graph.from_unlabelled(data) if is_data(data) else as_graph(data)  # type: ignore[arg-type]
+    return Graph.from_unlabelled(data) if is_data(data) else as_graph(data)
 
 
 def spec_of(data: object, graph: Graph, split: Split | None = None) -> str:

@@ -80,7 +80,8 @@ def needed_arrays(names: Collection[str], path: Path, split: Split | None = None
         GraphError: One is missing.
     """
     masks = [name for name in (*MASKS, *chain(*IDS)) if name in names]
-    return (*_structure(names, path, ("y", *(() if masks or split else MASKS))), *masks)
+    lacking = [mask for mask, ids in zip(MASKS, IDS, strict=True) if not {mask, *ids} & {*names} and split is None]
+    return (*_structure(names, path, ("y", *lacking)), *masks)
 
 
 def left_out(names: Collection[str], used: Collection[str], known: Collection[str] = ()) -> tuple[str, ...]:
@@ -94,7 +95,7 @@ def _structure(names: Collection[str], path: Path, also: tuple[str, ...] = ()) -
     needed = ("edge_index", *x, *also)
     missing = [name for name in needed if name not in names]
     if missing:
-        masks = f"; {option('split', '0.6,0.2,0.2')} makes masks" if MASKS[0] in missing else ""
+        masks = f"; {option('split', '0.6,0.2,0.2')} makes masks" if {*MASKS} & {*missing} else ""
         raise GraphError(
             f"{path} must hold edge_index, x (or {', '.join(_SPARSE)}){''.join(f', {name}' for name in also)}; "
             f"it lacks {', '.join(missing)}{masks}"

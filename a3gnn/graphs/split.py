@@ -128,7 +128,7 @@ def masks_of(
         if given is not None or listed is not None:
             found[mask] = listed if given is None else given  # type: ignore[assignment]
     if split is not None:
-        judging = [mask for name in names if (mask := _as_mask(name, get(name), len(labels))) is not None]
+        judging = [known for name in names if (known := _as_mask(name, get(name), len(labels))) is not None]
         return {**split.masks(_of_judged(labels, judging))}, (split.note(names),)
     if not found:
         return {**Split().masks(labels)}, (f"it had no masks; labelled nodes are split {Split()}",)
