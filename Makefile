@@ -13,7 +13,7 @@ PEER_PYTHON ?= $(PYTHON)
 .PHONY: tune test test-slow lint docs notebooks bench corpus grids peers services clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
-	$(BIN)/a3gnn tune --dataset synthetic: --priority throughput --memory-limit 1GiB --budget $(BUDGET)
+	$(BIN)/a3gnn tune --dataset synthetic: --memory-limit 1GiB --budget $(BUDGET)
 
 test: $(VENV)/.dev  ## run the tests, but for the slow ones
 	$(PYTEST) -m "not slow"
@@ -26,7 +26,7 @@ lint: $(VENV)/.dev  ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(VENV)/.dev  ## build the docs site into site/
+docs: $(VENV)/.docs  ## build the docs site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "site/index.html is the docs site; to search in it, serve it: $(BIN)/python -m http.server --directory site"
 
@@ -61,7 +61,11 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing a3gnn and what it needs into $(VENV) (a few minutes the first time)"
-	$(PIP) --editable '.[plot]'
+	$(PIP) --editable '.[plot,report]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed

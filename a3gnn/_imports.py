@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+from pathlib import Path
 from types import ModuleType
 
 from a3gnn.errors import MissingDependencyError
@@ -19,5 +21,19 @@ def optional(module: str, extra: str, purpose: str) -> ModuleType:
     except ImportError as error:
         raise MissingDependencyError(
             f"{purpose} needs the package {module.split('.')[0]!r}, which can't be imported ({error}); "
-            f'install it with: pip install "a3gnn[{extra}]"'
+            f"install it with: {install_line(extra)}"
         ) from error
+
+
+def install_line(extra: str) -> str:
+    """Returns the command that installs what `extra` needs, as this a3gnn was installed.
+
+    pip knows an installed a3gnn by its name, even if no index has it. Of a copy that was never installed it needs the
+    folder.
+    """
+    try:
+        importlib.metadata.distribution("a3gnn")
+        place = "a3gnn"
+    except importlib.metadata.PackageNotFoundError:
+        place = str(Path(__file__).resolve().parents[1])
+    return f'pip install "{place}[{extra}]"'

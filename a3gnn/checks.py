@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from a3gnn.errors import UsageError
-from a3gnn.units import parse_size
+from a3gnn.units import TOO_LARGE, format_size, parse_size
+
+#: A limit on a process's memory below this can only lack its unit: Python alone takes several MiB.
+_LEAST_LIMIT = 1 << 20
 
 
 def whole_number(
@@ -86,7 +89,25 @@ def size_or_none(name: str, value: Any) -> int | None:
             return parse_size(value)
         except UsageError as error:
             raise UsageError(f"{name}: {error}") from error
-    return whole_number(name, value, 1, "bytes, or text such as 4GiB; None sets no limit")
+    size = whole_number(name, value, 1, "bytes, or text such as 4GiB; None sets no limit")
+    if size >= TOO_LARGE:
+        raise UsageError(f"{name} must be below 2**63 bytes, got {size}; None sets no limit")
+    return size
+
+
+def checked_limit(name: str, value: Any) -> int | None:
+    """Returns `value` as `size_or_none` does, if a process could keep to so little.
+
+    Raises:
+        UsageError: It is something else, or less than any process takes, as where a unit was forgotten.
+    """
+    size = size_or_none(name, value)
+    if size is not None and size < _LEAST_LIMIT:
+        raise UsageError(
+            f"{name} must be at least {format_size(_LEAST_LIMIT)}, got {format_size(size)}; a process takes about "
+            "200 MiB before it trains anything; write the limit with its unit, such as 4GiB"
+        )
+    return size
 
 
 def path_or_none(name: str, value: Any) -> str | os.PathLike[str] | None:

@@ -6,8 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Self
 
-from a3gnn.learning_curve import ROUNDING, LearningCurve, next_point
+from a3gnn.learning_curve import ROUNDING, LearningCurve, Pace, next_point
 from a3gnn.measurement import Metrics
+from a3gnn.spread import Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class Figures:
         seconds_to_accuracy: Seconds of training until validation first reaches the target; None where it is not
             reached within the curve: censored, never a number.
         complete: Whether the curve covers the reference's seconds; `val_accuracy` is a lower bound otherwise.
+        seconds_low: The least of the seconds whose median `seconds_to_accuracy` is; None where it is.
+        seconds_high: Their largest.
     """
 
     throughput_epochs_per_s: float
@@ -78,6 +81,8 @@ class Figures:
     val_accuracy: float | None = None
     seconds_to_accuracy: float | None = None
     complete: bool = True
+    seconds_low: float | None = None
+    seconds_high: float | None = None
 
     @classmethod
     def of(cls, metrics: Metrics, curve: LearningCurve | None, reference: Reference | None) -> Self:
@@ -87,6 +92,11 @@ class Figures:
         curve; their validation accuracy after a fixed number of epochs stands in.
         """
         replicates = metrics.throughput_replicates or (metrics.throughput_epochs_per_s,)
+        low, high = min(replicates), max(replicates)
+
+        def pace(epochs_per_s: float) -> Pace:
+            return Pace(metrics.setup_seconds, epochs_per_s * metrics.batches_per_epoch)
+
         accuracy, reached, complete = metrics.val_accuracy, None, True
         if curve is not None:
             accuracy = max(curve.val_accuracy, default=None)
@@ -96,14 +106,26 @@ class Figures:
             reached = curve.first_reaching(reference.target)
         return cls(
             throughput_epochs_per_s=metrics.throughput_epochs_per_s,
-            throughput_low=min(replicates),
-            throughput_high=max(replicates),
+            throughput_low=low,
+            throughput_high=high,
             peak_host_bytes=metrics.peak_host_bytes,
             peak_device_bytes=metrics.peak_device_bytes,
             val_accuracy=accuracy,
             seconds_to_accuracy=None if reached is None else metrics.pace.seconds(reached),
             complete=complete,
+            seconds_low=None if reached is None else pace(high).seconds(reached),
+            seconds_high=None if reached is None else pace(low).seconds(reached),
         )
+
+    @property
+    def seconds(self) -> Spread | None:
+        """The seconds to the target with their range; None where it is not reached."""
+        if self.seconds_to_accuracy is None:
+            return None
+        low, high = self.seconds_low, self.seconds_high
+        if low is None or high is None or low == high:  # once measured, or of a version that kept no range
+            return Spread.of([self.seconds_to_accuracy])
+        return Spread(self.seconds_to_accuracy, low, high, repeats=2)
 
 
 def covers(curve: LearningCurve, batches: float) -> bool:

@@ -9,12 +9,14 @@ import dataclasses
 import inspect
 import textwrap
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from a3gnn.domains import Domain, OneOf, Real, Whole, WholeOrTask
-from a3gnn.errors import ConfigError
+from a3gnn.domains import Domain, OneOf, Real, Size, Whole, WholeOrTask
+from a3gnn.errors import ConfigError, UsageError
 from a3gnn.search_values import IdleAt, SearchValues
+from a3gnn.units import parse_size
 from a3gnn.where import NEVER, Where
 
 if TYPE_CHECKING:
@@ -109,6 +111,9 @@ class Knob:
             return str(value)
         if isinstance(self.domain, WholeOrTask) and value in (None, TASKS):
             return None
+        if isinstance(self.domain, Size) and isinstance(value, str):
+            with suppress(UsageError):  # then it is no number either, or 0
+                value = parse_size(value)
         kind = int if isinstance(self.domain, Whole) else float
         try:
             number = float(value)

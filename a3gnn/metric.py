@@ -114,10 +114,10 @@ class Metric:
         return f"{math.ceil(self.number(quality) / self.scale * 1e3) / 1e3 * self.scale:.4g}"
 
     def quality_of(self, name: str, value: Any) -> float:
-        """Returns the quality of the option `name`, which is in per cent, or an error.
+        """Returns the quality of the option `name`, which is in percent, or an error.
 
         Raises:
-            UsageError: It is no number above 1 and up to 100: 0.88 is more likely a share than under one per cent. Of
+            UsageError: It is no number above 1 and up to 100: 0.88 is more likely a share than under one percent. Of
                 an error: it is not positive.
         """
         is_number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
@@ -127,7 +127,7 @@ class Metric:
             return 1 - float(value) / self.scale
         if not is_number or not 1 < float(value) <= 100:
             raise UsageError(
-                f"{name} must be in per cent, above 1 and up to 100, got {value!r}; 88 stands for a share of 0.88"
+                f"{name} must be in percent, above 1 and up to 100, got {value!r}; 88 stands for a share of 0.88"
             )
         return float(value) / 100
 

@@ -6,23 +6,38 @@ The same code raises for both. What it calls `option("memory_limit", "4GiB")` is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 #: Whether the command line is what people use: one at a time is, in a process.
 _flags = False
+#: The flag of each argument that the command at work takes, as it was typed.
+_typed: Mapping[str, str] = {}
 
 
 @contextmanager
 def as_flags(flags: bool = True) -> Iterator[None]:
     """Has options named as the command line has them meanwhile, in every thread."""
-    global _flags
-    before, _flags = _flags, flags
+    global _flags, _typed
+    before, _flags, _typed = (_flags, _typed), flags, {}
     try:
         yield
     finally:
-        _flags = before
+        _flags, _typed = before
+
+
+def name_as_typed(flags: Mapping[str, Iterable[str]], words: Iterable[str]) -> None:
+    """Has arguments named, until `as_flags` ends, by the flag that is among `words`, or else by their first one.
+
+    Args:
+        flags: Of each argument, all flags that it has.
+        words: The command line.
+    """
+    global _typed
+    typed = {word.partition("=")[0] for word in words}
+    ordered = {name: sorted(own, key=lambda flag: flag not in typed) for name, own in flags.items()}
+    _typed = {name: own[0] for name, own in ordered.items() if own}
 
 
 def flags_are_used() -> bool:
@@ -43,7 +58,7 @@ def option(name: str, value: object = None) -> str:
         value = repr(str(value))
     if not _flags:
         return name if value is None else f"{name}={value}"
-    flag = f"--{name.replace('_', '-')}"
+    flag = _typed.get(name, f"--{name.replace('_', '-')}")
     return flag if value is None or value is True else f"{flag} {value}"
 
 

@@ -45,6 +45,8 @@ class Prediction:
         metrics: What the columns are: `METRICS`, but of rows that are no configurations.
         default_accuracy: Validation accuracy in [0, 1] from which losses count: accuracy then scatters as `log_points`
             of what is lost; None where it scatters as it is.
+        budget_s: Seconds of training that each configuration gets, on the scale of `seconds_to_accuracy`. None where
+            that column is no seconds but ratios to the default's, which are not known.
     """
 
     mean: NDArray[np.float64]
@@ -52,6 +54,7 @@ class Prediction:
     high: NDArray[np.float64]
     metrics: tuple[str, ...] = field(default=METRICS, kw_only=True)
     default_accuracy: float | None = field(default=None, kw_only=True)
+    budget_s: float | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.mean)

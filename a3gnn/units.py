@@ -8,26 +8,39 @@ from a3gnn.errors import UsageError
 
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SIZES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+# A letter alone is a power of 1024, as in docker, systemd and Slurm.
+_SIZES |= {unit[0]: _SIZES[unit] for unit in ("kib", "mib", "gib", "tib")}
+#: Sizes are below so many bytes: arrays and the system count them in int64.
+TOO_LARGE = 2**63
 #: What messages give as examples.
 _SIZE, _DURATION = "512MiB or 4GiB, for example", "90s, 10min or 1h30m, for example"
+#: A hundred years: waits of over 292 overflow the system's nanoseconds in int64.
+_LONGEST_S = 100 * 365 * 86400
 _SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
-def parse_size(text: str) -> int:
-    """Returns the bytes that `text` means: a number with B, kB, MB, GB, TB or KiB, MiB, GiB, TiB.
+def parse_size(text: str, *, needs_unit: bool = False) -> int:
+    """Returns the bytes of `text`: 4GB is 4 * 10**9; 4GiB, 4G and 4g are 4 * 2**30; a bare number is bytes.
+
+    Args:
+        text: A number, and a unit in upper or lower case.
+        needs_unit: Refuses a bare number, which people write for MiB or GiB.
 
     Raises:
-        UsageError: `text` is not a size, or is not positive.
+        UsageError: `text` is not a size, is not positive, or is 2**63 bytes or more.
     """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*", text)
-    if match is None or match[2].lower() not in _SIZES:
+    if match is None or match[2].lower() not in _SIZES or (needs_unit and not match[2]):
         raise UsageError(
-            f"a size is a number with a unit (B, kB, MB, GB, TB, KiB, MiB, GiB or TiB), got {text!r}; write {_SIZE}"
+            "a size is a number with a unit (B, kB, MB, GB, TB, or KiB, MiB, GiB, TiB, in short K, M, G, T), got "
+            f"{text!r}; write {_SIZE}"
         )
-    size = round(float(match[1]) * _SIZES[match[2].lower()])
-    if size <= 0:
+    size = float(match[1]) * _SIZES[match[2].lower()]
+    if size >= TOO_LARGE:
+        raise UsageError(f"a size must be below {TOO_LARGE // 2**40:,} TiB, got {text!r}; write {_SIZE}")
+    if round(size) <= 0:
         raise UsageError(f"a size must be positive, got {text!r}; write {_SIZE}")
-    return size
+    return round(size)
 
 
 def parse_duration(text: str) -> float:
@@ -43,6 +56,8 @@ def parse_duration(text: str) -> float:
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if seconds <= 0:
         raise UsageError(f"a duration must be positive, got {text!r}; write {_DURATION}")
+    if seconds > _LONGEST_S:
+        raise UsageError(f"a duration must be at most {_LONGEST_S / 86400:,.0f}d, got {text!r}; write {_DURATION}")
     return seconds
 
 
@@ -52,7 +67,7 @@ def parse_budget(text: str) -> float | int:
     Raises:
         UsageError: `text` is neither, or not positive.
     """
-    if text.isdecimal() and int(text) > 0:
+    if re.fullmatch(r"[0-9]{1,18}", text) and int(text) > 0:  # more digits are no number of trials
         return int(text)
     try:
         return float(parse_duration(text))
@@ -82,6 +97,6 @@ def format_duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def count(number: int, noun: str) -> str:
-    """Returns `number` with its noun: `1 trial`, `3 trials`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Returns `number` with its noun: `1 trial`, `3 trials`; `plural` where that is not the noun and an s."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

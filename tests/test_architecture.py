@@ -63,7 +63,7 @@ BELOW = {"storage", "threads"}
 ENGINE = BELOW | {"graphs", "sampling", "features", "parts", "runtime", "training"}
 ALLOWED = {
     "storage": set(),
-    "threads": set(),
+    "threads": {"storage"},
     "process": BELOW,
     "graphs": BELOW,
     "sampling": BELOW | {"graphs"},

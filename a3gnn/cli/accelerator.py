@@ -12,6 +12,7 @@ import click
 from a3gnn.cli.options import SIZE
 from a3gnn.cli.output import QUIET, fitted, progress
 from a3gnn.errors import ExitCode
+from a3gnn.units import count
 
 if TYPE_CHECKING:
     from a3gnn.hls.check import Check
@@ -48,17 +49,21 @@ def generate(
     GraphSAGE and GCN. Nobody has synthesised them or run them on an FPGA. Exits with 1 where a check fails.
     """
     from a3gnn.hls.design import Design
+    from a3gnn.hls.generate import check_folder
     from a3gnn.hls.generate import generate as write
+    from a3gnn.storage.claim import claimed
 
     design = Design(units, multipliers, result_bytes)
-    files = write(design, out)
+    check_folder(out)
     found: list[Check] = []
-    if checked or check_opencl:
-        from a3gnn.hls.check import ACCELERATED, check
+    with claimed(out, progress(quiet)):
+        files = write(design, out)
+        if checked or check_opencl:
+            from a3gnn.hls.check import ACCELERATED, check
 
-        for model in ACCELERATED:
-            progress(quiet)(f"running a mini-batch of {model} in the C simulation, which is compiled if need be")
-            found.append(check(design, model, out, opencl=check_opencl))
+            for model in ACCELERATED:
+                progress(quiet)(f"running a mini-batch of {model} in the C simulation, which is compiled if need be")
+                found.append(check(design, model, out, opencl=check_opencl))
     if as_json:
         said = {"folder": str(out), "files": [str(file.relative_to(out)) for file in files]}
         click.echo(json.dumps(said | {"checks": [one.to_dict() for one in found]}))
@@ -70,8 +75,8 @@ def generate(
 
 
 def _summary(design: Design, out: Path, files: int) -> str:
-    array = f"{design.multipliers:,} multipliers ({design.rows} x {design.columns})"
-    return f"{out}: {files} files, {design.units} scatter-gather units, {array}"
+    array = f"{count(design.multipliers, 'multiplier')} ({design.rows} x {design.columns})"
+    return f"{out}: {count(files, 'file')}, {count(design.units, 'scatter-gather unit')}, {array}"
 
 
 def _lines(found: Check) -> Iterator[str]:
@@ -80,11 +85,12 @@ def _lines(found: Check) -> Iterator[str]:
 
     outcome = "equals" if found.passed else "DIFFERS from"
     yield ""
-    yield f"{found.model}: the C simulation of {found.nodes:,} nodes and {found.edges:,} edges {outcome} torch"
+    of = f"{count(found.nodes, 'node')} and {count(found.edges, 'edge')}"
+    yield f"{found.model}: the C simulation of {of} {outcome} torch"
     yield f"  largest relative error  {found.forward:.1e} forward, {found.backward:.1e} backward"
     yield f"  rows read               {found.rows_read:,} for {found.distinct_sources:,} distinct sources"
     waits = f", whose depth is {FIFO_DEPTH}: an accelerator would wait" if found.network_depth > FIFO_DEPTH else ""
-    yield f"  routing network         at most {found.network_depth:,} values in a FIFO{waits}"
+    yield f"  routing network         at most {count(found.network_depth, 'value')} in a FIFO{waits}"
     if found.device is not None:
         yield f"  OpenCL                  largest relative error {found.opencl:.1e}, on {found.device}"
     yield f"  {'layer':<7}{'pass':<10}{'kernel':<11}{'cycles':>9}{'modelled':>11}{'computing':>11}{'reading':>10}"

@@ -10,35 +10,47 @@ from typing import Any
 
 import click
 
+from a3gnn._imports import install_line
 from a3gnn.cli.output import QUIET, fitted, progress
 from a3gnn.machine.processor import cache_sizes, cpu_name, instruction_sets
 from a3gnn.storage.host_memory import host_memory_bytes
 from a3gnn.threads.affinity import available_cores
-from a3gnn.units import format_size
+from a3gnn.units import count, format_size
 from a3gnn.version import __version__
 
-#: Import name, distribution, what it is for, and how to install it.
+#: Import name, distribution, what it is for, and the extra that installs it; "" for what a3gnn can't work without.
 _PACKAGES = (
-    ("numpy", "numpy", "arrays", "a3gnn"),
-    ("numba", "numba", "sampling kernels", "a3gnn"),
-    ("scipy", "scipy", "graph characteristics", "a3gnn"),
-    ("torch", "torch", "training", "a3gnn"),
-    ("torch_geometric", "torch_geometric", "models and data sets", "a3gnn"),
-    ("pymetis", "pymetis", "partitions", "a3gnn"),
-    ("sqlalchemy", "sqlalchemy", "the profile store", "a3gnn"),
-    ("xgboost", "xgboost-cpu", "the surrogate", "a3gnn"),
-    ("sklearn", "scikit-learn", "the surrogate", "a3gnn"),
-    ("gymnasium", "gymnasium", "the search's environments", "a3gnn"),
-    ("stable_baselines3", "stable-baselines3", "the engine ppo", "a3gnn"),
-    ("optuna", "optuna", "the engines nsga2 and tpe", "a3gnn"),
-    ("matplotlib", "matplotlib", "front.png and the notebook", "a3gnn[plot]"),
-    ("pandas", "pandas", "fronts as DataFrames", "a3gnn[dataframe]"),
-    ("lightning", "lightning", "Lightning's Trainer", "a3gnn[lightning]"),
-    ("ogb", "ogb", "ogb: data sets", "a3gnn[ogb]"),
-    ("fastapi", "fastapi", "a3gnn serve", "a3gnn[serve]"),
-    ("grpc", "grpcio", "graphs by parts", "a3gnn[parts]"),
-    ("ray", "ray", "trials on a Ray cluster", "a3gnn[ray]"),
-    ("psycopg", "psycopg", "stores in PostgreSQL", "a3gnn[postgres]"),
+    ("numpy", "numpy", "arrays", ""),
+    ("numba", "numba", "sampling kernels", ""),
+    ("scipy", "scipy", "graph characteristics", ""),
+    ("torch", "torch", "training", ""),
+    ("torch_geometric", "torch_geometric", "models and data sets", ""),
+    ("pymetis", "pymetis", "partitions", ""),
+    ("psutil", "psutil", "the memory of processes", ""),
+    ("rich", "rich", "progress and tables", ""),
+    ("sqlalchemy", "sqlalchemy", "the profile store", ""),
+    ("xgboost", "xgboost-cpu", "the surrogate", ""),
+    ("sklearn", "scikit-learn", "the surrogate", ""),
+    ("gymnasium", "gymnasium", "the search's environments", ""),
+    ("stable_baselines3", "stable-baselines3", "the engine ppo", ""),
+    ("optuna", "optuna", "the engines nsga2 and tpe", ""),
+    ("matplotlib", "matplotlib", "front.png and the notebooks", "plot"),
+    ("plotly", "plotly", "a3gnn report and the figures of a3gnn serve", "report"),
+    ("pandas", "pandas", "fronts as DataFrames", "dataframe"),
+    ("lightning", "lightning", "Lightning's Trainer", "lightning"),
+    ("ogb", "ogb", "ogb: data sets", "ogb"),
+    ("fastapi", "fastapi", "a3gnn serve", "serve"),
+    ("uvicorn", "uvicorn", "a3gnn serve", "serve"),
+    ("alembic", "alembic", "a3gnn serve", "serve"),
+    ("grpc", "grpcio", "graphs by parts", "parts"),
+    ("ray", "ray", "trials on a Ray cluster", "ray"),
+    ("pynvml", "nvidia-ml-py", "the energy of GPUs", "energy"),
+    ("psycopg", "psycopg", "stores in PostgreSQL", "postgres"),
+    ("nbconvert", "nbconvert", "running the notebooks", "notebook"),
+    ("nbclient", "nbclient", "running the notebooks", "notebook"),
+    ("ipykernel", "ipykernel", "running the notebooks", "notebook"),
+    ("material", "mkdocs-material", "building the docs site", "docs"),
+    ("mkdocstrings", "mkdocstrings", "building the docs site", "docs"),
 )
 
 _CACHES = ("L1d", "L2", "L3")
@@ -79,10 +91,10 @@ def _examine() -> dict[str, Any]:
                 "name": name,
                 "version": _version(module, name),
                 "purpose": purpose,
-                "required": target == "a3gnn",
-                "install": f'pip install "{target}"' if "[" in target else f"pip install {name}",
+                "required": not extra,
+                "install": install_line(extra) if extra else f"pip install {name}",
             }
-            for module, name, purpose, target in _PACKAGES
+            for module, name, purpose, extra in _PACKAGES
         ],
     }
 
@@ -128,7 +140,7 @@ def _echo(text: str) -> None:
 
 def _print(found: dict[str, Any]) -> None:
     _echo(f"a3gnn {found['a3gnn']}, Python {found['python']}, {found['system']}")
-    _echo(f"{found['cpu']}, {found['cores']} cores, {format_size(found['host_memory_bytes'])} memory")
+    _echo(f"{found['cpu']}, {count(found['cores'], 'core')}, {format_size(found['host_memory_bytes'])} memory")
     caches = (f"{name} {format_size(size)}" for name, size in zip(_CACHES, found["cache_bytes"], strict=False) if size)
     _echo(f"caches: {', '.join(caches) or 'unknown'}; instructions: {' '.join(found['instruction_sets']) or 'unknown'}")
     for device in found["devices"]:
@@ -137,9 +149,10 @@ def _print(found: dict[str, Any]) -> None:
         _echo("no CUDA device: sampling and training run on the CPU, and --memory-limit bounds host memory")
     missing = [p for p in found["packages"] if p["version"] is None]
     _echo("\npackages: " + ", ".join(f"{p['name']} {p['version']}" for p in found["packages"] if p["version"]))
-    for package in missing:
-        kind = "missing" if package["required"] else "not installed (optional)"
-        _echo(f"{kind}: {package['name']}, for {package['purpose']}:\n    {package['install']}")
+    for line in dict.fromkeys(p["install"] for p in missing):
+        alike = [p for p in missing if p["install"] == line]
+        kind = "missing" if alike[0]["required"] else "not installed (optional)"
+        _echo(f"{kind}: {', '.join(p['name'] for p in alike)}, for {alike[0]['purpose']}:\n    {line}")
     if not missing:
         _echo("nothing is missing")
     if found["probe"] is not None:

@@ -13,7 +13,7 @@ from a3gnn.cli.completion import DATASET
 from a3gnn.cli.options import SIZE, split_options
 from a3gnn.cli.output import QUIET, fitted, progress
 from a3gnn.errors import ExitCode
-from a3gnn.units import format_size
+from a3gnn.units import count, format_size
 
 if TYPE_CHECKING:
     from a3gnn.graphs.graph import Graph
@@ -108,7 +108,7 @@ def _rows(described: Graph) -> list[tuple[str, str]]:
         ("fingerprint", c.fingerprint),
         ("nodes", f"{c.num_nodes:,}"),
         ("directed edges", f"{c.num_edges:,}"),
-        ("in-degree", f"mean {c.mean_degree:.2f}, 95 % {c.p95_degree:.0f}, max {c.max_degree:,}"),
+        ("in-degree", f"mean {c.mean_degree:.2f}, 95% {c.p95_degree:.0f}, max {c.max_degree:,}"),
         ("in-degree Gini", f"{c.degree_gini:.3f}"),
         ("features", f"{c.num_features:,} {storage}"),
         ("feature bytes", f"{format_size(c.feature_bytes)}, {c.row_bytes:.0f} B per row"),
@@ -116,7 +116,10 @@ def _rows(described: Graph) -> list[tuple[str, str]]:
         ("train / val / test", f"{c.num_train:,} / {c.num_val:,} / {c.num_test:,}"),
         ("label rate", f"{c.label_rate:.4f}"),
         ("homophily", f"{c.homophily:.3f}"),
-        ("connectedness", f"{c.num_components:,} components, the largest has {c.largest_component:.1%} of the nodes"),
+        (
+            "connectedness",
+            f"{count(c.num_components, 'component')}, the largest has {c.largest_component:.1%} of the nodes",
+        ),
         *(
             (f"cached {fraction:.0%} of rows", f"{mass:.1%} of neighbour entries")
             for fraction, mass in zip(CACHE_FRACTIONS, c.cached_edge_mass, strict=True)

@@ -7,14 +7,13 @@ import io
 import os
 import signal
 import sys
-from typing import Any
 
 import click
 
 from a3gnn.cli.output import say
 from a3gnn.errors import A3GNNError, ExitCode, UsageError, unknown_name
 from a3gnn.launch import by_torchrun, launch
-from a3gnn.option_names import as_flags
+from a3gnn.option_names import as_flags, name_as_typed, option
 from a3gnn.threads import wait_policy
 from a3gnn.threads.ending import end
 from a3gnn.version import __version__
@@ -68,6 +67,16 @@ class Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Returns the command; errors name its options as `args` do."""
+        name, command, words = super().resolve_command(ctx, args)
+        if command is not None:
+            long = {one.name: [flag for flag in one.opts if flag.startswith("--")] for one in command.params}
+            name_as_typed({name: flags for name, flags in long.items() if name}, words)
+        return name, command, words
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands with their lines."""
         with formatter.section("Commands"):
@@ -94,26 +103,45 @@ def main(arguments: list[str] | None = None) -> None:
         from a3gnn.cli.completion import install
 
         install()
+    with as_flags():
+        code = _run(arguments)
+    end(code, at_once=by_torchrun())
+
+
+def _run(arguments: list[str] | None) -> int:
+    """Runs the command and returns the exit code; errors are printed."""
     try:
-        with as_flags():
-            code: Any = app.main(args=arguments, prog_name="a3gnn", standalone_mode=False)
+        return int(app.main(args=arguments, prog_name="a3gnn", standalone_mode=False) or 0)
     except click.Abort as abort:  # click's name for KeyboardInterrupt, which it keeps as the cause
         cause = str(abort.__cause__ or "")
         say(f"interrupted{': ' if cause else ''}{cause}")
-        code = ExitCode.INTERRUPTED
+        return ExitCode.INTERRUPTED
     except click.ClickException as error:
-        error.show()
-        code = ExitCode.USAGE
+        _show(error)
+        return ExitCode.USAGE
     except A3GNNError as error:
         say(f"error: {error}")
-        code = error.exit_code
+        return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()  # the reader of stdout has gone; there is nobody to tell
-        code = ExitCode.FAILED
+        return ExitCode.FAILED
     except OSError as error:  # a full disk, a folder that may not be written
         say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
-        code = ExitCode.FAILED
-    end(int(code or 0), at_once=by_torchrun())
+        return ExitCode.FAILED
+
+
+def _show(error: click.ClickException) -> None:
+    """Prints click's error in the form of all others, below the usage of its command."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        say(f"{context.get_usage()}\ntry: {context.command_path} --help\n")
+    message = error.format_message()
+    if type(error) is click.BadParameter and isinstance(error.param, click.Option) and error.param.name:
+        message = f"{option(error.param.name)}: {error.message}"
+    say(f"error: {message[:1].lower()}{message[1:]}")
 
 
 def _interrupt(signum: int, frame: object) -> None:

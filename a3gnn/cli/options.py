@@ -26,7 +26,7 @@ class Size(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Returns the bytes of `value`."""
         try:
-            return value if isinstance(value, int) else parse_size(value)
+            return value if isinstance(value, int) else parse_size(value, needs_unit=True)
         except UsageError as error:
             self.fail(str(error), param, ctx)
 

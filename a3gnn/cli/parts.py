@@ -10,7 +10,7 @@ import click
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.output import QUIET, fitted, progress
 from a3gnn.config import PARTITIONERS, Partitioner
-from a3gnn.units import format_size
+from a3gnn.units import count, format_size
 
 
 @click.group()
@@ -49,7 +49,9 @@ def make(
         return
     for one in made:
         cut = f"{one.cut_edges / max(one.edges, 1):.1%} from other parts"
-        line = f"{one.folder}: {one.nodes:,} nodes, {one.edges:,} edges, {cut}, {format_size(one.num_bytes)}"
+        line = (
+            f"{one.folder}: {count(one.nodes, 'node')}, {count(one.edges, 'edge')}, {cut}, {format_size(one.num_bytes)}"
+        )
         click.echo("\n".join(fitted(line)))
 
 

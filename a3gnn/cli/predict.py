@@ -33,21 +33,28 @@ def predict(model: Path, dataset: str, out: Path, host_memory_limit: int | None,
     import numpy as np
 
     from a3gnn.storage.atomic import replacing
+    from a3gnn.storage.claim import claimed_whole
     from a3gnn.training.predict import predict as run
     from a3gnn.training.saved_model import SavedModel
 
-    if out.suffix != ".npy" or out.exists():
-        raise UsageError(
-            f"--out must be a new file called FILE.npy, got {out}{' which exists' if out.exists() else ''}"
-        )
-    saved = SavedModel.read(model)
-    if saved.task.is_own:
-        import_from_here()
-    found = run(saved, dataset, host_memory_limit=host_memory_limit, notify=progress(quiet)).numpy()
-    with replacing(out) as draft:
-        np.save(draft, found)
+    _check(out)
+    with claimed_whole(out, progress(quiet)):
+        _check(out)  # another process may have written it meanwhile
+        saved = SavedModel.read(model)
+        if saved.task.is_own:
+            import_from_here()
+        found = run(saved, dataset, host_memory_limit=host_memory_limit, notify=progress(quiet)).numpy()
+        with replacing(out) as draft:
+            np.save(draft, found)
     if as_json:
         click.echo(json.dumps({"file": str(out), "target": saved.target, "shape": list(found.shape)}))
     else:
         size = " x ".join(f"{length:,}" for length in found.shape)
         click.echo("\n".join(fitted(f"{out}: {_WHAT[saved.target]}, float32, {size}")))
+
+
+def _check(out: Path) -> None:
+    if out.suffix != ".npy" or out.exists():
+        raise UsageError(
+            f"--out must be a new file called FILE.npy, got {out}{' which exists' if out.exists() else ''}"
+        )

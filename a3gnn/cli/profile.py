@@ -18,6 +18,7 @@ from a3gnn.errors import InfeasibleError
 from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, FailureKind, Measurement
 from a3gnn.profiling.store.default_place import DEFAULT_STORE
+from a3gnn.units import count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,6 +80,7 @@ def profile(
     Each is trained as many seconds as the default took, set-up included.
     What is stored is not measured again: after an interruption the same command goes on where it stopped.
     """
+    import torch
     from rich.console import Console
 
     from a3gnn.graphs.graph import Graph
@@ -96,6 +98,7 @@ def profile(
     from a3gnn.training.kernel_set import KernelSet
     from a3gnn.training.own.evaluation_bytes import evaluation_bytes
     from a3gnn.training.own.examine import examined
+    from a3gnn.tuning.memory_limits import BEYOND
     from a3gnn.tuning.model_lines import model_lines
 
     console = Console(stderr=True, quiet=quiet)
@@ -112,7 +115,8 @@ def profile(
         task = with_metric(take_task(trained, seed), metric, graph, say)
         executor.make_ready(graph, task)
         room = evaluation_bytes(memory_limit)
-        task = examined(task, graph, room)
+        most = None if memory_limit is None or torch.cuda.is_available() else round(BEYOND * memory_limit)
+        task = examined(task, graph, room, left_s=timeout, limit_bytes=most, notify=say)
         hardware = within_peaks(executor.probe(), opened.rows(), say)
         limits = Limits(device_bytes=memory_limit) if hardware.has_device else Limits(host_bytes=memory_limit)
         if reason := why_infeasible(limits, hardware):
@@ -165,7 +169,8 @@ def _measure(
             profiler.measure_many(configs[1:], note, plan)
         except KeyboardInterrupt as interrupt:
             bar.stop()
-            done = f"{len(found)} of {len(configs)} configurations are in {place}"
+            verb = "is" if len(found) == 1 else "are"
+            done = f"{len(found)} of {count(len(configs), 'configuration')} {verb} in {place}"
             raise KeyboardInterrupt(f"{done}; run the same command to go on") from interrupt
     return found
 

@@ -28,7 +28,7 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
     limit = f"Of the GPU where there is one, of the host otherwise: {example}."
     priorities = "time, throughput, memory, accuracy, balanced, T,M,A."
     options = (
-        click.option("--priority", type=PRIORITY, default="throughput", show_default=True, help=priorities),
+        click.option("--priority", type=PRIORITY, default="time", show_default=True, help=priorities),
         click.option("--memory-limit", type=memory_limit, help=limit),
         click.option("--host-memory-limit", type=SIZE, help="Of the host, beside a GPU."),
         click.option(
@@ -73,7 +73,7 @@ def _fix(text: str) -> tuple[str, Any]:
     name, sign, value = text.partition("=")
     if not (name and sign and value):
         raise UsageError(f"--fix must be KNOB=VALUE such as batch_size=512, got {text!r}")
-    return name, _value(name, value)
+    return name, _value("--fix", name, value)
 
 
 def _range(text: str) -> tuple[str, tuple[Any, Any]]:
@@ -81,10 +81,13 @@ def _range(text: str) -> tuple[str, tuple[Any, Any]]:
     low, colon, high = values.partition(":")
     if not (name and sign and low and colon and high):
         raise UsageError(f"--range must be KNOB=LOW:HIGH such as batch_size=256:4096, got {text!r}")
-    return name, (_value(name, low), _value(name, high))
+    return name, (_value("--range", name, low), _value("--range", name, high))
 
 
-def _value(knob: str, text: str) -> Any:
-    """Returns the value as the space takes it: sizes may have units."""
+def _value(flag: str, knob: str, text: str) -> Any:
+    """Returns the value as the space takes it; sizes need units, but for 0."""
     sizes = {known.name for known in KNOBS if isinstance(known.domain, Size)}
-    return parse_size(text) if knob in sizes and text != "0" else text
+    try:
+        return parse_size(text, needs_unit=True) if knob in sizes and text != "0" else text
+    except UsageError as error:
+        raise UsageError(f"{flag} {knob}: {error}") from error

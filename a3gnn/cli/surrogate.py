@@ -24,7 +24,7 @@ def card(store: str | None, seed: int, quiet: bool, as_json: bool) -> None:
     """Score the surrogate, and simpler models, on measurements that they have not seen.
 
     Held out are rows at random, whole graphs, and whole graphs except their default configuration or ten rows. Each
-    model is fitted anew for every fold: a few minutes.
+    model is fitted anew for every fold, which takes from several minutes to over half an hour; progress is printed.
     """
     from a3gnn.tuning.surrogate_card import surrogate_card
 

@@ -112,7 +112,8 @@ def _algorithm(told: dict[str, Any]) -> str:
     moved = f"{format_size(total.host_bytes)} from the host's, {format_size(total.gradient_bytes)} of gradients"
     if total.activation_bytes:
         moved += f", {format_size(total.activation_bytes)} of activations"
-    own = f"{told['name']} on {len(told['ranks'])} ranks: {total.beta:.1%} of the rows from their own memory (beta)"
+    where = f"{told['name']} on {count(len(told['ranks']), 'rank')}"
+    own = f"{where}: {total.beta:.1%} of the rows from their own memory (beta)"
     return f"{own}, {moved}"
 
 

@@ -64,11 +64,18 @@ def tune(quiet: bool, as_json: bool, server: str | None, token: str | None, **op
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
         return
+    from a3gnn.report.columns import wrapped
     from a3gnn.report.front_lines import front_lines
+    from a3gnn.tuning.choice_lines import choice_lines
 
     if not quiet:
         click.echo(err=True)
     for line in front_lines(result.front):
         click.echo(line)
+    click.echo()
+    for line in choice_lines(result.tuned, result.front):
+        indent = " " * (len(line) - len(line.lstrip()))
+        for part in wrapped(line.strip(), indent, indent + "  "):
+            click.echo(part)
     click.echo(f"\n{result.folder}/tuned.json, front.csv and front.png are written; train with it:")
     click.echo(f"  a3gnn train --config {result.folder}/tuned.json")

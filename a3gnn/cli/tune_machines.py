@@ -26,7 +26,6 @@ def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool,
         A3GNNError: None of the tunes has chosen.
         UsageError: An option is not what it must be.
     """
-    from a3gnn.training.run_folder import default_folder
     from a3gnn.tuning.arguments import check_places
     from a3gnn.tuning.machines import tune_machines as run
     from a3gnn.tuning.machines_lines import machines_lines
@@ -37,7 +36,6 @@ def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool,
     out: Path | None = arguments.pop("out")
     if out is None:
         check_places(out, asked["store"], resume)
-        out = default_folder("machines")
     found = run(choice, choice.kinds(), out, arguments, resume=resume, notify=progress(quiet))
     if as_json:
         machines = [one.to_dict() for one in ranked(found)]

@@ -31,7 +31,7 @@ def tune_on_server(
         UsageError: An option is not what it must be, or means nothing there.
     """
     from a3gnn.service.client import Client
-    from a3gnn.training.run_folder import default_folder
+    from a3gnn.storage.claim import reserved_next
     from a3gnn.tuning.folder import check_folder
 
     if options["split"] is not None:
@@ -54,7 +54,7 @@ def tune_on_server(
     study = Client(url, token).start(options["dataset"], **order)
     notify(f"study {study.id} at {url}; Ctrl-C leaves it running there")
     tuned = study.wait(notify)
-    out: Path = options["out"] or default_folder(tuned.setting.graph.name)
+    out: Path = options["out"] or reserved_next(tuned.setting.graph.name)
     result = study.save(out, options["dataset"], notify)
     assert result is not None, "it has chosen"
     return result

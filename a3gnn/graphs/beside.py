@@ -46,7 +46,7 @@ def keeping(graph: GraphArrays, path: Path, needed: int) -> Iterator[Path]:
         GraphError: It can't be written; the message says what to do about it.
     """
     try:
-        with replacing(path) as draft:
+        with replacing(path, durable=False) as draft:  # set-up does not wait for the disk
             need_room(draft.parent, needed)
             yield draft
     except OSError as error:

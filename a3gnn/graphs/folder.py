@@ -62,6 +62,7 @@ def write_folder(graph: GraphArrays, characteristics: GraphCharacteristics, path
             settle(draft)
     except OSError as error:
         raise GraphError(f"the graph can't be written to {path}: {error}; nothing was left there") from error
+    refuse_another(path, held_fingerprint(path), graph.fingerprint)  # another process may have been first
 
 
 def finish_folder(path: Path, name: str, num_classes: int, notes: tuple[str, ...]) -> GraphCharacteristics:

@@ -25,6 +25,7 @@ from a3gnn.graphs.pyg import from_data, from_unlabelled, left_out, to_data
 from a3gnn.graphs.soundness import check_sound
 from a3gnn.graphs.split import Split
 from a3gnn.storage.cache import cache_root, graph_folder, remember
+from a3gnn.units import count
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -187,8 +188,8 @@ class Graph(GraphArrays):
 
     def __repr__(self) -> str:
         return (
-            f"Graph({self.name!r}, {self.num_nodes:,} nodes, {self.num_edges:,} edges, "
-            f"{self.num_features:,} features, {describe_outputs(self.target, self.num_classes)})"
+            f"Graph({self.name!r}, {count(self.num_nodes, 'node')}, {count(self.num_edges, 'edge')}, "
+            f"{count(self.num_features, 'feature')}, {describe_outputs(self.target, self.num_classes)})"
         )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.storage.compiled import njit
 
-@numba.njit(nogil=True, cache=True)
+
+@njit(nogil=True, cache=True)
 def equal_label_edges(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], labels: NDArray[np.int64]
 ) -> tuple[int, int]:
@@ -25,7 +26,7 @@ def equal_label_edges(
     return equal, labelled
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def component_roots(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> NDArray[np.int32]:
     """Returns each node's weakly connected component by its smallest node, int32, shape (num_nodes,).
 
@@ -51,14 +52,14 @@ def component_roots(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ND
     return parent
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def count_entries(indices: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
     """Adds to `counts`, int64, shape (num_nodes,), how often each node is in `indices`."""
     for e in range(len(indices)):
         counts[indices[e]] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def by_falling_count(counts: NDArray[np.int64]) -> NDArray[np.int32]:
     """Returns the positions of `counts` (none negative) by decreasing count, ties by increasing position, int32.
 
@@ -79,7 +80,7 @@ def by_falling_count(counts: NDArray[np.int64]) -> NDArray[np.int32]:
     return order
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def sort_into_buckets(
     sources: NDArray[np.int32], targets: NDArray[np.int32], width: int, buckets: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -98,14 +99,14 @@ def sort_into_buckets(
     return pairs, cursors[:buckets]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def count_targets(pairs: NDArray[np.int32], first: int, counts: NDArray[np.int64]) -> None:
     """Adds to `counts[v - first]` the edges into each node v."""
     for e in range(len(pairs)):
         counts[pairs[e, 1] - first] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def sources_by_row(pairs: NDArray[np.int32], first: int, starts: NDArray[np.int64]) -> NDArray[np.int32]:
     """Returns the sources of the edges into rows first, first + 1, ...; the i-th row starts at `starts[i]`.
 
@@ -125,7 +126,7 @@ def sources_by_row(pairs: NDArray[np.int32], first: int, starts: NDArray[np.int6
 _LONGEST_INSERTION_SORT = 48
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def sort_rows(starts: NDArray[np.int64], entries: NDArray[np.int32]) -> NDArray[np.int64]:
     """Sorts each row of `entries` in place, removes duplicates, closes the gaps, and returns the new row ends."""
     ends = np.empty(len(starts) - 1, dtype=np.int64)
@@ -150,7 +151,7 @@ def sort_rows(starts: NDArray[np.int64], entries: NDArray[np.int32]) -> NDArray[
     return ends
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def guide_of(mass: NDArray[np.float64], cells: int) -> NDArray[np.int32]:
     """Returns the guide table of `search`: for each of `cells` equal intervals of [0, mass[-1]), where it starts."""
     guide = np.empty(cells, dtype=np.int32)
@@ -163,7 +164,7 @@ def guide_of(mass: NDArray[np.float64], cells: int) -> NDArray[np.int32]:
     return guide
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def search(mass: NDArray[np.float64], guide: NDArray[np.int32], point: float) -> int:
     """Returns the first i with mass[i] > point, or the last i: inversion by a guide table (Chen & Asau, 1974)."""
     cell = min(int(point / mass[-1] * len(guide)), len(guide) - 1)
@@ -175,7 +176,7 @@ def search(mass: NDArray[np.float64], guide: NDArray[np.int32], point: float) ->
     return i
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def draw_pairs(
     mass: NDArray[np.float64],
     guide: NDArray[np.int32],

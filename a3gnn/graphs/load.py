@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +14,13 @@ from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs import npz, pyg_sets
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.folder import read_folder
+from a3gnn.graphs.pyg_names import PYG_NAMES
 from a3gnn.graphs.soundness import violations
 from a3gnn.graphs.split import MASKS, Split
 from a3gnn.graphs.synthetic.generate import generate
 from a3gnn.printable import printable
 from a3gnn.storage.cache import cache_root, recall, source_of
+from a3gnn.storage.root import expanded
 
 #: What a spec may be.
 FORMS = (
@@ -62,7 +65,7 @@ def load_arrays(spec: str | Path, split: Split | None = None) -> GraphArrays:
     if colon and scheme in _SCHEMES:
         return _SCHEMES[scheme](rest, split)
     try:
-        return _at(Path(spec).expanduser(), spec, split)
+        return _at(expanded(spec), spec, split)
     except (OSError, RuntimeError) as error:  # a path that can't be looked at, or the home folder of an unknown user
         raise GraphError(f"{spec} can't be opened ({error}); {FORMS}") from error
 
@@ -105,11 +108,22 @@ def _at(path: Path, spec: str | Path, split: Split | None) -> GraphArrays:
     if str(spec) and path.is_dir():
         return resplit(read_folder(path), split)
     if path.suffix not in _SUFFIXES:
-        raise UsageError(f"{FORMS}; got {str(spec)!r}")
+        raise UsageError(f"{FORMS}; got {str(spec)!r}{_meant(path)}")
     if not path.is_file():
-        raise GraphError(f"{path} does not exist; {FORMS}")
+        raise GraphError(f"{path} does not exist{_meant(path)}; {FORMS}")
     found = converted_copy(path, split) or _SUFFIXES[path.suffix](path, split)
     return found if split is None else dataclasses.replace(found, source=split.spec(found.source or ""))
+
+
+def _meant(path: Path) -> str:
+    """Returns what a message adds about a path without a graph: files beside it and data sets of like names."""
+    beside = path.parent.iterdir() if path.parent.is_dir() else ()
+    files = sorted(str(one) for one in beside if one.suffix in _SUFFIXES)
+    by_stem = [name for name in files if Path(name).with_suffix("") == path.with_suffix("")]
+    near = by_stem or difflib.get_close_matches(str(path), files, n=1)
+    same = [f"pyg:{name}" for name in PYG_NAMES if name.lower() == path.stem.lower()]
+    found = [repr(name) for name in (*near, *same) if path.name]
+    return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 def converted_copy(path: Path, split: Split | None = None) -> GraphArrays | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.storage.compiled import njit
 
-@numba.njit(nogil=True, cache=True)
+
+@njit(nogil=True, cache=True)
 def visit_breadth_first(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import GraphError
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import is_labelled, unlabelled
+from a3gnn.units import count
 
 # Ids are int32.
 _MAX_NODES = 2**31 - 1
@@ -53,7 +54,7 @@ def check_masks(masks: Mapping[str, NDArray[Any]], labels: NDArray[Any]) -> None
     for name, mask in masks.items():
         _check_array(name, mask, "b", 1, "give one bool per node")
         if len(mask) != len(labels):
-            raise GraphError(f"{name} must have one value per node, got {len(mask)} for {len(labels)} nodes")
+            raise GraphError(f"{name} must have one value per node, got {len(mask):,} for {count(len(labels), 'node')}")
         if not mask.any():
             raise GraphError(f"{name} must select a node, it selects none; every graph needs train, val and test nodes")
         missing = int(np.count_nonzero(mask & unknown))

@@ -12,6 +12,7 @@ from a3gnn.errors import UsageError
 from a3gnn.hls.design import Design
 from a3gnn.option_names import option
 from a3gnn.storage.atomic import replacing
+from a3gnn.storage.claim import is_vacant
 
 #: The files that hold constants of the design; all others are copied as they are.
 _FILLED = ("config.h", "README.md")
@@ -28,8 +29,7 @@ def generate(design: Design, out: str | os.PathLike[str]) -> list[Path]:
         UsageError: `out` has other files.
     """
     folder = Path(out)
-    if folder.exists() and not _may_be_written(folder):
-        raise UsageError(f"{option('out')} must be a new or empty folder, or one of an accelerator, got {folder}")
+    check_folder(folder)
     root = resources.files("a3gnn.hls") / "template"
     files = _files(root)
     for path, source in files.items():
@@ -43,12 +43,11 @@ def generate(design: Design, out: str | os.PathLike[str]) -> list[Path]:
     return sorted(folder / path for path in files)
 
 
-def _may_be_written(folder: Path) -> bool:
-    """Returns whether `folder` is an empty folder, or one that `generate` wrote."""
-    if not folder.is_dir():
-        return False
+def check_folder(folder: Path) -> None:
+    """Raises a `UsageError` where `folder` holds something else than what `generate` writes."""
     config = folder / "config.h"
-    return not any(folder.iterdir()) or (config.is_file() and _OURS in config.read_text(encoding="utf-8"))
+    if not is_vacant(folder) and not (config.is_file() and _OURS in config.read_text(encoding="utf-8")):
+        raise UsageError(f"{option('out')} must be a new or empty folder, or one of an accelerator, got {folder}")
 
 
 def _files(folder: Traversable, inside: str = "") -> dict[str, Traversable]:

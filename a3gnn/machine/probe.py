@@ -18,7 +18,7 @@ from a3gnn.measurement import Measurement
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.process.memory import process_memory
 from a3gnn.process.worker import Worker
-from a3gnn.storage.atomic import replacing
+from a3gnn.storage.atomic import write_text
 from a3gnn.storage.cache import cache_root
 from a3gnn.units import format_size
 
@@ -64,8 +64,7 @@ def probe_hardware(
             profile = dataclasses.replace(profile, **_call(worker, "a3gnn.machine.probe:idle_memory"))
     hardware = dataclasses.replace(machine, profile=profile)
     if profile != kept:
-        with replacing(path) as draft:
-            draft.write_text(json.dumps(hardware.to_dict(), indent=2), encoding="utf-8")
+        write_text(path, json.dumps(hardware.to_dict(), indent=2))
     return hardware
 
 
@@ -182,5 +181,5 @@ def _checked(machine: Hardware, kept: MachineProfile, worker: Worker, notify: Ca
 def _call(worker: Worker, entry: str, **argument: Any) -> dict[str, Any]:
     ended = worker.run(entry, argument, timeout_s=_TIMEOUT_SECONDS)
     if ended.result is None:
-        raise A3GNNError(f"the hardware probe failed in {entry} ({ended.killed or ended.status}): {ended.log}")
+        raise A3GNNError(f"the hardware probe failed: {entry} {ended.why()}\n{ended.log}".rstrip())
     return ended.result

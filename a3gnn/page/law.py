@@ -29,9 +29,20 @@ def law_view(measured: Measured) -> dict[str, Any]:
         "larger_is_better": wanted.metric.larger_is_better,
         "doublings": DOUBLINGS.tolist(),
         "min_weight": MIN_WEIGHT,
+        "reference": _reference(measured),
         "choice": next((i for i in measured.candidates if measured.trials[i].measurement.config.key() == chosen), None),
         "candidates": found,
     }
+
+
+def _reference(measured: Measured) -> int | None:
+    """Returns the index of the reference among the candidates, later than which nothing may be where speed decides."""
+    history = measured.history
+    trial = history.reference_trial
+    if trial is None or not history.reference_is_alternative:
+        return None
+    config = trial.measurement.config
+    return next((i for i, one in measured.candidates.items() if one.trial.measurement.config == config), None)
 
 
 def _candidate(measured: Measured, index: int, one: JudgedTrial) -> dict[str, Any]:
@@ -47,6 +58,7 @@ def _candidate(measured: Measured, index: int, one: JudgedTrial) -> dict[str, An
         "peak_device_bytes": figures.peak_device_bytes,
         "quality": figures.val_accuracy,
         "seconds": figures.seconds_to_accuracy,
+        "seconds_range": None if figures.seconds is None else figures.seconds.to_dict(),
         "setup_s": metrics.pace.setup_s,
         "batches_per_s": metrics.pace.batches_per_s,
         "batches": [] if curve is None else list(curve.batches),

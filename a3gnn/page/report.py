@@ -6,7 +6,7 @@ from pathlib import Path
 
 from a3gnn.page.html import study_html
 from a3gnn.page.views import study_views
-from a3gnn.storage.atomic import replacing
+from a3gnn.storage.atomic import write_text
 
 
 def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
@@ -23,6 +23,5 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     """
     file = Path(folder) / "report.html" if out is None else Path(out)
     page = study_html(study_views(Path(folder)))
-    with replacing(file) as draft:
-        draft.write_text(page, encoding="utf-8")
+    write_text(file, page)
     return file

@@ -8,7 +8,6 @@ from typing import Any
 from a3gnn.measurement import Failure
 from a3gnn.page.stored_study import Measured
 from a3gnn.report.text import describe_config, show_quality, show_seconds, show_throughput
-from a3gnn.tuning.target_seconds import seconds_to_target
 from a3gnn.units import format_size
 
 
@@ -38,14 +37,12 @@ def _row(measured: Measured, index: int) -> dict[str, Any]:
 
 def _figures(measured: Measured, index: int) -> dict[str, Any]:
     """Returns what a trial that succeeded reached, in numbers and in words, and what is to be said of it."""
-    front, row, metrics = measured.front, measured.rows[index], measured.judged[index].metrics
+    front, row = measured.front, measured.rows[index]
     figures = row.measured
-    seconds = seconds_to_target(metrics, front.target) if measured.is_timed(index) else None
     shown = None if figures.val_accuracy is None else front.metric.number(figures.val_accuracy)
     return {
         "figures": dataclasses.asdict(figures),
         "shown_quality": shown,
-        "seconds_range": None if seconds is None else seconds.to_dict(),
         "text": {
             "throughput": show_throughput(figures),
             "seconds": show_seconds(figures),
@@ -54,6 +51,7 @@ def _figures(measured: Measured, index: int) -> dict[str, Any]:
         },
         "feasible": row.feasible,
         "on_front": row.on_front,
+        "compared": row.compared,
         "labels": list(row.labels),
         "broken": [breach.describe() for breach in row.broken],
         "broken_limits": [breach.name for breach in row.broken],

@@ -80,14 +80,6 @@ class Measured:
                 found[i] = JudgedTrial(trial, metrics, row.measured)
         return found
 
-    def is_timed(self, index: int) -> bool:
-        """Whether the metrics of a trial are those that its row is judged by.
-
-        Of finalists that were not chosen the play-off's own timings are not kept.
-        """
-        row = self.rows[index]
-        return not row.in_play_off or row.config.key() in self.tune.timed_again
-
     @cached_property
     def default(self) -> int | None:
         """The index of the default's first successful trial, or None."""

@@ -11,7 +11,7 @@ from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.choice_lines import choice_lines
 from a3gnn.tuning.comparison import Comparison
 from a3gnn.tuning.request import TuneRequest
-from a3gnn.units import format_duration, format_size
+from a3gnn.units import count, format_duration, format_size
 
 
 def asked(request: TuneRequest) -> Iterator[tuple[str, str]]:
@@ -28,7 +28,7 @@ def asked(request: TuneRequest) -> Iterator[tuple[str, str]]:
     else:
         yield "target", f"{request.target_accuracy:g}"
     budget = request.budget
-    yield "budget", f"{budget:,} trials" if isinstance(budget, int) else format_duration(budget)
+    yield "budget", count(budget, "trial") if isinstance(budget, int) else format_duration(budget)
     yield "engine", request.engine
     yield from ((f"{name} fixed at", str(value)) for name, value in request.fixed)
     yield from ((f"{name} between", f"{low} and {high}") for name, low, high in request.ranges)

@@ -17,6 +17,7 @@ from a3gnn.page.stored_study import Measured, StoredStudy
 from a3gnn.page.summary import asked, summary_view, time_view
 from a3gnn.printable import printable
 from a3gnn.report.front import PICKS
+from a3gnn.report.front_row import UNCOMPARED
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.intro import intro
 from a3gnn.tuning.versions import versions
@@ -91,6 +92,7 @@ def _objectives(measured: Measured) -> dict[str, Any]:
         "speed": front.speed,
         "seconds_heading": front.seconds_heading,
         "times_accuracy": front.times_accuracy,
+        "uncompared": UNCOMPARED,
         "presets": {name: dataclasses.asdict(Priority.parse(name)) for name in PICKS},
         "default_budget_s": None if reference is None else reference.budget_s,
         "metric": {

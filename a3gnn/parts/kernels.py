@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from a3gnn.sampling.kernel_types import HopDraw, RowBounds, RowRange
 from a3gnn.sampling.kernels import CHUNK, pick_rows, row_bounds
 from a3gnn.sampling.random import hop_key
+from a3gnn.storage.compiled import njit
 
 
 @njit(cache=True, nogil=True)

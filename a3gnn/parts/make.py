@@ -21,8 +21,10 @@ from a3gnn.graphs.rows import row_slots, row_spans
 from a3gnn.option_names import option
 from a3gnn.parts.part import ROLES, write_meta
 from a3gnn.storage.atomic import need_room, replacing
+from a3gnn.storage.claim import claimed_whole
 from a3gnn.storage.mapping import settle
 from a3gnn.storage.npy import NpyWriter
+from a3gnn.units import count
 
 #: Parts at most: a node's part is a byte.
 MOST_PARTS = 256
@@ -71,7 +73,7 @@ def make_parts(
         notify: Takes lines for people.
 
     Raises:
-        UsageError: The number of parts or the partitioner is none that there is.
+        UsageError: The number of parts or the partitioner is none that there is, or another process makes parts there.
         GraphError: The features are sparse, a part would have no nodes, or the folder can't be written.
         MemoryLimitError: There is too little memory for METIS.
     """
@@ -85,6 +87,20 @@ def make_parts(
         raise GraphError(f"parts need dense features, {graph.name} has CSR rows; store them dense, as x (N, F)")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise GraphError(f"{folder} must be new or empty; choose another folder, or delete it")
+    with claimed_whole(folder, notify):
+        return _made(graph, features, folder, num_parts, partitioner, seed, notify)
+
+
+def _made(
+    graph: Graph,
+    features: DenseFeatures,
+    folder: Path,
+    num_parts: int,
+    partitioner: Partitioner,
+    seed: int,
+    notify: Callable[[str], None],
+) -> list[MadePart]:
+    """Returns what `make_parts` does, in a folder that no other process makes."""
     parts = partition(graph, num_parts, seed, partitioner)
     counts = np.bincount(parts, minlength=num_parts)
     if not counts.all():
@@ -105,7 +121,7 @@ def make_parts(
                 write_meta(inner, {**about, "part": number})
                 size = sum(file.stat().st_size for file in inner.iterdir())
                 made.append(MadePart(folder / inner.name, len(nodes), edges, cut, size))
-                notify(f"part {number} of {num_parts}: {len(nodes):,} nodes, {edges:,} edges into them")
+                notify(f"part {number} of {num_parts}: {count(len(nodes), 'node')}, {count(edges, 'edge')} into them")
             written = draft.stat().st_ino
     except OSError as error:
         raise GraphError(f"the parts can't be written to {folder}: {error}; nothing was left there") from error

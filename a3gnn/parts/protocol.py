@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import A3GNNError
+from a3gnn.units import count
 
 SERVICE = "a3gnn.Parts"
 METHODS = ("About", "Column", "Neighbours", "Rows")
@@ -139,6 +140,6 @@ def _unpacked(form: struct.Struct, rest: memoryview) -> tuple[Any, ...]:
 def _ids(rest: memoryview) -> NDArray[np.int32]:
     if len(rest) % 4 or not 1 <= len(rest) // 4 <= MAX_IDS:
         raise RefusedError(
-            "INVALID_ARGUMENT", f"a request must hold 1 to {MAX_IDS:,} ids of 4 bytes, got {len(rest)} bytes"
+            "INVALID_ARGUMENT", f"a request must hold 1 to {MAX_IDS:,} ids of 4 bytes, got {count(len(rest), 'byte')}"
         )
     return np.frombuffer(rest, dtype=np.int32)

@@ -26,6 +26,7 @@ from a3gnn.parts.protocol import (
     RefusedError,
 )
 from a3gnn.threads.affinity import available_cores
+from a3gnn.units import count
 
 #: Requests that may wait or be answered at once; further ones are told to come again. Guess.
 _MOST_AT_ONCE = 256
@@ -55,8 +56,8 @@ def serve_part(folder: Path, host: str, port: int, token: str | None, notify: Ca
     with serving(part, host, port, token) as (server, address):
         about = part.about
         notify(
-            f"part {part.number} of {about['num_parts']} of {about['graph']['name']}, {part.num_nodes:,} nodes, is "
-            f"served at {address}; Ctrl-C ends it"
+            f"part {part.number} of {about['num_parts']} of {about['graph']['name']}, "
+            f"{count(part.num_nodes, 'node')}, is served at {address}; Ctrl-C ends it"
         )
         with suppress(KeyboardInterrupt):
             server.wait_for_termination()

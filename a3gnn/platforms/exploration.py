@@ -142,7 +142,8 @@ class AtDevices(NamedTuple):
         devices: How many.
         speed_up: NVTPS over those of one device.
         indirect_speed_up: The same where rows come by way of other devices; over one device that reads directly.
-        transfer_bound: What the links and the host's memory allow where nothing else takes time.
+        transfer_bound: The speed-up of what is bound by transfers alone. No bound of `speed_up`: as links saturate, the
+            seconds of computing, of which every device has its own, grow no longer.
     """
 
     devices: int

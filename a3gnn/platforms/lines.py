@@ -58,19 +58,19 @@ def _platform(found: Exploration) -> Iterator[str]:
 def _choice(found: Exploration) -> Iterator[str]:
     if found.design is not None:
         n, m = found.design
-        yield f"chosen  n = {n} scatter-gather units and m = {m:,} multipliers per FPGA"
+        yield f"chosen  n = {count(n, 'scatter-gather unit')} and m = {count(m, 'multiplier')} per FPGA"
         for grid in found.grids:
             dies = f"{'each of ' if grid.count > 1 else ''}{count(grid.count, 'die')}"
             yield f"        {_taken(grid, grid.chosen)} on {dies}"
             if grid.frugal != grid.chosen:
-                yield f"        within 1 %: {_taken(grid, grid.frugal)}"
+                yield f"        within 1%: {_taken(grid, grid.frugal)}"
     reaches = "reaches" if found.design is None else "       "
     yield f"{reaches} {found.nvtps / 1e6:.1f} M vertices traversed per second (NVTPS), {_efficiency(found)} per GB/s"
 
 
 def _grid(grid: DieGrid, several: bool) -> Iterator[str]:
     if len(grid.units) > _SHOWN:
-        yield f"{len(grid.units):,} designs of a die; --json has them all"
+        yield f"{count(len(grid.units), 'design')} of a die; --json has them all"
         return
     scale = 1 if several else grid.count
     of = f"die of {grid.die.dsps:,} DSPs" if several else "FPGA"
@@ -137,9 +137,10 @@ def _betas(found: Exploration) -> Iterator[str]:
 
 
 def _scaling(found: Exploration) -> Iterator[str]:
-    yield f"speed-up over one device at beta {found.given.beta:g}; bound: were links all that counts"
+    yield f"speed-up over one device at beta {found.given.beta:g}; links alone: if nothing but"
+    yield "transfers took time. Computing is shared by no device: with it, more is possible"
     yield from aligned(
-        ("devices", "direct", "indirect", "bound"),
+        ("devices", "direct", "indirect", "links alone"),
         [
             (f"{one.devices}", f"{one.speed_up:.2f}", f"{one.indirect_speed_up:.2f}", f"{one.transfer_bound:.2f}")
             for one in found.scaling

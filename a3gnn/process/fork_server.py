@@ -18,6 +18,7 @@ status is the signal that ended it). It ends, and takes a running child with it,
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import importlib
 import json
@@ -49,6 +50,8 @@ COMPILED = (
     "a3gnn.machine.host_constants",
 )
 _STDIN = 0
+#: Has a child write to its log what its main thread is doing, whatever that waits for.
+WHERE_SIGNAL = signal.SIGUSR1
 #: Given to a server that begins again: it serves, whatever it had to compile.
 _AGAIN = "--again"
 _NUMPY_THREADS = "OPENBLAS_NUM_THREADS"
@@ -135,6 +138,7 @@ def _child(order: dict[str, Any], compilations: Compilations) -> NoReturn:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _redirect(order["log"])
+        faulthandler.register(WHERE_SIGNAL, file=2, all_threads=False)
         compilations.start_anew(Path(order["compiled"]) if order["compiled"] else None)
         module, name = order["entry"].split(":")
         result = getattr(importlib.import_module(module), name)(order["argument"])

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import stat
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
+
+from a3gnn.storage.claim import MAX_HOLDER_BYTES, holder_of, this_process
 
 #: Environment variable with the path of the lock file; by default one in /tmp.
 LOCK_VARIABLE = "A3GNN_MACHINE_LOCK"
 _DEFAULT_LOCK = Path("/tmp/a3gnn-machine.lock")
-#: Bytes that are written, and shown, of who holds the lock. Guess.
-_MAX_HOLDER_BYTES = 300
-#: A password in a database's URL, which other users must not see.
-_PASSWORD = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
 
 
 class _Held:
@@ -91,7 +86,7 @@ def _take(notify: Callable[[str], None]) -> int:
         raise
     with suppress(OSError):  # a file of another user, who lets nobody write it: then nobody is told who holds it
         os.ftruncate(file, 0)
-        os.pwrite(file, os.fsencode(_this_process())[:_MAX_HOLDER_BYTES], 0)
+        os.pwrite(file, os.fsencode(this_process(_held.name))[:MAX_HOLDER_BYTES], 0)
     return file
 
 
@@ -131,19 +126,8 @@ def _lock(file: int, notify: Callable[[str], None]) -> None:
     with suppress(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return
-    notify(f"waiting for another trial on this machine to end: {_holder(file)}")
+    notify(f"waiting for another trial on this machine to end: {holder_of(file)}")
     fcntl.flock(file, fcntl.LOCK_EX)
-
-
-def _holder(file: int) -> str:
-    """Returns who holds the lock, as it says itself: another user may have written anything."""
-    text = os.pread(file, _MAX_HOLDER_BYTES, 0).decode("utf-8", "replace")
-    return "".join(filter(str.isprintable, text)) or "a process that does not say which"
-
-
-def _this_process() -> str:
-    what = _held.name or _PASSWORD.sub(r"\1:...@", " ".join(sys.orig_argv))
-    return f"process {os.getpid()} since {datetime.now().astimezone():%H:%M:%S} ({what})"
 
 
 def _forget() -> None:

@@ -8,9 +8,15 @@ import sys
 from collections import defaultdict
 from dataclasses import dataclass
 
+from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
+
 #: Lines of /proc/PID/status that add up to memory which is gone from the machine until the process gives it back.
 ANONYMOUS = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
 _FILE = re.compile(rb"^RssFile:\s+(\d+) kB", re.MULTILINE)
+#: Share of the machine's memory, or of a limit, that is to be left at least. Guess.
+RESERVE_SHARE = 0.05
+#: The kernel's mark of the most pages, of files or not, that were resident at once; and pages in swap space.
+_MARK, _SWAPPED = (re.compile(rb"^%s:\s+(\d+) kB" % name, re.MULTILINE) for name in (b"VmHWM", b"VmSwap"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,15 @@ class MemoryUse:
         return MemoryUse(max(self.anonymous_bytes, other.anonymous_bytes), max(self.file_bytes, other.file_bytes))
 
 
+def spare_bytes() -> int | None:
+    """Returns what processes may take from now on: what is free less a reserve; None where that is not known.
+
+    Nothing may take more: where memory runs out, the kernel ends whichever process it likes.
+    """
+    free = available_bytes()
+    return None if free is None else max(0, free - round(RESERVE_SHARE * host_memory_bytes()))
+
+
 def tree_memory(pid: int) -> MemoryUse:
     """Returns the memory of process `pid` and all its descendants; zero once they are gone.
 
@@ -46,13 +61,59 @@ def process_memory(pid: int) -> MemoryUse:
     """Returns the memory of process `pid` alone; zero if it is gone. Some 20 microseconds on Linux."""
     if sys.platform != "linux":
         return _portable_memory(pid)
+    return MemoryUse(*_sums(_status(pid), ANONYMOUS, _FILE))
+
+
+class PeakMemory:
+    """What a process takes at most between looks, by the kernel's mark: nothing is too short for it.
+
+    The mark (VmHWM) counts pages of files too, of which those at either look are taken off. Where these became fewer
+    in between, how many there were at the mark is not known: then the looks alone count, as on other systems.
+
+    Args:
+        pid: The process.
+        resets: Whether a look lowers a mark above what the process has now, so that a later and lower peak shows: for
+            one that looks at its own process. The maximum resident set size that the system tells of it falls too.
+    """
+
+    def __init__(self, pid: int, *, resets: bool = False) -> None:
+        self._pid, self._resets = pid, resets
+        self._last: tuple[int, int, int] | None = None
+
+    def look(self) -> MemoryUse:
+        """Returns the most of each that is known since the last look, at least what there is now."""
+        if sys.platform != "linux":
+            return _portable_memory(self._pid)
+        anonymous, files, mark, swapped = _sums(_status(self._pid), ANONYMOUS, _FILE, _MARK, _SWAPPED)
+        last, self._last = self._last, (files, mark, swapped)
+        if self._resets and mark > anonymous - swapped + files:
+            self._last = (files, self._reset(mark), swapped)
+        if last is None or mark == last[1] or files < last[0]:
+            return MemoryUse(anonymous, files)
+        return MemoryUse(max(anonymous, mark - files + min(swapped, last[2])), files)
+
+    def _reset(self, mark: int) -> int:
+        """Returns the mark, lowered to what is there now where the kernel lets it (proc_pid_clear_refs(5))."""
+        try:
+            with open(f"/proc/{self._pid}/clear_refs", "wb") as file:
+                file.write(b"5")
+        except OSError:
+            return mark
+        return _sums(_status(self._pid), _MARK)[0]
+
+
+def _status(pid: int) -> bytes:
+    """Returns the kernel's figures of a process; none once it is gone."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
-            status = file.read()
+            return file.read()
     except OSError:
-        return MemoryUse()
-    anonymous, resident = (1024 * sum(map(int, pattern.findall(status))) for pattern in (ANONYMOUS, _FILE))
-    return MemoryUse(anonymous, resident)
+        return b""
+
+
+def _sums(status: bytes, *patterns: re.Pattern[bytes]) -> list[int]:
+    """Returns the bytes of the lines that each pattern finds."""
+    return [1024 * sum(map(int, pattern.findall(status))) for pattern in patterns]
 
 
 def process_tree(pid: int) -> list[int]:

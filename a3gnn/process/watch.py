@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from a3gnn.process.memory import MemoryUse, process_memory, process_tree
+from a3gnn.process.memory import MemoryUse, PeakMemory, process_tree
 
 #: Seconds between two looks at the memory of known processes, and between two looks for new processes. Guesses.
 POLL_SECONDS = 0.005
@@ -21,8 +21,9 @@ class MemoryWatch:
     """Records the peak memory of process `pid` and its descendants while the context is open.
 
     Attributes:
-        peak: Largest figures seen, each on its own.
-        passed_limit: Whether the anonymous memory passed `limit_bytes`; then the process group of `pid` was killed.
+        peak: Largest figures, each on its own, those between two looks included (`PeakMemory`).
+        passed_limit: Whether the anonymous memory passed `limit_bytes`, for however short; then the process group of
+            `pid` was killed.
     """
 
     def __init__(self, pid: int, limit_bytes: int | None = None) -> None:
@@ -44,12 +45,13 @@ class MemoryWatch:
         self._thread.join()
 
     def _watch(self) -> None:
-        tree, look_again = [self._pid], 0.0
+        tree, look_again = {self._pid: PeakMemory(self._pid)}, 0.0
         while True:
             now = time.monotonic()
             if now >= look_again:
-                tree, look_again = process_tree(self._pid), now + TREE_SECONDS
-            use = sum((process_memory(pid) for pid in tree), start=MemoryUse())
+                tree = {pid: tree.get(pid) or PeakMemory(pid) for pid in process_tree(self._pid)}
+                look_again = now + TREE_SECONDS
+            use = sum((one.look() for one in tree.values()), start=MemoryUse())
             self.peak = self.peak.peak(use)
             if self._limit is not None and use.anonymous_bytes > self._limit and not self.passed_limit:
                 self.passed_limit = True

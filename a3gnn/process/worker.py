@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import subprocess
 import time
@@ -16,13 +17,20 @@ from typing import Any, Literal, Self
 
 from a3gnn.errors import A3GNNError
 from a3gnn.process.deadline import Deadline
+from a3gnn.process.fork_server import WHERE_SIGNAL
 from a3gnn.process.interpreter import as_program
-from a3gnn.process.memory import MemoryUse
+from a3gnn.process.memory import MemoryUse, process_memory, spare_bytes
+from a3gnn.process.status import described_status
 from a3gnn.process.watch import MemoryWatch, kill_group
-from a3gnn.process.workplace import Workplace
+from a3gnn.storage.workplace import Workplace
+from a3gnn.units import format_size
 
 #: Seconds that the server may take for its imports, and for compiling every kernel where none is cached.
 _START_SECONDS = 600.0
+#: Seconds that a process has to write what it is doing. Guess.
+_WHERE_SECONDS = 0.2
+#: A line of what `faulthandler` writes.
+_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 #: What compiling may take beyond the limit of a process that is run for its kernels only: some 150 MiB were seen.
 _COMPILING_BYTES = 512 << 20
 
@@ -35,10 +43,11 @@ class Ended:
         result: What the function returned, or None if it did not return.
         status: The process' exit status; minus the signal that ended it.
         killed: The limit for which this process killed it, or "" for none.
-        log: What it wrote to stdout and stderr.
+        log: What it wrote to stdout and stderr; where it was when it passed its time, at the end.
         peak: Its peak memory, with its descendants'.
         seconds: What it took, start of its process included.
         compiled: Whether numba compiled anything in it, which shows in its memory and seconds.
+        limit_bytes: The limit on its memory: what it was given, or less where less was free; None for not known.
     """
 
     result: dict[str, Any] | None
@@ -48,6 +57,26 @@ class Ended:
     peak: MemoryUse
     seconds: float
     compiled: bool = False
+    limit_bytes: int | None = None
+
+    @property
+    def where(self) -> str:
+        """Where it was when it passed its time, as FILE:LINE in FUNCTION; "" where it could not tell."""
+        frames = _FRAME.findall(self.log.rpartition("(most recent call first)")[2])
+        return "" if not frames else "{}:{} in {}".format(*frames[0])
+
+    def why(self) -> str:
+        """Returns why it has no result, for people, in a line; its log may say more."""
+        after = f"; it was at {self.where}" if self.where else ""
+        match self.killed:
+            case "timeout":
+                return f"took longer than it may{after}"
+            case "memory":
+                held = format_size(self.peak.anonymous_bytes)
+                return f"passed the limit of {format_size(self.limit_bytes or 0)}: it held {held}"
+            case "server":
+                return "was lost, as the process that started it died"
+        return f"ended with {described_status(self.status)}"
 
 
 class Worker:
@@ -93,7 +122,8 @@ class Worker:
         """Returns how `entry`, "package.module:function", ended when called with `argument` in a process of its own.
 
         A process that passes `timeout_s` seconds, stolen ones left out (`Deadline`), or `limit_bytes` of anonymous
-        memory is killed. An exception here, such as KeyboardInterrupt, kills it too.
+        memory, or more than is free less a reserve, is killed. An exception here, such as KeyboardInterrupt, kills it
+        too.
 
         A process that had to compile a kernel does not count: the function is called again in another one, which loads
         that kernel from numba's cache. `compilations.happened` tells the function that it may return early.
@@ -102,7 +132,7 @@ class Worker:
             entry: What is called.
             argument: With what; JSON types.
             timeout_s: Seconds.
-            limit_bytes: Of anonymous memory; None for no limit.
+            limit_bytes: Of anonymous memory; None for what is free, less a reserve (`spare_bytes`).
             imports: Modules that the function will import: the server does so once, for this process and later ones. A
                 server with others takes memory that would count as this process's, and is replaced.
         """
@@ -121,7 +151,7 @@ class Worker:
         order = {**asked, "result": str(result), "log": str(log), "compiled": "" if final else str(compiled)}
         try:
             self._order(order)
-            status, killed, peak = self._follow(deadline, limit_bytes)
+            status, killed, peak, limit_bytes = self._follow(deadline, limit_bytes)
         except BaseException:
             self._stop()
             raise
@@ -130,7 +160,7 @@ class Worker:
         if killed == "server":
             text += self._server_log()
             self._stop()
-        ended = Ended(answer, status, killed, text, peak, time.monotonic() - started, compiled.exists())
+        ended = Ended(answer, status, killed, text, peak, time.monotonic() - started, compiled.exists(), limit_bytes)
         for file in (result, log, compiled):
             file.unlink(missing_ok=True)
         return ended
@@ -154,24 +184,27 @@ class Worker:
 
     def _follow(
         self, deadline: Deadline, limit_bytes: int | None
-    ) -> tuple[int, Literal["", "timeout", "memory", "server"], MemoryUse]:
-        """Returns exit status, reason of killing and peak memory of the process that was ordered."""
+    ) -> tuple[int, Literal["", "timeout", "memory", "server"], MemoryUse, int | None]:
+        """Returns exit status, reason of killing, peak memory and its limit of the process that was ordered."""
         first = self._answer(None)
         if first is None:
-            return -1, "server", MemoryUse()
-        timed_out = False
+            return -1, "server", MemoryUse(), limit_bytes
+        timed_out, limit_bytes = False, _least(limit_bytes, first["pid"])
         with MemoryWatch(first["pid"], limit_bytes) as watch:
             try:
                 last = self._answer(deadline)
             except TimeoutError:
                 timed_out = True
+                _ask_where(first["pid"])
                 kill_group(first["pid"])
                 last = self._answer(None)
         if watch.passed_limit:
-            return -9, "memory", watch.peak
+            return -9, "memory", watch.peak, limit_bytes
         if timed_out:
-            return -9, "timeout", watch.peak
-        return (-1, "server", watch.peak) if last is None else (last["exit"], "", watch.peak)
+            return -9, "timeout", watch.peak, limit_bytes
+        if last is None:
+            return -1, "server", watch.peak, limit_bytes
+        return last["exit"], "", watch.peak, limit_bytes
 
     def _start(self) -> None:
         with open(self.folder / "server.log", "wb") as log:
@@ -238,3 +271,19 @@ class Worker:
 
     def _server_log(self) -> str:
         return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")
+
+
+def _least(limit_bytes: int | None, pid: int) -> int | None:
+    """Returns the limit of the process `pid`, which has begun: what it was given, or less where less is free."""
+    spare = spare_bytes()
+    if spare is None:
+        return limit_bytes
+    free = process_memory(pid).anonymous_bytes + spare  # what it has is taken already
+    return free if limit_bytes is None else min(limit_bytes, free)
+
+
+def _ask_where(pid: int) -> None:
+    """Has the process `pid` write to its log where it is."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, WHERE_SIGNAL)
+        time.sleep(_WHERE_SECONDS)

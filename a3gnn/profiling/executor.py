@@ -6,7 +6,6 @@ import dataclasses
 import signal
 import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -16,6 +15,7 @@ from a3gnn.machine.probe import probe_hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.process.memory import MemoryUse
+from a3gnn.process.status import described_status, oom_kills
 from a3gnn.process.worker import Ended, Worker
 from a3gnn.profiling.trial.failures import DETAIL_CHARACTERS
 from a3gnn.profiling.trial.imports import imports_of
@@ -133,7 +133,7 @@ class LocalExecutor:
     def _run(self, name: str, argument: dict[str, Any], request: TrialRequest) -> Ended | Failure:
         """Returns how the function `name` of the trial's module ended, with its result, or its failure."""
         plan = request.plan
-        kills = _oom_kills()
+        kills = oom_kills()
         ended = self.worker.run(
             f"a3gnn.profiling.trial.trial:{name}",
             argument,
@@ -141,24 +141,33 @@ class LocalExecutor:
             limit_bytes=plan.host_limit_bytes,
             imports=imports_of(request.setting.task, request.setting.hardware.has_device),
         )
-        return _failure(ended, request, by_system=_oom_kills() > kills) or ended
+        return _failure(ended, request, by_system=oom_kills() > kills) or ended
 
 
 def joined(found: Mapping[str, Any], peak: MemoryUse) -> Metrics:
     """Returns the metrics of what a trial's process `found` and of the `peak` that was seen of it from outside."""
-    memory = {"peak_host_bytes": peak.anonymous_bytes, "resident_file_bytes": peak.file_bytes}
+    memory = {"peak_host_bytes": _peak(found, peak), "resident_file_bytes": peak.file_bytes}
     return Metrics.from_dict({**found, **memory})
+
+
+def _peak(found: Mapping[str, Any], peak: MemoryUse) -> int:
+    """Returns the most that a process knew of itself or that was seen of it and its descendants from outside."""
+    return max(peak.anonymous_bytes, int(found.get("peak_host_bytes", 0)))
 
 
 def _failure(ended: Ended, request: TrialRequest, *, by_system: bool) -> Failure | None:
     """Returns why a process has no result, or None if it has one. `by_system`: the kernel has killed for memory."""
     plan, peak = request.plan, ended.peak.anonymous_bytes
-    if ended.killed == "memory":
-        assert plan.host_limit_bytes is not None
-        detail = f"passed the limit of {format_size(plan.host_limit_bytes)}: it held {format_size(peak)}"
-        return Failure(FailureKind.OUT_OF_MEMORY, detail, peak, float(plan.host_limit_bytes))
+    if ended.result is not None and "metrics" in ended.result:
+        peak = _peak(ended.result["metrics"], ended.peak)
+    limit = plan.host_limit_bytes if ended.killed != "memory" else ended.limit_bytes
+    if limit is not None and (ended.killed == "memory" or peak > limit):
+        own = "" if limit == plan.host_limit_bytes else ", which is what was free on the machine less a reserve"
+        detail = f"passed the limit of {format_size(limit)}{own}: it held {format_size(peak)}, if only for a moment"
+        return Failure(FailureKind.OUT_OF_MEMORY, detail, peak, float(limit))
     if ended.killed == "timeout":
-        detail = f"took longer than {format_duration(plan.timeout_s)}"
+        where = f", and was at {ended.where}" if ended.where else ""
+        detail = f"took longer than {format_duration(plan.timeout_s)}{where}"
         return Failure(FailureKind.TIMEOUT, detail, peak, plan.timeout_s)
     if ended.killed == "server":
         detail = f"the process that starts trials died: {ended.log[-DETAIL_CHARACTERS:]}"
@@ -166,7 +175,8 @@ def _failure(ended: Ended, request: TrialRequest, *, by_system: bool) -> Failure
     if ended.result is None:
         if ended.status == -signal.SIGKILL and by_system:
             return Failure(FailureKind.OUT_OF_MEMORY, "killed by the system, which had no memory left", peak)
-        detail = f"its process ended with {_status(ended.status)}: {ended.log[-DETAIL_CHARACTERS:]}"
+        log = ended.log[-DETAIL_CHARACTERS:].strip()
+        detail = f"{log}\nits process ended with {described_status(ended.status)}".strip()
         return Failure(FailureKind.CRASHED, detail, peak)
     if "failure" in ended.result:
         failure = dataclasses.replace(Failure.from_dict(ended.result["failure"]), peak_host_bytes=peak)
@@ -174,16 +184,3 @@ def _failure(ended: Ended, request: TrialRequest, *, by_system: bool) -> Failure
             return dataclasses.replace(failure, limit=float(plan.device_limit_bytes))
         return failure
     return None
-
-
-def _status(status: int) -> str:
-    return f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
-
-
-def _oom_kills() -> int:
-    """Returns how many processes the kernel has killed for want of memory since it started; 0 where it does not say."""
-    try:
-        words = Path("/proc/vmstat").read_text(encoding="ascii").split()
-    except OSError:
-        return 0
-    return int(words[words.index("oom_kill") + 1]) if "oom_kill" in words else 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from a3gnn._imports import optional
 from a3gnn.breach import Breach
 from a3gnn.report.front import Front
-from a3gnn.report.front_row import FrontRow
+from a3gnn.report.front_row import UNCOMPARED, FrontRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +27,9 @@ def front_figure(front: Front, title: str = "") -> Figure:
     """Returns speed against peak memory, coloured by validation quality, with the limit as a line.
 
     Speed is epochs per second, with bars over the range of its replicates, or seconds to accuracy, fewer further up.
-    Feasible rows that are not on the front are small, rows that break a limit hollow; the legend says which limits they
-    break, and by how much at most, and how many rows have no place, for they do not reach the target.
+    Rows that are compared and not on the front are small, others that keep the limits crosses, and rows that break a
+    limit hollow. The legend says which limits these break, and by how much at most, and how many rows have no place,
+    for they do not reach the target.
     """
     optional("matplotlib", "plot", "A figure of the front")
     from matplotlib import colormaps
@@ -38,7 +39,7 @@ def front_figure(front: Front, title: str = "") -> Figure:
     figure = ShownFigure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
     placed = [row for row in front.rows if not math.isnan(_speed(front, row))]
-    within = [row for row in placed if row.feasible]
+    within = [row for row in placed if row.compared]
     colours = axes.scatter(
         [_memory_mib(front, row) for row in within],
         [_speed(front, row) for row in within],
@@ -48,6 +49,7 @@ def front_figure(front: Front, title: str = "") -> Figure:
         plotnonfinite=True,
         zorder=3,
     )
+    _draw_others(axes, front, [row for row in placed if row.feasible and not row.compared])
     _draw_broken(axes, front, placed)
     figure.colorbar(colours, ax=axes, label=f"validation {front.metric.label} ({front.metric.unit})")
     _draw_front(axes, front, placed)
@@ -94,6 +96,19 @@ def _draw_ranges(axes: Axes, front: Front) -> None:
         low, high = row.measured.throughput_low, row.measured.throughput_high
         if low < high and not front.by_seconds:
             axes.plot([_memory_mib(front, row)] * 2, [low, high], color="0.6", linewidth=0.8, zorder=1)
+
+
+def _draw_others(axes: Axes, front: Front, rows: list[FrontRow]) -> None:
+    """Draws the rows that keep the limits and are not compared with the others."""
+    if rows:
+        axes.scatter(
+            [_memory_mib(front, row) for row in rows],
+            [_speed(front, row) for row in rows],
+            color="0.6",
+            marker="x",
+            s=22,
+            label=f"{UNCOMPARED} ({len(rows)})",
+        )
 
 
 def _draw_broken(axes: Axes, front: Front, placed: list[FrontRow]) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Why a faster configuration is not chosen that keeps the limits.
 _OUTWEIGHED = "its memory or {label} outweighs its speed"
+#: Why one is not that has a better score.
+_ONCE = "measured once, and the best of many single measurements is often a lucky one"
 #: The priorities whose best configurations are named.
 PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
 
@@ -37,6 +39,10 @@ PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
 @dataclass(frozen=True, slots=True, repr=False)
 class Front:
     """Every measured configuration of a tune, best of each priority named.
+
+    The front is made of what compares. Left out is what breaks a limit, and what was only timed: its peak is not that
+    of a training. So is, once a tune has chosen, what was measured once and looks better than the choice, which was
+    measured again: the best of many single measurements is often a lucky one. So the choice is always on the front.
 
     Attributes:
         rows: Fastest first, by `speed`; those that do not reach the target come last.
@@ -76,22 +82,32 @@ class Front:
 
     @classmethod
     def of(cls, measured: Sequence[MeasuredConfig], objectives: Objectives, chosen: TrainConfig | None = None) -> Self:
-        """Returns the front of `measured` under the limits of `objectives`; it names the best of every priority."""
-        broken = [objectives.limits.broken_by(one.figures) for one in measured]
+        """Returns the front of `measured` under the limits of `objectives`; it names the best of every priority.
+
+        Args:
+            measured: What was measured.
+            objectives: What is wanted.
+            chosen: What was chosen, and so keeps its limits, as its play-off found; None before.
+        """
+        broken = [() if one.config == chosen else objectives.limits.broken_by(one.figures) for one in measured]
+        lucky = _lucky(measured, objectives, chosen)
+        compared = [not broken[i] and not lucky[i] and not one.only_timed for i, one in enumerate(measured)]
         on_front = np.zeros(len(measured), dtype=np.bool_)
-        kept = [i for i, breaches in enumerate(broken) if not breaches]
+        kept = [i for i, takes_part in enumerate(compared) if takes_part]
         feasible = [measured[i].figures for i in kept]
-        best = {kept[i]: names for i, names in _picks(feasible, objectives).items()}
+        own = next((at for at, i in enumerate(kept) if measured[i].config == chosen), None)
+        best = {kept[i]: names for i, names in _picks(feasible, objectives, own).items()}
         if kept:
             on_front[kept] = non_dominated(objectives.measured_costs(feasible))
-        notes = _notes(measured, broken, objectives, chosen)
+        notes = _notes(measured, broken, lucky, objectives, chosen)
         rows = []
-        for i, (config, figures, predicted, _, in_play_off) in enumerate(measured):
-            own = ["chosen"] if config == chosen else []
-            own += ["default"] if config == TrainConfig().canonical() else []
-            labels = (*own, *best.get(i, ()))
+        for i, (config, figures, predicted, _, in_play_off, _) in enumerate(measured):
+            said = ["chosen"] if config == chosen else []
+            said += ["default"] if config == TrainConfig().canonical() else []
+            labels = (*said, *best.get(i, ()))
             flags = not broken[i], bool(on_front[i])
-            rows.append(FrontRow(config, figures, predicted, *flags, labels, broken[i], notes[i], in_play_off))
+            row = FrontRow(config, figures, predicted, *flags, labels, broken[i], notes[i], in_play_off, compared[i])
+            rows.append(row)
         order = np.argsort(objectives.measured_costs([row.measured for row in rows])[:, 0], kind="stable")
         limits = objectives.limits
         return cls(
@@ -186,31 +202,50 @@ class Front:
             ) from error
 
 
-def _picks(feasible: Sequence[Figures], objectives: Objectives) -> dict[int, list[str]]:
-    """Returns the priorities by the index of that of `feasible` which is best by them."""
+def _lucky(measured: Sequence[MeasuredConfig], objectives: Objectives, chosen: TrainConfig | None) -> list[bool]:
+    """Returns which of `measured` look better than the `chosen`, and were not measured beside it.
+
+    They have a better score, or dominate it: what a score caps, such as accuracy beyond the target, may be more.
+    """
+    at = next((i for i, one in enumerate(measured) if one.config == chosen), None)
+    if at is None:
+        return [False] * len(measured)
+    figures = [one.figures for one in measured]
+    score, costs = objectives.measured_score(figures), objectives.measured_costs(figures)
+    better = (score > score[at]) | ((costs <= costs[at]).all(axis=1) & (costs < costs[at]).any(axis=1))
+    default = TrainConfig().canonical()
+    beside = [one.in_play_off and one.config in (chosen, default) for one in measured]
+    return [bool(looks) and not known for looks, known in zip(better, beside, strict=True)]
+
+
+def _picks(feasible: Sequence[Figures], objectives: Objectives, chosen: int | None) -> dict[int, list[str]]:
+    """Returns the priorities by the index of that of `feasible` which is best by each; the tune's own has `chosen`."""
     best: dict[int, list[str]] = {}
     reached = any(figures.seconds_to_accuracy is not None for figures in feasible)
     for pick in PICKS if feasible else ():
         priority = Priority.parse(pick)
         if reached or not priority.time:
             index = dataclasses.replace(objectives, priority=priority).best_index(feasible)
-            best.setdefault(index, []).append(pick)
+            own = chosen is not None and pick == objectives.priority.name
+            best.setdefault(chosen if own and chosen is not None else index, []).append(pick)
     return best
 
 
 def _notes(
     measured: Sequence[MeasuredConfig],
     broken: Sequence[tuple[Breach, ...]],
+    lucky: Sequence[bool],
     objectives: Objectives,
     chosen: TrainConfig | None,
 ) -> list[str]:
-    """Returns the notes of `measured`, and where a faster one than the `chosen` has none, that its score is lower."""
+    """Returns the notes of `measured`, and why what looks better than the `chosen` is not it, where it has none."""
     costs = objectives.measured_costs([one.figures for one in measured])
-    score = objectives.measured_score([one.figures for one in measured])
     at = next((i for i, one in enumerate(measured) if one.config == chosen), None)
-    return [
-        _OUTWEIGHED.format(label=objectives.metric.label)
-        if not (one.note or broken[i] or at is None) and costs[i, 0] < costs[at, 0] and score[i] < score[at]
-        else one.note
-        for i, one in enumerate(measured)
-    ]
+    found = []
+    for i, one in enumerate(measured):
+        note = one.note
+        if not (note or broken[i] or at is None):
+            faster = costs[i, 0] < costs[at, 0]
+            note = _ONCE if lucky[i] else _OUTWEIGHED.format(label=objectives.metric.label) if faster else ""
+        found.append(note)
+    return found

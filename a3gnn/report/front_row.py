@@ -14,9 +14,11 @@ from a3gnn.figures import Figures
 from a3gnn.measurement import METRICS, Metrics
 
 _KNOBS = tuple(name for name in TrainConfig().to_dict() if name != "schema_version")
-_FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off")
+_FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off", "compared")
 #: Figures that a record holds beside the metrics.
-_RANGES = ("throughput_low", "throughput_high", "complete")
+_RANGES = ("throughput_low", "throughput_high", "complete", "seconds_low", "seconds_high")
+#: What keeps the limits, and the front does not compare with others.
+UNCOMPARED = "measured once or only timed, not compared"
 #: How the note of a row begins that failed, or broke a limit, in the play-off.
 REJECTED = "rejected in the play-off"
 
@@ -24,7 +26,8 @@ REJECTED = "rejected in the play-off"
 class MeasuredConfig(NamedTuple):
     """A configuration with its figures, what was predicted of it before, by metric and bound, and why it lost.
 
-    `in_play_off` is whether its speed was measured in the play-off.
+    `in_play_off` is whether its speed was measured in the play-off, and `only_timed` whether nothing was trained when
+    its peaks were measured, so that they are not those of a training.
     """
 
     config: TrainConfig
@@ -32,6 +35,7 @@ class MeasuredConfig(NamedTuple):
     predicted: dict[str, dict[str, float]] | None
     note: str = ""
     in_play_off: bool = False
+    only_timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +47,13 @@ class FrontRow:
         measured: What it reached.
         predicted: What was predicted before it ran, by metric: its mean, low and high; None where nothing was.
         feasible: Whether it keeps the limits as measured.
-        on_front: Whether no other feasible measured configuration dominates it.
+        on_front: Whether no other configuration dominates it, of those that are `compared`.
         labels: What it is: `default`, `chosen`, or the best of a priority.
         broken: The limits that it breaks, each with by how much.
         note: Why it was not chosen, where that is not by the limits; "" where nothing is to be said.
         in_play_off: Whether its speed was measured in the play-off, beside that of the choice, not before.
+        compared: Whether the front compares it with others (`Front`): it keeps the limits, and its figures say as
+            much as theirs.
     """
 
     config: TrainConfig
@@ -59,6 +65,7 @@ class FrontRow:
     broken: tuple[Breach, ...] = ()
     note: str = ""
     in_play_off: bool = False
+    compared: bool = True
 
     @property
     def rejected(self) -> bool:
@@ -81,6 +88,7 @@ class FrontRow:
             "predicted": self.predicted,
             "note": self.note,
             "in_play_off": self.in_play_off,
+            "compared": self.compared,
         }
 
     @classmethod
@@ -98,6 +106,7 @@ class FrontRow:
             broken=tuple(map(Breach.from_dict, fields.get("broken", ()))),
             note=fields.get("note", ""),
             in_play_off=fields.get("in_play_off", False),
+            compared=fields.get("compared", fields["feasible"]),
         )
 
     @classmethod
@@ -110,6 +119,7 @@ class FrontRow:
         predicted = [(self.predicted or {}).get(name, {}).get("mean") for name in METRICS]
         measured = [getattr(self.measured, name) for name in (*METRICS, *_RANGES)]
         broken = self.describe_broken()
-        flags = [self.on_front, self.feasible, " ".join(self.labels), broken, self.note, self.in_play_off]
+        known = [self.note, self.in_play_off, self.compared]
+        flags = [self.on_front, self.feasible, " ".join(self.labels), broken, *known]
         values = [*(getattr(self.config, name) for name in _KNOBS), *measured, *predicted, *flags]
         return dict(zip(self.columns(), values, strict=True))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.storage.compiled import njit
 
-@numba.njit(nogil=True, cache=True)
+
+@njit(nogil=True, cache=True)
 def sum_label_distances(labels: NDArray[np.int32], batch_size: int, num_classes: int) -> tuple[float, int]:
     """Returns the sum over mini-batches of the total variation distance to all `labels`, and their number.
 

@@ -6,7 +6,6 @@ Where none of these is asked for they draw what `kernels.sample_hops` draws, and
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from a3gnn.sampling.edge_picks import pick_edges
@@ -15,6 +14,7 @@ from a3gnn.sampling.kernels import CHUNK, MAX_EDGES, grown, pick_rows, row_bound
 from a3gnn.sampling.prefetch import prefetch
 from a3gnn.sampling.random import fold, hop_key
 from a3gnn.sampling.relabelling import forget, know, relabel
+from a3gnn.storage.compiled import njit
 
 
 @njit(nogil=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from a3gnn.sampling.relabelling import forget, know
+from a3gnn.storage.compiled import njit
 
 
 @njit(cache=True, nogil=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from a3gnn.sampling.kernel_types import EdgeDraw, EdgeRow
 from a3gnn.sampling.pick_kernels import pick_two_bucket
 from a3gnn.sampling.prefetch import prefetch
 from a3gnn.sampling.random import below, uniform
+from a3gnn.storage.compiled import njit
 
 
 @njit(nogil=True)

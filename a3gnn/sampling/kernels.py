@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from a3gnn.sampling.kernel_types import HopDraw, Proposals, RowBounds, RowRange
@@ -18,6 +17,7 @@ from a3gnn.sampling.prefetch import prefetch
 from a3gnn.sampling.random import fold, hop_key
 from a3gnn.sampling.rejection import max_proposals, pick_by_rejection
 from a3gnn.sampling.relabelling import forget, relabel
+from a3gnn.storage.compiled import njit
 
 Integer = TypeVar("Integer", np.int32, np.int64)
 

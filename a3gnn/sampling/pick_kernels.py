@@ -8,11 +8,11 @@ the same probabilities and release the GIL.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from a3gnn.sampling.prefetch import prefetch
 from a3gnn.sampling.random import below, uniform
+from a3gnn.storage.compiled import njit
 
 
 @njit(cache=True, nogil=True)

@@ -7,7 +7,8 @@ SplitMix64's finaliser (Steele, Lea and Flood, OOPSLA 2014) over a key that fold
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from a3gnn.storage.compiled import njit
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

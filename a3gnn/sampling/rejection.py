@@ -13,13 +13,13 @@ Each pass prefetches what the next one reads. All kernels release the GIL.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from a3gnn.sampling.kernel_types import HopDraw, Proposals, RowBounds, RowRange
 from a3gnn.sampling.pick_kernels import pick_two_bucket
 from a3gnn.sampling.prefetch import prefetch
 from a3gnn.sampling.random import below_and_rest, fold
+from a3gnn.storage.compiled import njit
 
 # Rows of at most so many times the fanout are read whole, which is cheaper than random reads: measured in a prototype,
 # on a graph of 2.4 million nodes.

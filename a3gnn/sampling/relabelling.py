@@ -7,8 +7,9 @@ faster than a hash map, and it is reused: only the entries that were set are cle
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from a3gnn.storage.compiled import njit
 
 
 @njit(cache=True, nogil=True)

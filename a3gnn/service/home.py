@@ -36,6 +36,14 @@ class JobFolder:
         self.asked, self.retries, self.hurry = path / "asked", path / "retry", path / "hurry"
         self.events = EventLog(path / "events.jsonl")
 
+    def set_retries(self, wanted: bool) -> None:
+        """Makes or removes the file `retries`; nobody may run the job meanwhile."""
+        if wanted:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.retries.touch()
+        else:
+            self.retries.unlink(missing_ok=True)
+
     def lock(self) -> int | None:
         """Returns the open file whose lock says that the job runs, or None where another server holds it.
 

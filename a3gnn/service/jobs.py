@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -156,8 +156,15 @@ class Jobs:
             raise conflict(f"only a {kind} that waits or runs can be stopped, and {number} is {job.status}")
         return job
 
-    def requeue(self, job: Job, arguments: Mapping[str, Any] | None = None) -> Job:
+    def requeue(
+        self, job: Job, arguments: Mapping[str, Any] | None = None, prepare: Callable[[], None] = lambda: None
+    ) -> Job:
         """Returns `job`, which had ended, at its place in the queue again.
+
+        Args:
+            job: What is queued.
+            arguments: Those from now on; None keeps the old ones.
+            prepare: Is called if the job may be queued, before anyone can begin it.
 
         Raises:
             Problem: It waits or runs.
@@ -169,6 +176,7 @@ class Jobs:
         with self._changing() as connection:
             if not connection.execute(sa.update(JOBS).where(same).values(values)).rowcount:
                 raise conflict(f"{job.kind} {job.id} waits or runs already; stop it first")
+            prepare()
         return self.get(job.id)
 
     def delete(self, job: Job) -> None:

@@ -51,9 +51,7 @@ class Question(_Order):
     dataset: Annotated[
         Word | None, Field(description="In its place: what POST /graphs takes, registered as it is.")
     ] = None
-    priority: Annotated[Word, Field(description="time, throughput, memory, accuracy, balanced, or T,M,A")] = (
-        "throughput"
-    )
+    priority: Annotated[Word, Field(description="time, throughput, memory, accuracy, balanced, or T,M,A")] = "time"
     memory_limit: Annotated[Bytes | Word | None, Field(description="Of the GPU, or else the host: such as 4GiB.")] = (
         None
     )

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from typing import Any
 
 from a3gnn.process.interpreter import as_program
+from a3gnn.process.status import described_status
 from a3gnn.service.places import Places
 from a3gnn.service.problems import Problem
 from a3gnn.service.turns import Turns
@@ -88,8 +89,9 @@ class Recommender:
             answer: dict[str, Any] = self._places.shown_in(json.loads(process.stdout.readline()))
         except (OSError, ValueError):
             self.close()
+            ended = described_status(process.returncode)
             raise Problem(
-                500, "failed", "the process that predicts has died; ask again, which starts another"
+                500, "failed", f"the process that predicts ended with {ended}; ask again, which starts another"
             ) from None
         return answer
 

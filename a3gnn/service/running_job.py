@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from a3gnn.process.order import start_program
+from a3gnn.process.status import described_status
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
 from a3gnn.service.problems import Problem
@@ -39,13 +39,16 @@ class RunningJob:
         folder: Its folder.
         lock: The open file whose lock says that it runs.
         arguments: What `tune` or `train` is called with.
+
+    Attributes:
+        interrupted: Whether it was told to end so that it can go on later.
     """
 
     def __init__(self, job: Job, folder: JobFolder, lock: int, arguments: dict[str, Any]) -> None:
         self.job, self.folder = job, folder
         self._lock = lock
         self._told: float | None = None
-        self._chooses = False
+        self._chooses = self.interrupted = False
         places = {"folder": str(folder.path), "folders": folder.places.folders}
         order = {"kind": job.kind, **places, "arguments": arguments}
         with folder.log.open("ab") as log:
@@ -67,8 +70,8 @@ class RunningJob:
         except (ValueError, TypeError):
             if self._told is not None:
                 return Outcome("stopped")
-            ended = f"status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
             text = self.folder.log.read_text(encoding="utf-8", errors="replace")[-_DETAIL_CHARACTERS:]
+            ended = described_status(status)
             detail = f"its process ended with {ended}; POST .../resume goes on after its last trial: {text}"
             return Outcome("failed", Problem(500, "failed", self.folder.places.shown(detail)).to_dict())
 
@@ -89,6 +92,7 @@ class RunningJob:
         """Has it end now, so that it can go on later as if nothing had been."""
         if self._told is None:
             self._told = time.monotonic()
+            self.interrupted = True
             self._process.terminate()
 
     def _grace_s(self) -> float:

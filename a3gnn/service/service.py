@@ -80,13 +80,23 @@ class Service:
         """
         return self._tell(self.jobs.add(kind, name, graph.id, arguments, graph.home, study))
 
-    def resume(self, job: Job, arguments: Mapping[str, Any]) -> Job:
+    def resume(self, job: Job, arguments: Mapping[str, Any], *, forget: bool = False) -> Job:
         """Returns `job`, which had ended, in the queue again.
+
+        Args:
+            job: What goes on.
+            arguments: Those from now on.
+            forget: Whether its failed trials are forgotten first.
 
         Raises:
             Problem: It waits or runs.
         """
-        return self._tell(self.jobs.requeue(job, arguments))
+
+        def prepare() -> None:
+            if job.home in (None, self.home.id):
+                self.home.of(job).set_retries(forget)
+
+        return self._tell(self.jobs.requeue(job, arguments, prepare))
 
     def stop(self, kind: Kind, number: int) -> Job:
         """Returns a job that was asked to stop, as it is when it has, or after two seconds.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from a3gnn.measurement import Failure, FailureKind, Metrics, StageSeconds
 from a3gnn.profiling.replay import as_asked
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.service.problems import Problem, conflict
-from a3gnn.storage.atomic import replacing
+from a3gnn.storage.atomic import write_text
 
 #: Seconds between two looks for an answer. Guess.
 _POLL_S = 0.2
@@ -47,8 +48,8 @@ class Suggestions:
         for old in (*self.folder.glob("*.json"), *self.folder.glob("*.aside")):
             old.unlink()
         number += 1
-        _write(last, str(number))
-        _write(self._question(number), json.dumps(_suggestion(number, asked)))
+        write_text(last, str(number))
+        write_text(self._question(number), json.dumps(_suggestion(number, asked)))
         return number
 
     def set_aside(self) -> None:
@@ -84,7 +85,7 @@ class Suggestions:
                 f"trial {number} asks for a learning curve (plan.curve): batches and val_accuracy must have a point at "
                 "least",
             )
-        _write(self._answer(number), json.dumps(told))
+        write_text(self._answer(number), json.dumps(told))
 
     def answer(self, number: int) -> dict[str, Any]:
         """Returns what was told of a suggestion, once it was; the suggestion is over then."""
@@ -132,7 +133,7 @@ def told_outcome(told: Mapping[str, Any], request: TrialRequest) -> Metrics | Fa
     curve = LearningCurve(tuple(told["batches"]), tuple(told["val_accuracy"]), CurveEnd.BUDGET)
     speeds = told["throughput_epochs_per_s"]
     metrics = Metrics(
-        throughput_epochs_per_s=sorted(speeds)[len(speeds) // 2],
+        throughput_epochs_per_s=statistics.median(speeds),
         peak_host_bytes=told["peak_host_bytes"],
         peak_device_bytes=told["peak_device_bytes"],
         resident_file_bytes=0,
@@ -157,8 +158,3 @@ def told_outcome(told: Mapping[str, Any], request: TrialRequest) -> Metrics | Fa
 
 def _suggestion(number: int, asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"number": number, **asked}
-
-
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as draft:
-        draft.write_text(text, encoding="utf-8")

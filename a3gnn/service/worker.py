@@ -152,14 +152,17 @@ class QueueWorker(threading.Thread):
                     self._jobs.update(number, summary=summary(running.folder))
 
     def _leave(self) -> None:
-        """Interrupts what runs, and leaves it to the next server."""
+        """Interrupts what runs, and leaves what has not ended by then to the next server."""
         for running in self._running.values():
             running.interrupt()
         end = time.monotonic() + _LEAVE_S
         for running in self._running.values():
-            while running.outcome() is None and time.monotonic() < end:
+            while (outcome := running.outcome()) is None and time.monotonic() < end:
                 time.sleep(_POLL_S)
             running.kill()
             with suppress(SQLAlchemyError, OSError):
-                self._jobs.update(running.job.id, status="queued")
-                running.folder.events.append("status", status="queued")
+                if outcome is None or (running.interrupted and outcome.status == "stopped"):
+                    self._jobs.update(running.job.id, status="queued")
+                    running.folder.events.append("status", status="queued")
+                else:  # it ended by itself, or by a stop that was asked for before
+                    self._end(running.job, outcome)

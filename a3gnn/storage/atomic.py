@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders that appear whole or not at all, and are then on the disk."""
 
 from __future__ import annotations
 
@@ -10,30 +10,88 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from a3gnn.storage.root import named
 from a3gnn.units import format_size
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yields a path beside `path` to write a file or folder at; on success it becomes `path`, else it is removed.
 
     Of two processes that write the same folder, the first wins and the second's copy is dropped. What a killed process
     leaves is a hidden folder beside `path` that nobody has locked.
 
+    Args:
+        path: The file or folder.
+        durable: Whether it must outlast a failure of power from then on; for what is made again where it is damaged,
+            the disk need not be waited for.
+
     Raises:
         OSError: It can't be written, such as when the disk is full.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        place = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise named(error, path) from error
+    with place as scratch:
         draft = Path(scratch) / path.name
         with _locked(scratch):
             yield draft
+            if durable:
+                _persist(draft)
             try:
                 os.replace(draft, path)
             except OSError:
                 if not (draft.is_dir() and path.is_dir() and any(path.iterdir())):
                     raise
                 shutil.rmtree(draft)
+        if durable:
+            _persist_entries(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Has the file at `path` hold `text`, in UTF-8: on the disk when this returns, and whole or not at all.
+
+    Raises:
+        OSError: It can't be written, such as when the disk is full.
+    """
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def persist(path: Path) -> None:
+    """Has the file or folder at `path` outlast a failure of power from now on.
+
+    Raises:
+        OSError: The disk failed to write it.
+    """
+    _persist(path)
+    _persist_entries(path.parent)
+
+
+def _persist(path: Path) -> None:
+    """Waits until what `path` holds is on the disk."""
+    if path.is_dir():
+        for inner in path.iterdir():
+            _persist(inner)
+        _persist_entries(path)
+        return
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _persist_entries(folder: Path) -> None:
+    """Waits until the names in `folder` are on the disk, where its file system can do that."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -10,18 +10,10 @@ from typing import NamedTuple
 
 from a3gnn.storage.atomic import replacing
 from a3gnn.storage.file_state import content_state, file_state
+from a3gnn.storage.root import cache_root as cache_root
 
 #: How a graph's folder in the cache is named.
 FINGERPRINT = re.compile("[0-9a-f]{32}")
-
-
-def cache_root(chosen: str | Path | None = None) -> Path:
-    """Returns the cache folder: `chosen`, else $A3GNN_CACHE, else a3gnn in $XDG_CACHE_HOME or ~/.cache."""
-    if chosen is not None:
-        return Path(chosen)
-    if own := os.environ.get("A3GNN_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "a3gnn"
 
 
 def graph_folder(root: Path, fingerprint: str) -> Path:

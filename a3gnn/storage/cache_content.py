@@ -20,8 +20,9 @@ from a3gnn.storage.stamp import STAMP
 
 #: graph: a converted graph. probe: what was measured of a machine. download: a data set's own files. source: which
 #: graph a file holds. stamp: that a folder elsewhere was verified. curve: what a learning curve is extended from.
-#: surrogate: what is fitted to measurements. draft: what a process that ended left behind.
-Kind = Literal["graph", "probe", "download", "source", "stamp", "curve", "surrogate", "draft"]
+#: surrogate: what is fitted to measurements. kernels: compiled code of a folder of sources. draft: what a process that
+#: ended left behind.
+Kind = Literal["graph", "probe", "download", "source", "stamp", "curve", "surrogate", "kernels", "draft"]
 
 _DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")
 _GRAPH_FILES = re.compile(
@@ -90,6 +91,10 @@ def entries(root: Path) -> list[Entry]:
     ]
     found += [
         _surrogate(path) for path in _children(root / "surrogates", FINGERPRINT) if (path / "manifest.json").is_file()
+    ]
+    found += [
+        Entry("kernels", path.name, path, *_size_and_change(path))
+        for path in _children(root / "kernels", re.compile(r".+_[0-9a-f]{40}"))
     ]
     return [*found, *_drafts(root)]
 
@@ -165,7 +170,7 @@ def remove_abandoned(path: Path) -> None:
 def _drafts(root: Path) -> Iterator[Entry]:
     """Yields what processes were writing, or removing, when they were killed."""
     graphs = ["graphs", "graphs/*", "graphs/*/derived", "graphs/*/derived/*"]
-    places = [*graphs, "benchmarks", "hardware", "sources", "verified", "curves", "surrogates"]
+    places = [*graphs, "benchmarks", "hardware", "sources", "verified", "curves", "surrogates", "kernels"]
     for path in sorted(path for place in places for path in root.glob(f"{place}/.*")):
         if _DRAFT.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
             keep = "" if _is_abandoned(path) else "being written"

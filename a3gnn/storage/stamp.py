@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from a3gnn.errors import A3GNNError
 from a3gnn.storage.atomic import replacing
 from a3gnn.storage.cache import cache_root
 from a3gnn.storage.file_state import content_state, file_state
@@ -62,9 +63,11 @@ def forget(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _places(folder: Path) -> tuple[Path, Path]:
-    key = hashlib.blake2b(os.fsencode(folder.resolve()), digest_size=16).hexdigest()
-    return folder / STAMP, cache_root() / "verified" / f"{key}.json"
+def _places(folder: Path) -> list[Path]:
+    key, found = hashlib.blake2b(os.fsencode(folder.resolve()), digest_size=16).hexdigest(), [folder / STAMP]
+    with suppress(A3GNNError):  # a user without a home
+        found.append(cache_root() / "verified" / f"{key}.json")
+    return found
 
 
 def _files(folder: Path) -> _Files:

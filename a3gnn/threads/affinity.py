@@ -6,6 +6,8 @@ import functools
 import os
 from contextlib import suppress
 
+from a3gnn.storage.control_groups import cpu_limit
+
 _SYSTEM_CAN = hasattr(os, "sched_setaffinity")
 
 
@@ -15,16 +17,9 @@ def cores() -> frozenset[int]:
 
 
 def available_cores() -> int:
-    """Returns the cores that this process may run on: its affinity, and the control group's quota."""
-    count = len(cores()) or os.cpu_count() or 1
-    try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-            quota, period = file.read().split()
-        if quota != "max":
-            count = min(count, max(1, int(quota) // int(period)))
-    except (OSError, ValueError):
-        pass
-    return count
+    """Returns the cores that this process may run on: its affinity, and the least quota of its control groups."""
+    count, quota = len(cores()) or os.cpu_count() or 1, cpu_limit()
+    return count if quota is None else min(count, max(1, int(quota)))
 
 
 @functools.cache

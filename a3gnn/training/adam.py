@@ -143,7 +143,9 @@ class Adam:
         taken = float(state["step"])
         corrections = group["lr"] / (1 - beta1**taken), (1 - beta2**taken) ** -0.5
         constants = (group["weight_decay"], 1 - beta1, 1 - beta2, *corrections, group["eps"])
-        kernel = partial(update, *arrays, self._unmoved[weight], *(np.float32(value) for value in constants))
+        with np.errstate(over="ignore"):  # what overflows makes the next loss infinite or NaN, which is reported
+            singles = [np.float32(value) for value in constants]
+        kernel = partial(update, *arrays, self._unmoved[weight], *singles)
         rows = len(arrays[0])
         # Read are all four, and all but the gradient are written.
         pool.in_chunks(kernel, rows, pool.grain(rows, 7 * arrays[0].nbytes))

@@ -73,7 +73,7 @@ class BuiltIn:
         self.evaluated = self.model
         self.aggregator = self.model.aggregator
         full = config.input_aggregation == "full"
-        self.table = input_table(graph, self.model, config, on_chunk) if full else None
+        self.table = input_table(graph, self.model, task, config, on_chunk) if full else None
         self.rows = None if self.table is None else self.table.rows
         self.dtype: torch.dtype = getattr(torch, config.compute_dtype)
         self.logits: Callable[[MiniBatch, list[LayerBlock], int], Tensor] = self._logits

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
@@ -13,7 +14,7 @@ from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.graphs.graph import Graph
 from a3gnn.option_names import option
-from a3gnn.storage.atomic import replacing
+from a3gnn.storage.atomic import persist, replacing
 from a3gnn.task import Task
 from a3gnn.training.progress import Progress
 from a3gnn.training.trainer import Trainer
@@ -133,14 +134,34 @@ def _changes(before: dict[str, Any], known: dict[str, Any]) -> list[str]:
     return [f"{name} was {was!r} and is {now!r}" for name, was, now in pairs if was != now]
 
 
-def save(path: Path, state: dict[str, Any]) -> None:
+def save(path: Path, state: dict[str, Any], *, durable: bool = True) -> None:
     """Writes tensors and plain values to `path`, loadable with `weights_only`, whole or not at all.
+
+    Args:
+        path: The file.
+        state: Its content.
+        durable: Whether the file is on the disk when this returns; if not, `persist_saved` has it written later.
 
     Raises:
         A3GNNError: It can't be written, such as when the disk is full; what was there before is as it was.
     """
+    with _writing(path), replacing(path, durable=durable) as draft:
+        torch.save(state, draft)
+
+
+def persist_saved(path: Path) -> None:
+    """Has the file at `path`, if there is one, on the disk when this returns.
+
+    Raises:
+        A3GNNError: The disk failed to write it.
+    """
+    with _writing(path), suppress(FileNotFoundError):
+        persist(path)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
     try:
-        with replacing(path) as draft:
-            torch.save(state, draft)
+        yield
     except (OSError, RuntimeError) as error:
         raise A3GNNError(f"{path} can't be written ({error}); the last one is kept: make room and resume") from error

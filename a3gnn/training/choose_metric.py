@@ -20,7 +20,7 @@ from a3gnn.training.evaluate import metric_of, tested, validated
 from a3gnn.training.loss import check_loss
 
 #: Share of one class of the validation nodes above which accuracy tells little: a model that always says that class is
-#: right more often than most that learnt something. Guess: two classes at 60 and 40 per cent.
+#: right more often than most that learnt something. Guess: two classes at 60 and 40 percent.
 MOST_IN_ONE_CLASS = 0.6
 
 

@@ -23,6 +23,7 @@ import a3gnn
 from a3gnn.graphs.kernels import count_entries
 from a3gnn.process.interpreter import as_program
 from a3gnn.process.machine_turn import machine_turn
+from a3gnn.process.status import described_status
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.units import format_duration
 from a3gnn.version import __version__
@@ -85,7 +86,7 @@ def _compile(wanted: KernelSet) -> str:
     if ended.returncode == 0:
         return ""
     lines = ended.stderr.strip().splitlines()
-    return lines[-1] if lines else f"status {ended.returncode}"
+    return lines[-1] if lines else f"its process ended with {described_status(ended.returncode)}"
 
 
 def _note(wanted: KernelSet) -> Path:

@@ -22,7 +22,7 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.process.fork_server import COMPILED
 from a3gnn.process.lifetime import die_with_parent
-from a3gnn.process.workplace import Workplace
+from a3gnn.storage.workplace import Workplace
 from a3gnn.task import ATTENTION, Task
 from a3gnn.training.kernel_set import KernelSet
 

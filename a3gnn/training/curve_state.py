@@ -60,6 +60,7 @@ class CurveState:
                 "model": trainer.model.state_dict(),
                 "optimizer": trainer.optimizer.state_dict(),
             },
+            durable=False,
         )
 
     @classmethod

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from a3gnn.errors import GraphError
+from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labelled, label_spread
@@ -21,6 +21,7 @@ from a3gnn.training.inference import CHUNK_BYTES, Inference
 from a3gnn.training.model import Model
 from a3gnn.training.ranks.joined_quality import joined_quality
 from a3gnn.training.ranks.protocol import Ranks
+from a3gnn.training.replica import LESS_STEEP
 from a3gnn.training.scratch import Scratch
 from a3gnn.training.tally import check_defined, new_tally
 
@@ -103,16 +104,41 @@ def quality(
 
     The model is in evaluation mode meanwhile, and then again as it was. With `ranks`, each of which has outputs of
     other nodes, it is that of all of them.
+
+    Raises:
+        A3GNNError: An output is NaN, or the value of a node infinite.
     """
     found = new_tally(metric, graph.target, graph.num_classes)
     was_training = model.training
     model.eval()
     try:
         for ids, some in outputs:
-            found.add(some, graph.labels[ids])
+            found.add(checked_outputs(ids, some, LESS_STEEP, finite=graph.target == "values"), graph.labels[ids])
     finally:
         model.train(was_training)
     return found.quality() if ranks is None else joined_quality(found, ranks)
+
+
+def checked_outputs(ids: NDArray[np.int32], outputs: Tensor, remedy: str, *, finite: bool) -> Tensor:
+    """Returns `outputs`, shape (n, columns), those of the nodes `ids`.
+
+    Args:
+        ids: Nodes, shape (n,).
+        outputs: Theirs.
+        remedy: What the error advises.
+        finite: Whether infinite ones are refused too; where classes are told apart, -inf excludes one.
+
+    Raises:
+        A3GNNError: One is NaN, or infinite where that is refused.
+    """
+    bad = (~outputs.isfinite() if finite else outputs.isnan()).any(dim=1).cpu().numpy()
+    if bad.any():
+        raise A3GNNError(
+            f"the model's outputs must be {'finite' if finite else 'numbers'}, got "
+            f"{'NaN or infinite ones' if finite else 'NaN'} for {int(bad.sum()):,} of {len(ids):,} nodes, such as node "
+            f"{ids[bad.argmax()]}; {remedy}"
+        )
+    return outputs
 
 
 def validated(graph: Graph, task: Task) -> NDArray[np.int32]:

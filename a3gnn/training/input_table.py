@@ -33,12 +33,15 @@ class InputTable(NamedTuple):
     degrees: Tensor | None
 
 
-def input_table(graph: Graph, model: Model, config: TrainConfig, on_chunk: Callable[[], None]) -> InputTable:
+def input_table(
+    graph: Graph, model: Model, task: Task, config: TrainConfig, on_chunk: Callable[[], None]
+) -> InputTable:
     """Returns the table of the input layer of `model`, which is made where it is not beside the graph.
 
     Args:
         graph: The whole graph, whatever parts training sees; one in RAM is written to the cache folder first.
         model: What is trained.
+        task: What it is built for.
         config: Its `feature_dtype` is that of the rows.
         on_chunk: Called before each chunk of nodes; what it raises ends the work there.
 
@@ -46,7 +49,7 @@ def input_table(graph: Graph, model: Model, config: TrainConfig, on_chunk: Calla
         ConfigError: The input layer aggregates nothing before it learns, or the table would be too large.
         GraphError: The table is damaged, or can't be written.
     """
-    rows = table_rows(graph, _aggregator(model), config, on_chunk)
+    rows = table_rows(graph, _aggregator(model, task), config, on_chunk)
     return InputTable(rows, _around(graph.on_disk(), on_chunk).degrees() if model.needs_degrees else None)
 
 
@@ -68,7 +71,7 @@ def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
     """
     aggregator: Aggregator = "mean"  # all that a model of the user's may declare
     if not task.is_own:
-        aggregator = _aggregator(build_model(task, graph.num_features, graph.num_classes))
+        aggregator = _aggregator(build_model(task, graph.num_features, graph.num_classes), task)
     around = _around(graph, lambda: None)
     seconds = table_seconds(graph, aggregator, around)
     if config.feature_dtype == "float16":
@@ -76,11 +79,11 @@ def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
     return seconds
 
 
-def _aggregator(model: Model) -> Aggregator:
+def _aggregator(model: Model, task: Task) -> Aggregator:
     if model.aggregator is None:
         raise ConfigError(
             "input_aggregation full needs a model whose input layer aggregates features before anything that is "
-            "learnt (sage, gcn, gin), got gat, whose attention is learnt; use sampled"
+            f"learnt (sage, gcn, gin), got {task.model}, whose attention is learnt; use sampled"
         )
     return model.aggregator
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
+from a3gnn.units import count
 
 #: Layers from which on another one needs no further kernel: the input layer, one between, the last.
 _LAYERS = 3
@@ -53,10 +54,12 @@ class KernelSet:
         """Returns what the kernels are for, for people."""
         if self.task is None:
             return "reading graphs"
-        features = f"{self.task.model} on {'sparse' if self.sparse else 'dense'} features"
-        if self.task.model == "gat":
-            features = f"gat, or a model of your own, on {'sparse' if self.sparse else 'dense'} features"
-        return f"tuning {features}" if self.config is None else f"this configuration of {features}"
+        features = f"{'float16 ' * self.halves}{'sparse' if self.sparse else 'dense'} features"
+        model = "gat, or a model of your own," if self.task.model == "gat" else self.task.model
+        work = f"{model} on {features} ({', '.join(_layers(self.task))})"
+        if self.config is None:
+            return f"tuning {work}"
+        return f"training {work}{_knobs(self.config)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
@@ -77,6 +80,26 @@ class KernelSet:
             fields["halves"],
             None if config is None else TrainConfig.from_dict(config),
         )
+
+
+def _layers(task: Task) -> Iterator[str]:
+    """Yields what decides the kernels of the layers."""
+    yield count(task.num_layers, "layer") + (" or more" if task.num_layers == _LAYERS else "")
+    if task.norm != "none":
+        yield f"{task.norm} norm"
+    if task.residual:
+        yield "residual connections"
+    if not task.dropout:
+        yield "no dropout"
+
+
+def _knobs(config: TrainConfig) -> str:
+    """Returns the knobs by which the kernels differ from the default's; of a size, only that it is not the default."""
+    usual, own = _small_config(TrainConfig()).to_dict(), config.to_dict()
+    other = [
+        f"{name}={value}" if isinstance(value, str) else name for name, value in own.items() if value != usual[name]
+    ]
+    return f" with {', '.join(other)}" if other else ""
 
 
 def _small_task(task: Task) -> Task:

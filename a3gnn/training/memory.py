@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import sys
+import math
+import os
 import threading
+import weakref
 from types import TracebackType
 from typing import Self
 
 from a3gnn.errors import MemoryLimitError
-from a3gnn.process.memory import ANONYMOUS
+from a3gnn.launch import by_torchrun, launch
+from a3gnn.process.memory import PeakMemory, process_memory, spare_bytes
 from a3gnn.units import format_size
 
 # Seconds between samples: a mini-batch takes tens of milliseconds. Guess.
@@ -17,30 +20,28 @@ _PERIOD_S = 0.02
 
 def host_bytes() -> int:
     """Returns the anonymous and shared-anonymous memory of this process, resident or swapped."""
-    if sys.platform != "linux":
-        import psutil
-
-        return int(psutil.Process().memory_full_info().uss)
-    with open("/proc/self/status", "rb") as file:
-        return 1024 * sum(map(int, ANONYMOUS.findall(file.read())))
+    return process_memory(os.getpid()).anonymous_bytes
 
 
 class MemoryGuard:
-    """Samples this process's memory fifty times per second, so that what a mini-batch takes and gives back is seen.
+    """Watches this process's memory, so that what a mini-batch takes and gives back is seen, for however short.
+
+    It looks fifty times per second and whenever it is asked; between looks the kernel keeps the peak (`PeakMemory`).
 
     Args:
-        limit: What `host_bytes` may reach; None for no limit.
+        limit: What `host_bytes` may reach; None for none but what the machine has free when the guard is made, less a
+            reserve (`spare_bytes`), which holds beside any limit.
 
     Attributes:
         limit: As given.
-        peak_bytes: The most that was seen so far.
     """
 
     def __init__(self, limit: int | None = None) -> None:
-        self.limit = limit
+        self.limit, self._free = limit, _free()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="a3gnn-memory", daemon=True)
-        self.peak_bytes = self._recent_bytes = host_bytes()
+        self._peak = self._recent = 0
+        _OWN.add(self)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -51,12 +52,18 @@ class MemoryGuard:
     ) -> None:
         self._ended.set()
         self._thread.join()
+        _OWN.remove(self)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most since it was made, or until it was closed."""
+        _OWN.look()
+        return self._peak
 
     @property
     def is_over(self) -> bool:
         """Whether the limit was passed."""
-        self._sample()
-        return self.limit is not None and self.peak_bytes > self.limit
+        return self.peak_bytes > min(limit for limit in (self.limit, self._free, math.inf) if limit is not None)
 
     def check(self) -> None:
         """Does nothing while the limit has been kept.
@@ -65,23 +72,89 @@ class MemoryGuard:
             MemoryLimitError: It was passed.
         """
         if self.is_over:
-            assert self.limit is not None
+            smaller = (
+                "take a smaller batch_size, num_workers or cache_bytes, or feature_tier disk where the graph is not "
+                "read by parts"
+            )
+            limit = self._free if self.limit is None or self.peak_bytes <= self.limit else self.limit
+            assert limit is not None
+            if limit == self.limit:
+                most, remedy = format_size(limit), f"raise the limit, or {smaller}"
+            else:
+                most, remedy = f"the {format_size(limit)} that were free", f"end other programs, or {smaller}"
+            now = host_bytes()
+            short = f" for a moment, and takes {format_size(now)} now" if now <= limit else ""
             raise MemoryLimitError(
-                f"the run must keep to {format_size(self.limit)} of host memory, it took "
-                f"{format_size(self.peak_bytes)}; raise the limit, or take a smaller batch_size, num_workers or "
-                "cache_bytes, or feature_tier disk where the graph is not read by parts"
+                f"the run must keep to {most} of host memory, it took {format_size(self.peak_bytes)}{short}; {remedy}"
             )
 
     def recent_bytes(self) -> int:
-        """Returns the most that was seen since this was last asked."""
-        self._sample()
-        recent, self._recent_bytes = self._recent_bytes, 0
+        """Returns the most since this was last asked."""
+        return _OWN.recent(self)
+
+    def see(self, taken: int) -> None:
+        """Takes in that this process took so many bytes; called by one thread at a time."""
+        self._peak, self._recent = max(self._peak, taken), max(self._recent, taken)
+
+    def forget_recent(self) -> int:
+        """Returns the most since this was last called, likewise."""
+        recent, self._recent = self._recent, 0
         return recent
 
     def _watch(self) -> None:
         while not self._ended.wait(_PERIOD_S):
-            self._sample()
+            _OWN.look()
 
-    def _sample(self) -> None:
-        now = host_bytes()
-        self.peak_bytes, self._recent_bytes = max(self.peak_bytes, now), max(self._recent_bytes, now)
+
+def _free() -> int | None:
+    """Returns what this process may take of what the machine has free, its ranks alike; None where it is not known."""
+    spare, started = spare_bytes(), launch() if by_torchrun() else None
+    if spare is None:
+        return None
+    return host_bytes() + (spare if started is None else spare // started.local_size)
+
+
+class _OwnMemory:
+    """Looks at this process for all its guards, one thread at a time: what one look takes from the mark, all see."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Forgets all guards; a child that is forked has memory of its own."""
+        self._lock = threading.Lock()
+        self._peak = PeakMemory(os.getpid(), resets=True)
+        self._guards = weakref.WeakSet[MemoryGuard]()
+
+    def add(self, guard: MemoryGuard) -> None:
+        """Lets `guard` see what is taken from now on."""
+        with self._lock:
+            self._look()
+            self._guards.add(guard)
+            self._look()
+
+    def remove(self, guard: MemoryGuard) -> None:
+        """Lets `guard` see what was taken until now, and nothing later."""
+        with self._lock:
+            self._look()
+            self._guards.discard(guard)
+
+    def look(self) -> None:
+        """Has all guards see what was taken since the last look."""
+        with self._lock:
+            self._look()
+
+    def recent(self, guard: MemoryGuard) -> int:
+        """Returns what `guard` has seen since it was last asked."""
+        with self._lock:
+            self._look()
+            return guard.forget_recent()
+
+    def _look(self) -> None:
+        taken = self._peak.look().anonymous_bytes
+        for guard in self._guards:
+            guard.see(taken)
+
+
+_OWN = _OwnMemory()
+os.register_at_fork(after_in_child=_OWN.renew)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from a3gnn.storage.atomic import replacing
+from a3gnn.storage.atomic import write_text
 from a3gnn.training.progress import EpochResult
 
 
@@ -20,8 +20,7 @@ class MetricsLog:
 
     def __init__(self, path: Path, results: Sequence[EpochResult]) -> None:
         self._path = path
-        with replacing(path) as draft:
-            draft.write_text("".join(map(_line, results)), encoding="utf-8")
+        write_text(path, "".join(map(_line, results)))
 
     def append(self, result: EpochResult) -> None:
         """Adds `result`, on its way to the disk when this returns."""

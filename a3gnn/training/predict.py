@@ -11,16 +11,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from a3gnn.checks import size_or_none
+from a3gnn.checks import checked_limit
 from a3gnn.errors import GraphError, ModelError
 from a3gnn.graphs.as_graph import as_unlabelled, is_data
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import is_file
 from a3gnn.metric import Target
 from a3gnn.notify import listener
+from a3gnn.option_names import option
 from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.input_nodes import InputNodes
 from a3gnn.training.compile_ahead import compile_ahead
+from a3gnn.training.evaluate import checked_outputs
 from a3gnn.training.inference import Inference
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.memory import MemoryGuard
@@ -72,9 +74,10 @@ def predict(
         GraphError: The graph can't be read, or has another number of features than the model.
         ModelError: A model of your own can't be imported or built, or its weights are of another one.
         MemoryLimitError: The memory limit was passed.
+        A3GNNError: A prediction is NaN or infinite: the weights or the features are too large.
     """
     notify = listener(notify)
-    limit = size_or_none("host_memory_limit", host_memory_limit)
+    limit = checked_limit(option("host_memory_limit"), host_memory_limit)
     saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
     place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     compile_ahead(KernelSet(), notify)
@@ -94,7 +97,10 @@ def predict(
         for some, outputs in _outputs(saved, graph, ids, place, evaluation_bytes(limit), guard.check, notify):
             found[done : done + len(some)] = outputs.cpu()
             done += len(some)
-    found = _probabilities(found, saved.target)
+        guard.check()
+    remedy = "train the model again with a smaller learning_rate, or give features as large as those of its training"
+    found = checked_outputs(ids, _probabilities(found, saved.target), remedy, finite=True)
+    found = found[:, 0] if saved.target == "values" else found
     return found if np.array_equal(ids, asked) else found[torch.from_numpy(places)]
 
 
@@ -144,4 +150,4 @@ def _probabilities(outputs: Tensor, target: Target) -> Tensor:
         case "labels":
             return torch.sigmoid(outputs)
         case "values":
-            return outputs[:, 0]
+            return outputs

@@ -13,6 +13,9 @@ from a3gnn.training.joined_step import JoinedStep
 from a3gnn.training.learner import Learner
 from a3gnn.training.learning_rate import LearningRate
 
+#: The remedy where training diverges.
+LESS_STEEP = "a smaller learning_rate or learning_rate_scale, or normalised features may help"
+
 
 class Replica:
     """A model and its optimiser, trained by mini-batches, or by shares of them.
@@ -78,7 +81,6 @@ def checked_loss(loss: float, batch: MiniBatch) -> float:
     """
     if not math.isfinite(loss):
         raise A3GNNError(
-            f"the loss must be finite, got {loss} at mini-batch {batch.index} of epoch {batch.epoch + 1}; "
-            "a smaller learning_rate or learning_rate_scale, or normalised features may help"
+            f"the loss must be finite, got {loss} at mini-batch {batch.index} of epoch {batch.epoch + 1}; {LESS_STEEP}"
         )
     return loss

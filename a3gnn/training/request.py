@@ -18,6 +18,7 @@ from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import Metrics
 from a3gnn.metric import AUTO
+from a3gnn.notify import waiting
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.opening import graph_of
 from a3gnn.parts.rules import check_over_parts
@@ -122,7 +123,9 @@ class TrainRequest:
         """
         if not self.task.is_own:
             return self
-        task = described(self.task, self.graph)
+        line = f"waiting for {self.task.model}, which is built and called on a mini-batch; Ctrl-C ends this"
+        with waiting(notify, line):
+            task = described(self.task, self.graph)
         before = None if self.tuned is None else self.tuned.setting.task
         if before is not None and before.model == task.model and not task.is_same_model(before):
             notify(

@@ -16,7 +16,7 @@ from a3gnn.training.run_folder import RunFolder
 from a3gnn.training.step import Step
 from a3gnn.training.target import Point, Target
 from a3gnn.training.trainer import Trainer
-from a3gnn.units import format_duration
+from a3gnn.units import count, format_duration
 
 
 def run(
@@ -108,7 +108,9 @@ def ended_at(target: Target | None, done: Progress) -> bool:
 
 def _how_to_go_on(error: BaseException, done: Progress, folder: Path) -> str:
     reason = f"{error}. The run" if str(error) else "the run"
-    where = f"after {len(done.epochs)} epochs and {done.under_way.batches} mini-batches"
+    where = (
+        f"after {count(len(done.epochs), 'epoch')} and {count(done.under_way.batches, 'mini-batch', 'mini-batches')}"
+    )
     return f"{reason} is saved {where}; the same {call()} with {options(out=folder, resume=True)} goes on from there"
 
 

@@ -10,13 +10,16 @@ import torch
 
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.option_names import option
-from a3gnn.storage.atomic import replacing
-from a3gnn.training.checkpoint import restore_checkpoint, save, save_checkpoint
+from a3gnn.storage.atomic import write_text
+from a3gnn.storage.claim import is_vacant
+from a3gnn.training.checkpoint import persist_saved, restore_checkpoint, save, save_checkpoint
 from a3gnn.training.metrics_log import MetricsLog
 from a3gnn.training.progress import EpochResult, Progress
 from a3gnn.training.save_timer import SaveTimer
 from a3gnn.training.saved_model import SavedModel
 from a3gnn.training.trainer import Trainer
+
+_CHECKPOINT = "checkpoint.pt"
 
 
 class RunFolder:
@@ -39,15 +42,7 @@ class RunFolder:
         self._resume = resume
         self._saved_best: int | None = None
         self._timer = SaveTimer()
-        if resume and not self._checkpoint.is_file():
-            raise UsageError(
-                f"{option('resume')} needs a run in {path}, which has no checkpoint.pt; leave it out to start one"
-            )
-        if not resume and path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise UsageError(
-                f"{option('out', path)} must be a new or empty folder; add {option('resume', True)} to go on with the "
-                "run in it"
-            )
+        check_run_folder(path, resume=resume)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -57,7 +52,7 @@ class RunFolder:
 
     @property
     def _checkpoint(self) -> Path:
-        return self.path / "checkpoint.pt"
+        return self.path / _CHECKPOINT
 
     @property
     def scratch(self) -> Path | None:
@@ -104,7 +99,7 @@ class RunFolder:
     def finish_epoch(self, result: EpochResult) -> None:
         """Logs `result`, and keeps the weights if they are the best so far."""
         if result.epoch == self._best_epoch():
-            save(self._best_path(result.epoch), self._trainer.model.state_dict())
+            save(self._best_path(result.epoch), self._trainer.model.state_dict(), durable=False)
             self._drop_best_but(result.epoch, self._saved_best)
         self._log.append(result)
 
@@ -124,10 +119,12 @@ class RunFolder:
 
     def finish(self, result: dict[str, Any]) -> None:
         """Writes `result` as result.json."""
-        with replacing(self.path / "result.json") as draft:
-            draft.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_text(self.path / "result.json", json.dumps(result, indent=2) + "\n")
 
     def _write(self) -> None:
+        best = self._best_epoch()
+        if best is not None:  # before the checkpoint that needs it
+            persist_saved(self._best_path(best))
         save_checkpoint(self._checkpoint, self._trainer, self._progress, self._known)
 
     def _best_epoch(self) -> int | None:
@@ -144,10 +141,18 @@ class RunFolder:
                 path.unlink()
 
 
-def default_folder(name: str) -> Path:
-    """Returns the first of runs/NAME, runs/NAME-2, ... that does not exist."""
-    safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-.") or "graph"
-    number = 1
-    while (folder := Path("runs") / (safe if number == 1 else f"{safe}-{number}")).exists():
-        number += 1
-    return folder
+def check_run_folder(path: Path, *, resume: bool) -> None:
+    """Checks that a run can begin in the folder `path`, or go on there; makes nothing.
+
+    Raises:
+        UsageError: It holds a run and `resume` is off, or none and `resume` is on.
+    """
+    if resume and not (path / _CHECKPOINT).is_file():
+        raise UsageError(
+            f"{option('resume')} needs a run in {path}, which has no {_CHECKPOINT}; leave it out to start one"
+        )
+    if not resume and not is_vacant(path):
+        raise UsageError(
+            f"{option('out', path)} must be a new or empty folder; add {option('resume', True)} to go on with the "
+            "run in it"
+        )

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
+from a3gnn.checks import checked_limit, flag, path_or_none, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.split import Split
@@ -19,6 +19,7 @@ from a3gnn.metric import checked_metric
 from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.parts.watching import watched
+from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import check_adapting
 from a3gnn.training.checkpoint import identity
@@ -39,10 +40,11 @@ from a3gnn.training.ranks.processes import SynchronousAlgorithm, processes
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult
 from a3gnn.training.run import run
-from a3gnn.training.run_folder import default_folder
+from a3gnn.training.run_folder import check_run_folder
 from a3gnn.training.target import Target
 from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.units import count
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
@@ -96,7 +98,7 @@ def train(
         resume: Whether to go on with the run in `out`.
         host_memory_limit: Of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for the limit of the
             tuned.json, if any.
-        target_accuracy: Validation quality, by the metric, in per cent, such as 88; of mae the error, such as 0.4.
+        target_accuracy: Validation quality, by the metric, in percent, such as 88; of mae the error, such as 0.4.
             Until it is reached, validation is evaluated at the points of the learning curve too, as a tune does, and
             the result says when that was. None for the target of a tuned.json that was tuned for this graph by this
             metric, if it has one.
@@ -127,7 +129,7 @@ def train(
         notify: Takes lines for people: warnings, and each epoch's figures; by default a notebook prints them.
 
     Raises:
-        UsageError: An argument is out of range.
+        UsageError: An argument is out of range, or another run writes `out`.
         ModelError: A model of your own can't be imported, built or called.
         ConfigError: The tuned.json or the checkpoint is missing, broken or of something else.
         GraphError: The graph can't be read.
@@ -143,9 +145,12 @@ def train(
     said = Said(trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
     asked = None if trainers is None else Trainers.of(trainers, *said)
     metric = checked_metric(metric)
-    limit, shares = size_or_none("host_memory_limit", host_memory_limit), Split.of(split, split_seed)
+    limit, shares = checked_limit(option("host_memory_limit"), host_memory_limit), Split.of(split, split_seed)
     with processes(algorithm) as us, ExitStack() as stack:
         notify = us.said(notify)
+        if out is not None and us.speaks:
+            check_run_folder(Path(out), resume=resume)
+            stack.enter_context(claimed(Path(out), notify))
         if isinstance(config, Mapping):
             config = TrainConfig.from_dict(config)
         with us.first_alone():
@@ -160,7 +165,10 @@ def train(
         falls = request.task.lr_epochs
         if falls is not None and falls != epochs:
             outcome = "later ones change no weight" if falls < epochs else "training ends before it is there"
-            notify(f"the learning rate falls to 0 over {falls} epochs, and at most {epochs} are trained: {outcome}")
+            notify(
+                f"the learning rate falls to 0 over {count(falls, 'epoch')}, and at most {epochs} are trained: "
+                f"{outcome}"
+            )
         accuracy = request.target
         if target_accuracy is not None:
             accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)
@@ -171,7 +179,10 @@ def train(
         if limit is None and request.tuned is not None:
             limit = request.tuned.limits.host_bytes
         graph = request.graph
-        folder = us.folder(lambda: default_folder(f"train-{graph.name}") if out is None else Path(out), resume=resume)
+        folder = us.folder(
+            lambda: stack.enter_context(claimed_next(f"train-{graph.name}", notify)) if out is None else Path(out),
+            resume=resume,
+        )
         interrupt, limit = us.interrupt(), us.limit(limit, notify)
         has_gpu = us.device != "cpu" if several is None else several.use_gpu
         for module in optimiser_imports(request.task, has_gpu):

@@ -193,12 +193,23 @@ class Trainer:
         self._replica.optimizer = self._learner.fresh_optimizer()
 
     def validate(self) -> float:
-        """Returns the model's quality on validation nodes, from all neighbours, or as `evaluation` says."""
-        return self._learner.validate()
+        """Returns the model's quality on validation nodes, from all neighbours, or as `evaluation` says.
+
+        Raises:
+            MemoryLimitError: The limit was passed.
+            A3GNNError: An output is not a number.
+        """
+        return self._within_limit(self._learner.validate())
 
     def test(self) -> float:
         """Returns the model's quality on test nodes, likewise."""
-        return self._learner.test()
+        return self._within_limit(self._learner.test())
+
+    def _within_limit(self, quality: float) -> float:
+        """Returns `quality` unless its evaluation passed the limit; ranks tell each other at their next mini-batch."""
+        if self._replica.joined is None:
+            self.memory.check()
+        return quality
 
     @property
     def trainers(self) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.setting import Setting
-from a3gnn.storage.atomic import replacing
+from a3gnn.storage.atomic import write_text
 from a3gnn.stored_fields import SCHEMA_VERSION
 from a3gnn.tuned_file import read_tuned
 
@@ -42,6 +42,8 @@ class TunedConfig:
         against_default: The choice against the default, as `a3gnn.tuning.comparison.Comparison` has it; None where the
             default is the choice or was not measured, and in older files.
         left_out: What the tune's budget was too small for, in words.
+        no_gain: What the default was chosen over for want of a measurable gain, as `a3gnn.tuning.choice.NoGain` has it:
+            its `config`, and that `against_default`; None where another configuration was chosen, and in older files.
     """
 
     config: TrainConfig
@@ -60,6 +62,7 @@ class TunedConfig:
     still_rising: bool | None = None
     against_default: Mapping[str, Any] | None = None
     left_out: tuple[str, ...] = ()
+    no_gain: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of tuned.json."""
@@ -82,6 +85,7 @@ class TunedConfig:
             "still_rising": self.still_rising,
             "against_default": None if self.against_default is None else dict(self.against_default),
             "left_out": list(self.left_out),
+            "no_gain": None if self.no_gain is None else dict(self.no_gain),
         }
 
     @classmethod
@@ -111,12 +115,12 @@ class TunedConfig:
             still_rising=fields.get("still_rising"),
             against_default=fields.get("against_default"),
             left_out=tuple(fields.get("left_out", ())),
+            no_gain=fields.get("no_gain"),
         )
 
     def write(self, path: str | Path) -> None:
         """Writes tuned.json to `path`, whole or not at all."""
-        with replacing(Path(path)) as draft:
-            draft.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        write_text(Path(path), json.dumps(self.to_dict(), indent=2) + "\n")
 
     @classmethod
     def read(cls, path: str | Path) -> Self:

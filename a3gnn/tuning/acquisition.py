@@ -75,7 +75,6 @@ def choose_trials(
     expected: Expected,
     count: int,
     best: float | None,
-    budget_s: float | None = None,
 ) -> list[Candidate]:
     """Returns up to `count` of `rows` to measure, each with the reason.
 
@@ -93,10 +92,9 @@ def choose_trials(
         count: How many to choose.
         best: The score to be improved upon, without a measurement's noise; None takes the lowest predicted one of
             `rows`.
-        budget_s: As in `feasibility`.
     """
     limits, prediction = problem.objectives.limits, expected.prediction
-    probability = feasibility(prediction, limits, budget_s)
+    probability = feasibility(prediction, limits)
     in_memory = feasibility(prediction, dataclasses.replace(limits, least_accuracy=None))
     score = problem.objectives.score(prediction)
     best = float(score.min(initial=np.inf)) if best is None else best
@@ -151,25 +149,20 @@ def true_spread(objectives: Objectives, expected: Expected) -> NDArray[np.float6
     return np.asarray(np.sqrt(np.maximum(objectives.score_spread(expected.prediction) ** 2 - noise**2, 0.0)))
 
 
-def feasibility(prediction: Prediction, limits: Limits, budget_s: float | None = None) -> NDArray[np.float64]:
+def feasibility(prediction: Prediction, limits: Limits) -> NDArray[np.float64]:
     """Returns the probability that each configuration keeps all `limits`, float64, shape (n_configs,).
 
     What is lost of accuracy (`Prediction.lost`) and the logarithms of memory and seconds are taken to be normal on the
     side of the limit, with independent errors. The least accuracy is kept where it is reached within the default's
     seconds: the prediction of accuracy and that of the seconds both say whether, and the geometric mean of the two
-    counts: what one of them rules out is out.
-
-    Args:
-        prediction: Of the configurations.
-        limits: What is to be kept.
-        budget_s: Seconds of training that each gets, within which the least accuracy is to be reached; without them
-            the predicted accuracy alone counts.
+    counts: what one of them rules out is out. Where no seconds are predicted (`Prediction.budget_s`), the accuracy
+    alone counts.
     """
-    kept = keeping(prediction, limits, budget_s)
+    kept = keeping(prediction, limits)
     return np.asarray(np.prod([np.ones(len(prediction)), *kept.values()], axis=0))
 
 
-def keeping(prediction: Prediction, limits: Limits, budget_s: float | None = None) -> dict[str, NDArray[np.float64]]:
+def keeping(prediction: Prediction, limits: Limits) -> dict[str, NDArray[np.float64]]:
     """Returns the probability that each configuration keeps each limit, by the limit's name in `Limits`.
 
     Only limits that are set have one, float64, shape (n_configs,). The arguments are those of `feasibility`.
@@ -183,8 +176,8 @@ def keeping(prediction: Prediction, limits: Limits, budget_s: float | None = Non
         lost = prediction.lost(prediction.column("val_accuracy"))
         deviation = prediction.one_sided("val_accuracy", "low")
         reached = probability_at_most(float(prediction.lost(limits.least_accuracy)), lost, deviation)
-        if budget_s is not None:
-            reached = np.sqrt(reached * _at_most(budget_s, prediction, "seconds_to_accuracy"))
+        if prediction.budget_s is not None:
+            reached = np.sqrt(reached * _at_most(prediction.budget_s, prediction, "seconds_to_accuracy"))
         found["least_accuracy"] = reached
     return found
 

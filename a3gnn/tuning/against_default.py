@@ -16,7 +16,7 @@ from a3gnn.tuning.disturbed import enough_undisturbed, parted
 from a3gnn.tuning.history import History
 from a3gnn.tuning.play_off_plan import ALTERNATIONS, MOST_ALTERNATIONS, MOST_REPEATED, MOST_SEEDS, SEEDS
 from a3gnn.tuning.play_off_trials import PlayOffTrials
-from a3gnn.tuning.remeasured import judged_over
+from a3gnn.tuning.remeasured import judged_in_turns, judged_over
 from a3gnn.tuning.trial import JudgedTrial
 from a3gnn.units import count
 
@@ -65,20 +65,23 @@ class AgainstDefault:
     def choice(self) -> Choice:
         """Returns the choice of the finalist, with the figures of both and what was left out."""
         assert self._whole is not None, "it was measured"
-        counted, left_out = parted(self._alternations)
-        seen = [self._finalist.metrics, *(pair.choice for pair in (*self._seeds, *left_out))]
-        timed = [*(pair.choice for pair in counted), *self._timed_alone]
-        judged = judged_over(self._whole, timed, seen, self._trials.reference)
-        default, against = None, None
-        figures = {self._config.key(): judged.figures}
         if self._alternations and self._default is not None:
-            default, against = self._compared(self._whole)
-            figures[self._default.key()] = default.figures
+            judged, default, against = self._in_turns(self._whole)
+            figures = {self._config.key(): judged.figures, self._default.key(): default.figures}
+        else:
+            judged = judged_over(self._whole, self._timed_alone, [self._finalist.metrics], self._trials.reference)
+            default, against, figures = None, None, {self._config.key(): judged.figures}
         return Choice(self._finalist.trial, judged, default, against, figures, left_out=tuple(self._left_out()))
 
     @property
     def _task_seed(self) -> int:
         return self._history.study.setting.task.seed
+
+    @property
+    def _reference_metrics(self) -> Metrics:
+        metrics = self._history.reference_metrics
+        assert metrics is not None, "a reference was measured"
+        return metrics
 
     @property
     def _alone(self) -> bool:
@@ -120,7 +123,7 @@ class AgainstDefault:
         """
         assert self._whole is not None, "it was trained with the task's seed"
         if not self._seeds and self._to_target and not self._alone:  # it was trained that far in its own trial
-            self._seeds.append(Pair(self._whole, _reference_metrics(self._history)))
+            self._seeds.append(Pair(self._whole, self._reference_metrics))
         while len(self._seeds) <= most and not self._alone and self._default is not None:
             number = len(self._seeds)
             wholes = 0 if number else 1  # with the task's own seed, only the default's is left
@@ -196,23 +199,17 @@ class AgainstDefault:
             if self._num_timed == before or self._refused:
                 break
 
-    def _compared(self, whole: Metrics) -> tuple[Judged, Comparison]:
-        """Returns what the default came to, and the finalist, whose `whole` training this is, against it."""
-        history = self._history
-        base = self._seeds[0].default if self._seeds else _reference_metrics(history)
+    def _in_turns(self, whole: Metrics) -> tuple[Judged, Judged, Comparison]:
+        """Returns what both came to, the finalist by this `whole` training, and its comparison with the default.
+
+        All three are of the same pairs.
+        """
+        objectives = self._history.objectives
+        seeds = self._seeds or [Pair(whole, self._reference_metrics)]
         counted, left_out = parted(self._alternations)
-        timed = [pair.default for pair in counted]
-        seen = [pair.default for pair in (*self._seeds, *left_out)]
-        target = history.objectives.limits.least_accuracy or 0.0
-        against = Comparison.of(
-            counted,
-            self._seeds or [Pair(whole, base)],
-            target,
-            history.objectives.memory,
-            history.study.request.priority,
-            left_out,
-        )
-        return judged_over(base, timed, seen, self._trials.reference), against
+        target = objectives.limits.least_accuracy or 0.0
+        judged = judged_in_turns(seeds, counted, left_out, target, self._trials.reference)
+        return *judged, Comparison.of(counted, seeds, target, objectives.memory, objectives.priority, left_out)
 
     def _left_out(self) -> Iterator[str]:
         """Yields what the budget was too small for."""
@@ -225,10 +222,3 @@ class AgainstDefault:
             yield count(min(SEEDS, SEEDS + 1 - trained), "further seed")
         if turns < ALTERNATIONS:
             yield f"{ALTERNATIONS - turns} of {ALTERNATIONS} alternations with the default"
-
-
-def _reference_metrics(history: History) -> Metrics:
-    reference = history.reference_trial
-    metrics = None if reference is None else reference.metrics
-    assert metrics is not None, "a reference was measured"
-    return metrics

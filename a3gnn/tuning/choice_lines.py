@@ -8,10 +8,10 @@ from a3gnn.metric import Metric
 from a3gnn.option_names import option
 from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config, describe_figures
-from a3gnn.spread import Spread
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.choice import STOPPED
+from a3gnn.tuning.choice import STOPPED, NoGain
 from a3gnn.tuning.comparison import Comparison
+from a3gnn.tuning.play_off_plan import ALTERNATIONS
 from a3gnn.units import count
 
 #: Share of disturbed trials in the alternations above which their ratios are said to be doubtful. An alternation is
@@ -40,11 +40,13 @@ def choice_lines(tuned: TunedConfig, front: Front) -> Iterator[str]:
         which = "" if own.sampled == "all" else f"{own.sampled} "
         yield f"    {which}{metric.label} is computed from a fixed sample of in-neighbours, not from all"
     if tuned.against_default is not None:
-        yield from _against(Comparison.from_dict(tuned.against_default), metric, target)
+        yield from _gained(Comparison.from_dict(tuned.against_default), tuned, metric)
+    if tuned.no_gain is not None:
+        yield from _not_gained(NoGain.from_dict(tuned.no_gain), tuned, metric)
     if tuned.still_rising:
         yield (
-            f"    the default's validation {metric.label} was still rising after the {tuned.default_budget_s:.3g} s "
-            f"that each was given; a larger {option('budget')} compares them later"
+            f"    the default's validation {metric.label} was still rising after the {_seconds(tuned)} that each was "
+            f"given; a larger {option('budget')} compares them later"
         )
     if tuned.left_out:
         why = "" if STOPPED in tuned.left_out else ", for the budget is too small"
@@ -56,15 +58,40 @@ def _default_test(tuned: TunedConfig, metric: Metric) -> str:
     return "" if found is None or tuned.against_default is None else f"; the default's {metric.show(found)}"
 
 
-def _against(against: Comparison, metric: Metric, target: float | None) -> Iterator[str]:
+def _gained(against: Comparison, tuned: TunedConfig, metric: Metric) -> Iterator[str]:
+    # A default that may not be chosen, as by --fix, is compared with all the same.
     verdict = "against the default" if against.differs else "no different from the default as far as can be told"
-    parts = [f"{against.throughput.describe()} x its throughput"]
-    if against.time is not None and target is not None:
-        parts.append(f"at {metric.show(target)} {against.time.describe()} x as early")
-    parts.append(f"{against.memory:.2f} x its memory")
+    yield f"    {verdict}: {', '.join(_ratios(against, tuned, metric))}"
+    yield from _doubtful(against)
+
+
+def _not_gained(found: NoGain, tuned: TunedConfig, metric: Metric) -> Iterator[str]:
+    few = found.against.throughput.repeats < ALTERNATIONS
+    why = f"; {ALTERNATIONS} alternations are needed to tell a gain" if few else ""
+    yield (
+        f"    no measurable gain over the default, which is the choice: the best other configuration has "
+        f"{', '.join(_ratios(found.against, tuned, metric))}{why}"
+    )
+    yield f"    that is   {describe_config(found.config)}"
+    yield from _doubtful(found.against)
+
+
+def _ratios(against: Comparison, tuned: TunedConfig, metric: Metric) -> Iterator[str]:
+    """Yields the figures over the default's."""
+    yield f"{against.throughput.describe()} x its throughput"
+    if against.time is not None and tuned.target_accuracy is not None:
+        at_least = "at least " if against.time_at_least else ""
+        yield f"at {metric.show(tuned.target_accuracy)} {at_least}{against.time.describe()} x as early"
+    if against.missed:
+        yield f"which {count(against.missed, 'seed')} missed"
+    yield f"{against.memory:.2f} x its memory"
     if against.accuracy is not None:
-        parts.append(metric.show_gain(_signed(against.accuracy)))
-    yield f"    {verdict}: {', '.join(parts)}"
+        within = "" if tuned.default_budget_s is None else f" in the same {_seconds(tuned)} of training"
+        yield f"{metric.show_gain(against.accuracy.describe('+.2f'))}{within}"
+
+
+def _doubtful(against: Comparison) -> Iterator[str]:
+    """Yields what other work on the machine did to the ratios, where it did."""
     if against.left_out:
         yield f"    left out of these ratios: {count(against.left_out, 'alternation')} that other work disturbed"
     elif against.disturbed > _MANY_DISTURBED:
@@ -75,5 +102,5 @@ def _against(against: Comparison, metric: Metric, target: float | None) -> Itera
         )
 
 
-def _signed(spread: Spread) -> str:
-    return spread.describe("+.2f")
+def _seconds(tuned: TunedConfig) -> str:
+    return f"{tuned.default_budget_s:.3g} s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from statistics import fmean, median
 from typing import Any, NamedTuple, Self
 
@@ -13,7 +14,18 @@ import numpy as np
 from a3gnn.learning_curve import CurveEnd, Pace
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
-from a3gnn.spread import Spread
+from a3gnn.spread import Spread, median_interval
+from a3gnn.tuning.play_off_plan import ALTERNATIONS
+
+
+def tells_apart(found: Spread | None, equal: float = 1.0) -> bool:
+    """Returns whether a choice and the default differ in a figure, by the range that is printed of it.
+
+    Args:
+        found: Ratios or differences of pairs that were measured one after the other; None without any.
+        equal: What the figure is of two that are equal: 1 for ratios, 0 for differences.
+    """
+    return found is not None and (found.low > equal or found.high < equal)
 
 
 class Pair(NamedTuple):
@@ -28,20 +40,41 @@ class Pair(NamedTuple):
         return any(one.disturbed_windows for one in self)
 
 
+class Reached(NamedTuple):
+    """Training seconds after which a choice and the default reach the target, with one seed, by the paces of one turn.
+
+    Attributes:
+        choice: Infinite where the choice does not reach it.
+        default: Where the default does not reach it, the seconds of its whole training: it takes more.
+        default_missed: Whether the default does not reach it.
+    """
+
+    choice: float
+    default: float
+    default_missed: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The choice's figures over the default's.
 
+    Both sides of every ratio are medians over one set of pairs, which are the figures that the tune shows of the choice
+    and of the default (`judged_in_turns`), so that the shown figures divide into the shown ratio. Its range is that in
+    which the median of the pairs' own ratios lies (`median_interval`); over seeds it is the widest of theirs.
+
     Attributes:
-        throughput: Ratio of epochs per second, per alternation.
-        time: Ratio of the default's seconds to accuracy to the choice's, per alternation and seed; None where the
-            choice reached the target with no seed. Where the default did not, its whole training stands in: then the
-            ratio is at least so large.
+        throughput: Ratio of epochs per second, over the alternations.
+        time: Ratio of the default's seconds to accuracy to the choice's, over alternations and seeds; None where the
+            choice misses the target with half of the seeds or more.
         memory: Ratio of the largest peaks seen.
-        accuracy: Difference of validation accuracy at equal training time per seed, in points.
-        differs: Whether the choice is better by the priority in every alternation.
+        accuracy: Difference of validation accuracy at equal training time, over the seeds, in points.
+        differs: Whether the choice is better by the priority at the worse end of every range, of at least
+            `ALTERNATIONS` alternations; where speed decides, whatever it means, also no later at the target.
         disturbed: Share of all alternations' trials in which other work disturbed a timed window, in [0, 1].
         left_out: Disturbed alternations that the ratios of throughput and time leave out (`a3gnn.tuning.disturbed`).
+        time_at_least: Whether the default misses the target with half of the seeds or more: the seconds of its whole
+            training stand in, so that the ratio of time is at least so large.
+        missed: Seeds with which the choice misses the target and the default does not.
     """
 
     throughput: Spread
@@ -51,6 +84,8 @@ class Comparison:
     differs: bool
     disturbed: float = 0.0
     left_out: int = 0
+    time_at_least: bool = False
+    missed: int = 0
 
     @classmethod
     def of(
@@ -69,27 +104,48 @@ class Comparison:
             seeds: Trainings, one pair per seed.
             target: The validation accuracy that is to be reached, in [0, 1].
             memory: The metric that memory means.
-            priority: Its score judges, by the figures that it weighs most; of accuracy the least difference counts.
+            priority: Its score judges, by the figures that it weighs most.
             left_out: Other timed trials, of which the peaks alone count.
         """
-        ratios = [pair.choice.throughput_epochs_per_s / pair.default.throughput_epochs_per_s for pair in alternations]
-        times = list(_time_ratios(alternations, seeds, target))
-        throughput = Spread.of(ratios)
-        assert throughput is not None, "there is at least one alternation"
-        peaks = [max(getattr(m, memory) for m in own) for own in zip(*alternations, *left_out, *seeds, strict=True)]
-        differences = accuracy_differences(seeds)
-        of_peaks, speeds = peaks[0] / peaks[1], np.array(times if priority.time else ratios)
-        accuracy = min(differences, default=0.0) / 100
-        costs = np.stack(np.broadcast_arrays(-np.log2(speeds), np.log2(of_peaks), -accuracy), axis=1)
+        assert alternations, "there is at least one alternation"
+        speeds = [(pair.choice.throughput_epochs_per_s, pair.default.throughput_epochs_per_s) for pair in alternations]
+        reached = list(seconds_in_turns(alternations, seeds, target))
+        peaks = [(getattr(own, memory), getattr(other, memory)) for own, other in (*alternations, *left_out, *seeds)]
+        most, of_default = (max(side) for side in zip(*peaks, strict=True))
+        throughput, (time, time_at_least) = _quotient([speeds]), _time(reached)
+        accuracy = _difference([[100 * best_accuracy(one) for one in pair] for pair in trained_alike(seeds)])
+        worst_peak = max(most / of_default, median_interval([own / other for own, other in peaks])[1])
+        worst = (time if priority.time else throughput), worst_peak, accuracy
+        later = bool(reached) if time is None else time.median < 1 and not time_at_least
+        late = later and bool(priority.deciding[0])
         return cls(
             throughput=throughput,
-            time=Spread.of(times),
-            memory=of_peaks,
-            accuracy=Spread.of(differences),
-            differs=len(speeds) > 0 and bool((priority.score(costs * priority.deciding) > 0).all()),
+            time=time,
+            memory=most / of_default,
+            accuracy=accuracy,
+            differs=len(alternations) >= ALTERNATIONS and not late and _surely_better(*worst, priority),
             disturbed=fmean(one.disturbed_windows > 0 for pair in (*alternations, *left_out) for one in pair),
             left_out=len(left_out),
+            time_at_least=time_at_least,
+            missed=sum(one[0].choice == inf for one in reached),
         )
+
+    def better_by(self, priority: Priority) -> tuple[str, ...]:
+        """Returns in which of speed, memory and accuracy the choice is better, of those that `priority` weighs.
+
+        Empty if the choice is not better by the priority, if no printed range tells them apart, or if there were too
+        few alternations to tell, as in comparisons of older versions.
+        """
+        if not self.differs or self.throughput.repeats < ALTERNATIONS:
+            return ()
+        speed, accuracy = self.time if priority.time else self.throughput, self.accuracy
+        better = (
+            speed is not None and speed.median > 1 and tells_apart(speed),
+            self.memory < 1,
+            accuracy is not None and accuracy.median > 0 and tells_apart(accuracy, equal=0.0),
+        )
+        told = zip(("speed", "memory", "accuracy"), better, priority.deciding, strict=True)
+        return tuple(name for name, is_better, decides in told if is_better and decides)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
@@ -103,16 +159,22 @@ class Comparison:
         return cls(**dict(fields) | {name: Spread.from_dict(s) if s else None for name, s in spreads.items()})
 
 
+def trained_alike(seeds: Sequence[Pair]) -> list[Pair]:
+    """Returns the pairs of `seeds` in which both trained as long; accuracy is that at equal training time.
+
+    Seeds with which a training ended at the target tell none.
+    """
+    return [
+        pair for pair in seeds if not any(one.curve is not None and one.curve.ended is CurveEnd.TARGET for one in pair)
+    ]
+
+
 def accuracy_differences(seeds: Sequence[Pair]) -> list[float]:
     """Returns by how many points the choice's best validation accuracy exceeds the default's, per seed.
 
     Seeds with which a training ended at the target tell none.
     """
-    return [
-        100 * (best_accuracy(pair.choice) - best_accuracy(pair.default))
-        for pair in seeds
-        if not any(one.curve is not None and one.curve.ended is CurveEnd.TARGET for one in pair)
-    ]
+    return [100 * (best_accuracy(pair.choice) - best_accuracy(pair.default)) for pair in trained_alike(seeds)]
 
 
 def best_accuracy(metrics: Metrics) -> float:
@@ -120,19 +182,73 @@ def best_accuracy(metrics: Metrics) -> float:
     return 0.0 if metrics.curve is None else max(metrics.curve.val_accuracy, default=0.0)
 
 
-def _time_ratios(alternations: Sequence[Pair], seeds: Sequence[Pair], target: float) -> Iterator[float]:
-    """Yields the default's seconds to accuracy over the choice's, for each seed by the pace of each alternation.
+def seconds_in_turns(alternations: Sequence[Pair], seeds: Sequence[Pair], target: float) -> Iterator[list[Reached]]:
+    """Yields when both reach `target`, for each seed by the paces of each alternation.
 
-    The set-up is the median of those seen. Seeds with which the choice does not reach the target have no ratio.
+    The set-up is the median of those seen. Seeds with which neither reaches it are left out.
     """
     setups = [median(m.setup_seconds for m in own) for own in zip(*alternations, strict=True)]
     for trained in seeds:
-        curves = trained.choice.curve, trained.default.curve
-        if curves[0] is None or curves[1] is None:
+        own, other = trained.choice.curve, trained.default.curve
+        if own is None or other is None:
             continue
-        reached = curves[0].first_reaching(target), curves[1].first_reaching(target) or curves[1].trained
-        if reached[0] is None:
+        at, default_at = own.first_reaching(target), other.first_reaching(target)
+        if at is None and default_at is None:
             continue
-        for timed in alternations:
-            paces = [Pace(setup, m.pace.batches_per_s) for setup, m in zip(setups, timed, strict=True)]
-            yield paces[1].seconds(reached[1]) / paces[0].seconds(reached[0])
+        paces = [
+            [Pace(setup, m.pace.batches_per_s) for setup, m in zip(setups, timed, strict=True)]
+            for timed in alternations
+        ]
+        yield [
+            Reached(
+                choice=inf if at is None else choice.seconds(at),
+                default=default.seconds(other.trained if default_at is None else default_at),
+                default_missed=default_at is None,
+            )
+            for choice, default in paces
+        ]
+
+
+def _time(reached: Sequence[Sequence[Reached]]) -> tuple[Spread | None, bool]:
+    """Returns the ratio of the default's seconds to the choice's, and whether it is at least so large."""
+    every = [one for of_seed in reached for one in of_seed]
+    if not every or median(one.choice for one in every) == inf:
+        return None, False
+    default = median(inf if one.default_missed else one.default for one in every)
+    found = _quotient([[(one.default, one.choice) for one in of_seed] for of_seed in reached])
+    if default == inf:
+        return found, True
+    # Where the default misses the target with some seeds, its median is known all the same.
+    return _around(default / median(one.choice for one in every), found), False
+
+
+def _quotient(by_seed: Sequence[Sequence[tuple[float, float]]]) -> Spread:
+    """Returns the ratio of the medians of both sides of all pairs, with the widest range of a seed's own ratios."""
+    ranges = [median_interval([own / other for own, other in pairs]) for pairs in by_seed]
+    every = [pair for pairs in by_seed for pair in pairs]
+    middle = median(own for own, _ in every) / median(other for _, other in every)
+    lows, highs = zip(*ranges, strict=True)
+    return _around(middle, Spread(middle, min(lows), max(highs), len(every)))
+
+
+def _difference(pairs: Sequence[Sequence[float]]) -> Spread | None:
+    """Returns the difference of the medians of both sides of `pairs`, with the range of the pairs' differences."""
+    if not pairs:
+        return None
+    low, high = median_interval([own - other for own, other in pairs])
+    middle = median(own for own, _ in pairs) - median(other for _, other in pairs)
+    return _around(middle, Spread(middle, low, high, len(pairs)))
+
+
+def _around(middle: float, spread: Spread) -> Spread:
+    """Returns `spread` about another `middle`, which lies within its range: that of all pairs surely does."""
+    return spread._replace(median=middle, low=min(spread.low, middle), high=max(spread.high, middle))
+
+
+def _surely_better(speed: Spread | None, memory: float, accuracy: Spread | None, priority: Priority) -> bool:
+    """Returns whether the worse end of every range is a gain by `priority`; `memory` is the largest ratio of peaks."""
+    if speed is None or speed.low <= 0:
+        return False
+    points = 0.0 if accuracy is None else accuracy.low
+    costs = np.array([[-np.log2(speed.low), np.log2(memory), -points / 100]])
+    return bool(priority.score(costs * priority.deciding)[0] > 0)

@@ -76,7 +76,8 @@ def expected_trials_s(
 
     The curve of the reference takes its share of the budget at most; another one's ends with the reference's seconds,
     or at the target, if its plan says so and that is expected earlier; a known one is not trained again. Both take as
-    much longer as the machine's `drift` makes it slower.
+    much longer as the machine's `drift` makes it slower. Where the reference does not reach the target, nothing tells
+    when others do.
 
     Args:
         history: What trials took so far.
@@ -88,7 +89,8 @@ def expected_trials_s(
     if reference is None:
         return np.full(len(prediction), cost.seconds(history.study.reference_curve.most_seconds))
     trained_s = np.full(len(prediction), reference.budget_s)
-    if not history.study.request.priority.accuracy_counts:  # `trial_plan` ends curves at the target
+    ends_at_target = not history.study.request.priority.accuracy_counts  # as `trial_plan` says
+    if ends_at_target and prediction.budget_s is not None:
         trained_s = np.minimum(trained_s, prediction.column("seconds_to_accuracy"))
     return np.where(known, cost.around_s, cost.around_s + trained_s / drift * (1 + cost.eval_share))
 

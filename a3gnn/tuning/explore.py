@@ -21,6 +21,7 @@ from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.propose import Proposed, propose
 from a3gnn.tuning.request import DEFAULT_PEAK
 from a3gnn.tuning.runner import Runner
+from a3gnn.tuning.trial import Trial
 from a3gnn.tuning.trial_cost import TrialCost
 from a3gnn.units import count, format_duration, format_size
 from a3gnn_surrogate.surrogate import Surrogate
@@ -76,14 +77,17 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
         history = runner.measure(Proposal("default", TrainConfig()), history, surrogate)
     _refuse_a_failing_model(history)
     if not history.has_default_reference:
-        from_disk = TrainConfig(feature_tier="disk")
-        if all(trial.measurement.config != from_disk for trial in history.trials):
-            runner.notify("the default configuration does not fit; the same with features on disk is measured")
-            history = runner.measure(Proposal("default", from_disk), history, surrogate)
+        why = "the default configuration took too long"
+        if not _took_too_long(history.default):
+            from_disk = TrainConfig(feature_tier="disk")
+            if all(trial.measurement.config != from_disk for trial in history.trials):
+                runner.notify("the default configuration does not fit; the same with features on disk is measured")
+                history = runner.measure(Proposal("default", from_disk), history, surrogate)
+            why = "that does not fit either"
         if not history.has_default_reference:
             runner.notify(
-                f"that does not fit either: the best measured {history.study.setting.metric.label} is the reference "
-                "instead of the default's"
+                f"{why}: the best measured {history.study.setting.metric.label} is the reference instead of the "
+                "default's"
             )
     if history.study.request.memory_limit == DEFAULT_PEAK:
         history = _repeat_default(history, surrogate, runner)
@@ -114,13 +118,22 @@ def _repeat_default(history: History, surrogate: Surrogate, runner: Runner) -> H
     return history
 
 
+def _took_too_long(trial: Trial | None) -> bool:
+    outcome = None if trial is None else trial.measurement.outcome
+    return isinstance(outcome, Failure) and outcome.kind is FailureKind.TIMEOUT
+
+
 def _refuse_a_failing_model(history: History) -> None:
     """Raises a `ModelError` where the default's trial failed for what a model of the user's did."""
     task = history.study.setting.task
     outcome = None if history.default is None else history.default.measurement.outcome
-    by_model = isinstance(outcome, Failure) and outcome.kind in (FailureKind.CRASHED, FailureKind.INVALID)
+    kinds = (FailureKind.CRASHED, FailureKind.INVALID, FailureKind.TIMEOUT)
+    by_model = isinstance(outcome, Failure) and outcome.kind in kinds
     if task.is_own and isinstance(outcome, Failure) and by_model:
-        raise ModelError(f"{task.model} can't be trained by the default configuration:\n{outcome.detail.rstrip()}")
+        more = f"; a larger {option('budget')} gives it more" if outcome.kind is FailureKind.TIMEOUT else ""
+        raise ModelError(
+            f"{task.model} can't be trained by the default configuration:\n{outcome.detail.rstrip()}{more}"
+        )
 
 
 def _describe_limit(history: History) -> str:
@@ -205,12 +218,19 @@ def _beats_default(history: History) -> bool:
 def measure_smallest(history: History, surrogate: Surrogate, runner: Runner) -> History:
     """Where no measured memory fits, measures the configuration with the least predicted one: to know what would.
 
-    Its trial may pass the limit, for it has to show by how much. Where nothing is left to find out, there is none.
+    Its trial may pass the limit (`BEYOND`), for it has to show by how much. Where nothing is left to find out, there is
+    none.
     """
     if history.fits_memory() or any(trial.reason == "smallest" for trial in history.trials):
         return history
+    kinds = {failure.kind for failure in history.failures()}
+    if kinds and FailureKind.OUT_OF_MEMORY not in kinds and not history.inside():
+        return history  # nothing says that it is the memory
     smallest = smallest_memory(surrogate, history)
     if smallest is None:
         return history
-    runner.notify("nothing fits: the configuration with the least predicted memory is measured without the limit")
-    return runner.measure_unlimited(Proposal("smallest", smallest), history, surrogate)
+    runner.notify(
+        "nothing fits: the configuration with the least predicted memory is measured with a larger limit, to find the "
+        "smallest one that would do"
+    )
+    return runner.measure_beyond(Proposal("smallest", smallest), history, surrogate)

@@ -8,15 +8,13 @@ from a3gnn.search.result import SearchResult
 from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice import Choice
-from a3gnn.tuning.choice_lines import choice_lines
 from a3gnn.tuning.history import History
 from a3gnn.tuning.measured_front import measured_front
 from a3gnn.tuning.memory_limits import training_limits
 from a3gnn.tuning.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.runner import Runner
-from a3gnn.tuning.target_seconds import seconds_to_target
 from a3gnn.tuning.versions import versions
-from a3gnn.units import format_duration
+from a3gnn.units import count, format_duration
 
 
 def finish(history: History, choice: Choice, searches: Sequence[SearchResult], runner: Runner) -> TuneResult:
@@ -32,7 +30,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     config, budget = choice.trial.measurement.config, runner.budget
     default, reference = history.default, history.reference
     outcome = default.measurement.outcome if default else None
-    seconds = seconds_to_target(choice.judged.metrics, objectives.limits.least_accuracy)
+    seconds = choice.judged.seconds
     tuned = TunedConfig(
         config=config,
         setting=setting,
@@ -50,20 +48,19 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
         still_rising=reference.still_rising if reference else None,
         against_default=choice.against.to_dict() if choice.against else None,
         left_out=choice.left_out,
+        no_gain=choice.no_gain.to_dict() if choice.no_gain else None,
     )
     search = _summary(request.engine, searches)
     result = TuneResult(runner.folder, tuned, measured_front(history, choice), search, budget.trials, budget.elapsed_s)
     write_result(result, runner.notify)
     runner.finished_budget = request.budget
-    for line in choice_lines(tuned, result.front):
-        runner.notify(line)
     if searches:
         runner.notify(_describe(search))
     return result
 
 
 def _describe(search: SearchSummary) -> str:
-    text = f"search   {search.engine}, {search.evaluations:,} predictions in {format_duration(search.seconds)}"
+    text = f"search   {search.engine}, {count(search.evaluations, 'prediction')} in {format_duration(search.seconds)}"
     if search.hypervolume_ratio is not None:
         beside = f"; random search {search.random_ratio:.1%}" if search.random_ratio is not None else ""
         return f"{text}: {search.hypervolume_ratio:.1%} of the exhaustive front's predicted hypervolume{beside}"

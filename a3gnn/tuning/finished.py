@@ -9,7 +9,6 @@ from a3gnn.option_names import option
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice import STOPPED
-from a3gnn.tuning.choice_lines import choice_lines
 from a3gnn.tuning.folder import check_request, read_request
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
@@ -47,13 +46,11 @@ def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
 
 
 def say_finished(result: TuneResult, notify: Callable[[str], None]) -> None:
-    """Says what the finished tune of `result` chose, and how it would go on."""
+    """Says that the tune of `result` is finished, and how it would go on."""
     notify(
         f"the tune in {result.folder} is finished: {count(result.trials, 'trial')} after the default, "
         f"{format_duration(result.seconds)}; a larger {option('budget')} goes on with it"
     )
-    for line in choice_lines(result.tuned, result.front):
-        notify(line)
 
 
 def unfinished_front(folder: Path) -> Front | None:

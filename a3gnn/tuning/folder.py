@@ -14,10 +14,13 @@ from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION
 from a3gnn.option_names import option
 from a3gnn.setting import Setting
+from a3gnn.storage.atomic import write_text
+from a3gnn.storage.claim import is_vacant
 from a3gnn.task import Task
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.trial import Trial
+from a3gnn.units import count
 
 _REQUEST = "request.json"
 #: Options that may change when a tune is resumed: a larger budget continues a finished tune.
@@ -28,7 +31,7 @@ def check_folder(folder: Path, resume: bool) -> None:
     """Raises a `UsageError` where a tune can't start in `folder`, or can't be resumed there; makes nothing."""
     if resume:
         read_request(folder)
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif not is_vacant(folder):
         raise UsageError(
             f"{option('out', folder)} must be a new or empty folder; add {option('resume', True)} to go on with the "
             "tune in it"
@@ -92,7 +95,7 @@ def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
 
 def write_request(folder: Path, request: TuneRequest) -> None:
     """Writes what a tune is asked for into its folder."""
-    (folder / _REQUEST).write_text(json.dumps(request.to_dict(), indent=1), encoding="utf-8")
+    write_text(folder / _REQUEST, json.dumps(request.to_dict(), indent=1))
 
 
 def holds_tune(folder: Path) -> bool:
@@ -138,7 +141,8 @@ def repeating_as_before(task: Task, folder: Path) -> Task:
 
 
 def _describe(graph: GraphCharacteristics) -> str:
-    return f"{graph.name} with {graph.num_nodes:,} nodes and {graph.num_edges:,} edges ({graph.fingerprint[:8]})"
+    size = f"{count(graph.num_nodes, 'node')} and {count(graph.num_edges, 'edge')}"
+    return f"{graph.name} with {size} ({graph.fingerprint[:8]})"
 
 
 def _differences(before: Hardware, now: Hardware) -> str:

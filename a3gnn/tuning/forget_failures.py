@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.storage.atomic import replacing
+from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.state import TuneState
 
@@ -43,6 +43,5 @@ def forget_failures(folder: Path, store: ProfileStore) -> int:
         store.remove(trial.measurement)
     kept = [trial for trial in trials if trial.measurement.metrics is not None]
     TuneState(TuneState.read(folder, trials).elapsed_s).write(folder)
-    with replacing(journal.path) as draft:
-        draft.write_text("".join(json.dumps(trial.to_dict()) + "\n" for trial in kept), encoding="utf-8")
+    write_text(journal.path, "".join(json.dumps(trial.to_dict()) + "\n" for trial in kept))
     return len(failed)

@@ -16,7 +16,7 @@ from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures, Reference
 from a3gnn.learning_curve import CurveEnd, LearningCurve
-from a3gnn.measurement import Failure, keep_longest
+from a3gnn.measurement import Failure, Metrics, keep_longest
 from a3gnn.objectives import Objectives, memory_metric
 from a3gnn.profiling.partition_failures import failed_partitioning
 from a3gnn.profiling.trial.curve_end import CurveRules
@@ -116,15 +116,23 @@ class History:
     @cached_property
     def reference(self) -> Reference | None:
         """What its metrics and curve come to, or None before there is one."""
-        trial = self.reference_trial
-        metrics = None if trial is None else trial.metrics
-        if trial is None or metrics is None or metrics.curve is None:
+        metrics = self.reference_metrics
+        if metrics is None or metrics.curve is None:
             return None
-        # The curve as this tune's plan ends it: a state that an earlier tune kept may have come further, and a faster
-        # configuration of the same key may have extended it since.
+        return Reference.of(metrics, metrics.curve, self.study.request.max_drop, self.study.target)
+
+    @cached_property
+    def reference_metrics(self) -> Metrics | None:
+        """The metrics of the reference's trial, with the curve as this tune's plan ends it; None before there are any.
+
+        A state that an earlier tune kept may have come further.
+        """
+        metrics = None if self.reference_trial is None else self.reference_trial.metrics
+        if metrics is None or metrics.curve is None:
+            return metrics
         first = metrics.curve.batches[0] if metrics.curve.batches else 1
-        curve = CurveRules.of(self.study.reference_curve, metrics).cut(metrics.curve, first) or metrics.curve
-        return Reference.of(metrics, curve, self.study.request.max_drop, self.study.target)
+        cut = CurveRules.of(self.study.reference_curve, metrics).cut(metrics.curve, first)
+        return metrics if cut is None else dataclasses.replace(metrics, curve=cut)
 
     @property
     def reference_figures(self) -> Figures | None:
@@ -158,8 +166,35 @@ class History:
         return [one for one in self.measured() if self.row(one.trial.measurement.config) is not None]
 
     def eligible(self) -> list[JudgedTrial]:
-        """Returns the trials inside the space that keep every limit as measured: what may be chosen."""
-        return [one for one in self.inside() if not self.objectives.limits.broken_by(one.figures)]
+        """Returns the trials inside the space that keep every limit and are not late: what may be chosen."""
+        limits = self.objectives.limits
+        return [one for one in self.inside() if not limits.broken_by(one.figures) and not self.is_late(one.figures)]
+
+    @cached_property
+    def latest_s(self) -> float | None:
+        """The training seconds after which the reference reaches the target, where that is a limit; None elsewhere.
+
+        It is where speed decides (`Priority.deciding`), whatever speed means: more epochs per second are worth nothing
+        to who gets the same accuracy later.
+        """
+        figures = self.reference_figures
+        if figures is None or not (self.reference_is_alternative and self.objectives.priority.deciding[0]):
+            return None
+        return figures.seconds_to_accuracy
+
+    @property
+    def reference_is_alternative(self) -> bool:
+        """Whether the reference learns what the default does, and may be chosen itself."""
+        trial, figures = self.reference_trial, self.reference_figures
+        if trial is None or figures is None or not self.has_default_reference:
+            return False
+        in_space = self.row(trial.measurement.config) is not None
+        return in_space and not self.objectives.limits.broken_by(figures)
+
+    def is_late(self, figures: Figures) -> bool:
+        """Whether a trial with these `figures` reaches the target later than `latest_s`, or never."""
+        seconds = figures.seconds_to_accuracy
+        return self.latest_s is not None and (seconds is None or seconds > self.latest_s)
 
     def breaches(self, one: JudgedTrial) -> tuple[Breach, ...]:
         """Returns the limits that a trial is known to break.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from a3gnn.breach import Breach
 from a3gnn.errors import InfeasibleError
-from a3gnn.measurement import Failure
+from a3gnn.measurement import Failure, FailureKind
 from a3gnn.option_names import option
 from a3gnn.report.text import describe_breaches, describe_config
 from a3gnn.tuning.history import History
@@ -38,7 +38,7 @@ def nothing_fits(history: History, refused: Mapping[str, Failure | tuple[Breach,
     head = f"no configuration keeps every limit: {len(broken)} measured, {len(failures)} failed"
     if not broken:
         last = f", the last one: {failures[-1].describe()}" if failures else ""
-        return InfeasibleError(f"{head}{last}")
+        return InfeasibleError(f"{head}{last}{_remedy_of(failures[-1:])}")
     closest, breaches = min(broken, key=lambda one: max(breach.excess for breach in one.breaches))
     memory = "device_bytes" if history.objectives.has_device else "host_bytes"
     smallest = min((b.found for b in _only_breaches(broken, memory)), default=None)
@@ -47,6 +47,19 @@ def nothing_fits(history: History, refused: Mapping[str, Failure | tuple[Breach,
         + _remedy(history, broken, breaches, smallest),
         None if smallest is None else int(smallest),
     )
+
+
+def _remedy_of(failures: Sequence[Failure]) -> str:
+    """Returns what to do about the last of the `failures`, where nothing was measured."""
+    kind = failures[0].kind if failures else None
+    if kind is FailureKind.OUT_OF_MEMORY:
+        return (
+            f". Raise {option('memory_limit')}; a model whose memory grows with each mini-batch keeps what it should "
+            "give back"
+        )
+    if kind is FailureKind.TIMEOUT:
+        return f". Give a larger {option('budget')}, as a duration, or a smaller model, graph or fanouts"
+    return ""
 
 
 def _judged(

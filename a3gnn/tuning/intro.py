@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.hardware import Hardware
-from a3gnn.units import format_size
+from a3gnn.units import count, format_size
 
 
 def intro(hardware: Hardware, graph: GraphCharacteristics) -> Iterator[str]:
@@ -16,8 +16,8 @@ def intro(hardware: Hardware, graph: GraphCharacteristics) -> Iterator[str]:
     )
     label = f"{hardware.label}: " if hardware.label else ""
     memory = format_size(hardware.host_memory_bytes)
-    yield f"{label}{hardware.cpu}, {hardware.num_cores} cores, {memory} memory{device}"
+    yield f"{label}{hardware.cpu}, {count(hardware.num_cores, 'core')}, {memory} memory{device}"
     yield (
-        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features, "
-        f"{graph.num_train:,} train seeds"
+        f"{graph.name}: {count(graph.num_nodes, 'node')}, {count(graph.num_edges, 'edge')}, "
+        f"{count(graph.num_features, 'feature')}, {count(graph.num_train, 'train seed')}"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from a3gnn.errors import A3GNNError, ConfigError
+from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.trial import Trial
 
 
@@ -27,7 +28,7 @@ class Journal:
     def start(cls, folder: Path) -> Self:
         """Returns an empty journal in `folder`; one of an earlier run is replaced."""
         journal = cls(folder)
-        journal.path.write_text("", encoding="utf-8")
+        write_text(journal.path, "")
         return journal
 
     def append(self, trial: Trial) -> None:
@@ -57,5 +58,5 @@ class Journal:
                 "another folder"
             ) from error
         if mend and whole != text:
-            self.path.write_text(whole, encoding="utf-8")
+            write_text(self.path, whole)
         return trials

@@ -19,6 +19,7 @@ import xgboost
 import a3gnn
 import a3gnn_surrogate
 from a3gnn.errors import StoreError
+from a3gnn.option_names import option
 from a3gnn.storage.atomic import replacing
 from a3gnn.storage.cache import cache_root
 from a3gnn.tuning import expectations
@@ -51,7 +52,7 @@ def kept_surrogate(history: History, notify: Callable[[str], None]) -> Surrogate
     some = f", {failed:,} of which failed" if failed else ""
     notify(
         f"fitting the surrogate to {count(len(rows), 'measurement')}{some}; "
-        "this takes seconds, and it is kept for the next time"
+        f"this takes seconds, and it is kept for {_kept_for(history)}"
     )
     fitted = fit_surrogate(history)
     try:
@@ -60,6 +61,19 @@ def kept_surrogate(history: History, notify: Callable[[str], None]) -> Surrogate
     except (OSError, StoreError) as error:
         notify(f"the surrogate can't be kept in {folder}, so it is fitted again the next time: {error}")
     return fitted
+
+
+def _kept_for(history: History) -> str:
+    """Returns for which tunes the surrogate is kept: `_key` in words."""
+    study = history.study
+    graphs = f"of {study.setting.graph.name}" if _target(history) else "of graphs that are not among them"
+    return f"tunes {graphs} from the same measurements with {option('seed', study.request.seed)}"
+
+
+def _target(history: History) -> str:
+    """Returns the fingerprint of the study's graph if measurements of it are in the corpus, else ""."""
+    graph = history.study.setting.graph.fingerprint
+    return graph if any(row.setting.graph.fingerprint == graph for row in history.study.corpus) else ""
 
 
 def _read(folder: Path, notify: Callable[[str], None]) -> Surrogate | None:
@@ -81,10 +95,8 @@ def _read(folder: Path, notify: Callable[[str], None]) -> Surrogate | None:
 def _key(history: History) -> str:
     """Returns a hash of all that decides what is fitted: rows, seed, whether the graph is among them, versions."""
     study = history.study
-    graph = study.setting.graph.fingerprint
-    target = graph if any(row.setting.graph.fingerprint == graph for row in study.corpus) else ""
     text = hashlib.blake2b(digest_size=16)
-    text.update(json.dumps([*_versions(), study.request.seed, target]).encode())
+    text.update(json.dumps([*_versions(), study.request.seed, _target(history)]).encode())
     for row in study.corpus:
         text.update(repr(row).encode())  # every field, floats exactly, in a third of the time that JSON takes
     return text.hexdigest()

@@ -10,10 +10,12 @@ from typing import Any
 
 from a3gnn.errors import ExitCode
 from a3gnn.process.order import start_program
+from a3gnn.process.status import described_status
 from a3gnn.profiling.executor_choice import ExecutorChoice
 
 #: Seconds after which a process that was told to end is killed. Guess.
 _GRACE_S = 20.0
+_LOST = "its process ended before the tune did"
 
 
 class MachineTune:
@@ -43,7 +45,7 @@ class MachineTune:
     ) -> None:
         assert choice.machines is not None
         self.machines, self.folder = choice.machines, folder
-        self.error, self.code = "its process ended before the tune did", ExitCode.FAILED
+        self.error, self.code = _LOST, ExitCode.FAILED
         order = {"flags": flags, "choice": choice.to_dict(), "arguments": dict(arguments)}
         self._process = start_program("a3gnn.tuning.machine_process", order)
         self._thread = threading.Thread(target=self._listen, args=(notify,), name=f"tune-{self.machines}", daemon=True)
@@ -63,7 +65,9 @@ class MachineTune:
         if not self.ended(_GRACE_S):
             self._process.kill()
         self._thread.join()
-        self._process.wait()
+        status = self._process.wait()
+        if self.error == _LOST:
+            self.error += f", with {described_status(status)}"
 
     def _listen(self, notify: Callable[[str], None]) -> None:
         assert self._process.stdout is not None

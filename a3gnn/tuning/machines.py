@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from a3gnn.errors import A3GNNError, ExitCode
 from a3gnn.option_names import call, flags_are_used, options
 from a3gnn.profiling.executor_choice import ExecutorChoice
+from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.tuning.folder import check_folder, holds_tune, no_tune
 from a3gnn.tuning.machine_tune import MachineTune
 from a3gnn.tuning.outcome.told_tune import ToldTune
@@ -44,7 +45,7 @@ class TunedMachine(NamedTuple):
 def tune_machines(
     choice: ExecutorChoice,
     names: Sequence[str],
-    out: Path,
+    out: Path | None,
     arguments: Mapping[str, Any],
     *,
     resume: bool = False,
@@ -57,7 +58,7 @@ def tune_machines(
     Args:
         choice: Where the cluster is.
         names: The kinds.
-        out: A new or empty folder, or the one of tunes that are resumed.
+        out: A new or empty folder, or the one of tunes that are resumed; None for runs/machines.
         arguments: What else `tune` takes, as JSON types.
         resume: Whether tunes in `out` go on, at least one; kinds that have none there begin one.
         notify: Takes each line of a tune, after the name of its machines.
@@ -65,12 +66,34 @@ def tune_machines(
     Raises:
         A3GNNError: None of the tunes has chosen.
         KeyboardInterrupt: By Ctrl-C; all tunes have ended by then, and the message says how to go on.
-        UsageError: `out` is not what it must be.
+        UsageError: `out` is not what it must be, or another run writes there.
     """
+    if out is None:
+        with claimed_next("machines", notify) as folder:
+            return _tuned(choice, names, folder, arguments, resume, notify)
+    _check(out, names, resume)
+    with claimed(out, notify):
+        _check(out, names, resume)  # another run may have ended there meanwhile
+        return _tuned(choice, names, out, arguments, resume, notify)
+
+
+def _check(out: Path, names: Sequence[str], resume: bool) -> None:
+    """Raises a `UsageError` where tunes on the machines `names` can't begin in `out`, or go on there."""
     if not resume:
         check_folder(out, resume=False)
     elif not any(holds_tune(out / name) for name in names):
         raise no_tune(out, f"tune on {' or '.join(names)}")
+
+
+def _tuned(
+    choice: ExecutorChoice,
+    names: Sequence[str],
+    out: Path,
+    arguments: Mapping[str, Any],
+    resume: bool,
+    notify: Callable[[str], None],
+) -> list[TunedMachine]:
+    """Returns what `tune_machines` does, in a folder that is claimed."""
     lock, width = threading.Lock(), max(map(len, names))
 
     def started(name: str) -> MachineTune:

@@ -11,6 +11,11 @@ from a3gnn.limits import Limits
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.request import DEFAULT_PEAK
+from a3gnn.tuning.trial import Predicted
+
+#: Where nothing fits, one trial may take so many times its limit, or what is predicted of it: enough to name the
+#: smallest limit that would do, and little enough for a model that leaks not to take the machine's memory. Guess.
+BEYOND = 1.5
 
 
 def memory_limits(history: History, config: TrainConfig) -> Limits:
@@ -33,6 +38,15 @@ def within_limits(history: History, plan: TrialPlan, config: TrainConfig) -> Tri
     """Returns `plan` with the limits on the memory of `config`."""
     limits = memory_limits(history, config)
     return dataclasses.replace(plan, host_limit_bytes=limits.host_bytes, device_limit_bytes=limits.device_bytes)
+
+
+def beyond_limits(plan: TrialPlan, predicted: Predicted) -> TrialPlan:
+    """Returns `plan` with limits on memory that are `BEYOND` times its own, or times what is `predicted`."""
+    host, device = (
+        None if limit is None else round(BEYOND * max(limit, predicted[peak]["mean"]))
+        for limit, peak in ((plan.host_limit_bytes, "peak_host_bytes"), (plan.device_limit_bytes, "peak_device_bytes"))
+    )
+    return dataclasses.replace(plan, host_limit_bytes=host, device_limit_bytes=device)
 
 
 def training_limits(history: History, config: TrainConfig, figures: Figures) -> Limits:

@@ -11,6 +11,7 @@ from a3gnn.search_values import gains_by_bfloat16, has_a_small_table
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training.own.evaluation_plans import EvaluationPlans
+from a3gnn.units import count
 
 
 def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterator[str]:
@@ -25,7 +26,7 @@ def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterat
     if own is None:
         return
     text = EvaluationPlans.of(graph, task, evaluation_bytes).text
-    yield f"{task.model}: {own.cost.parameters:,} weights; {setting.metric.label} is computed from {text}"
+    yield f"{task.model}: {count(own.cost.parameters, 'weight')}; {setting.metric.label} is computed from {text}"
     if not own.repeats:
         yield (
             "mini-batches that were trained twice gave different weights: configurations that sample alike do not "

@@ -75,7 +75,7 @@ class Outlook:
 
     @property
     def knows_seconds(self) -> bool:
-        """Whether a measurement tells the default's seconds to the target; otherwise they count as 1."""
+        """Whether a measurement tells the default's seconds to the target; otherwise ratios to them are predicted."""
         return self.default.seconds is not None
 
     @property
@@ -112,8 +112,7 @@ class Outlook:
 
     def keeping(self, prediction: Prediction) -> dict[str, NDArray[np.float64]]:
         """Returns the probability that each configuration keeps each limit, by its name, as `acquisition.keeping`."""
-        budget_s = self.default.budget_s if self.knows_seconds else None
-        return keeping(prediction, self.objectives.limits, budget_s)
+        return keeping(prediction, self.objectives.limits)
 
     def is_default(self, rows: Rows) -> NDArray[np.bool_]:
         """Returns which of `rows` are the default configuration, bool, shape (n,)."""

@@ -11,7 +11,7 @@ from a3gnn.measurement import Metrics
 from a3gnn.report.text import describe_config
 from a3gnn.spread import Spread
 from a3gnn.tuning.against_default import AgainstDefault
-from a3gnn.tuning.choice import Choice
+from a3gnn.tuning.choice import Choice, NoGain
 from a3gnn.tuning.history import History
 from a3gnn.tuning.infeasible import nothing_fits
 from a3gnn.tuning.learning_differently import learning_differently
@@ -90,8 +90,9 @@ class _PlayOff:
                 f"    {throughput.describe('.3g')} epochs/s  {describe_config(one.trial.measurement.config)}"
             )
         judged = self._history.by_score(judged)
-        for one in judged[1:]:
-            self._trials.notes.setdefault(one.trial.measurement.config.key(), "not the best when measured again")
+        for config in (one.trial.measurement.config for one in judged[1:]):
+            if config != self._default:  # which nobody expects to be the best
+                self._trials.notes.setdefault(config.key(), "not the best when measured again")
         return judged
 
     def _rejudged(self, one: JudgedTrial, timed: Sequence[Metrics]) -> JudgedTrial:
@@ -110,19 +111,23 @@ class _PlayOff:
         return dataclasses.replace(choice, figures=figures, notes=notes, left_out=left_out)
 
     def _or_default(self, choice: Choice) -> Choice:
-        """Returns the default instead of a `choice` that its alternations with it found no better by the priority."""
+        """Returns the default instead of a `choice` whose gain can't be told from none (`Comparison.differs`)."""
         refused = self._trials.refused
         kept = {one.trial.measurement.config: one.trial for one in self._history.eligible()}
         trial = None if self._default is None or self._default.key() in refused else kept.get(self._default)
-        if trial is None or choice.default is None or choice.against is None:
+        if trial is None or choice.default is None or choice.against is None or choice.against.differs:
             return choice
-        own, other = self._history.objectives.measured_score([choice.judged.figures, choice.default.figures])
-        if own > other:
-            return choice
-        why = f"no better than the default: {choice.against.throughput.describe()} x its throughput"
-        self._trials.say(f"    {why}; the default is chosen")
-        notes = {**choice.notes, choice.trial.measurement.config.key(): why}
-        return dataclasses.replace(choice, trial=trial, judged=choice.default, default=None, against=None, notes=notes)
+        config = choice.trial.measurement.config
+        notes = {**choice.notes, config.key(): "no measurable gain over the default"}
+        return dataclasses.replace(
+            choice,
+            trial=trial,
+            judged=choice.default,
+            default=None,
+            against=None,
+            no_gain=NoGain(config, choice.against),
+            notes=notes,
+        )
 
 
 def _default(history: History) -> TrainConfig | None:

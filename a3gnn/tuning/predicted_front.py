@@ -7,7 +7,7 @@ from pathlib import Path
 
 from a3gnn.errors import ConfigError
 from a3gnn.search.result import SearchResult
-from a3gnn.storage.atomic import replacing
+from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.trial import Predicted, predicted_row
 
 _FILE = "predicted_front.json"
@@ -16,8 +16,7 @@ _FILE = "predicted_front.json"
 def keep_predicted_front(folder: Path, search: SearchResult) -> None:
     """Writes the feasible front that `search` predicted; it is empty where nothing is predicted to keep the limits."""
     rows = [predicted_row(search.prediction, i) for i in range(len(search.rows))] if search.feasible else []
-    with replacing(folder / _FILE) as draft:
-        draft.write_text(json.dumps(rows), encoding="utf-8")
+    write_text(folder / _FILE, json.dumps(rows))
 
 
 def read_predicted_front(folder: Path) -> list[Predicted] | None:

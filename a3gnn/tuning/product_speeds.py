@@ -8,7 +8,7 @@ from pathlib import Path
 
 from a3gnn.errors import UsageError
 from a3gnn.hardware import Hardware, MachineProfile
-from a3gnn.storage.atomic import replacing
+from a3gnn.storage.atomic import write_text
 
 _FILE = "product_speeds.json"
 _NAMES = (
@@ -21,8 +21,7 @@ _NAMES = (
 
 def keep_product_speeds(folder: Path, hardware: Hardware) -> None:
     """Writes those of `hardware` to the folder of a tune that starts."""
-    with replacing(folder / _FILE) as draft:
-        draft.write_text(json.dumps({name: getattr(hardware.profile, name) for name in _NAMES}), encoding="utf-8")
+    write_text(folder / _FILE, json.dumps({name: getattr(hardware.profile, name) for name in _NAMES}))
 
 
 def with_kept_speeds(folder: Path, hardware: Hardware) -> Hardware:

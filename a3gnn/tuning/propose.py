@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import NamedTuple
 
@@ -70,17 +71,15 @@ def propose(history: History, surrogate: Surrogate, trials: int | None = None) -
     rows = candidates(history, result.rows)
     if not len(rows):
         return Proposed((), 0.0, result)
-    reference, figures = history.reference, history.reference_figures
-    # Where the reference does not reach the target, nothing tells how many seconds that takes.
-    known = reference is not None and figures is not None and figures.seconds_to_accuracy is not None
-    budget_s = reference.budget_s if known and reference else None
     prediction = problem.predict(rows)
     known_curve = surrogate.knows_curve(history.space.columns(rows), study.setting)
     seconds = expected_trials_s(history, known_curve, prediction)
     points = knob_points(history.space.columns(rows), study.setting)
+    if prediction.budget_s is not None and history.latest_s is not None:  # what is later may not be chosen
+        prediction = dataclasses.replace(prediction, budget_s=history.latest_s)
     expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware), points)
     trials = round_trials(history) if trials is None else trials
-    chosen = choose_trials(problem, rows, expected, trials, best_score(history, problem), budget_s)
+    chosen = choose_trials(problem, rows, expected, trials, best_score(history, problem))
     gain = max((math.inf if one.reason == "closest" else one.gain for one in chosen), default=math.inf)
     proposals = (Proposal(one.reason, history.space.decode(one.row)) for one in chosen)
     return Proposed(tuple(proposals), gain, result)

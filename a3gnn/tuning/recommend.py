@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.profiling.store.existing import existing_rows
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.setting import Setting
+from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
 from a3gnn.training.choose_metric import with_metric
 from a3gnn.training.compile_ahead import compile_ahead
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 def recommend(
     dataset: GraphLike,
     *,
-    priority: str | Priority = "throughput",
+    priority: str | Priority = "time",
     memory_limit: str | int | None = None,
     host_memory_limit: str | int | None = None,
     max_accuracy_drop: float = 1.0,
@@ -90,7 +92,7 @@ def recommend(
 
     Raises:
         InfeasibleError: Nothing is predicted to keep the limits; the message says which limits would do.
-        UsageError: An option is not what it must be; nothing was made.
+        UsageError: An option is not what it must be, or another run writes `out`; nothing was made.
         StoreError: There is no store at `store`, or it can't be read.
         GraphError: The graph can't be used.
     """
@@ -119,21 +121,25 @@ def recommend(
         )
     check_places(out, store, resume=False)
     shares = Split.of(split, split_seed)
-    stored = existing_rows(store)
-    compile_ahead(KernelSet(), notify)
-    machine = within_peaks(_this_machine(notify), stored, notify) if hardware is None else hardware
-    graph = as_graph(dataset, shares)
-    judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
-    request = dataclasses.replace(request, task=judged)
-    if out is not None:
-        request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares))
-    for line in (*graph.notes, *intro(machine, graph.characteristics())):
-        notify(line)
-    if reason := why_infeasible(request.limits(machine, None), machine):
-        raise InfeasibleError(reason)
-    study = Study.of(request, Setting(request.task, graph.characteristics(), machine))
-    found = _recommendation(dataclasses.replace(study, corpus=(*shipped_measurements(), *stored)), notify)
-    return found if out is None else _written(found, Path(out))
+    with ExitStack() as stack:
+        if out is not None:
+            stack.enter_context(claimed(Path(out), notify))
+            check_places(out, store, resume=False)  # another run may have ended there meanwhile
+        stored = existing_rows(store)
+        compile_ahead(KernelSet(), notify)
+        machine = within_peaks(_this_machine(notify), stored, notify) if hardware is None else hardware
+        graph = as_graph(dataset, shares)
+        judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
+        request = dataclasses.replace(request, task=judged)
+        if out is not None:
+            request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares))
+        for line in (*graph.notes, *intro(machine, graph.characteristics())):
+            notify(line)
+        if reason := why_infeasible(request.limits(machine, None), machine):
+            raise InfeasibleError(reason)
+        study = Study.of(request, Setting(request.task, graph.characteristics(), machine))
+        found = _recommendation(dataclasses.replace(study, corpus=(*shipped_measurements(), *stored)), notify)
+        return found if out is None else _written(found, Path(out))
 
 
 def _this_machine(notify: Callable[[str], None]) -> Hardware:
@@ -160,9 +166,5 @@ def _recommendation(study: Study, notify: Callable[[str], None]) -> Recommendati
 
 def _written(found: Recommendation, folder: Path) -> Recommendation:
     """Writes the tuned.json of `found` into `folder`, and returns it with that."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another {option('out')}") from error
     found.tuned().write(folder / "tuned.json")
     return dataclasses.replace(found, folder=folder)

@@ -13,7 +13,7 @@ from a3gnn.units import format_size
 def recommendation_lines(found: Recommendation) -> Iterator[str]:
     """Yields the recommended configuration and the default, what is predicted of both, and what is not known."""
     setting = found.setting
-    yield from wrapped(f"Predicted for {setting.task.model} on {setting.graph.name}; nothing was measured for it.")
+    yield from wrapped(f"Predicted for {setting.task.model} on {setting.graph.name}; nothing was measured now.")
     yield ""
     yield from configuration("recommended", found.best.config)
     yield from configuration("default", found.default.config)

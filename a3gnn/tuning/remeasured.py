@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from math import inf
 from statistics import median
 
 from a3gnn.figures import Figures, Reference
 from a3gnn.measurement import Metrics
+from a3gnn.spread import Spread
 from a3gnn.tuning.choice import Judged
+from a3gnn.tuning.comparison import Pair, best_accuracy, seconds_in_turns, trained_alike
 
 _PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
 
@@ -30,15 +33,79 @@ def with_timing(metrics: Metrics, timed: Sequence[Metrics], seen: Sequence[Metri
     )
 
 
+def judged_in_turns(
+    seeds: Sequence[Pair],
+    counted: Sequence[Pair],
+    left_out: Sequence[Pair],
+    target: float,
+    reference: Reference | None,
+) -> tuple[Judged, Judged]:
+    """Returns what the choice and the default came to, both by the same pairs, which their `Comparison` is of too.
+
+    Throughput and set-up are medians over the `counted` alternations, seconds to the `target` over these and the
+    `seeds`, accuracy over the seeds that trained both as long; the peaks are the largest of all pairs.
+
+    Args:
+        seeds: Trainings, one pair per seed, the task's own first.
+        counted: Alternations by which speeds are compared.
+        left_out: Other alternations, of which the peaks alone count.
+        target: The validation accuracy that is to be reached, in [0, 1].
+        reference: That of the play-off.
+    """
+    reached = [one for of_seed in seconds_in_turns(counted, seeds, target) for one in of_seed]
+    seconds = [one.choice for one in reached], [inf if one.default_missed else one.default for one in reached]
+    alike = trained_alike(seeds)
+    choice, default = (
+        _judged_side(trained, timed, seen, own_seconds, [best_accuracy(one) for one in learnt], reference)
+        for trained, timed, seen, own_seconds, learnt in zip(
+            _sides(seeds), _sides(counted), _sides([*seeds[1:], *left_out]), seconds, _sides(alike), strict=True
+        )
+    )
+    return choice, default
+
+
+def _sides(pairs: Sequence[Pair]) -> tuple[list[Metrics], list[Metrics]]:
+    return [pair.choice for pair in pairs], [pair.default for pair in pairs]
+
+
+def _judged_side(
+    trained: Sequence[Metrics],
+    timed: Sequence[Metrics],
+    seen: Sequence[Metrics],
+    seconds: Sequence[float],
+    accuracies: Sequence[float],
+    reference: Reference | None,
+) -> Judged:
+    alone = judged_over(trained[0], timed, seen, reference)
+    reached = Spread.of(one for one in seconds if one < inf)
+    if reached is not None:
+        middle = median(seconds)
+        reached = None if middle == inf else reached._replace(median=middle, repeats=len(seconds))
+    figures = dataclasses.replace(
+        alone.figures,
+        seconds_to_accuracy=None if reached is None else reached.median,
+        seconds_low=None if reached is None else reached.low,
+        seconds_high=None if reached is None else reached.high,
+    )
+    if accuracies:
+        figures = dataclasses.replace(figures, val_accuracy=median(accuracies), complete=True)
+    return Judged(alone.metrics, figures, reached)
+
+
 def judged_over(
     whole: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics], reference: Reference | None
 ) -> Judged:
     """Returns what a configuration came to: what `whole` learnt, at the pace of `timed`, with the largest peaks `seen`.
 
-    Where nothing was timed beside it, the pace is that of `whole`. The `reference` is that of the play-off.
+    Where nothing was timed beside it, the pace is that of `whole`. The `reference` is that of the play-off. A whole
+    training has its first point however slow the machine has become: it counts, though the reference was there earlier.
     """
     figures = Figures.of(whole, whole.curve, reference)
     metrics = with_timing(whole, timed or [whole], seen)
     later = Figures.of(metrics, whole.curve, reference)
-    kept = {name: getattr(figures, name) for name in ("val_accuracy", "complete")}
-    return Judged(metrics, dataclasses.replace(later, **kept))
+    accuracy = figures.val_accuracy
+    if accuracy is None and whole.curve is not None:
+        accuracy = next(iter(whole.curve.val_accuracy), None)
+    figures = dataclasses.replace(later, val_accuracy=accuracy, complete=figures.complete)
+    seconds = None if figures.seconds is None else figures.seconds._replace(repeats=max(len(timed), 1))
+    return Judged(metrics, figures, seconds)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from a3gnn._fields import from_fields
-from a3gnn.checks import positive_number, real_number, size_or_none, whole_number
+from a3gnn.checks import checked_limit, positive_number, real_number, whole_number
 from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
@@ -75,13 +75,13 @@ class TuneRequest:
         if not isinstance(self.engine, str) or self.engine not in ENGINES:
             raise unknown_name(option("engine"), self.engine, ENGINES)
         checked: dict[str, Any] = {
-            "host_memory_limit": size_or_none(option("host_memory_limit"), self.host_memory_limit),
+            "host_memory_limit": checked_limit(option("host_memory_limit"), self.host_memory_limit),
             "max_accuracy_drop": real_number(option("max_accuracy_drop"), self.max_accuracy_drop, "points"),
             "budget": positive_number(option("budget"), self.budget, "a duration such as 10min or a number of trials"),
             "seed": whole_number(option("seed"), self.seed, 0),
         }
         if self.memory_limit != DEFAULT_PEAK:
-            checked["memory_limit"] = size_or_none(option("memory_limit"), self.memory_limit)
+            checked["memory_limit"] = checked_limit(option("memory_limit"), self.memory_limit)
         if self.accuracy_epochs is not None:
             checked["accuracy_epochs"] = whole_number(option("accuracy_epochs"), self.accuracy_epochs, 1)
         if self.target_accuracy is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from a3gnn.config import TrainConfig
 from a3gnn.errors import MissingDependencyError
 from a3gnn.report.front import Front
+from a3gnn.storage.atomic import write_text
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice_lines import choice_lines
 
@@ -131,8 +132,8 @@ class TuneResult:
 def write_result(result: TuneResult, notify: Callable[[str], None]) -> None:
     """Writes the files of `result` into its folder; `tuned.json` last, so that it is there only if all are."""
     folder = result.folder
-    (folder / "front.json").write_text(json.dumps(result.front.to_dict(), indent=1), encoding="utf-8")
-    (folder / "front.csv").write_text(result.front.csv(), encoding="utf-8")
+    write_text(folder / "front.json", json.dumps(result.front.to_dict(), indent=1))
+    write_text(folder / "front.csv", result.front.csv())
     try:
         result.plot().savefig(folder / "front.png", dpi=130)
     except MissingDependencyError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,16 +16,13 @@ from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.lines import describe_trial
-from a3gnn.tuning.memory_limits import within_limits
+from a3gnn.tuning.memory_limits import beyond_limits, within_limits
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.state import TuneState
 from a3gnn.tuning.stop import StopAsked, stop_is_asked
 from a3gnn.tuning.trial import Predicted, Trial, predicted_row
 from a3gnn.tuning.trial_plan import seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn_surrogate.surrogate import Surrogate
-
-#: A trial without a limit of its own may take this share of the machine's memory. Guess.
-_MACHINE_SHARE = 0.9
 
 
 class Runner:
@@ -61,7 +58,7 @@ class Runner:
         What the store holds was measured at another time: the drift of now has nothing to do with it.
         """
         predicted = _predicted(proposal, history, surrogate)
-        predicted_s = predicted["seconds_to_accuracy"]["mean"]
+        predicted_s = predicted["seconds_to_accuracy"]["mean"] if "seconds_to_accuracy" in predicted else math.inf
         stored = self._profiler.stored(proposal.config, trial_plan(proposal, history, predicted_s=predicted_s))
         if stored is not None:
             return self._keep(Trial(proposal.reason, predicted, stored), history)
@@ -69,14 +66,9 @@ class Runner:
         made = self._profiler.measure_anew(proposal.config, plan)
         return self._keep_made(Trial(proposal.reason, predicted, made, self.drift), history)
 
-    def measure_unlimited(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
-        """As `measure`, with no limit but the machine's memory: to know what it takes where nothing fits."""
-        study = history.study
-        plan = dataclasses.replace(
-            trial_plan(proposal, history, self.drift),
-            host_limit_bytes=round(_MACHINE_SHARE * study.setting.hardware.host_memory_bytes),
-            device_limit_bytes=None,
-        )
+    def measure_beyond(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
+        """As `measure`, with limits beyond those of the tune: to know what it takes where nothing fits."""
+        plan = beyond_limits(trial_plan(proposal, history, self.drift), _predicted(proposal, history, surrogate))
         return self._repeated(proposal, plan, history, surrogate)
 
     def measure_again(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
@@ -115,11 +107,14 @@ class Runner:
             self.notify(f"the speed of the machine stays what it was: the default could not be timed, {now.describe()}")
         else:
             self.drift = drift_since(before, now)
-        if self.drift != drift or drift != 1:
+        before_it, shown = f"{drift:.3g}", f"{self.drift:.3g}"
+        if shown != "1":
             self.notify(
-                f"the machine runs at {self.drift:.3g} of the speed at which the reference was measured; "
-                "trials are judged by that"
+                f"the machine runs at {shown} of the speed at which the reference was measured; trials are judged by "
+                "that"
             )
+        elif before_it != "1":
+            self.notify("the machine runs as fast again as when the reference was measured")
 
     def train_whole(self, config: TrainConfig, history: History, task_seed: int | None = None) -> Measurement:
         """Returns a new trial of `config` that trains afresh under the limits, and tests at its end.

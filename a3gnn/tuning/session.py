@@ -11,7 +11,7 @@ from typing import NamedTuple
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import probe_hardware, within_peaks
-from a3gnn.measurement import Measurement
+from a3gnn.measurement import Failure, FailureKind, Measurement
 from a3gnn.profiling.executor import LocalExecutor, MachineExecutor, TrialExecutor
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.shipped import shipped_measurements
@@ -29,6 +29,7 @@ from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.state import TuneState
 from a3gnn.tuning.study import Study
+from a3gnn.tuning.trial import Trial
 from a3gnn.units import count, format_duration
 
 
@@ -109,8 +110,8 @@ def open_study(
         for trial in done:
             if trial.counts:
                 budget.record()
-        # What failed by chance in an earlier run is tried again.
-        history = History(study, tuple(trial for trial in done if not trial.measurement.failed_by_chance))
+        # What failed by chance in an earlier run is tried again, and so is what has longer now.
+        history = History(study, tuple(trial for trial in done if not _is_due_again(trial, study)))
         runner = Runner(profiler, journal, budget, notify)
         runner.drift = history.trials[-1].drift if history.trials else 1.0
         runner.report_unmade_parts(history)
@@ -119,6 +120,14 @@ def open_study(
         if history.trials:
             notify(f"resuming after {count(budget.trials, 'trial')} and {format_duration(spent_s)}")
         yield OpenStudy(history, runner)
+
+
+def _is_due_again(trial: Trial, study: Study) -> bool:
+    """Returns whether a trial of an earlier run says nothing of what this run would find."""
+    outcome = trial.measurement.outcome
+    if isinstance(outcome, Failure) and outcome.kind is FailureKind.TIMEOUT:
+        return outcome.limit < study.plan.timeout_s
+    return trial.measurement.failed_by_chance
 
 
 def _machine(executor: TrialExecutor, measured: Sequence[Measurement], notify: Callable[[str], None]) -> Hardware:

@@ -11,7 +11,7 @@ from typing import Self
 
 from a3gnn._fields import from_fields
 from a3gnn.errors import ConfigError, UsageError
-from a3gnn.storage.atomic import replacing
+from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.folder import read_request
 from a3gnn.tuning.trial import Trial
 
@@ -33,8 +33,7 @@ class TuneState:
 
     def write(self, folder: Path) -> None:
         """Writes the state into `folder`, whole or not at all."""
-        with replacing(folder / _FILE) as draft:
-            draft.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
+        write_text(folder / _FILE, json.dumps(dataclasses.asdict(self)))
 
     @classmethod
     def read(cls, folder: Path, trials: Sequence[Trial]) -> Self:

@@ -37,7 +37,8 @@ def finish_stopped(history: History, runner: Runner) -> TuneResult:
     best = history.best()
     if best is None:
         raise nothing_fits(history, {})
-    choice = Choice(best.trial, Judged(best.metrics, best.figures), None, None, left_out=(STOPPED,))
+    judged = Judged(best.metrics, best.figures, best.figures.seconds)
+    choice = Choice(best.trial, judged, None, None, left_out=(STOPPED,))
     result = finish(history, choice, (), runner)
     budget = runner.budget
     runner.finished_budget = budget.trials if budget.in_trials else budget.elapsed_s

@@ -14,8 +14,9 @@ from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.request import TuneRequest
 
-#: A trial's timeout: this share of a tune's budget, but at least and at most so many seconds. Guesses.
-_TRIAL_SHARE, _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1 / 3, 60.0, 1800.0
+#: A trial's timeout: this share of a tune's budget, but at least and at most so many seconds; so many where trials are
+#: counted. Guesses.
+_TRIAL_SHARE, _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 1 / 3, 60.0, 1800.0, 600.0
 
 #: The default's training may take this share of a tune's time, and at least so many seconds; so many where trials are
 #: counted. Guesses.
@@ -87,5 +88,5 @@ class Study:
 
 def _timeout_s(budget: float | int) -> float:
     if isinstance(budget, int):
-        return _MAX_TIMEOUT_S
+        return _COUNTED_TIMEOUT_S
     return min(max(budget * _TRIAL_SHARE, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)

@@ -16,15 +16,16 @@ from a3gnn.tuning.drift import at_reference_pace
 
 #: Reasons of trials that no budget counts: the default's, and that of the smallest memory.
 UNCOUNTED = ("default", "smallest")
-#: What was predicted of one configuration: by metric, its mean, low and high.
+#: What was predicted of one configuration: by metric, its mean, low and high; metrics that can't be are left out.
 Predicted = dict[str, dict[str, float]]
 
 
 def predicted_row(prediction: Prediction, row: int) -> Predicted:
-    """Returns `row` of `prediction` as JSON types."""
+    """Returns `row` of `prediction` as JSON types, without seconds to accuracy where these are no seconds."""
     return {
         metric: {bound: float(getattr(prediction, bound)[row, j]) for bound in ("mean", "low", "high")}
         for j, metric in enumerate(METRICS)
+        if metric != "seconds_to_accuracy" or prediction.budget_s is not None
     }
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import torch
+
 from a3gnn.graphs.as_graph import as_graph, spec_of
+from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.hardware import Hardware
 from a3gnn.metric import AUTO, MetricName, checked_metric
@@ -18,14 +22,15 @@ from a3gnn.option_names import call, options
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.search.result import SearchResult
+from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
 from a3gnn.training.choose_metric import with_metric
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.own.examine import examined
 from a3gnn.training.own.factory import model_name
-from a3gnn.training.run_folder import default_folder
 from a3gnn.tuning.arguments import check_places, make_request
+from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.expectations import fit_surrogate
 from a3gnn.tuning.explore import (
@@ -41,8 +46,10 @@ from a3gnn.tuning.finished import finished_result, say_finished
 from a3gnn.tuning.folder import repeating_as_before
 from a3gnn.tuning.history import History
 from a3gnn.tuning.kept_surrogate import kept_surrogate
+from a3gnn.tuning.memory_limits import BEYOND
 from a3gnn.tuning.play_off import play_off
 from a3gnn.tuning.propose import propose
+from a3gnn.tuning.request import TuneRequest
 from a3gnn.tuning.result import TuneResult
 from a3gnn.tuning.runner import Runner
 from a3gnn.tuning.session import open_study
@@ -56,7 +63,7 @@ if TYPE_CHECKING:
 def tune(
     dataset: GraphLike,
     *,
-    priority: str | Priority = "throughput",
+    priority: str | Priority = "time",
     memory_limit: str | int | None = None,
     host_memory_limit: str | int | None = None,
     max_accuracy_drop: float = 1.0,
@@ -128,7 +135,7 @@ def tune(
 
     Raises:
         InfeasibleError: Nothing keeps the limits; the message says the smallest memory limit that would.
-        UsageError: An option is not what it must be; nothing was made.
+        UsageError: An option is not what it must be, or another run writes `out`; nothing was made.
         ModelError: A model of your own can't be built or called, or the default configuration can't train it.
         GraphError: The graph can't be used.
         KeyboardInterrupt: By Ctrl-C; the message says how to go on.
@@ -150,37 +157,54 @@ def tune(
         target_accuracy=target_accuracy,
     )
     check_places(out, store, resume)
-    if executor is None:
-        started += compile_ahead(KernelSet(), notify)
-    graph = as_graph(dataset, shares)
-    judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
-    folder = Path(out) if out is not None else default_folder(graph.name)
-    task = examined(judged, graph, request.evaluation_bytes)
-    task = repeating_as_before(task, folder) if resume else task
-    request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares), task=task)
-    if resume and (finished := finished_result(folder, request)) is not None:
-        say_finished(finished, notify)
-        return finished
-    opened = open_study(
-        request,
+    with ExitStack() as stack:
+        if out is not None:
+            stack.enter_context(claimed(Path(out), notify))
+        if executor is None:
+            started += compile_ahead(KernelSet(), notify)
+        graph = as_graph(dataset, shares)
+        judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
+        folder = Path(out) if out is not None else stack.enter_context(claimed_next(graph.name, notify))
+        task = _examined(judged, graph, request, started, notify)
+        task = repeating_as_before(task, folder) if resume else task
+        request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares), task=task)
+        if resume and (finished := finished_result(folder, request)) is not None:
+            say_finished(finished, notify)
+            return finished
+        opened = open_study(
+            request,
+            graph,
+            folder,
+            resume=resume,
+            store=store,
+            started=started,
+            executor=executor,
+            hardware=hardware,
+            notify=notify,
+        )
+        with opened as (history, runner):
+            try:
+                return tune_study(history, runner)
+            except KeyboardInterrupt as interrupt:
+                raise KeyboardInterrupt(
+                    f"what was measured is kept; the same {call()} with {options(out=folder, resume=True)} goes on"
+                ) from interrupt
+            finally:
+                forget_stop(folder)
+
+
+def _examined(task: Task, graph: Graph, request: TuneRequest, started: float, notify: Callable[[str], None]) -> Task:
+    """Returns `task` as `examined` does, within what is left of the budget and not far beyond the limit on memory."""
+    sizes = (request.host_memory_limit, None if torch.cuda.is_available() else request.memory_limit)
+    limits = [round(BEYOND * size) for size in sizes if isinstance(size, int)]
+    return examined(
+        task,
         graph,
-        folder,
-        resume=resume,
-        store=store,
-        started=started,
-        executor=executor,
-        hardware=hardware,
+        request.evaluation_bytes,
+        left_s=Budget(request.budget, started).left_s,
+        limit_bytes=min(limits, default=None),
         notify=notify,
     )
-    with opened as (history, runner):
-        try:
-            return tune_study(history, runner)
-        except KeyboardInterrupt as interrupt:
-            raise KeyboardInterrupt(
-                f"what was measured is kept; the same {call()} with {options(out=folder, resume=True)} goes on"
-            ) from interrupt
-        finally:
-            forget_stop(folder)
 
 
 def _asked(task: Task | None, model: str | Callable[[int, int], Any] | None, metric: str | None) -> Task | None:

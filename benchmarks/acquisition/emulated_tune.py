@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
@@ -121,7 +122,8 @@ def _begun(graph: EmulatedGraph, corpus: Sequence[Measurement], priority: Priori
 def _trial(graph: EmulatedGraph, proposal: Proposal, history: History, surrogate: Surrogate) -> Trial:
     config = proposal.config.canonical()
     predicted = predict(surrogate, history, [config])
-    plan = trial_plan(proposal, history, predicted_s=float(predicted.column("seconds_to_accuracy")[0]))
+    seconds = float(predicted.column("seconds_to_accuracy")[0]) if predicted.budget_s is not None else math.inf
+    plan = trial_plan(proposal, history, predicted_s=seconds)
     measured = graph.measure(config, plan, history.curve(config))
     return Trial(proposal.reason, predicted_row(predicted, 0), measured)
 

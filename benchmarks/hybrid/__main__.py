@@ -39,6 +39,7 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console, Group
 from rich.table import Table
 
@@ -66,8 +67,8 @@ def _table(title: str, *columns: str) -> Table:
 
 def _tail(values: Iterable[float]) -> tuple[float, float, float]:
     """Returns the median, the 95th percentile and the largest."""
-    ordered = sorted(values)
-    return statistics.median(ordered), ordered[int(0.95 * (len(ordered) - 1))], ordered[-1]
+    found = list(values)
+    return statistics.median(found), float(np.percentile(found, 95)), max(found)
 
 
 def _spread(values: Iterable[float]) -> str:

@@ -64,7 +64,8 @@ def metrics_of(
     off = np.hypot(half_width[:, EPOCHS], half_width[:, THROUGHPUT])
     for bound, sign in ((mean, 0), (low, -1), (high, 1)):
         bound[:, _SECONDS] = np.exp(seconds + sign * off)
-    return Prediction(mean, low, high, default_accuracy=default.val_accuracy)
+    budget_s = None if default.seconds is None else default.budget_s
+    return Prediction(mean, low, high, default_accuracy=default.val_accuracy, budget_s=budget_s)
 
 
 def with_known_curves(
@@ -73,7 +74,8 @@ def with_known_curves(
     """Returns `prediction` with what `curves` say of configurations whose learning key has one.
 
     Their pace is the predicted one. Where a curve was trained far enough, its accuracy and its mini-batches to the
-    target are exact; otherwise they bound the prediction.
+    target are exact; otherwise they bound the prediction. Ratios to seconds of the default that are not known stay as
+    they are: a curve's seconds are of another unit.
     """
     positions = curves.positions(columns)
     mean, low, high = (bound.copy() for bound in (prediction.mean, prediction.low, prediction.high))
@@ -84,7 +86,7 @@ def with_known_curves(
             if default.budget_s is not None:
                 accuracy = _accuracy(known, default.budget_s, throughput, bound[rows, _ACCURACY])
                 bound[rows, _ACCURACY] = accuracy
-            if default.target is not None:
+            if default.target is not None and default.seconds is not None:
                 seconds = _seconds(known, default.target, opposite[rows, THROUGHPUT], bound[rows, _SECONDS])
                 bound[rows, _SECONDS] = seconds
     return dataclasses.replace(prediction, mean=mean, low=low, high=high)

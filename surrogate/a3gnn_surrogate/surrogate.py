@@ -147,8 +147,8 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
             configs: Configurations, or their columns as `SearchSpace.columns` gives them.
             setting: What is trained, on which graph and machine.
             reference: What the default configuration reached. What it leaves out is taken from the setting's rows;
-                where they don't know it either, the accuracy is a guess with the interval [0, 1], and the default's
-                seconds count as 1.
+                where they don't know it either, the accuracy is a guess with the interval [0, 1], and seconds to
+                accuracy are ratios to the default's (`Prediction.budget_s` is None).
 
         Raises:
             NotFittedError: `fit` was not called.

@@ -28,6 +28,7 @@ from a3gnn_surrogate.surrogate import Surrogate
 
 SPEC = "synthetic:nodes=120,degree=5,features=4,classes=3"
 DAY = 86_400
+_KERNELS = f"sampling_{'0f' * 20}"
 
 
 @pytest.fixture
@@ -47,6 +48,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "hardware").mkdir()
     (root / "hardware" / "0f-v1.json").write_text(json.dumps({"cpu": "a processor"}))
     Surrogate().fit([]).save(root / "surrogates" / ("5" * 32))
+    (root / "kernels" / _KERNELS).mkdir(parents=True)
+    (root / "kernels" / _KERNELS / "kernels.pick-1.py311.nbi").write_bytes(b"index")
     (root / "downloads" / "pyg" / "Planetoid").mkdir(parents=True)
     (root / "downloads" / "pyg" / "Planetoid" / "raw.txt").write_text("papers")
     return root
@@ -80,7 +83,7 @@ def test_info_lists_everything_with_its_size_and_its_use(root: Path) -> None:
     assert found["folder"] == str(root)
     entries = {(entry["kind"], entry["name"]): entry for entry in found["entries"]}
     assert {("graph", SPEC), ("graph", "ring"), ("probe", "a processor"), ("download", "pyg:Planetoid")} < set(entries)
-    assert ("surrogate", "fitted to 0 measurements") in entries
+    assert {("surrogate", "fitted to 0 measurements"), ("kernels", _KERNELS)} < set(entries)
     assert found["total_bytes"] == sum(entry["num_bytes"] for entry in found["entries"])
     on_disk = sum(512 * path.stat().st_blocks for path in [graphs(root)[SPEC], *graphs(root)[SPEC].rglob("*")])
     assert entries["graph", SPEC]["num_bytes"] == on_disk > 0

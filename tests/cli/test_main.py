@@ -1,14 +1,18 @@
 """What every command keeps: exit codes, streams, help."""
 
+import importlib.util
 import json
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from a3gnn.cli.main import COMMANDS
+from a3gnn._imports import install_line
+from a3gnn.cli.main import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +47,22 @@ def test_every_command_has_help(command: str) -> None:
             ["accelerator", "generate", "--units", "6", "--multipliers", "64", "--out", "x"],
             "--units must be a power of two",
         ),
+        (["tune", "--dataset", "synthetic:", "--memory-limit", "4"], "error: --memory-limit: a size is a number with"),
+        (
+            ["tune", "--dataset", "synthetic:", "--memory-limit", "4k"],
+            "error: --memory-limit must be at least 1.00 MiB",
+        ),
+        (["recommend", "--dataset", "synthetic:", "--memory-limit", "99999999999TiB"], "must be below 8,388,608 TiB"),
+        (
+            ["tune", "--dataset", "synthetic:", "--fix", "cache_bytes=64"],
+            "error: --fix cache_bytes: a size is a number",
+        ),
+        (["graph", "convert", "synthetic:", "x", "--memory-budget", "1"], "error: --memory-budget: a size is a number"),
+        (["serve", "--max-upload", "2"], "error: --max-upload: a size is a number with a unit"),
+        (["pick", ".", "--max-memory", "4"], "error: --max-memory: a size is a number with a unit"),
+        (["pick", ".", "--memory-limit", "4"], "error: --memory-limit: a size is a number with a unit"),
+        (["tune"], "error: missing option '--dataset'"),
+        (["graph", "conv"], "error: no such command 'conv'"),
         (["front", "."], "run a3gnn tune --out"),
         (["report", "."], "it holds no request.json; run a3gnn tune --out . first"),
     ],
@@ -139,3 +159,41 @@ def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:
     assert again.returncode == 0
     assert "is finished" in again.stderr
     assert not any(line.startswith("default ") for line in again.stderr.splitlines())  # no trial
+
+
+def test_doctor_knows_every_package_of_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    told = {p["name"]: p["install"] for p in json.loads(a3gnn("doctor", "--json").stdout)["packages"]}
+    for extra in set(extras) - {"dev"}:
+        for requirement in extras[extra]:
+            name = re.split(r"[\[><=]", requirement)[0]
+            assert name in told
+            if name != "matplotlib":  # of two extras
+                assert told[name].endswith(f'[{extra}]"')
+
+
+def test_doctor_names_the_packages_of_a_missing_extra_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = ("plotly", "fastapi", "uvicorn", "alembic")
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in absent else find(name))
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor"])
+    assert ended.value.code == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"(optional): plotly, for a3gnn report and the figures of a3gnn serve: {install_line('report')}" in said
+    assert f"(optional): fastapi, uvicorn, alembic, for a3gnn serve: {install_line('serve')}" in said
+
+
+def test_the_line_that_installs_an_extra_suits_how_a3gnn_was_installed() -> None:
+    assert install_line("serve") == 'pip install "a3gnn[serve]"'
+    code = "import a3gnn._imports as own; print(own.install_line('serve'))"
+    bare = subprocess.run(  # without site-packages, as a copy of the repository that was never installed
+        [sys.executable, "-S", "-E", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert bare.stdout.strip() == f'pip install "{ROOT}[serve]"'

@@ -134,7 +134,11 @@ def test_pick_writes_beside_the_tunes_own(here: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("pick", "memory", "--max-memory", "200MiB"), 3, "the smallest limit that would: --memory-limit 280MiB"),
+        (("pick", "memory", "--max-memory", "200MiB"), 3, "the smallest limit that would: --max-memory 280MiB"),
+        (("pick", "memory", "--memory-limit=200MiB"), 3, "the smallest limit that would: --memory-limit 280MiB"),
+        (("pick", "memory", "--min-accuracy", "99.5"), 3, "--min-accuracy 9"),
+        (("pick", "memory", "--target-accuracy", "99.5"), 3, "--target-accuracy 9"),
+        (("pick", "memory", "--min-accuracy", "101"), 2, "--min-accuracy must be"),
         (("pick", "memory", "--out", "memory"), 2, "--out must name a new file, got memory/tuned.json"),
         (("pick", "."), 2, "it holds no request.json; run a3gnn tune --out ."),
         (("compare", "memory", "."), 2, "it holds no request.json; run a3gnn tune --out ."),
@@ -156,3 +160,16 @@ def test_errors_say_the_law(
     found = capsys.readouterr()
     assert (ended.value.code, found.out) == (code, "")
     assert words in found.err
+
+
+@pytest.mark.slow
+def test_a_quiet_tune_prints_its_front_and_what_it_chose(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, said = run(capsys, "tune", "--dataset", SPEC, "--budget", "1", "--out", "tuned", "--quiet")
+    assert not said
+    assert found.startswith("Pareto front: ")
+    lines = found.splitlines()
+    assert any(line.startswith("chosen ") for line in lines)
+    fields = json.loads(Path("tuned", "tuned.json").read_text(encoding="utf-8"))
+    for words, name in (("against the default", "against_default"), ("no measurable gain", "no_gain")):
+        assert (words in found) == (fields[name] is not None)
+    assert max(map(len, lines)) <= 80

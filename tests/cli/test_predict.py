@@ -13,6 +13,7 @@ import torch
 from a3gnn import predict
 from a3gnn.cli.main import main
 from a3gnn.errors import ExitCode
+from a3gnn.storage.claim import claimed_whole
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
 MINE = """
@@ -82,3 +83,9 @@ def test_a_file_that_is_there_and_other_endings_are_refused(here: Path, capsys) 
     assert run("predict", "run", "--dataset", SPEC, "--out", "new.npy") == ExitCode.USAGE
     assert "there is no run; a3gnn train --out DIR leaves one in DIR" in capsys.readouterr().err
     assert (here / "found.npy").read_text() == "mine"
+
+
+def test_a_file_that_another_process_is_writing_is_refused(here: Path, capsys) -> None:
+    with claimed_whole(here / "found.npy"):
+        assert run("predict", "run", "--dataset", SPEC, "--out", "found.npy") == ExitCode.USAGE
+    assert "one run at a time may write found.npy" in capsys.readouterr().err

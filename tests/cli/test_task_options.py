@@ -81,7 +81,7 @@ def test_a_training_takes_layers_norms_and_residuals_and_goes_on_only_with_them(
     ("options", "epochs", "said"),
     [
         ((), 2, ""),
-        (("--lr-epochs", "1"), 1, "over 1 epochs, and at most 2 are trained: later ones change no weight"),
+        (("--lr-epochs", "1"), 1, "over 1 epoch, and at most 2 are trained: later ones change no weight"),
         (("--lr-epochs", "5"), 5, "training ends before it is there"),
     ],
 )

@@ -94,7 +94,7 @@ def test_a_target_is_said_beside_what_the_tune_promised(tuned, tmp_path, capsys)
     assert "100.00% validation accuracy not reached" in out
     assert "promised" not in out
     assert run("--config", tuned, "--target-accuracy", "0.9", "--out", tmp_path / "share") == 2
-    assert "must be in per cent" in capsys.readouterr().err
+    assert "must be in percent" in capsys.readouterr().err
 
 
 def test_results_go_to_a_new_folder_under_runs(tuned, tmp_path, monkeypatch, capsys):

@@ -58,7 +58,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.hybrid management --learned runs/management": LONG,
     },
     "docs/graph_servers.md": {
-        'pip install "a3gnn[parts]"': INSTALLS,
+        'pip install ".[parts]"': INSTALLS,
         "a3gnn graph convert graph.npz /data/graph": RUN,
         "a3gnn parts make /data/graph /data/parts --num-parts 3": RUN,
         "a3gnn parts serve /data/parts/part-0 --port 8652": SERVES,
@@ -86,7 +86,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "README.md": {
         "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json"
         " --out runs/two": ELSEWHERE,
-        'pip install "a3gnn[ray]"': INSTALLS,
+        'pip install ".[ray]"': INSTALLS,
         "a3gnn tune --executor ray --machines all --dataset graph.npz --out runs/which": CLUSTER,
         "make tune": INSTALLS + ", then tunes for five minutes",
         "make test": "runs these tests",
@@ -102,7 +102,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn tune --model my_package.models:make_model --dataset graph.npz --fanouts 15,10"
         " --out runs/mine": ELSEWHERE,
         "a3gnn train --config runs/mine/tuned.json": ELSEWHERE,
-        'pip install "a3gnn[serve]"': INSTALLS,
+        'pip install ".[serve]"': INSTALLS,
         "a3gnn serve --data-root ~/graphs": SERVES,
         "a3gnn tune --server http://127.0.0.1:8642 --dataset graph.npz --budget 10min": "tests/service/test_studies.py"
         " tunes so",
@@ -196,7 +196,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.search_engines --seeds 3 --engines local ppo random --fine": LONG,
     },
     "docs/service.md": {
-        'pip install "a3gnn[serve]"': INSTALLS,
+        'pip install ".[serve]"': INSTALLS,
         "a3gnn serve --data-root ~/graphs": SERVES,
         "H=http://127.0.0.1:8642; J='Content-Type: application/json'": RUN,
         """curl $H/graphs -H "$J" -d '{"dataset": "mine.npz"}'""": RUN,

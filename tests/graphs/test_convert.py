@@ -16,8 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.graphs.conversion.convert import convert
+from a3gnn.graphs.conversion.convert import DEFAULT_MEMORY_BYTES, _write, convert
+from a3gnn.graphs.conversion.draft import Draft
+from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.synthetic.generate import write as write_synthetic
+from a3gnn.storage.claim import claimed_whole
 from a3gnn.storage.stamp import STAMP
 
 Arrays = dict[str, np.ndarray]
@@ -252,3 +256,20 @@ def test_memory_stays_far_below_the_graph(source: str, tmp_path: Path) -> None:
     assert int(done.stdout) < 90 * 1024
     assert (tmp_path / "graph" / "x.npy").stat().st_size > 190 * 2**20
     shutil.rmtree(tmp_path / "graph")  # pytest keeps the folders of its last runs
+
+
+def test_a_folder_that_another_process_converts_into_is_refused(tmp_path: Path) -> None:
+    with claimed_whole(tmp_path / "graph"), pytest.raises(UsageError, match="one run at a time may write"):
+        convert(SPEC, tmp_path / "graph")
+
+
+def test_a_graph_that_another_process_saved_meanwhile_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    target = tmp_path / "graph"
+
+    def write(draft: Draft) -> None:
+        write_synthetic(SPEC.partition(":")[2], draft)
+        Graph.load(SPEC + ",seed=1").save(target)
+
+    with pytest.raises(GraphError, match="holds another graph; choose another folder"):
+        _write(write, target, None, DEFAULT_MEMORY_BYTES, ConversionProgress(None))
+    assert Graph.load(target).fingerprint == Graph.load(SPEC + ",seed=1").fingerprint

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -245,3 +246,24 @@ def test_loading_imports_neither_torch_nor_pyg() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("spec", "meant"),
+    [
+        ("cora", "did you mean 'cora.npz' or 'pyg:Cora'?"),
+        ("cora.pt", "did you mean 'cora.npz' or 'pyg:Cora'?"),
+        ("corra.npz", "did you mean 'cora.npz'?"),
+        ("PUBMED", "did you mean 'pyg:PubMed'?"),
+    ],
+)
+def test_a_name_that_is_no_graph_is_answered_by_what_was_meant(
+    spec: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("cora.npz", "notes.txt"):
+        (tmp_path / name).touch()
+    with pytest.raises((UsageError, GraphError), match=re.escape(meant)):
+        Graph.load(spec)
+    with pytest.raises(UsageError, match=r"got 'nothing'$"):
+        Graph.load("nothing")

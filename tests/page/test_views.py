@@ -158,7 +158,7 @@ def test_without_a_kept_front_that_of_the_trials_is_shown(
 
 
 def test_the_front_that_the_last_search_predicted_is_shown(quick_tune) -> None:
-    result = quick_tune()
+    result = quick_tune(priority="throughput")
     front = study_views(result.folder)["predicted_front"]
     kept = json.loads((result.folder / "predicted_front.json").read_text(encoding="utf-8"))
     assert front == {"name": "front that the last search predicted", "points": kept}

@@ -40,7 +40,7 @@ def test_ctrl_c_ends_the_waiting_with_a_checkpoint(
                 interrupted_at.append(time.monotonic())
                 os.kill(os.getpid(), signal.SIGINT)
 
-        with pytest.raises(KeyboardInterrupt, match="saved after 1 epochs"):
+        with pytest.raises(KeyboardInterrupt, match="saved after 1 epoch"):
             train(config, graph, out=tmp_path / "there", notify=notify, **asked)  # type: ignore[arg-type]
         assert time.monotonic() - interrupted_at[0] < 20
         port = int(addresses[2].rpartition(":")[2])

@@ -92,6 +92,16 @@ def test_what_is_bound_by_transfers_is_12_8_times_as_fast_on_16(u250: Platform) 
         assert one.indirect_speed_up == pytest.approx(expected / 2, rel=0.01)
 
 
+def test_the_table_calls_no_speed_up_a_bound_that_computing_exceeds(u250: Platform) -> None:
+    narrow = Workload("narrow", "gcn", (1e4, 1e3, 1e3), (2e4, 1e3), (500, 256, 2), num_batches=64)
+    found = explore(u250, [narrow], GIVEN)
+    last = found.scaling[-1]
+    assert 205 / 16 < last.speed_up < last.devices
+    text = "\n".join(exploration_lines(found)).partition("speed-up over one device")[2]
+    assert "links alone" in text
+    assert "bound" not in text
+
+
 def test_dies_that_differ_have_designs_that_differ(workloads: tuple[Workload, ...]) -> None:
     u200 = read_platform("u200")
     found = explore(u200, workloads, GIVEN)

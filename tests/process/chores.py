@@ -52,6 +52,15 @@ def optimise(argument):
     return {"imported": sorted(set(sys.modules) - modules), "before": before, "more": more}
 
 
+def hold_for_a_moment(argument):
+    import mmap
+
+    time.sleep(0.3)  # until it is watched
+    mmap.mmap(-1, argument["bytes"], flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
+    time.sleep(argument["seconds"])
+    return {}
+
+
 def hold(argument):
     held = bytearray(argument["bytes"])
     held[::4096] = b"1" * len(held[::4096])
@@ -84,3 +93,9 @@ def die(argument):
 def kill_server(argument):
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(60)
+
+
+def wait_for_nobody(argument):
+    import threading
+
+    threading.Event().wait()

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a3gnn.process.memory import MemoryUse, process_memory, process_tree, tree_memory
+from a3gnn.process.memory import MemoryUse, PeakMemory, process_memory, process_tree, tree_memory
 from a3gnn.process.watch import MemoryWatch
 
 MIB = 1 << 20
@@ -104,3 +104,44 @@ def test_watch_ends_what_passes_its_limit() -> None:
         assert watch.peak.anonymous_bytes > 32 * MIB
     finally:
         end(child)
+
+
+def populated(size: int) -> None:
+    """Takes `size` bytes and gives them back."""
+    mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
+
+
+@pytest.mark.parametrize("resets", [True, False])
+def test_no_peak_between_looks_is_too_short(resets: bool) -> None:
+    own = PeakMemory(os.getpid(), resets=True)
+    own.look()  # lowers the mark, which earlier tests may have raised
+    peak, before = PeakMemory(os.getpid(), resets=resets), process_memory(os.getpid()).anonymous_bytes
+    peak.look()
+    populated(64 * MIB)
+    assert 60 * MIB < peak.look().anonymous_bytes - before < 70 * MIB
+    assert peak.look().anonymous_bytes - before < 6 * MIB
+    populated(32 * MIB)
+    assert (peak.look().anonymous_bytes - before > 28 * MIB) == resets
+    populated(96 * MIB)
+    assert peak.look().anonymous_bytes - before > 90 * MIB
+
+
+def test_pages_of_files_are_no_peak(tmp_path: Path) -> None:
+    path = tmp_path / "rows.npy"
+    np.save(path, np.ones(32 * MIB, dtype=np.uint8))
+    peak = PeakMemory(os.getpid(), resets=True)
+    before = peak.look()
+    mapped = np.load(path, mmap_mode="r")
+    assert mapped.sum() == 32 * MIB
+    touched = peak.look()
+    assert touched.file_bytes - before.file_bytes > 28 * MIB
+    del mapped
+    assert max(touched.anonymous_bytes, peak.look().anonymous_bytes) - before.anonymous_bytes < 6 * MIB
+
+
+def test_a_process_that_is_gone_has_no_peak() -> None:
+    process = hold(MIB)
+    peak = PeakMemory(process.pid)
+    assert peak.look().anonymous_bytes > MIB
+    end(process)
+    assert peak.look() == MemoryUse()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from a3gnn.process import memory
+from a3gnn.process.memory import RESERVE_SHARE
 from a3gnn.process.worker import Worker
-from a3gnn.process.workplace import sweep
+from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
+from a3gnn.storage.workplace import sweep
 
 MIB = 1 << 20
 
@@ -86,10 +90,46 @@ def test_a_memory_limit_ends_the_process(worker: Worker) -> None:
     assert ended.peak.anonymous_bytes > limit
 
 
+def test_a_peak_of_less_than_a_poll_counts(worker: Worker) -> None:
+    idle = worker.run("chores:hold_for_a_moment", {"bytes": 4096, "seconds": 0.2}).peak.anonymous_bytes
+    for _ in range(5):  # each of which a poll would miss more often than not
+        held = worker.run("chores:hold_for_a_moment", {"bytes": 24 * MIB, "seconds": 0.2}).peak.anonymous_bytes
+        assert held - idle > 20 * MIB
+    ended = worker.run("chores:hold_for_a_moment", {"bytes": 24 * MIB, "seconds": 30}, limit_bytes=idle + 12 * MIB)
+    assert (ended.result, ended.killed) == (None, "memory")
+
+
 def test_a_timeout_ends_the_process(worker: Worker, tmp_path: Path) -> None:
     ended = worker.run("chores:sleep_after_telling", {"path": str(tmp_path / "pid")}, timeout_s=1.0)
     assert (ended.result, ended.killed) == (None, "timeout")
     assert wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
+
+
+def test_a_process_that_hangs_tells_where(worker: Worker) -> None:
+    ended = worker.run("chores:wait_for_nobody", {}, timeout_s=1.0)
+    assert ended.killed == "timeout"
+    assert ended.where.endswith(" in wait")
+    assert "chores.py" in ended.log
+    slept = worker.run("chores:hold", {"bytes": 1, "seconds": 60}, timeout_s=1.0)
+    assert re.fullmatch(r".*/chores\.py:\d+ in hold", slept.where)
+    assert worker.run("chores:echo", {}).where == ""
+
+
+def test_what_is_free_less_a_reserve_is_a_limit_of_every_process(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle = worker.run("chores:hold", {"bytes": 1, "seconds": 0.2})
+    assert idle.limit_bytes is not None
+    machine = idle.peak.anonymous_bytes + (available_bytes() or 0)
+    assert machine - 2 * RESERVE_SHARE * host_memory_bytes() < idle.limit_bytes < machine
+    # A machine that has just been filled can't be had here: what the kernel says is free is lowered.
+    monkeypatch.setattr(memory, "available_bytes", lambda: round(RESERVE_SHARE * host_memory_bytes()) + 50 * MIB)
+    for asked in (None, 64 << 30):
+        ended = worker.run("chores:hold", {"bytes": 200 * MIB, "seconds": 30}, limit_bytes=asked)
+        assert ended.killed == "memory"
+        assert ended.limit_bytes is not None
+        assert ended.limit_bytes < idle.peak.anonymous_bytes + 60 * MIB
+        assert ended.why().startswith("passed the limit of ")
 
 
 def test_an_exception_leaves_its_traceback(worker: Worker) -> None:
@@ -99,7 +139,9 @@ def test_an_exception_leaves_its_traceback(worker: Worker) -> None:
 
 
 def test_a_signal_is_the_status(worker: Worker) -> None:
-    assert worker.run("chores:die", {}).status == -signal.SIGKILL
+    ended = worker.run("chores:die", {})
+    assert ended.status == -signal.SIGKILL
+    assert "SIGKILL, which the kernel's out-of-memory killer sends where memory runs out" in ended.why()
 
 
 def test_a_server_that_dies_is_replaced(worker: Worker) -> None:

@@ -120,3 +120,9 @@ def test_a_cut_is_what_training_would_have_given(
         assert asked.cut(whole, first) is None
     else:
         assert asked.cut(whole, first) == dataclasses.replace(trained, ended=ended)
+
+
+def test_nothing_reaches_a_target_before_its_first_point() -> None:
+    worse_than_guessing = rules(target=-2.0, until_plateau=True)  # an error of three times the spread of the values
+    assert worse_than_guessing.end(NO_CURVE, 4) is None
+    assert worse_than_guessing.end(curve_of(-1.5), 8) is CurveEnd.TARGET

@@ -6,6 +6,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -23,13 +24,16 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.process import memory
 from a3gnn.process.memory import process_tree
 from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
 from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
 from a3gnn.profiling.trial.timing import MOST_REPEATS
 from a3gnn.setting import Setting
 from a3gnn.task import Task
+from a3gnn.training.own.examine import examined
 from tests.curves import rising_curve
+from tests.own_models import Package
 
 MIB = 1 << 20
 CURVE = CurvePlan(1e6, most_epochs=20)
@@ -192,10 +196,47 @@ def test_memory_limit(executor: LocalExecutor, ask: Ask) -> None:
     assert parts.detail.startswith(f"{PARTITIONING} by metis into 3 parts: passed the limit of 60.0 MiB")
 
 
+def test_a_peak_of_less_than_a_poll_passes_the_limit(ask: Ask, package: Package, tiny_folder_graph: Graph) -> None:
+    """The model gives back at once what it takes, before each of its mini-batches."""
+    body = """
+    def forward(self, x, edge_index):
+        import mmap
+
+        mmap.mmap(-1, {size}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
+        return super().forward(x, edge_index)
+    """
+    plan = {"curve": None, "windows": 1}
+    peaks = []
+    with LocalExecutor() as executor:  # whose server finds the package
+        for size in (4096, 24 * MIB):
+            model = Task(model=package.add_class(body.format(size=size)), fanouts=(5, 5))
+            task = examined(model, tiny_folder_graph, 1 << 34)
+            found = executor.run(ask(task=task, **plan))
+            assert isinstance(found, Metrics), found
+            peaks.append(found.peak_host_bytes)
+        failed = executor.run(ask(task=task, host_limit_bytes=peaks[0] + 10 * MIB, **plan))
+    assert peaks[1] - peaks[0] > 16 * MIB
+    assert isinstance(failed, Failure)
+    assert (failed.kind, failed.limit) == (FailureKind.OUT_OF_MEMORY, peaks[0] + 10 * MIB)
+    assert failed.peak_host_bytes > peaks[0] + 10 * MIB
+
+
 def test_timeout(executor: LocalExecutor, ask: Ask) -> None:
     found = executor.run(ask(timed_seconds=300.0, timeout_s=1.0))
     assert isinstance(found, Failure)
     assert (found.kind, found.limit) == (FailureKind.TIMEOUT, 1.0)
+    assert re.fullmatch(r"timeout: took longer than 1.0 s, and was at \S+\.py:\d+ in \w+", found.describe())
+
+
+def test_what_is_free_is_a_limit_of_a_trial_without_one(
+    executor: LocalExecutor, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 0)  # a machine that is full can't be had here
+    found = executor.run(ask())
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.OUT_OF_MEMORY
+    assert not found.transient
+    assert "which is what was free on the machine less a reserve: it held" in found.detail
 
 
 def test_impossible_configurations_are_invalid(executor: LocalExecutor, ask: Ask, tiny_graph: Graph) -> None:
@@ -249,7 +290,7 @@ def test_a_trial_that_is_killed_has_crashed(executor: LocalExecutor, ask: Ask) -
     killer.join()
     assert isinstance(found, Failure)
     assert found.kind is FailureKind.CRASHED
-    assert "SIGKILL" in found.detail
+    assert "its process ended with signal SIGKILL, which the kernel's out-of-memory killer sends" in found.describe()
 
 
 def test_a_trial_waits_for_the_machine_before_its_timeout_begins(

@@ -32,8 +32,21 @@ def timed() -> Front:
 def test_a_tune_for_time_is_ordered_by_seconds(timed: Front) -> None:
     assert [row.config.batch_size for row in timed.rows] == [128, 256, 512, 1024, 64]
     assert (timed.speed, timed.target) == ("seconds_to_accuracy", 0.87)
-    assert "time" in timed.rows[0].labels
-    assert "throughput" in timed.rows[0].labels
+    chosen = timed.rows[2]
+    assert (chosen.on_front, chosen.labels[:2]) == (True, ("chosen", "time"))
+    assert "throughput" in timed.rows[1].labels
+
+
+def test_what_was_timed_once_and_looks_better_than_the_choice_is_not_compared_with_it(timed: Front) -> None:
+    best, *others = timed.rows
+    assert (best.config.batch_size, best.feasible, best.compared, best.on_front, best.labels) == (
+        128,
+        True,
+        False,
+        False,
+        (),
+    )
+    assert [row.compared for row in others] == [True, True, True, False]  # the last breaks a limit
 
 
 def test_a_faster_row_says_why_it_is_not_chosen(timed: Front) -> None:
@@ -59,7 +72,7 @@ def test_the_table_of_a_tune_for_time(timed: Front) -> None:
 
 
 def test_the_table_shows_a_row_that_says_why_it_is_not_chosen(timed: Front) -> None:
-    assert (timed.rows[1].on_front, timed.rows[1].labels) == (False, ())
+    assert (timed.rows[0].on_front, timed.rows[0].labels) == (False, ())
     assert sum("batch" in line for line in front_lines(timed)) == 4  # all but the one that is far from the target
 
 

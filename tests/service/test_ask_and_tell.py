@@ -50,6 +50,14 @@ def test_what_is_told_is_what_a_trial_would_have_found(request_of) -> None:
     assert reached.curve.batches == (1, 2, 3)
 
 
+@pytest.mark.parametrize(("speeds", "median"), [([1.0, 3.0], 2.0), ([5.0, 1.0, 2.0, 4.0], 3.0), ([9.0, 1.0, 2.0], 2.0)])
+def test_the_throughput_that_is_told_is_the_median(request_of, speeds: list[float], median: float) -> None:
+    told = told_outcome({**TOLD, "throughput_epochs_per_s": speeds}, request_of(None))
+    assert isinstance(told, Metrics)
+    assert told.throughput_epochs_per_s == median
+    assert told.throughput_replicates == tuple(speeds)
+
+
 def test_a_failure_is_told_by_its_kind(request_of) -> None:
     told = {**TOLD, "failure": "out_of_memory", "detail": "16 GiB were not enough"}
     failure = told_outcome(told, request_of(None))

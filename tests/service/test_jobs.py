@@ -9,18 +9,24 @@ pytest.importorskip("alembic", reason="the extra [serve] is not installed")
 
 import json
 import os
+import subprocess
+import sys
+import threading
 import time
 
 import sqlalchemy as sa
 
 from a3gnn.profiling.executor_choice import ExecutorChoice
+from a3gnn.service import running_job
 from a3gnn.service.database import open_service_database
 from a3gnn.service.graph_shelf import GraphShelf
 from a3gnn.service.home import Home
-from a3gnn.service.job import Kind
+from a3gnn.service.job import Job, Kind
 from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import Problem
+from a3gnn.service.running_job import RunningJob
+from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.worker import QueueWorker
 
@@ -74,6 +80,90 @@ def test_a_stop_reaches_jobs_of_its_kind_alone(tmp_path: Path, kind: Kind, other
     assert jobs.ask_to_stop(waits.id, kind).status == "stopped"
     assert jobs.ask_to_stop(runs.id, kind).stop_asked
     engine.dispose()
+
+
+#: A process that is told to end, takes a moment, and says how it ended: a tune that was about to finish does.
+_ENDING = """
+import json, signal, sys, time
+
+signal.signal(signal.SIGTERM, lambda *_: None)
+open(sys.argv[1], "w").close()
+signal.pause()
+time.sleep(0.3)
+print(json.dumps({"status": sys.argv[2]}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "left"),
+    [
+        ("finished", False, "finished"),
+        ("failed", False, "failed"),
+        ("stopped", False, "queued"),  # by the interrupt: it goes on later
+        ("stopped", True, "stopped"),  # by a stop that was asked for before
+    ],
+)
+def test_a_job_that_ends_while_its_server_does_is_not_queued_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, told: bool, left: str
+) -> None:
+    engine, home = open_service_database(str(tmp_path / "service.sqlite")), Home(tmp_path / "home")
+    jobs, ready = Jobs(engine, home.id, 10), tmp_path / "ready"
+    shelf = GraphShelf(engine, home, ServiceSettings(folder=home.folder))
+    worker = QueueWorker(jobs, shelf, home, "", 0, ExecutorChoice())
+    job = jobs.add("study", "", 1, {}, None)
+    assert jobs.claim(job)
+    lock = home.of(job).lock()
+    assert lock is not None
+    command = [sys.executable, "-c", _ENDING, str(ready), status]
+    monkeypatch.setattr(running_job, "start_program", lambda *_: subprocess.Popen(command, stdout=subprocess.PIPE))
+    running = worker._running[job.id] = RunningJob(job, home.of(job), lock, {})
+    end = time.monotonic() + 30
+    while not ready.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    if told:
+        running.stop()
+    worker._closing.set()
+    worker.start()
+    worker.close()
+    assert jobs.get(job.id).status == left
+    assert json.loads(home.of(job).events.path.read_text().splitlines()[-1])["data"]["status"] == left
+    engine.dispose()
+
+
+def test_failures_are_forgotten_for_the_request_that_queued_the_study(tmp_path: Path) -> None:
+    with Service(ServiceSettings(folder=tmp_path / "home", at_once=0)) as service:
+        job = service.jobs.add("study", "", 1, {}, None)
+        flag = service.home.of(job).retries
+        with pytest.raises(Problem, match="waits or runs already"):
+            service.resume(job, {}, forget=True)
+        assert not flag.exists()
+        service.stop("study", job.id)
+        service.resume(job, {}, forget=True)  # its folder may not be there
+        assert flag.exists()
+        service.stop("study", job.id)
+        service.resume(job, {})  # that retry never ran
+        assert not flag.exists()
+
+
+def test_of_two_requests_at_once_the_one_that_is_refused_leaves_nothing(tmp_path: Path) -> None:
+    with Service(ServiceSettings(folder=tmp_path / "home", at_once=0)) as service:
+        job = service.jobs.add("study", "", 1, {}, None)
+        for _ in range(20):
+            service.stop("study", job.id)
+            ended, meet = service.jobs.get(job.id), threading.Barrier(2)
+
+            def ask(forget: bool, job: Job = ended, meet: threading.Barrier = meet) -> bool:
+                meet.wait(30)
+                try:
+                    service.resume(job, {}, forget=forget)
+                except Problem:
+                    return False
+                return True
+
+            with ThreadPoolExecutor(2) as pool:
+                queued = dict(zip((True, False), pool.map(ask, (True, False)), strict=True))
+            assert sorted(queued.values()) == [False, True]
+            assert service.home.of(job).retries.exists() is queued[True]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.storage import host_memory
+from a3gnn.storage import control_groups
 from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
 
 MIB = 2**20
@@ -25,7 +25,9 @@ FILES = {
 @pytest.fixture(params=FILES, ids=lambda version: f"version {version}")
 def group(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, ...]:
     """A group that may take 64 MiB, has taken 50, and could drop 20 of them: 21 of page cache, 1 of it shared."""
-    monkeypatch.setattr(host_memory, "_GROUP", str(tmp_path / "memory"))
+    monkeypatch.setattr(control_groups, "_GROUPS", str(tmp_path / "own"))
+    monkeypatch.setattr(control_groups, "_MOUNTS", str(tmp_path / "mounts"))
+    monkeypatch.setattr(control_groups, "_USUAL", str(tmp_path))
     limit, taken, stat, cache, shared = FILES[request.param]
     limit_path, taken_path, stat_path = tmp_path / limit, tmp_path / taken, tmp_path / stat
     limit_path.parent.mkdir(exist_ok=True)

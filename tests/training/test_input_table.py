@@ -237,9 +237,10 @@ def test_a_graph_in_ram_is_written_to_the_cache_folder_for_its_table(with_loops,
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
 
 
-def test_attention_has_no_table(graphs, tmp_path) -> None:
-    task = Task(model="gat", hidden_channels=8)
-    with pytest.raises(ConfigError, match=r"input_aggregation full needs a model .*got gat.*use sampled"):
+@pytest.mark.parametrize("model", ["gat", "gatv2", "transformer"])
+def test_attention_has_no_table(model, graphs, tmp_path) -> None:
+    task = Task(model=model, hidden_channels=8)
+    with pytest.raises(ConfigError, match=rf"input_aggregation full needs a model .*got {model}, .*use sampled"):
         Trainer(graphs["dense-float32"], FULL, task, scratch=tmp_path)
 
 

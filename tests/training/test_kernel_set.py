@@ -8,6 +8,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
+from a3gnn.training import kernel_set
 from a3gnn.training.kernel_set import KernelSet
 
 TASK = Task(hidden_channels=64, fanouts=(25, 10))
@@ -28,20 +29,20 @@ def test_sizes_and_modes_need_no_kernels_of_their_own(tiny_folder_graph: Graph, 
     assert KernelSet.of(tiny_folder_graph, large, CACHED.replace(**same)) == known
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"cache_bytes": 0},
-        {"cache_policy": "fifo"},
-        {"bias_rate": 2.0},
-        {"num_partitions": 4},
-        {"feature_tier": "disk"},
-        {"seed_order": "proximity"},
-        {"compute_dtype": "bfloat16"},
-        {"feature_dtype": "float16"},
-        {"input_aggregation": "full"},
-    ],
+OTHERS = (
+    {"cache_bytes": 0},
+    {"cache_policy": "fifo"},
+    {"bias_rate": 2.0},
+    {"num_partitions": 4},
+    {"feature_tier": "disk"},
+    {"seed_order": "proximity"},
+    {"compute_dtype": "bfloat16"},
+    {"feature_dtype": "float16"},
+    {"input_aggregation": "full"},
 )
+
+
+@pytest.mark.parametrize("other", OTHERS)
 def test_what_kernels_differ_by_is_told_apart(tiny_folder_graph: Graph, other: dict) -> None:
     known = KernelSet.of(tiny_folder_graph, TASK, CACHED)
     assert KernelSet.of(tiny_folder_graph, TASK, CACHED.replace(**other)) != known
@@ -59,3 +60,18 @@ def test_so_are_model_layers_and_features(tiny_folder_graph: Graph, sparse_graph
 def test_a_set_survives_json(tiny_folder_graph: Graph, config: TrainConfig | None) -> None:
     for known in (KernelSet(), KernelSet.of(tiny_folder_graph, TASK, config)):
         assert KernelSet.from_dict(json.loads(json.dumps(known.to_dict()))) == known
+
+
+def test_other_kernels_are_described_otherwise() -> None:
+    tasks = [
+        dataclasses.replace(TASK, **change)
+        for change in ({}, {"model": "gat"}, {"fanouts": (5,)}, {"fanouts": (5, 5, 5)}, {"dropout": 0.0})
+    ]
+    tasks += [dataclasses.replace(TASK, **change) for change in ({"norm": "batch"}, {"residual": True})]
+    configs = [CACHED.replace(**change) for change in OTHERS]
+    sets = [KernelSet(), *(KernelSet(kernel_set._small_task(task)) for task in tasks)]
+    sets += [dataclasses.replace(sets[1], **change) for change in ({"sparse": True}, {"halves": True})]
+    sets += [dataclasses.replace(sets[1], config=kernel_set._small_config(one)) for one in (TrainConfig(), *configs)]
+    sets += [dataclasses.replace(sets[1], config=kernel_set._small_config(CACHED))]
+    assert len({one.describe() for one in sets}) == len(set(sets))
+    assert sets[1].describe() == "tuning sage on dense features (2 layers)"

@@ -157,6 +157,19 @@ def test_sparse_input_equals_dense(model, device, make_block):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_row_that_overflows_reaches_the_outputs_that_it_reaches_in_pyg(model, value, make_block):
+    block = make_block(8, 30)
+    layer, conv = (module.eval() for module in make_pair(model, 6, 10))
+    x = torch.randn(30, 6)
+    x[3] = x[17] = value
+    ours = layer(block, x)
+    expected = conv((x, x[:8]) if model != "gcn" else x, edges_of(block))[:8]
+    assert not ours.isfinite().all()
+    assert torch.equal(ours.isfinite().all(dim=1), expected.isfinite().all(dim=1))
+
+
 def test_no_edges_leaves_the_node_itself():
     block = LayerBlock(
         torch.zeros(4, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), 3, slice(0, 3), torch.zeros(3)

@@ -13,11 +13,12 @@ from torch_geometric.data import Data
 from torch_geometric.nn.models import GraphSAGE
 
 from a3gnn.config import TrainConfig
-from a3gnn.errors import ConfigError, GraphError, MemoryLimitError, ModelError, UsageError
+from a3gnn.errors import A3GNNError, ConfigError, GraphError, MemoryLimitError, ModelError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 from a3gnn.training.predict import predict
 from a3gnn.training.result import TrainResult
+from a3gnn.training.saved_model import SavedModel
 from a3gnn.training.train import train
 
 _CONFIG = TrainConfig(batch_size=128)
@@ -163,3 +164,14 @@ def test_other_arguments_are_refused(trained, small_folder_graph, tiny_graph, tm
     torch.save(state, tmp_path / "model.pt")
     with pytest.raises(ModelError, match=r"(?s)sage must take the weights in its model.pt.*convs.1.lin_l.bias"):
         predict(tmp_path, graph)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gat", "gin", "gatv2", "transformer"])
+def test_predictions_that_overflow_are_an_error(model, trained, small_folder_graph) -> None:
+    result = trained(dataclasses.replace(_TASK, model=model))
+    saved = SavedModel.read(result.folder)
+    large = dataclasses.replace(saved, weights={name: weight * 1e38 for name, weight in saved.weights.items()})
+    with pytest.raises(
+        A3GNNError, match=r"outputs must be finite, got NaN or infinite ones for .* nodes, such as node"
+    ):
+        predict(large, small_folder_graph)

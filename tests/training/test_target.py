@@ -35,7 +35,7 @@ def curve(small_folder_graph, task, tmp_path) -> LearningCurve:
 
 @pytest.fixture
 def middle(curve) -> float:
-    """A target in per cent that the curve's middle reaches first."""
+    """A target in percent that the curve's middle reaches first."""
     best = curve.running_best()
     place = next(i for i in range(len(best) // 3, len(best)) if best[i] > best[i - 1])
     return 100 * best[place]
@@ -142,7 +142,7 @@ def test_the_tunes_target_holds_on_its_graph(write_tuned, small_folder_graph, ti
 
 @pytest.mark.parametrize("value", [0, 0.88, 1, 101, -3, "88", True, float("nan")])
 def test_a_target_is_in_per_cent(value, small_folder_graph, tmp_path):
-    with pytest.raises(UsageError, match=r"must be in per cent, above 1 and up to 100, got .*; 88 stands"):
+    with pytest.raises(UsageError, match=r"must be in percent, above 1 and up to 100, got .*; 88 stands"):
         train(CONFIG, small_folder_graph, target_accuracy=value, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

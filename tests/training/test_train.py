@@ -12,7 +12,9 @@ from torch_geometric.nn.models import GraphSAGE
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
+from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
+from a3gnn.training import memory
 from a3gnn.training.checkpoint import save
 from a3gnn.training.neighbourhoods import Neighbourhoods
 from a3gnn.training.request import TrainRequest
@@ -127,7 +129,7 @@ def test_ctrl_c_in_an_evaluation_stops_it_at_the_next_chunk(model, small_folder_
 
     with monkeypatch.context() as patch:
         patch.setattr(Neighbourhoods, "chunks", interrupt_the_last)
-        with pytest.raises(KeyboardInterrupt, match=r"is saved after 1 epochs and .* resume=True goes on from there"):
+        with pytest.raises(KeyboardInterrupt, match=r"is saved after 1 epoch and .* resume=True goes on from there"):
             train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "cut")
     assert len(taken) == last
     assert len(lines(tmp_path / "cut")) == 1
@@ -150,8 +152,21 @@ def test_a_run_killed_without_warning_goes_on_from_its_checkpoint(whole_run, sma
 
 def test_a_memory_limit_saves_and_says_how_to_go_on(whole_run, small_folder_graph, task, tmp_path):
     out = tmp_path / "limited"
-    with pytest.raises(MemoryLimitError, match=r"must keep to 1.00 MiB .* is saved after 0 epochs and 1 mini-batches"):
+    with pytest.raises(MemoryLimitError, match=r"must keep to 1.00 MiB .* is saved after 0 epochs and 1 mini-batch;"):
         train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, host_memory_limit=2**20)
+    train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
+    assert_same_run(out, whole_run)
+
+
+def test_what_is_free_is_a_limit_where_there_is_no_other(whole_run, small_folder_graph, task, tmp_path, monkeypatch):
+    out = tmp_path / "limited"
+    with monkeypatch.context() as full:
+        full.setattr(memory, "spare_bytes", lambda: -(2**20))  # a machine that is full can't be had here
+        words = (
+            r"must keep to the .* that were free of host memory, .* end other programs.* is saved after 0 epochs and 1"
+        )
+        with pytest.raises(MemoryLimitError, match=words):
+            train(CONFIG, small_folder_graph, task=task, epochs=4, out=out)
     train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
     assert_same_run(out, whole_run)
 
@@ -287,3 +302,22 @@ def test_ctrl_c_while_test_nodes_are_evaluated_keeps_the_last_mini_batchs_weight
     assert not (out / "result.json").exists()
     train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
     assert_same_run(out, whole_run)
+
+
+def test_a_second_run_in_one_folder_is_refused_and_the_first_goes_on(small_folder_graph, task, whole_run, tmp_path):
+    out, heard = tmp_path / "run", []
+
+    def begins_another(line):
+        heard.append(line)
+        if len(heard) == 1:
+            with pytest.raises(UsageError, match=f"another process is running there: process {os.getpid()} since"):
+                train(CONFIG, small_folder_graph, task=task, epochs=9, out=out, resume=True)
+
+    train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, notify=begins_another)
+    assert_same_run(whole_run, out)
+
+
+def test_a_folder_is_taken_before_the_first_file_is_written(small_folder_graph, task, tmp_path):
+    with claimed(tmp_path / "run"), pytest.raises(UsageError, match="one run at a time may write"):
+        train(CONFIG, small_folder_graph, task=task, epochs=1, out=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []

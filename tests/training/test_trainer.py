@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import islice
+from collections import deque
+from itertools import chain, islice
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, MemoryLimitError
+from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.task import Task
@@ -165,10 +167,38 @@ def test_a_passed_memory_limit_stops_after_a_whole_mini_batch(small_folder_graph
         assert trainer.memory.peak_bytes > 2**20
 
 
-def test_a_loss_that_is_not_finite_is_an_error(small_folder_graph, tmp_path):
-    task = Task(hidden_channels=8, learning_rate=1e30)
+@pytest.mark.parametrize("compute_dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("norm", ["none", "batch", "layer"])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_loss_that_is_not_finite_is_an_error(model, norm, compute_dtype, small_folder_graph, tmp_path):
+    task = Task(model=model, hidden_channels=8, norm=norm, learning_rate=1e38)
+    config = TrainConfig(batch_size=32, compute_dtype=compute_dtype)
     with (
-        Trainer(small_folder_graph, TrainConfig(batch_size=64), task, scratch=tmp_path) as trainer,
+        Trainer(small_folder_graph, config, task, scratch=tmp_path) as trainer,
         pytest.raises(A3GNNError, match=r"loss must be finite.*learning_rate"),
     ):
+        deque(chain.from_iterable(map(trainer.steps, range(20))), maxlen=0)
+
+
+@pytest.mark.parametrize("compute_dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("model", MODELS)
+def test_features_that_overflow_are_an_error_of_the_loss(model, compute_dtype, small_graph, tmp_path):
+    features = DenseFeatures(small_graph.features.array * np.float32(5e37))
+    graph = dataclasses.replace(small_graph, features=features).save(tmp_path / "graph")
+    config = TrainConfig(batch_size=64, compute_dtype=compute_dtype)
+    with (
+        Trainer(graph, config, Task(model=model, hidden_channels=8), scratch=tmp_path) as trainer,
+        pytest.raises(A3GNNError, match="loss must be finite"),
+    ):
         list(trainer.steps(0))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_evaluation_of_weights_that_overflow_is_an_error(model, small_folder_graph, tmp_path):
+    with Trainer(small_folder_graph, TrainConfig(), Task(model=model, hidden_channels=8), scratch=tmp_path) as trainer:
+        with torch.no_grad():
+            for weight in trainer.model.parameters():
+                weight.mul_(1e38)
+        for evaluate in (trainer.validate, trainer.test):
+            with pytest.raises(A3GNNError, match=r"outputs must be numbers, got NaN for .* nodes.*learning_rate"):
+                evaluate()

@@ -262,10 +262,11 @@ def test_the_least_accuracy_is_kept_where_it_is_reached_in_time(problem: Problem
     logs, deviation = np.log(found.column("seconds_to_accuracy")), found.one_sided("seconds_to_accuracy", "high")
     budget_s = float(np.exp(np.median(logs)))
     in_time = [NormalDist(mean, off).cdf(math.log(budget_s)) for mean, off in zip(logs, deviation, strict=True)]
-    assert feasibility(found, limits, budget_s) == pytest.approx(np.sqrt(feasibility(found, limits) * in_time))
+    timed = dataclasses.replace(found, budget_s=budget_s)
+    assert feasibility(timed, limits) == pytest.approx(np.sqrt(feasibility(found, limits) * in_time))
     sure = Prediction(found.mean, found.mean, found.mean)  # as where a curve is known
-    assert feasibility(sure, limits, budget_s=1e9).tolist() == feasibility(sure, limits).tolist()
-    assert not feasibility(sure, limits, budget_s=1e-9).any()
+    assert feasibility(dataclasses.replace(sure, budget_s=1e9), limits).tolist() == feasibility(sure, limits).tolist()
+    assert not feasibility(dataclasses.replace(sure, budget_s=1e-9), limits).any()
 
 
 def test_a_certain_accuracy_is_kept_or_not(problem: Problem, batches: np.ndarray) -> None:

@@ -103,6 +103,21 @@ def test_a_drift_is_the_ratio_of_two_speeds(measured, drift: float) -> None:
         dataclasses.replace(trial, drift=drift)
 
 
+def test_a_speed_that_rounds_to_that_of_the_reference_is_not_printed(measured, formulas, machine) -> None:
+    tune = measured(executor=formulas(machine.run))
+    tune.runner.drift = 1.0004
+    tune.runner.follow_drift(tune.history)
+    machine.speed = 0.5
+    tune.runner.follow_drift(tune.history)
+    machine.speed = 1.0
+    tune.runner.follow_drift(tune.history)
+    tune.runner.follow_drift(tune.history)
+    assert [line for line in tune.lines if line.startswith("the machine runs")] == [
+        "the machine runs at 0.5 of the speed at which the reference was measured; trials are judged by that",
+        "the machine runs as fast again as when the reference was measured",
+    ]
+
+
 def test_a_slow_minute_changes_nothing_that_is_judged_but_all_that_is_stored(measured, formulas, machine) -> None:
     tune = measured(executor=formulas(machine.run))
     plan = trial_plan(Proposal("front", FOUR_PARTS), tune.history)

@@ -65,10 +65,11 @@ def test_what_a_budget_is_too_small_for_is_said_and_the_rest_is_used(
     begun = clock.now
     choice = play_off(tune.history, tune.runner)
     assert choice.left_out == left_out
-    assert choice.judged.metrics.test_accuracy == 0.5  # by formula: its whole training is never left out
-    assert choice.against.throughput.repeats == alternations
+    assert MODE1 in [request.config for request in executor.whole]  # its whole training is never left out
+    against = choice.against if alternations >= ALTERNATIONS else choice.no_gain.against  # too few tell no gain
+    assert against.throughput.repeats == alternations
     assert sum(request.config == DEFAULT for request in executor.whole) == (seeds or 0)
-    assert choice.against.accuracy.repeats == (seeds or 1)
+    assert against.accuracy.repeats == (seeds or 1)
     if left_s > 0:
         assert left_s - 2 * TIMED_S < clock.now - begun <= left_s
 

@@ -87,6 +87,45 @@ def test_an_exception_in_training_ends_the_tune_with_its_traceback(package, tiny
     assert not (tmp_path / "run").exists()
 
 
+_HANGS = {
+    "being built": "    def __init__(self, i, o): super().__init__(i, o); time.sleep(600)",
+    "forward": "    def forward(self, x, edge_index): time.sleep(600)",
+    "the loss": "    def loss(self, outputs, labels): time.sleep(600)",
+    "backward": """
+    def forward(self, x, edge_index):
+        out = super().forward(x, edge_index)
+        if out.requires_grad:
+            out.register_hook(lambda gradient: time.sleep(600))
+        return out
+""",
+    "an optimizer": "    def optimizer(self, learning_rate): time.sleep(600)",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("body", _HANGS.values(), ids=_HANGS)
+def test_a_model_that_hangs_is_examined_no_longer_than_the_budget(
+    body: str, package, tiny_folder_graph, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr("a3gnn.training.own.examine._LEAST_SECONDS", 1.0)
+    model = package.add_class(body)
+    module = package.folder / f"{model.partition(':')[0].partition('.')[2]}.py"
+    module.write_text(f"import time\n{module.read_text()}")
+    lines: list[str] = []
+    options = {"task": Task(fanouts=(5, 3)), "budget": 8.0, "out": tmp_path / "run", "notify": lines.append}
+    with pytest.raises(ModelError, match=rf"took longer than .* s, and was at {module}:\d+ in .*; .*larger budget"):
+        tune(tiny_folder_graph, model=model, **options)
+    assert any(line.startswith(f"examining {model}: a few mini-batches are trained, which may") for line in lines)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_takes_all_memory_is_examined_no_further_than_the_limit(package, tiny_folder_graph) -> None:
+    keeps = "self.kept = [bytearray(b'1') * 2**24 for _ in range(400)]"
+    body = f"    def __init__(self, i, o): super().__init__(i, o); {keeps}"
+    with pytest.raises(ModelError, match=r"passed the limit of 512 MiB: it held .*; raise the memory limit, make"):
+        examined(Task(model=package.add_class(body), fanouts=(5, 3)), tiny_folder_graph, MUCH, limit_bytes=1 << 20)
+
+
 def test_a_resumed_tune_keeps_what_was_found_of_repeating(quick_tune, package, tmp_path) -> None:
     options = {"task": Task(fanouts=(5, 3)), "model": package.factory("Edges"), "budget": 2}
     first = quick_tune(**options)

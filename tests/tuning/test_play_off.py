@@ -8,19 +8,24 @@ from statistics import median
 
 import pytest
 
+from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
-from a3gnn.learning_curve import NO_CURVE
+from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
+from a3gnn.pareto import non_dominated
 from a3gnn.profiling.trial.request import TrialRequest
-from a3gnn.tuning.choice import Choice
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.choice import Choice, NoGain
+from a3gnn.tuning.finish import finish
 from a3gnn.tuning.measured_front import measured_front
 from a3gnn.tuning.play_off import play_off
 from a3gnn.tuning.play_off_plan import ALTERNATIONS, FINALISTS, ROUNDS, SEEDS
 from tests.tuning.formulas import learnt
-from tests.tuning.measured import DEFAULT, MODE1, TWO_PARTS, Measured
+from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS, Measured
 
 MiB = 2**20
+DISK = TrainConfig(feature_tier="disk").canonical()
 Alter = Callable[[TrialRequest, Metrics, int], Metrics]
 
 
@@ -46,6 +51,7 @@ def test_who_wins_when_measured_again_is_chosen_though_another_was_luckier_at_fi
     choice = play_off(tune.history, tune.runner)
     assert choice.trial.measurement.config == MODE1
     assert note(tune, choice, TWO_PARTS) == "not the best when measured again"
+    assert note(tune, choice, DEFAULT) == ""  # a finalist too, and what the others are compared with
     shown = {row.config: row.measured for row in measured_front(tune.history, choice).rows}
     assert shown[TWO_PARTS].throughput_epochs_per_s == pytest.approx(1.2)  # the lucky figure is shown nowhere
     assert shown[TWO_PARTS].throughput_high < 2
@@ -229,7 +235,7 @@ def test_where_no_curve_has_a_point_no_target_is_named_that_would_be_reached(mea
 
 
 @pytest.mark.parametrize(("factor", "differs"), [(1.0, True), (0.7, False)])
-def test_one_alternation_that_the_default_wins_makes_the_choice_no_different(
+def test_one_of_five_alternations_that_the_default_wins_makes_the_default_the_choice(
     measured, formulas, factor: float, differs: bool
 ) -> None:
     def once_slow(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
@@ -237,10 +243,11 @@ def test_one_alternation_that_the_default_wins_makes_the_choice_no_different(
 
     tune = measured(MODE1, executor=formulas(once_slow))
     choice = play_off(tune.history, tune.runner)
-    assert choice.trial.measurement.config == MODE1
-    assert choice.against.throughput.median == pytest.approx(1.3)
-    assert choice.against.throughput.low == pytest.approx(1.3 * factor)
-    assert choice.against.differs is differs
+    assert choice.trial.measurement.config == (MODE1 if differs else DEFAULT)
+    against = choice.against if differs else choice.no_gain.against
+    assert against.throughput.median == pytest.approx(1.3)
+    assert against.throughput.low == pytest.approx(1.3 * factor)
+    assert against.differs is differs
 
 
 def test_what_its_alternations_find_no_better_than_the_default_is_not_chosen(measured, formulas) -> None:
@@ -251,7 +258,9 @@ def test_what_its_alternations_find_no_better_than_the_default_is_not_chosen(mea
     choice = play_off(tune.history, tune.runner)
     assert choice.trial.measurement.config == DEFAULT
     assert choice.against is None
-    assert note(tune, choice, MODE1).startswith("no better than the default: 0.65")
+    assert choice.no_gain.config == MODE1
+    assert choice.no_gain.against.throughput.median == pytest.approx(0.65)
+    assert note(tune, choice, MODE1) == "no measurable gain over the default"
 
 
 def test_the_default_that_is_the_choice_is_compared_with_nothing(measured, formulas) -> None:
@@ -273,3 +282,79 @@ def test_by_time_the_fastest_to_the_target_is_chosen(measured, formulas) -> None
     assert choice.judged.figures.seconds_to_accuracy == pytest.approx(2.5)
     assert choice.against.time.median == pytest.approx(1.2)
     assert choice.against.differs
+
+
+def test_the_choice_is_on_the_front_whatever_single_trials_say(measured, formulas) -> None:
+    def lucky(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        once = request.config == DISK and not before
+        return dataclasses.replace(faster(metrics, 9.0), peak_host_bytes=200 * MiB) if once else metrics
+
+    tune = measured(DISK, TWO_PARTS, FOUR_PARTS, MODE1, executor=formulas(lucky), max_accuracy_drop=5.0)
+    choice = play_off(tune.history, tune.runner)
+    front = measured_front(tune.history, choice)
+    chosen = next(row for row in front.rows if "chosen" in row.labels)
+    assert chosen.on_front
+    assert "throughput" in chosen.labels
+    costs = tune.history.objectives.measured_costs([row.measured for row in front.rows if row.on_front])
+    assert non_dominated(costs).all()
+    assert [row.on_front for row in front.rows if not row.compared] == [False] * sum(
+        not row.compared for row in front.rows
+    )
+
+
+def test_peaks_of_what_only_timed_are_not_compared_with_those_of_trainings(measured, formulas) -> None:
+    def trains(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        if request.config == MODE1:  # its curve is that of the default, which is known
+            return dataclasses.replace(metrics, peak_host_bytes=250 * MiB)
+        return dataclasses.replace(metrics, curve_train_seconds=1.0)
+
+    tune = measured(MODE1, TWO_PARTS, executor=formulas(trains))
+    rows = {row.config: row for row in measured_front(tune.history).rows}
+    assert rows[MODE1].feasible
+    assert (rows[MODE1].compared, rows[MODE1].on_front) == (False, False)
+    assert rows[DEFAULT].on_front  # though the other is faster in less memory, as far as it was measured
+    assert measured_front(tune.history, play_off(tune.history, tune.runner)).rows[0].config == MODE1
+
+
+def test_what_is_at_the_target_later_than_the_default_is_not_chosen_for_its_throughput(measured, formulas) -> None:
+    def late(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        return dataclasses.replace(metrics, setup_seconds=3.0) if request.config == TWO_PARTS else metrics
+
+    tune = measured(TWO_PARTS, MODE1, executor=formulas(late))
+    history = tune.history
+    assert {one.trial.measurement.config for one in history.eligible()} == {DEFAULT, MODE1}
+    choice = play_off(history, tune.runner)
+    assert choice.trial.measurement.config == MODE1
+    assert note(tune, choice, TWO_PARTS) == "at the target later than the default"
+    without = measured(TWO_PARTS, MODE1, executor=formulas(late), fixed=(("num_partitions", 2),))
+    assert without.history.latest_s is None  # the default may not be chosen, so it is no alternative
+    assert play_off(without.history, without.runner).trial.measurement.config == TWO_PARTS
+
+
+def test_what_turns_out_late_in_the_play_off_makes_the_default_the_choice(measured, formulas) -> None:
+    def late(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        slow = request.config == MODE1 and before > ROUNDS + 1 + SEEDS
+        return dataclasses.replace(metrics, setup_seconds=5.0) if slow else metrics
+
+    tune = measured(MODE1, executor=formulas(late))
+    choice = play_off(tune.history, tune.runner)
+    assert choice.trial.measurement.config == DEFAULT
+    assert choice.no_gain.against.throughput.median == pytest.approx(1.3)
+    assert choice.no_gain.against.time.high < 1
+    result = finish(tune.history, choice, [], tune.runner)
+    assert "no measurable gain over the default, which is the choice" in repr(result)
+    assert TunedConfig.read(result.folder).no_gain == choice.no_gain.to_dict()
+    assert NoGain.from_dict(choice.no_gain.to_dict()) == choice.no_gain
+
+
+def test_a_machine_that_has_become_slow_leaves_the_only_trial_its_accuracy(quick_tune, formulas) -> None:
+    """Its curve has one point, which the reference's seconds no longer reach when it is trained again."""
+
+    def slow(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        curve = LearningCurve((60, 80), (0.5, 0.5), CurveEnd.BUDGET)
+        explores = request.plan.curve is not None and not request.plan.curve.whole
+        return dataclasses.replace(faster(metrics, 1.0 if explores else 0.5), curve=curve)
+
+    result = quick_tune(budget=0.1, executor=formulas(slow))
+    (row,) = result.front.rows
+    assert (row.on_front, row.note, row.measured.val_accuracy) == (True, "", 0.5)

@@ -75,8 +75,8 @@ def test_fixed_knobs_and_ranges_shape_the_space(make_request, hardware, tiny_gra
         ({"budget": float("inf")}, "positive, a duration"),
         ({"accuracy_epochs": 0}, ">= 1"),
         ({"seed": -1}, ">= 0"),
-        ({"target_accuracy": 0.88}, "in per cent, above 1 and up to 100, got 0.88; 88 stands for a share of 0.88"),
-        ({"target_accuracy": 100.5}, "in per cent, above 1 and up to 100"),
+        ({"target_accuracy": 0.88}, "in percent, above 1 and up to 100, got 0.88; 88 stands for a share of 0.88"),
+        ({"target_accuracy": 100.5}, "in percent, above 1 and up to 100"),
     ],
 )
 def test_laws(make_request, changes: dict, words: str) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a3gnn.checks import flag, path_or_none, size_or_none, whole_number
+from a3gnn.checks import checked_limit, flag, path_or_none, size_or_none, whole_number
 from a3gnn.errors import ConfigError, UsageError
 
 
@@ -37,6 +37,22 @@ def test_other_flags_are_refused(value: object) -> None:
 def test_other_sizes_are_refused(value: object) -> None:
     with pytest.raises(UsageError, match=r"^s(:| must be)"):
         size_or_none("s", value)
+
+
+def test_sizes_beyond_any_machine_are_refused() -> None:
+    assert size_or_none("s", 2**63 - 1) == 2**63 - 1
+    with pytest.raises(UsageError, match=re.escape(f"s must be below 2**63 bytes, got {2**63}")):
+        size_or_none("s", 2**63)
+
+
+@pytest.mark.parametrize("value", [4, 512, "4", "65536", "4kB", "1B", 2**20 - 1])
+def test_a_limit_that_lacks_its_unit_is_refused(value: int | str) -> None:
+    with pytest.raises(UsageError, match=r"^s must be at least 1\.00 MiB, got .*; write the limit with its unit"):
+        checked_limit("s", value)
+
+
+def test_a_limit_that_may_be_kept_is_bytes() -> None:
+    assert [checked_limit("s", value) for value in (None, 2**20, "4G", "4GB")] == [None, 2**20, 2**32, 4 * 10**9]
 
 
 def test_other_paths_are_refused() -> None:

@@ -1,12 +1,13 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from a3gnn.errors import UsageError
-from a3gnn.notify import listener
+from a3gnn.notify import listener, waiting
 
 _IN_A_SHELL = """
 from IPython.core.interactiveshell import InteractiveShell
@@ -36,3 +37,19 @@ def test_ipython_prints_each_line(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", _IN_A_SHELL]
     run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert run.stdout == "trial 1 (best)\n"
+
+
+def test_who_waits_for_long_is_told_for_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    told = threading.Event()
+
+    def notify(line: str) -> None:
+        lines.append(line)
+        told.set()
+
+    with waiting(notify, "never said"):
+        pass
+    monkeypatch.setattr("a3gnn.notify._PATIENCE_S", 0.0)
+    with waiting(notify, "waiting for a model"):
+        assert told.wait(60)
+    assert lines == ["waiting for a model"]

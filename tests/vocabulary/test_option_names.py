@@ -4,7 +4,7 @@ import pytest
 
 from a3gnn.cli.main import main
 from a3gnn.errors import ExitCode
-from a3gnn.option_names import as_flags, call, option, options
+from a3gnn.option_names import as_flags, as_keywords, call, name_as_typed, option, options
 from a3gnn.tuning.tune import tune
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
@@ -35,3 +35,19 @@ def test_the_same_error_speaks_to_who_made_it(capsys: pytest.CaptureFixture[str]
     assert "error: --engine must be one of" in capsys.readouterr().err
     with pytest.raises(ValueError, match=r"^engine must be one of .*got 'loca'; did you mean 'local'"):
         tune(SPEC, engine="loca")
+
+
+def test_an_option_with_two_flags_is_named_as_it_was_typed() -> None:
+    flags = {"memory_limit": ["--max-memory", "--memory-limit"], "ranges": ["--range"], "folder": []}
+    with as_flags():
+        name_as_typed(flags, ["runs/a", "--max-accuracy-drop", "1"])
+        assert option("memory_limit", "4GiB") == "--max-memory 4GiB"
+        assert (option("ranges"), option("folder"), option("seed")) == ("--range", "--folder", "--seed")
+        for word in ("--memory-limit", "--memory-limit=1GiB"):
+            name_as_typed(flags, ["runs/a", word])
+            assert option("memory_limit") == "--memory-limit"
+        with as_keywords():
+            assert option("memory_limit") == "memory_limit"
+        assert option("memory_limit") == "--memory-limit"
+    with as_flags():
+        assert option("ranges") == "--ranges"

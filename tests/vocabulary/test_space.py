@@ -244,3 +244,13 @@ def test_bfloat16_is_tried_where_rows_are_dense_and_products_faster(
     graph = (sparse_graph if sparse else tiny_graph).characteristics()
     values = SearchSpace.of(Setting(Task(), graph, machine)).knob("compute_dtype").values
     assert values == (("float32", "bfloat16") if tried else ("float32",))
+
+
+def test_a_size_may_be_text_with_a_unit() -> None:
+    cache = SearchSpace(KNOBS).knob("cache_bytes")
+    assert [cache.parse(value) for value in ("64MiB", "64M", "64MB", "0", 0, "1000")] == [
+        *(64 << 20, 64 << 20, 64 * 10**6),
+        *(0, 0, 1000),
+    ]
+    with pytest.raises(ConfigError, match="cache_bytes must be a whole number, got 'lots'"):
+        cache.parse("lots")

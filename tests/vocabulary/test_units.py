@@ -1,9 +1,15 @@
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
-from a3gnn.units import format_duration, format_size, parse_duration, parse_size
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.profiling.store.provenance import describe_machine
+from a3gnn.tuning.intro import intro
+from a3gnn.units import count, format_duration, format_size, parse_budget, parse_duration, parse_size
 
 
 @pytest.mark.parametrize(
@@ -11,6 +17,40 @@ from a3gnn.units import format_duration, format_size, parse_duration, parse_size
 )
 def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("power", range(1, 5))
+def test_a_letter_alone_is_a_power_of_1024_and_one_with_a_b_of_1000(power: int) -> None:
+    letter = "KMGT"[power - 1]
+    for text in (f"4{letter}", f"4{letter.lower()}", f"4 {letter}iB", f"4{letter.lower()}ib"):
+        assert parse_size(text) == parse_size(text, needs_unit=True) == 4 * 1024**power
+    for text in (f"4{letter}B", f"4{letter.lower()}b"):
+        assert parse_size(text, needs_unit=True) == 4 * 1000**power
+
+
+@pytest.mark.parametrize("text", ["4", "4294967296", " 1.5 "])
+def test_a_bare_number_is_refused_where_a_unit_is_needed(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^a size is a number with a unit .*; write 512MiB or 4GiB, for example$"):
+        parse_size(text, needs_unit=True)
+    assert parse_size(text) == round(float(text))
+
+
+@pytest.mark.parametrize("text", ["99999999999TiB", "9223372036854775808", "8388608TiB", "9" * 400, "9" * 400 + "T"])
+def test_sizes_beyond_any_machine_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^a size must be below 8,388,608 TiB, got .*"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize("text", ["99999999999d", "9" * 400 + "s"])
+def test_durations_beyond_any_life_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^a duration must be at most 36,500d, got .*"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["9" * 30, "9" * 5000])
+def test_budgets_of_more_trials_than_can_be_counted_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="a budget is a duration such as 10min or a positive number of trials"):
+        parse_budget(text)
 
 
 @pytest.mark.parametrize("text", ["", "GiB", "4 gigs", "-1MB", "0", "1e9", "4GiB 2MB"])
@@ -45,3 +85,16 @@ def test_durations_for_people() -> None:
         "3 min 20 s",
         "1 h 5 min",
     ]
+
+
+def test_a_count_has_its_noun_in_the_right_number() -> None:
+    assert [count(n, "core") for n in (0, 1, 2, 1000)] == ["0 cores", "1 core", "2 cores", "1,000 cores"]
+    assert [count(n, "mini-batch", "mini-batches") for n in (1, 2)] == ["1 mini-batch", "2 mini-batches"]
+
+
+def test_one_core_is_no_cores(hardware: Hardware) -> None:
+    one = dataclasses.replace(hardware, num_cores=1)
+    graph = Graph.load("synthetic:nodes=300").characteristics()
+    for line in (describe_machine(one), *intro(one, graph)):
+        assert "1 cores" not in line
+    assert ", 1 core, " in describe_machine(one)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from a3gnn.storage.compiled import njit
 
 # An entry of the heap is a cost and a node: cost * 2^32 + node.
 _BITS, _NODE = 32, (1 << 32) - 1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def move_excess(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -64,7 +65,7 @@ def move_excess(
                 heappush(heap, (bound[u] << _BITS) + u)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _cheapest(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],

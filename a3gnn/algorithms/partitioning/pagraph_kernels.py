@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.graphs.partitioning.reach_kernels import reach_of
+from a3gnn.storage.compiled import njit
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def deal_out(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], order: NDArray[np.int32], num_parts: int, hops: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -52,7 +52,7 @@ def deal_out(
     return home, sizes
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _highest(common: NDArray[np.int64], train: NDArray[np.int64], sizes: NDArray[np.int64], mean: float) -> int:
     """Returns the part with the highest score; ties go to fewest train nodes, then to fewest nodes, then to the lower.
 

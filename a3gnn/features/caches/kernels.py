@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, njit
+from numba import carray
 from numpy.typing import NDArray
 
 from a3gnn.features.rows.intrinsics import pointer
+from a3gnn.storage.compiled import njit
 
 
 @njit(cache=True, nogil=True)

@@ -14,11 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, njit
+from numba import carray
 from numpy.typing import NDArray
 
 from a3gnn.features.rows.intrinsics import narrowed, pointer, prefetch_at, widened
 from a3gnn.features.rows.sums import settle, sum_of
+from a3gnn.storage.compiled import njit
 
 # Bytes of a cache line on x86-64 and most arm64 processors.
 _LINE = 64

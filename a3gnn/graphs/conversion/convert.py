@@ -16,6 +16,8 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import converted_copy
 from a3gnn.graphs.synthetic.generate import write as write_synthetic
 from a3gnn.storage.atomic import replacing
+from a3gnn.storage.claim import claimed_whole
+from a3gnn.storage.root import expanded
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 
@@ -40,28 +42,42 @@ def convert(
 
     Raises:
         GraphError: The graph can't be read or is not valid, or the folder holds something else or can't be written.
-        UsageError: `spec` has none of the known forms, or `memory_bytes` is not positive.
+        UsageError: `spec` has none of the known forms, `memory_bytes` is not positive, or another process converts a
+            graph into the folder.
     """
     if memory_bytes <= 0:
         raise UsageError(f"memory_bytes must be > 0, got {memory_bytes}; {DEFAULT_MEMORY_BYTES} is the default")
-    write = _streamed(spec)
-    if write is None:
-        return Graph.load(spec).save(folder)
     target = Path(folder)
     held = held_fingerprint(target)
-    progress = ConversionProgress(say)
-    try:
-        with replacing(target) as path:
-            path.mkdir()
-            with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-                draft = Draft(path, Path(scratch), memory_bytes, progress)
-                write(draft)
-            progress("describing", 0, 1)
-            written = finish_folder(path, draft.name, draft.num_classes, draft.notes)
-            refuse_another(target, held, written.fingerprint)
-    except OSError as error:
-        raise GraphError(f"the graph can't be written to {target}: {error}; nothing was left there") from error
-    return Graph.load(target)
+    with claimed_whole(target, say or (lambda line: None)):
+        write = _streamed(spec)
+        if write is None:
+            return Graph.load(spec).save(target)
+        try:
+            _write(write, target, held, memory_bytes, ConversionProgress(say))
+        except OSError as error:
+            raise GraphError(f"the graph can't be written to {target}: {error}; nothing was left there") from error
+        return Graph.load(target)
+
+
+def _write(
+    write: Callable[[Draft], None], target: Path, held: str | None, memory_bytes: int, progress: ConversionProgress
+) -> None:
+    """Has `write` write a graph to `target`, which holds the graph of the fingerprint `held`, or none.
+
+    Raises:
+        GraphError: The folder holds another graph.
+        OSError: It can't be written.
+    """
+    with replacing(target) as path:
+        path.mkdir()
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            draft = Draft(path, Path(scratch), memory_bytes, progress)
+            write(draft)
+        progress("describing", 0, 1)
+        written = finish_folder(path, draft.name, draft.num_classes, draft.notes)
+        refuse_another(target, held, written.fingerprint)
+    refuse_another(target, held_fingerprint(target), written.fingerprint)  # `Graph.save` may have been first
 
 
 def _streamed(spec: str | Path) -> Callable[[Draft], None] | None:
@@ -69,7 +85,7 @@ def _streamed(spec: str | Path) -> Callable[[Draft], None] | None:
     scheme, colon, rest = str(spec).partition(":")
     if colon and scheme == "synthetic":
         return partial(write_synthetic, rest)
-    path = Path(spec).expanduser()
+    path = expanded(spec)
     if path.suffix == ".npz" and path.is_file() and converted_copy(path) is None:
         return partial(npz_stream.write, path)
     return None

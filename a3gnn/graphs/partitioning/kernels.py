@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.storage.compiled import njit
 
-@numba.njit(nogil=True, cache=True)
+
+@njit(nogil=True, cache=True)
 def grow_blocks(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], order: NDArray[np.int32], sources: int, max_nodes: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -50,7 +51,7 @@ def grow_blocks(
     return block, sizes[:count].copy()
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def by_block(block: NDArray[np.int32], sizes: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Returns the nodes grouped by block, ascending within each, int32, and the start of each block, int64."""
     starts = np.zeros(len(sizes) + 1, dtype=np.int64)
@@ -64,7 +65,7 @@ def by_block(block: NDArray[np.int32], sizes: NDArray[np.int32]) -> tuple[NDArra
     return nodes, starts
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _count_by_target(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -90,7 +91,7 @@ def _count_by_target(
     return length
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def merge_into_large(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -135,7 +136,7 @@ def merge_into_large(
             merged[best] += sizes[small]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def merge_consecutive(
     sizes: NDArray[np.int32], order: NDArray[np.int32], max_nodes: int, into: NDArray[np.int32]
 ) -> None:
@@ -148,7 +149,7 @@ def merge_consecutive(
         filled += sizes[b]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def block_edges(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], block: NDArray[np.int32], sizes: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
@@ -175,14 +176,14 @@ def block_edges(
     return ends, neighbours[: ends[-1]].copy(), weights[: ends[-1]].copy()
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _longer(array: NDArray[np.int64], used: int, length: int) -> NDArray[np.int64]:
     longer = np.empty(length, dtype=array.dtype)
     longer[:used] = array[:used]
     return longer
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def cut_edges(indptr: NDArray[np.int64], indices: NDArray[np.int32], parts: NDArray[np.int32]) -> int:
     """Returns the number of edges between nodes of different parts."""
     cut = 0

@@ -86,7 +86,7 @@ function drawSteps(views, state) {
   const said = (index) => {
     const seconds = byTrial.get(index);
     const shares = seconds.map((one, i) => [one / total(index), parts[i]]).filter(([share]) => share >= 0.02);
-    return shares.sort((a, b) => b[0] - a[0]).map(([share, part]) => `${Math.round(100 * share)} % ${part}`).join(", ");
+    return shares.sort((a, b) => b[0] - a[0]).map(([share, part]) => `${Math.round(100 * share)}% ${part}`).join(", ");
   };
   fill(byId("step-words"), ...[...named].reverse().map(({ index, name }) => {
     const own = helps.find((one) => one.index === index);

@@ -26,6 +26,9 @@ const MIB = 2 ** 20;
 const mib = (bytes) => bytes / MIB;
 const digits = (number, count = 3) => Number(number.toPrecision(count)).toLocaleString("en");
 
+/** Returns a number with its noun: "1 trial", "3 trials". */
+const countOf = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+
 /** Returns the colour that the style sheet gives a variable, which depends on light and dark. */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 

@@ -11,8 +11,9 @@ function speedOf(row, bySeconds) {
 function errorBars(rows, bySeconds) {
   const range = (row) => {
     const at = speedOf(row, bySeconds);
-    const found = bySeconds ? row.seconds_range : { low: row.figures.throughput_low, high: row.figures.throughput_high };
-    return found ? [Math.max(found.high - at, 0), Math.max(at - found.low, 0)] : [0, 0];
+    const of = bySeconds ? "seconds" : "throughput";
+    const low = row.figures[`${of}_low`], high = row.figures[`${of}_high`];
+    return low === null || high === null ? [0, 0] : [Math.max(high - at, 0), Math.max(at - low, 0)];
   };
   const ranges = rows.map(range);
   return {
@@ -79,7 +80,7 @@ function drawFront(views, state, onClick) {
   const bySeconds = state.speed === "seconds_to_accuracy";
   const measured = views.rows.filter((row) => !row.failure);
   const placed = measured.filter((row) => speedOf(row, bySeconds) !== null && state.shown.has(row.index));
-  const within = placed.filter((row) => row.feasible);
+  const within = placed.filter((row) => row.compared), others = placed.filter((row) => row.feasible && !row.compared);
   const { metric, memory, memory_name: memoryName } = views.objectives;
   const speedTitle = bySeconds ? views.objectives.seconds_heading : "throughput (epochs/s)";
   const qualities = within.map((row) => (row.figures.val_accuracy === null ? null : row.shown_quality));
@@ -93,13 +94,17 @@ function drawFront(views, state, onClick) {
   const edge = edgeOf(within.filter((row) => row.on_front).map(point), bySeconds);
   if (edge.length) traces.push(lineOf(edge, "measured front", { color: colour("text") }));
   traces.push(pointsOf(within, views, bySeconds, {
-    name: `keeps the limits (${within.length}); larger: on the front`,
+    name: `compared (${within.length}); larger: on the front`,
     error_y: errorBars(within, bySeconds),
     marker: {
       size: within.map((row) => (row.on_front ? 12 : 7)), color: qualities, colorscale: "Viridis", showscale: true,
       reversescale: !metric.larger_is_better, colorbar: bar, line: { color: colour("text"), width: 1 },
     },
   }));
+  if (others.length) {
+    const marker = { symbol: "x-thin-open", size: 7, color: colour("pale") };
+    traces.push(pointsOf(others, views, bySeconds, { name: `${views.objectives.uncompared} (${others.length})`, marker }));
+  }
   traces.push(...markTraces(placed, views, state, bySeconds));
   const missed = measured.filter((row) => speedOf(row, bySeconds) === null).length;
   if (missed) {
@@ -121,8 +126,9 @@ function drawFront(views, state, onClick) {
     margin: { l: 8, r: 8, t: narrow ? 50 : 12, b: 8 },
   }, onClick);
   byId("front-words").textContent =
-    `${placed.length} of ${measured.length} measured trials are drawn, ${within.length} keep the limits, ` +
-    `${within.filter((row) => row.on_front).length} are on the front.`;
+    `Drawn: ${placed.length} of ${countOf(measured.length, "measured trial")}. ` +
+    `Within the limits: ${within.length + others.length}, compared: ${within.length}. ` +
+    `On the front: ${within.filter((row) => row.on_front).length}.`;
 }
 
 function predictedTrace(views, state, bySeconds) {
@@ -130,7 +136,7 @@ function predictedTrace(views, state, bySeconds) {
   if (!state.predicted || !rows.length) return [];
   const { memory } = views.objectives;
   const metric = bySeconds ? "seconds_to_accuracy" : "throughput_epochs_per_s";
-  const points = rows.map((one) => [mib(one[memory].mean), one[metric].mean]);
+  const points = rows.filter((one) => one[metric]).map((one) => [mib(one[memory].mean), one[metric].mean]);
   return [lineOf(edgeOf(points, bySeconds), name, { color: colour("accent"), dash: "dot" })];
 }
 

@@ -46,6 +46,13 @@ function keeps(candidate, asked, law) {
   return (candidate.quality ?? 0) >= asked.least;
 }
 
+/** Returns the seconds to the target after which nothing may be picked: the reference's where speed decides, or Infinity. */
+function latest(asked, law) {
+  const reference = law.candidates.find((one) => one.index === law.reference);
+  const isLimit = reference && asked.priority.throughput >= law.min_weight && keeps(reference, asked, law);
+  return isLimit ? secondsTo(reference, asked.least, law.least) : Infinity;
+}
+
 /** Returns the limits that a memory of so many bytes, or null for none, sets. */
 function limitsOf(bytes, law) {
   if (law.has_device) return { host_bytes: law.host_memory_limit, device_bytes: bytes };
@@ -72,7 +79,9 @@ function standing(kept, asked, law) {
  * @param asked {priority, least, memory}: weights, the least quality or null, and bytes, null, or "own".
  */
 function pick(law, asked) {
-  const kept = law.candidates.filter((one) => one.may_be_chosen && keeps(one, asked, law));
+  const until = latest(asked, law);
+  const inTime = (one) => until === Infinity || secondsTo(one, asked.least, law.least) <= until;
+  const kept = law.candidates.filter((one) => one.may_be_chosen && keeps(one, asked, law) && inTime(one));
   let candidate = standing(kept, asked, law);
   if (!candidate) {
     const scores = kept.map((one) => score(one, asked, law));

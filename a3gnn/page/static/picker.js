@@ -65,9 +65,13 @@ function tunedOf(views, candidate, asked) {
     ...tuned, config: views.rows[candidate.index].config, predicted: candidate.predicted, measured: candidate.measured,
     limits: { ...limits, least_accuracy: asked.least, metric: law.metric },
     target_accuracy: asked.least,
-    seconds_to_accuracy: secondsRange(candidate, asked.least),
+    seconds_to_accuracy:
+      asked.least !== law.least ? secondsRange(candidate, asked.least)
+      : isChoice ? tuned.seconds_to_accuracy
+      : candidate.seconds_range,
     against_default: isChoice && asked.least === law.least ? tuned.against_default : null,
     left_out: isChoice ? tuned.left_out : [],
+    no_gain: isChoice && asked.least === law.least ? tuned.no_gain : null,
   };
 }
 
@@ -89,7 +93,7 @@ function drawPick(views, state) {
   const { candidate, kept } = pick(views.law, asked);
   state.picked = candidate ? candidate.index : null;
   const all = views.law.candidates.length;
-  if (!candidate) return sayPick(views, `None of the ${all} measured configurations keeps these limits.`, null, asked);
+  if (!candidate) return sayPick(views, `None of the ${countOf(all, "measured configuration")} keeps these limits.`, null, asked);
   const row = views.rows[candidate.index];
   const own = candidate.index === views.law.choice ? ", the tune's own choice" : "";
   const seconds = secondsTo(candidate, asked.least, views.law.least);

@@ -40,14 +40,14 @@ function drawSummary(views) {
   byId("title").textContent = views.title;
   const left = isChosen(views) ? "" : time.left_s === null || time.left_s > 0 ? `, ${time.left}` : ", the budget is spent";
   byId("status").textContent =
-    `${views.status}: ${time.elapsed} taken, ${time.trials} trials after the default${left}`;
+    `${views.status}: ${time.elapsed} taken, ${countOf(time.trials, "trial")} after the default${left}`;
   const named = summary.best ? make("b", {}, isChosen(views) ? "Chosen: " : "Best so far: ") : null;
   fill(
     byId("summary-words"),
     make("p", {}, named, bestWords(views)),
     gainList(summary.gain, views.objectives?.metric.label),
     summary.default ? make("p", {}, make("b", {}, "Default: "), summary.default) : null,
-    time.failures ? make("p", { class: "pale" }, `${time.failures} of the trials failed`) : null,
+    time.failures ? make("p", { class: "pale" }, `${countOf(time.failures, "trial")} failed`) : null,
   );
   fill(byId("asked"), ...views.asked.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));
   fill(byId("place"), ...[...views.place, ...summary.lines].map((line) => make("li", {}, line)));

@@ -74,7 +74,7 @@ function drawTable(views, state, onSort, onSelect) {
   };
   const body = rows.map((row) => make("tr", { class: kind(row) }, ...columns.map((column, i) => cellOf(row, column, i))));
   fill(byId("trial-table"), make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...body));
-  byId("trial-words").textContent = `${rows.length} of ${views.rows.length} trials`;
+  byId("trial-words").textContent = `${rows.length} of ${countOf(views.rows.length, "trial")}`;
 }
 
 /** Lists the trials that failed, by kind, each with its detail. */

@@ -14,7 +14,7 @@ from a3gnn._fields import from_fields
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Measurement
-from a3gnn.units import format_size
+from a3gnn.units import count, format_size
 from a3gnn.version import __version__
 
 _NAME = "provenance"
@@ -91,6 +91,6 @@ def describe_machine(hardware: Hardware) -> str:
     device = f"{hardware.num_devices} x {hardware.device}" if hardware.has_device else "no GPU"
     label = f", labelled {hardware.label}" if hardware.label else ""
     return (
-        f"{hardware.fingerprint} {hardware.cpu}, {hardware.num_cores} cores, "
+        f"{hardware.fingerprint} {hardware.cpu}, {count(hardware.num_cores, 'core')}, "
         f"{format_size(hardware.host_memory_bytes)}, {device}{label}"
     )

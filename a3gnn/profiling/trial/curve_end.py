@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from a3gnn.learning_curve import ROUNDING, CurveEnd, LearningCurve, Pace, next_point
@@ -38,7 +39,7 @@ class CurveRules:
         plan = self.plan
         if (missed := self._missed(curve)) is not None:
             return missed
-        if plan.target is not None and max(curve.val_accuracy, default=-1.0) >= plan.target:
+        if plan.target is not None and max(curve.val_accuracy, default=-math.inf) >= plan.target:
             return CurveEnd.TARGET
         if plan.until_plateau and curve.has_stopped_rising():
             return CurveEnd.PLATEAU

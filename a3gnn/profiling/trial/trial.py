@@ -38,8 +38,8 @@ def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
 
     `argument["prepare_seconds"]` is what `prepare_parts` and `prepare_table` returned together.
 
-    Returns `{"metrics": ...}`, the fields of `Metrics` but those of the host's memory, which whoever watches this
-    process knows (`a3gnn.profiling.executor.joined`), or `{"failure": ...}`.
+    Returns `{"metrics": ...}`, the fields of `Metrics`, of the host's memory the peak alone that this process knows,
+    which whoever watches it from outside completes (`a3gnn.profiling.executor.joined`), or `{"failure": ...}`.
     Where a kernel had to be compiled, nothing measured counts: then it returns `{}` as soon as all have been needed.
     """
     try:
@@ -106,6 +106,7 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
             pace = Pace(setup_s, timing.throughput * timing.batches_per_epoch)
             found |= learn(trainer, CurveRules(asked, pace, timing.batches_per_epoch), request)
         trainer.check_sources()
+        found["peak_host_bytes"] = trainer.memory.peak_bytes
     return found | {"peak_device_bytes": _peak_device_bytes(request)}
 
 

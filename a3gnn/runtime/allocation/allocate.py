@@ -11,6 +11,7 @@ from a3gnn.config import ParallelMode
 from a3gnn.runtime.allocation.allocation import Allocation
 from a3gnn.runtime.allocation.solver import solve
 from a3gnn.runtime.allocation.stage_model import Stage, StageModel
+from a3gnn.units import count
 
 Models = Mapping[Stage, StageModel]
 
@@ -43,8 +44,10 @@ def allocate(models: Models, mode: ParallelMode, workers: int, cores: int, floor
     serial = max(floor, serial)
     times = f"{best.seconds * 1e3:.3g} ms per mini-batch predicted, {serial * 1e3:.3g} with one stage after the other"
     if best.seconds >= _MAX_RELATIVE_SECONDS * serial:
-        return competing(workers, cores, f"cores of their own don't pay for stages on {cores} cores: {times}", serial)
-    return dataclasses.replace(best, why=f"{best.cores(mode)} of {cores} cores in isolation: {times}")
+        return competing(
+            workers, cores, f"cores of their own don't pay for stages on {count(cores, 'core')}: {times}", serial
+        )
+    return dataclasses.replace(best, why=f"{best.cores(mode)} of {count(cores, 'core')} in isolation: {times}")
 
 
 def isolate(models: Models, mode: ParallelMode, workers: int, cores: int, floor: float = 0.0) -> Allocation:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
+from a3gnn.units import count
 
 
 class Solution(NamedTuple):
@@ -36,7 +37,9 @@ def solve(seconds: Sequence[NDArray[np.float64]], cores: int, floor: float = 0.0
         UsageError: There are fewer cores than stages.
     """
     if not seconds or cores < len(seconds):
-        raise UsageError(f"each of the stages needs a core, got {len(seconds)} stages and {cores} cores")
+        raise UsageError(
+            f"each of the stages needs a core, got {count(len(seconds), 'stage')} and {count(cores, 'core')}"
+        )
     tables = [np.maximum(times[:cores], floor) for times in seconds]
     periods = np.unique(np.concatenate(tables))
     kept = [table[None, :] <= periods[:, None] for table in tables]

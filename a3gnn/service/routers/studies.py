@@ -14,7 +14,7 @@ from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import Job
 from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.orders import MOST, Question, ResumeOrder, StudyOrder, TrainOrder
-from a3gnn.service.problems import Problem, conflict
+from a3gnn.service.problems import Problem
 from a3gnn.service.service import Service
 from a3gnn.service.study_copy import FileName, pieces, sizes, with_places
 from a3gnn.task import Task
@@ -93,11 +93,8 @@ def resume_study(service: Asked, study: Number, order: ResumeOrder | None = None
 @router.post("/studies/{study}/retry", status_code=202, summary="Go on with a study, and forget what failed")
 def retry_study(service: Asked, study: Number) -> Response:
     """Goes on with a study that has ended, as if its failed trials had not been made: they may be chosen again."""
-    job, folder = service.job("study", study)
-    if job.active:
-        raise conflict(f"study {study} waits or runs already; stop it first")
-    folder.retries.touch()
-    return json_answer(service.resume(job, job.arguments).to_dict(), 202)
+    job, _ = service.job("study", study)
+    return json_answer(service.resume(job, job.arguments, forget=True).to_dict(), 202)
 
 
 @router.get("/studies/{study}/trials", summary="List the trials of a study")

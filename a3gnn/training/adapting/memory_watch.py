@@ -6,11 +6,10 @@ from collections.abc import Callable
 from time import monotonic
 from typing import NamedTuple
 
+from a3gnn.process.memory import RESERVE_SHARE
 from a3gnn.runtime.preparation import Preparation
 from a3gnn.units import format_size
 
-#: Share of a limit, or of the machine's memory, that is to be left at least; twice as much is after a change. Guess.
-_RESERVE = 0.05
 #: A cache that shrinks loses this share at least: each change is a read of all its rows. Guess.
 _STEP = 0.25
 #: Seconds between two looks, and those for which there must be room before a cache grows again. Guesses.
@@ -32,8 +31,8 @@ class Room(NamedTuple):
 
     @property
     def reserve(self) -> int:
-        """Bytes that are to be left."""
-        return int(_RESERVE * self.whole)
+        """Bytes that are to be left; twice as many are after a change."""
+        return int(RESERVE_SHARE * self.whole)
 
     @property
     def spare(self) -> int:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from a3gnn.checks import whole_number
 from a3gnn.errors import UsageError
+from a3gnn.units import count
 
 #: What a trainer runs on; accelerators have memory of their own behind a link.
 TrainerKind = Literal["processor", "accelerator"]
@@ -62,7 +63,9 @@ class Assignment:
 
     def __post_init__(self) -> None:
         if len(self.kinds) != len(self.shares):
-            raise UsageError(f"shares must be one per trainer, got {len(self.shares)} for {len(self.kinds)} trainers")
+            raise UsageError(
+                f"shares must be one per trainer, got {len(self.shares)} for {count(len(self.kinds), 'trainer')}"
+            )
         if self.weights and (len(self.weights) != len(self.kinds) or min(self.weights) <= 0):
             raise UsageError(
                 f"weights must be one per trainer and above 0, got {self.weights}; leave them out for equal"

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from a3gnn.features.rows.intrinsics import narrowed, widened
 from a3gnn.features.rows.sums import settle, sum_of
+from a3gnn.storage.compiled import njit
 
 # A plain 0 is an integer, against which numba compares in double precision.
 _ZERO = np.float32(0)
@@ -112,7 +112,10 @@ def gate(
 
 @njit(cache=True, nogil=True, inline="always")
 def _exponential(x: np.float32) -> Any:
-    """Returns e**x for x <= 0 to 2 units in the last place (Cephes' expf): numba's own call does not vectorise."""
+    """Returns e**x for x <= 0 to 2 units in the last place (Cephes' expf): numba's own call does not vectorise.
+
+    NaN stays.
+    """
     held = x if x > _LOWEST else _LOWEST
     power = np.floor(held * np.float32(1.44269504) + np.float32(0.5))
     r = held - power * np.float32(0.693359375) + power * np.float32(2.12194440e-4)
@@ -121,12 +124,13 @@ def _exponential(x: np.float32) -> Any:
     tail = (tail * r + np.float32(1.6666665459e-1)) * r + np.float32(5.0000001201e-1)
     whole = np.int32((np.int32(power) + np.int32(127)) << np.int32(23)).view(np.float32)
     value = (tail * r * r + r + _ONE) * whole
-    return value if x > _LOWEST else _ZERO
+    return value if x > _LOWEST else (_ZERO if x <= _LOWEST else x)
 
 
-@njit(cache=True, nogil=True)
+# numpy's error model: scores that overflowed sum to NaN, which the loss reports; Python's would raise.
+@njit(cache=True, nogil=True, error_model="numpy")
 def softmax(scores: NDArray[np.float32]) -> None:
-    """Overwrites the scores of a destination, shape (num_slots, heads), by their softmax over the slots."""
+    """Overwrites the scores of a destination, shape (num_slots, heads), by their softmax over the slots; NaN stays."""
     slots, heads = scores.shape
     for h in range(heads):
         top = scores[0, h]

@@ -7,8 +7,9 @@ the blocks do not depend on how `a3gnn.threads.pool` splits them: results are th
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from a3gnn.storage.compiled import njit
 
 #: Rows of a block: float32 sums of so few rows lose a bit or two. Guess.
 BLOCK_ROWS = 64

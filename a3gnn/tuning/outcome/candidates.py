@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from a3gnn.figures import Figures
 from a3gnn.limits import Limits
@@ -13,6 +14,9 @@ from a3gnn.tuning.history import History
 from a3gnn.tuning.memory_limits import memory_limits
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.trial import JudgedTrial, Trial
+
+#: Figures that the target decides.
+_SECONDS = ("seconds_to_accuracy", "seconds_low", "seconds_high")
 
 
 def candidates(tune: KeptTune, asked: History) -> list[JudgedTrial]:
@@ -36,6 +40,15 @@ def limits_of(asked: History, candidate: JudgedTrial) -> Limits:
     return dataclasses.replace(memory, least_accuracy=limits.least_accuracy, metric=limits.metric)
 
 
+def latest_seconds(asked: History, found: Sequence[JudgedTrial]) -> float | None:
+    """Returns the seconds after which the reference among `found` reaches the target, where `latest_s` is a limit."""
+    reference = asked.reference_trial
+    if asked.latest_s is None or reference is None:
+        return None
+    own = next((one for one in found if one.trial.measurement.config == reference.measurement.config), None)
+    return None if own is None or limits_of(asked, own).broken_by(own.figures) else own.figures.seconds_to_accuracy
+
+
 def _by_trial(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial:
     drift = tune.play_off_drift
     assert trial.metrics is not None, "it was measured"
@@ -52,11 +65,10 @@ def _played_off(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial | N
     metrics = tune.timed_again.get(row.config.key()) or _of_finalist(tune, trial, row)
     figures = row.measured
     target = asked.objectives.limits.least_accuracy
-    if target != tune.front.target:  # only the seconds depend on it
+    if target != tune.front.target and asked.reference is not None:  # only the seconds depend on it
         curve = asked.curve(row.config) if metrics.curve is None else metrics.curve
-        reached = None if curve is None or target is None else curve.first_reaching(target)
-        seconds = None if reached is None else metrics.pace.seconds(reached)
-        figures = dataclasses.replace(figures, seconds_to_accuracy=seconds)
+        anew = Figures.of(metrics, curve, asked.reference)
+        figures = dataclasses.replace(figures, **{name: getattr(anew, name) for name in _SECONDS})
     return JudgedTrial(trial, metrics, figures)
 
 

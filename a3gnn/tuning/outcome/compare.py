@@ -145,6 +145,6 @@ def _record(tune: ToldTune) -> dict[str, Any]:
             f"over_default_{name}_{bound}": None if ratio is None else getattr(ratio, bound) for bound in _BOUNDS
         }
     record["over_default_memory"] = None if tune.against is None else tune.against.memory
-    record["differs"] = None if tune.against is None else tune.against.differs
+    record["differs"] = None if tune.against is None else bool(tune.better_by)
     config = {} if tune.config is None else tune.config.to_dict()
     return record | {knob.name: config.get(knob.name) for knob in KNOBS}

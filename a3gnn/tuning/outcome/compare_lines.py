@@ -80,7 +80,7 @@ def _rows(found: Compared) -> Iterator[_Row]:
         "  points more",
         tuple("-" if one is None or one.accuracy is None else one.accuracy.describe("+.1f") for one in against),
     )
-    yield "  tells them apart", tuple("-" if one is None else ("yes" if one.differs else "no") for one in against)
+    yield "  tells them apart", tuple("-" if one.against is None else _verdict(one.better_by) for one in tunes)
     if found.knobs:
         yield "knobs that differ", ()
         for name, values in found.knobs.items():
@@ -122,6 +122,10 @@ def _points(drop: float) -> str:
 
 def _ratio(spread: Spread) -> str:
     return spread.describe(".3g")
+
+
+def _verdict(better_by: Sequence[str]) -> str:
+    return f"yes, by {' and '.join(better_by)}" if better_by else "no"
 
 
 def _value(name: str, value: object) -> str:

@@ -71,9 +71,10 @@ def _single_trial(tune: KeptTune) -> Iterator[str]:
         "The picked one was measured by a single trial, not in the play-off: its figures are less certain, and the "
         f"best of many single trials is often a lucky one. A tune for this{taking_over} measures the best again."
     )
-    if tune.play_off_drift != 1:
+    speed = f"{tune.play_off_drift:.3g}"
+    if speed != "1":
         yield (
-            f"In the play-off the machine ran at {tune.play_off_drift:.3g} of the speed at which the trials were "
+            f"In the play-off the machine ran at {speed} of the speed at which the trials were "
             "judged: the speed of the picked one is put at that of the play-off, as the default's is."
         )
 

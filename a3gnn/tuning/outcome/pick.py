@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,13 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.arguments import parsed_limit
 from a3gnn.tuning.history import History
 from a3gnn.tuning.infeasible import nothing_fits
+from a3gnn.tuning.measured_front import LATE, trained_keys
 from a3gnn.tuning.memory_limits import training_limits
-from a3gnn.tuning.outcome.candidates import candidates, limits_of
+from a3gnn.tuning.outcome.candidates import candidates, latest_seconds, limits_of
 from a3gnn.tuning.outcome.doubts import doubts
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.outcome.picked import Pick
 from a3gnn.tuning.study import Study
-from a3gnn.tuning.target_seconds import seconds_to_target
 from a3gnn.tuning.trial import JudgedTrial
 from a3gnn.tuning.versions import versions
 
@@ -90,13 +91,26 @@ def _key(one: JudgedTrial) -> str:
 
 def _eligible(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> list[JudgedTrial]:
     """Returns those of `found` that may be chosen."""
+    latest_s = latest_seconds(asked, found)
     return [
         one
         for one in found
         if asked.row(one.trial.measurement.config) is not None
         and _keeps_limits(tune, asked, one)
         and _key(one) not in tune.rejected
+        and not _is_late(one, latest_s)
     ]
+
+
+def _is_late(one: JudgedTrial, latest_s: float | None) -> bool:
+    return latest_s is not None and (one.figures.seconds_to_accuracy or math.inf) > latest_s
+
+
+def _note(tune: KeptTune, one: JudgedTrial, latest_s: float | None) -> str:
+    """Returns why a candidate may not be picked, or ""."""
+    if _key(one) in tune.rejected:
+        return tune.rejected[_key(one)].note
+    return LATE if _is_late(one, latest_s) and one.figures.seconds_to_accuracy is not None else ""
 
 
 def _keeps_limits(tune: KeptTune, asked: History, one: JudgedTrial) -> bool:
@@ -151,13 +165,15 @@ def _nothing(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> In
 
 def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: JudgedTrial, is_choice: bool) -> Pick:
     config, request = best.trial.measurement.config, asked.study.request
+    latest_s, trained = latest_seconds(asked, found), trained_keys(tune.history) | set(tune.timed_again)
     rows = [
         MeasuredConfig(
             one.trial.measurement.config,
             one.figures,
             one.trial.predicted,
-            tune.rejected[_key(one)].note if _key(one) in tune.rejected else "",
+            _note(tune, one, latest_s),
             _key(one) in tune.played_off,
+            _key(one) not in trained,
         )
         for one in found
     ]
@@ -179,15 +195,16 @@ def _tuned(
 ) -> TunedConfig:
     """Returns what trains the `best` of `found`: what the tune wrote, where that is its choice."""
     config, target, reference = best.trial.measurement.config, asked.objectives.limits.least_accuracy, asked.reference
-    seconds = seconds_to_target(best.metrics, target)
+    seconds, limits = best.figures.seconds, training_limits(asked, config, best.figures)
+    if is_choice and tune.tuned is not None and target == tune.front.target:
+        return dataclasses.replace(tune.tuned, limits=limits)
     judged: dict[str, Any] = {
-        "limits": training_limits(asked, config, best.figures),
+        "limits": limits,
         "target_accuracy": target,
         "seconds_to_accuracy": seconds.to_dict() if seconds else None,
     }
     if is_choice and tune.tuned is not None:
-        ratios = tune.tuned.against_default if target == tune.front.target else None
-        return dataclasses.replace(tune.tuned, **judged, against_default=ratios)
+        return dataclasses.replace(tune.tuned, **judged, against_default=None, no_gain=None)
     beside = asked.reference_trial.measurement.config if asked.reference_trial else None
     default = next((one.metrics for one in found if one.trial.measurement.config == beside), None)
     return TunedConfig(

@@ -9,7 +9,6 @@ from typing import Any
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.measurement import Metrics
 from a3gnn.option_names import option
 from a3gnn.report.front import Front
 from a3gnn.report.front_row import FrontRow
@@ -17,7 +16,6 @@ from a3gnn.spread import Spread
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.comparison import Comparison
 from a3gnn.tuning.request import TuneRequest
-from a3gnn.tuning.target_seconds import seconds_to_target
 
 #: What a pick is called in the folder of its tune.
 PICKED = "picked.json"
@@ -103,10 +101,8 @@ class Pick:
     @property
     def seconds(self) -> tuple[Spread | None, Spread | None]:
         """The seconds to the target, its own and the default's; None where it is not reached."""
-        target, default = self.tuned.target_accuracy, self.tuned.default
-        known = isinstance(default, Metrics) and self.default_row is not None
-        own = None if self.tuned.measured is None else seconds_to_target(self.tuned.measured, target)
-        return own, seconds_to_target(default, target) if known and isinstance(default, Metrics) else None
+        default = self.default_row
+        return self.row.measured.seconds, None if default is None else default.measured.seconds
 
     def write(self, place: str | Path | None = None) -> Path:
         """Writes the tuned.json and returns its path.

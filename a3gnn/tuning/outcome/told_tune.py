@@ -84,6 +84,15 @@ class ToldTune:
         return f"{task.model}, {task.hidden_channels} wide, fanouts {fanouts}, task {task.key()[:8]}"
 
     @property
+    def better_by(self) -> tuple[str, ...]:
+        """In which figures the choice is measurably better than the default, as people call them."""
+        if self.against is None:
+            return ()
+        speed = "seconds" if self.request.priority.time else "epochs/s"
+        names = {"speed": speed, "memory": "memory", "accuracy": self.front.metric.label}
+        return tuple(names[one] for one in self.against.better_by(self.request.priority))
+
+    @property
     def default(self) -> Figures | None:
         """What the default reached; None where it could not be measured."""
         return next((row.measured for row in self.front.rows if "default" in row.labels), None)
@@ -117,7 +126,9 @@ class ToldTune:
             "config": None if self.config is None else self.config.to_dict(),
             "default": None if self.default is None else asdict(self.default),
             "choice": None if self.choice is None else asdict(self.choice),
-            "over_default": None if self.against is None else self.against.to_dict(),
+            "over_default": None
+            if self.against is None
+            else self.against.to_dict() | {"differs": bool(self.better_by)},
         }
 
 

@@ -30,7 +30,7 @@ def test_a_signal_during_evaluation_stops_all_ranks_with_a_checkpoint_from_which
         process.send_signal(number)
         code, _, err = ended(process)
         assert code != 0
-        assert "interrupted: the run is saved after 1 epochs and" in err
+        assert "interrupted: the run is saved after 1 epoch and" in err
         assert not (out / "model.pt").exists()
         progress = torch.load(out / "checkpoint.pt", weights_only=True)["progress"]
         assert len(progress["epochs"]) == 1

@@ -9,6 +9,7 @@ import pytest
 
 from a3gnn.errors import UsageError
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.comparison import Comparison
 from a3gnn.tuning.outcome.compare import compare
 from a3gnn.tuning.outcome.compare_lines import compare_lines
 
@@ -27,7 +28,7 @@ def test_what_was_asked_and_found_is_that_of_the_files(kept: Kept) -> None:
     found = compare(folders)
     for tune, folder in zip(found.tunes, folders, strict=True):
         tuned = TunedConfig.read(folder)
-        assert (tune.config, tune.against.to_dict()) == (tuned.config, tuned.against_default)
+        assert (tune.config, tune.against) == (tuned.config, Comparison.from_dict(tuned.against_default))
         assert tune.choice.throughput_epochs_per_s == tuned.measured.throughput_epochs_per_s
         assert tune.default.throughput_epochs_per_s == tuned.default.throughput_epochs_per_s
     assert [tune.request.priority.name for tune in found.tunes] == ["memory", "time"]
@@ -97,3 +98,27 @@ def test_csv_and_json_hold_the_same(kept: Kept) -> None:
 def test_one_tune_is_refused(kept: Kept) -> None:
     with pytest.raises(UsageError, match="two tunes or more, got 1"):
         compare([kept("memory")])
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "verdict"),
+    [
+        ("memory", {}, "yes, by memory"),
+        ("time", {}, "yes, by seconds"),
+        ("time", {"time": {"median": 0.897, "low": 0.824, "high": 1.46, "repeats": 15}}, "no"),
+        ("time", {"disturbed": 1.0}, "no"),
+        ("time", {"throughput": {"median": 4.39, "low": 1.24, "high": 7.53, "repeats": 2}}, "no"),
+        ("time", {"differs": False}, "no"),
+    ],
+)
+def test_the_verdict_follows_from_the_figures_above_it(kept: Kept, name: str, changes: dict, verdict: str) -> None:
+    file = kept(name) / "tuned.json"
+    fields = json.loads(file.read_text())
+    fields["against_default"] |= changes
+    file.write_text(json.dumps(fields))
+    found = compare([file.parent, kept("unfinished")])
+    (line,) = (line for line in compare_lines(found) if "tells them apart" in line)
+    assert line.split("apart")[1].strip().split("  ")[0] == verdict
+    differs = verdict != "no"
+    assert found.tunes[0].to_dict()["over_default"]["differs"] is differs
+    assert next(csv.DictReader(io.StringIO(found.csv())))["differs"] == str(differs)

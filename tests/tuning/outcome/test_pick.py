@@ -195,7 +195,7 @@ def test_it_writes_what_training_takes_and_never_the_tunes_own(kept: Kept, tmp_p
         ({"memory_limit": "lots"}, "a size is a number with a unit"),
         ({"host_memory_limit": "default"}, "a size is a number with a unit"),
         ({"max_accuracy_drop": -1.0}, "max_accuracy_drop must be >= 0"),
-        ({"target_accuracy": 0.9}, "must be in per cent"),
+        ({"target_accuracy": 0.9}, "must be in percent"),
     ],
 )
 def test_a_wrong_question_says_the_law(kept: Kept, asked: dict[str, Any], words: str) -> None:

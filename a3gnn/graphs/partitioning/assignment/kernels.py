@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.graphs.partitioning.reach_kernels import reach_of
+from a3gnn.storage.compiled import njit
 
 
 class PartCapacity(NamedTuple):
@@ -18,7 +18,7 @@ class PartCapacity(NamedTuple):
     train_nodes: float
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def assign(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -60,7 +60,7 @@ def assign(
     return parts
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _count_edges(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -74,7 +74,7 @@ def _count_edges(
             overlap[parts[indices[e]]] += weights[e]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _count_blocks(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -91,7 +91,7 @@ def _count_blocks(
             overlap[parts[reach[i]]] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _best_part(
     overlap: NDArray[np.int64], held: NDArray[np.int64], size: int, train_size: int, capacity: PartCapacity
 ) -> int:

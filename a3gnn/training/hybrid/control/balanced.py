@@ -18,7 +18,7 @@ from a3gnn.training.hybrid.stage_times import StageTimes
 
 #: Measurements of a division before it is judged, and that are kept. Guesses: their scatter must be known.
 _LEAST, _KEPT = 4, 8
-#: Standard errors by which an expected gain must exceed 0: less is noise. By chance it then does in about a per cent.
+#: Standard errors by which an expected gain must exceed 0: less is noise. By chance it then does in about a percent.
 _CLEAR = 4.0
 #: Standard errors by which an iteration must be longer for a change to be taken back. Guess.
 _SLOWER = 2.0

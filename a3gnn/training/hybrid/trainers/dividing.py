@@ -12,6 +12,7 @@ from a3gnn.threads import pool
 from a3gnn.training.hybrid.assignment import Assignment
 from a3gnn.training.hybrid.devices.device import Device
 from a3gnn.training.hybrid.schedule import Schedule
+from a3gnn.units import count
 
 
 def dividing_of(
@@ -39,7 +40,7 @@ def dividing_of(
     if assignment.batch_size != config.batch_size or len(assignment.shares) != len(devices):
         raise UsageError(
             f"shares must be one per trainer and come to batch_size {config.batch_size}, got {assignment.shares} for "
-            f"{len(devices)} trainers"
+            f"{count(len(devices), 'trainer')}"
         )
     return Dividing(
         assignment.shares,

@@ -25,6 +25,7 @@ from a3gnn.training.hybrid.trainers.adapting import schedule_of
 from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, TrainerSampling
 from a3gnn.training.hybrid.trainers.dividing import stage_threads
 from a3gnn.training.hybrid.trainers.first_shares import FirstShares, first_shares
+from a3gnn.units import count
 
 #: What the numbers are that are asked for.
 _WHAT = {"trainer_shares": "one per trainer", "prefetch": "such as 1, 1, 1"}
@@ -163,7 +164,7 @@ class Trainers:
         if len(shares) != len(devices) or sum(shares) != config.batch_size:
             raise UsageError(
                 f"{option('trainer_shares')} must be one per trainer and come to batch_size {config.batch_size}, got "
-                f"{','.join(map(str, shares))} for {len(devices)} trainers; leave it out for equal ones"
+                f"{','.join(map(str, shares))} for {count(len(devices), 'trainer')}; leave it out for equal ones"
             )
         threads, kinds = tuple(device.threads for device in devices), tuple(device.kind for device in devices)
         return Assignment(kinds, shares, 0, Threads(ahead, ahead, sum(threads)), trainer_threads=threads)
@@ -198,7 +199,8 @@ class OpenTrainers(NamedTuple):
         said = [] if self.why is None else [self.why]
         if threads > cores:
             said.append(
-                f"warning: trainers compute on {threads} threads at once, and this process may use {cores} cores"
+                f"warning: trainers compute on {count(threads, 'thread')} at once, and this process may use "
+                f"{count(cores, 'core')}"
             )
         return said
 

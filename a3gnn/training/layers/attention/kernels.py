@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from a3gnn.features.rows.intrinsics import prefetch_at, widened
 from a3gnn.features.rows.sums import settle, sum_of
+from a3gnn.storage.compiled import njit
 from a3gnn.training.layers.kernels import random_bits, softmax
 
 _Pair = tuple[NDArray[Any], NDArray[Any]]

@@ -111,7 +111,7 @@ def test_an_exception_is_named_and_the_run_goes_on_bit_identically(
     disturb(failing_at(stage, trainer, fail))
     whose = "all trainers" if trainer is None else rf"trainer {trainer} \(cpu:1\)"
     told = (
-        rf"{stage} of {whose} for mini-batch 2 of epoch 2 failed: ValueError: a bit fell over.*is saved after 1 epochs"
+        rf"{stage} of {whose} for mini-batch 2 of epoch 2 failed: ValueError: a bit fell over.*is saved after 1 epoch"
     )
     with pytest.raises(TrainerError, match=told):
         run(tiny_folder_graph, tmp_path / "run", CONFIG.replace(**mode), trainer_sampling=sampling, **ahead)
@@ -132,7 +132,7 @@ def test_one_that_stalls_is_named_and_the_run_goes_on_bit_identically(
 
     disturb(failing_at(stage, trainer, stall))
     whose = "all trainers" if trainer is None else rf"trainer {trainer} \(cpu:1\)"
-    told = rf"{stage} of {whose} for mini-batch 2 of epoch 2 must take .* has not come back.*is saved after 1 epochs"
+    told = rf"{stage} of {whose} for mini-batch 2 of epoch 2 must take .* has not come back.*is saved after 1 epoch"
     try:
         with pytest.raises(TrainerStalledError, match=told):
             run(tiny_folder_graph, tmp_path / "run", trainer_sampling=sampling, trainer_stall=STALL_S)
@@ -206,7 +206,7 @@ def test_an_interrupt_ends_all_trainers_and_the_run_goes_on(tiny_folder_graph, t
         if line.startswith("epoch"):
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt, match="is saved after 1 epochs and 0 mini-batches"):
+    with pytest.raises(KeyboardInterrupt, match="is saved after 1 epoch and 0 mini-batches"):
         run(tiny_folder_graph, tmp_path / "run", notify=interrupted)
     assert not threads_of_trainers()
     goes_on(tiny_folder_graph, tmp_path / "run", "whole", undisturbed["whole"], monkeypatch)
@@ -216,7 +216,7 @@ def test_a_signal_within_a_mini_batch_ends_all_trainers_after_it(
     tiny_folder_graph, tmp_path, disturb, undisturbed, monkeypatch
 ):
     disturb(failing_at("propagation", 1, lambda: signal.raise_signal(signal.SIGINT)))
-    with pytest.raises(KeyboardInterrupt, match="is saved after 1 epochs and 3 mini-batches"):
+    with pytest.raises(KeyboardInterrupt, match="is saved after 1 epoch and 3 mini-batches"):
         run(tiny_folder_graph, tmp_path / "run")
     assert not threads_of_trainers()
     goes_on(tiny_folder_graph, tmp_path / "run", "whole", undisturbed["whole"], monkeypatch)

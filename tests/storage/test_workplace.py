@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.process.workplace import Workplace, sweep
+from a3gnn.storage.workplace import Workplace, sweep
 
 OPEN = """
 import pathlib, sys
-from a3gnn.process.workplace import Workplace
+from a3gnn.storage.workplace import Workplace
 place = Workplace()
 (place.folder / "trial").mkdir()
 (place.folder / "trial" / "rows.npy").write_bytes(b"1" * 1000)
