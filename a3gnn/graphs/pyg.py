@@ -12,6 +12,7 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import assemble, assemble_unlabelled
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.narrowed import check_in_float32
 from a3gnn.graphs.pyg_lengths import check_rows
 from a3gnn.graphs.split import MASKS, Split, masks_of
 
@@ -145,7 +146,7 @@ def features_of(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, .
     notes: tuple[str, ...] = ()
     if x.dtype not in (torch.float32, torch.float16):
         notes = (f"features were {str(x.dtype).removeprefix('torch.')}; they are stored as float32",)
-        x = x.float()
+        x = _in_float32(x)
     if x.layout == torch.strided:
         return DenseFeatures(x.numpy()), notes
     if x.layout == torch.sparse_csr:
@@ -157,6 +158,30 @@ def features_of(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, .
     else:
         raise GraphError(f"x must be dense, sparse COO or sparse CSR, got {x.layout}; use x.to_sparse_csr()")
     return SparseFeatures(values, indices, indptr, (x.shape[0], x.shape[1])), notes
+
+
+def _in_float32(x: Tensor) -> Tensor:
+    """Returns `x` as float32.
+
+    Raises:
+        GraphError: A value is beyond what that holds.
+    """
+    import torch
+
+    narrow = x.float()
+    if x.dtype is torch.float64 and x.layout in (torch.strided, torch.sparse_coo, torch.sparse_csr):
+        check_in_float32("x", _stored(x), _stored(narrow))
+    return narrow
+
+
+def _stored(x: Tensor) -> NDArray[Any]:
+    """Returns the values that a dense or sparse tensor stores."""
+    import torch
+
+    values: NDArray[Any] = (
+        x.numpy() if x.layout == torch.strided else (x.coalesce() if x.is_sparse else x).values().numpy()
+    )
+    return values
 
 
 def _labels(y: Tensor, nan_is_unlabelled: bool) -> NDArray[Any]:

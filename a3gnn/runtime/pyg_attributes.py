@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.pyg_adjacency import TransposedAdjacency
 from a3gnn.runtime.pyg_edges import BatchEdges
@@ -130,6 +131,20 @@ def _for_layers(name: str, values: Any) -> Any:
 
 
 def _column(data: Data, name: str) -> _Column:
+    """Returns the attribute `name` of nodes or edges, whose rows are looked up as tensors.
+
+    Raises:
+        UsageError: Its values are nothing that tensors hold, such as text, dates or None.
+    """
     value = data[name]
-    values = value if isinstance(value, Tensor | np.ndarray) else torch.as_tensor(value)
-    return _Column(values, data.__cat_dim__(name, value))
+    try:
+        values = value if isinstance(value, Tensor | np.ndarray) else torch.as_tensor(value)
+        if isinstance(values, np.ndarray):
+            torch.from_numpy(np.empty(0, dtype=values.dtype))
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind = f"dtype {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise UsageError(
+            f"{name} has a value per node or edge, so mini-batches have it as a tensor and it must hold numbers, got "
+            f"{kind} ({error}); encode it as numbers, or delete data.{name}"
+        ) from error
+    return _Column(values, data.__cat_dim__(name, values))

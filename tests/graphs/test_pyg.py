@@ -282,3 +282,14 @@ def test_attributes_of_other_edges_are_refused(data: Data) -> None:
     data.edge_weight = torch.rand(11)
     with pytest.raises(GraphError, match="edge_weight must have one row per edge, got 11 rows for 12 edges"):
         Graph.from_pyg(data)
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.sparse_coo, torch.sparse_csr])
+def test_features_beyond_float32_are_named(layout: torch.layout, data: Data) -> None:
+    x = data.x.double()
+    x[3, 1], x[4, 0] = -1e300, 1e39
+    data.x = x.to_sparse(layout=layout) if layout != torch.strided else x
+    with pytest.raises(
+        GraphError, match=r"x is stored as float32, .* 3\.4e\+38, got 2 beyond, such as -1e\+300; scale x"
+    ):
+        Graph.from_pyg(_with_masks(data))

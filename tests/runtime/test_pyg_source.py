@@ -1,5 +1,6 @@
 """What a `Loader` makes of its data: edges, their ids, and which x tiers and caches serve."""
 
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -232,3 +233,30 @@ def test_attributes_of_another_length_are_never_served_unaligned(changes: dict, 
 def test_one_label_of_the_whole_graph_is_served_as_it_is() -> None:
     data = Data(x=torch.eye(3), edge_index=EDGES, y=torch.tensor([7]))
     assert all(batch.y.tolist() == [7] for batch in Loader(data, [2], batch_size=2))
+
+
+@pytest.mark.parametrize(
+    ("value", "got"),
+    [
+        (["a", "b", "c"], "list"),
+        ([1.0, None, 2.0], "list"),
+        ([date(2020, 1, day) for day in (1, 2, 3)], "list"),
+        (np.array(["a", "b", "c"]), "dtype <U1"),
+        (np.array(["2020-01-01"] * 3, dtype="datetime64[D]"), r"dtype datetime64\[D\]"),
+        (np.array([None, 1, 2], dtype=object), "dtype object"),
+        (["a", "b", "c", "d"], "list"),
+    ],
+    ids=str,
+)
+def test_an_attribute_that_no_tensor_holds_is_named(value: object, got: str) -> None:
+    data = Data(x=torch.eye(3), edge_index=EDGES, title=value)
+    with pytest.raises(
+        UsageError, match=rf"^title has a value per node or edge, .* got {got} .* or delete data\.title$"
+    ):
+        Loader(data, [2])
+
+
+def test_attributes_of_the_whole_graph_may_be_anything() -> None:
+    data = Data(x=torch.eye(3), edge_index=EDGES, title="a graph", made=date(2020, 1, 1), parts=["a", "b"])
+    batch = next(iter(Loader(data, [2], batch_size=2)))
+    assert (batch.title, batch.made, batch.parts) == ("a graph", date(2020, 1, 1), ["a", "b"])

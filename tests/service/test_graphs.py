@@ -48,6 +48,7 @@ def test_a_file_below_the_data_root_and_its_upload_are_the_same_graph(idle: Serv
         ("saved.pt", "other files may be pickles"),
         ("pyg:Cora", "takes no pyg: data sets"),
         ("ogb:ogbn-arxiv", "takes no ogb: data sets"),
+        ("split:0.6,0.2,0.2:0:saved.npz", "the server splits no graph"),
         ("synthetic:nodes=1001", "may have 1,000 nodes here"),
         ("synthetic:nodes=900,features=400", "may have 1,048,576 bytes of features here"),
         ("synthetic:node=1", "did you mean 'nodes'"),
