@@ -20,7 +20,6 @@ from a3gnn.graphs.split import MASKS, Split
 from a3gnn.graphs.synthetic.generate import generate
 from a3gnn.printable import printable
 from a3gnn.storage.cache import cache_root, recall, source_of
-from a3gnn.storage.root import expanded
 
 #: What a spec may be.
 FORMS = (
@@ -65,7 +64,7 @@ def load_arrays(spec: str | Path, split: Split | None = None) -> GraphArrays:
     if colon and scheme in _SCHEMES:
         return _SCHEMES[scheme](rest, split)
     try:
-        return _at(expanded(spec), spec, split)
+        return _at(Path(spec).expanduser(), spec, split)
     except (OSError, RuntimeError) as error:  # a path that can't be looked at, or the home folder of an unknown user
         raise GraphError(f"{spec} can't be opened ({error}); {FORMS}") from error
 
