@@ -71,6 +71,7 @@ class Figures:
         complete: Whether the curve covers the reference's seconds; `val_accuracy` is a lower bound otherwise.
         seconds_low: The least of the seconds whose median `seconds_to_accuracy` is; None where it is.
         seconds_high: Their largest.
+        seconds_repeats: How many they are.
     """
 
     throughput_epochs_per_s: float
@@ -83,6 +84,7 @@ class Figures:
     complete: bool = True
     seconds_low: float | None = None
     seconds_high: float | None = None
+    seconds_repeats: int = 1
 
     @classmethod
     def of(cls, metrics: Metrics, curve: LearningCurve | None, reference: Reference | None) -> Self:
@@ -115,6 +117,7 @@ class Figures:
             complete=complete,
             seconds_low=None if reached is None else pace(high).seconds(reached),
             seconds_high=None if reached is None else pace(low).seconds(reached),
+            seconds_repeats=1 if reached is None else len(replicates),
         )
 
     @property
@@ -123,9 +126,9 @@ class Figures:
         if self.seconds_to_accuracy is None:
             return None
         low, high = self.seconds_low, self.seconds_high
-        if low is None or high is None or low == high:  # once measured, or of a version that kept no range
+        if low is None or high is None:  # as versions wrote it that kept no range
             return Spread.of([self.seconds_to_accuracy])
-        return Spread(self.seconds_to_accuracy, low, high, repeats=2)
+        return Spread(self.seconds_to_accuracy, low, high, self.seconds_repeats)
 
 
 def covers(curve: LearningCurve, batches: float) -> bool:

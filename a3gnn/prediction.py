@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,8 @@ from a3gnn.measurement import METRICS
 #: default.
 _DEVIATIONS = 1.645
 
+
+_erfc = np.frompyfunc(math.erfc, 1, 1)
 
 #: Accuracy that is lost counts linearly below a point, and by its logarithm beyond.
 _POINT = 0.01
@@ -101,6 +105,38 @@ class Prediction:
         if self.default_accuracy is None:
             return -np.asarray(accuracy)
         return log_points(self.default_accuracy - accuracy)
+
+    def no_worse(self, metric: str, limit: float) -> NDArray[np.float64]:
+        """Returns the probability that `metric` is no worse than `limit`, float64, shape (n_configs,).
+
+        Worse is more; of accuracy it is less. What is lost of accuracy (`lost`) and the logarithms of other metrics are
+        taken to be normal on the side that is worse.
+        """
+        mean, deviation = self._scaled(metric)
+        value = self.column(metric)
+        if metric == "val_accuracy":
+            bound, certain = float(self.lost(limit)), value >= limit
+        else:
+            bound, certain = math.log(limit), value <= limit
+        uncertain = deviation > 0
+        z = (bound - mean) / np.where(uncertain, deviation, 1.0)
+        below = np.asarray(_erfc(-z / math.sqrt(2)), dtype=np.float64) / 2
+        return np.where(uncertain, below, certain.astype(np.float64))
+
+    def with_probability(self, metric: str, probability: float) -> NDArray[np.float64]:
+        """Returns what `metric` is no worse than with `probability`, as `no_worse` has it, float64, same shape."""
+        mean, deviation = self._scaled(metric)
+        scaled = mean + NormalDist().inv_cdf(probability) * deviation
+        if metric != "val_accuracy":
+            return np.exp(scaled)
+        return -scaled if self.default_accuracy is None else self.default_accuracy - from_log_points(scaled)
+
+    def _scaled(self, metric: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns mean and deviation towards what is worse, on the scale on which `metric` scatters."""
+        if metric == "val_accuracy":
+            return self.lost(self.column(metric)), self.one_sided(metric, "low")
+        logs = np.log(np.maximum(self.column(metric), 1e-9))  # a device that is not there has no bytes
+        return logs, self.one_sided(metric, "high")
 
     def take(self, rows: NDArray[np.int64]) -> Prediction:
         """Returns the prediction of `rows` alone."""

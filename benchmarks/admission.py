@@ -3,10 +3,10 @@
     python -m benchmarks.admission [--profiles FILE.jsonl.gz]
 
 Limits are the deciles of a setting's measured peaks, and the default's largest one and 5 % more, as with
-`--memory-limit default`. A configuration is admitted as a tune proposes trials, where it keeps the limit with a
-probability of 0.8 and more; or as its search judges rows, where the upper bound of its interval does. Columns: how many
-decisions; the share that is admitted; of these the share that breaks the limit as measured, and by how much at most;
-of the refused the share that would have kept it. Peaks are those of a training (`a3gnn_surrogate.memory`).
+`--memory-limit default`. A configuration is admitted where it keeps the limit with a probability of `FEASIBLE` and
+more, as everything that is searched, proposed or recommended; or, to compare, with other probabilities. Columns: how
+many decisions; the share that is admitted; of these the share that breaks the limit as measured, and by how much at
+most; of the refused the share that would have kept it. Peaks are those of a training (`a3gnn_surrogate.memory`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
-from a3gnn.limits import Limits
+from a3gnn.limits import FEASIBLE
 from a3gnn.measurement import METRICS, Measurement
 from a3gnn.prediction import Prediction
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.profiling.store.shipped import shipped_measurements
-from a3gnn.tuning.acquisition import LEAST_PROBABILITY, feasibility
 from a3gnn.tuning.history import DEFAULT_TOLERANCE
 from a3gnn_surrogate.evaluate import SPLITS, HeldOut, held_out
 from a3gnn_surrogate.memory import training_peak
@@ -50,10 +49,13 @@ class Decision(NamedTuple):
 #: Returns which predictions are admitted under a limit in bytes, bool, shape (n,).
 Rule = Callable[[Prediction, float], NDArray[np.bool_]]
 
-RULES: dict[str, Rule] = {
-    "probability of 0.8": lambda found, limit: feasibility(found, Limits(host_bytes=int(limit))) >= LEAST_PROBABILITY,
-    "upper bound": lambda found, limit: found.column("peak_host_bytes", "high") <= limit,
-}
+
+def _rule(probability: float) -> Rule:
+    return lambda found, limit: found.no_worse("peak_host_bytes", limit) >= probability
+
+
+#: The last is that of the upper bound of an interval of 90 %.
+RULES: dict[str, Rule] = {f"probability of {one:g}": _rule(one) for one in (FEASIBLE, 0.8, 0.95)}
 
 
 def limits_of(measurements: Sequence[Measurement]) -> dict[str, list[float]]:

@@ -167,7 +167,7 @@ class Profiler:
             known_curve=known if known.batches else None,
             curve_state=state,
         )
-        created = datetime.now(UTC).isoformat(timespec="seconds")
+        created = datetime.now(UTC).isoformat(timespec="milliseconds")
         started, waited = time.monotonic(), seconds_waited()
         outcome = self._unmade.of(config, lambda known: self._still_holds(known, plan)) or self._outcome(request)
         waited = seconds_waited() - waited

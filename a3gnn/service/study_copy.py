@@ -16,6 +16,7 @@ FileName = Literal[
     "state.json",
     "request.json",
     "probes.jsonl",
+    "timings.jsonl",
     "product_speeds.json",
     "predicted_front.json",
     "front.json",

@@ -9,7 +9,6 @@ from typing import Any, Self
 from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.measurement import Metrics
-from a3gnn.spread import Spread
 from a3gnn.tuning.comparison import Comparison
 from a3gnn.tuning.trial import Trial
 
@@ -24,12 +23,10 @@ class Judged:
     Attributes:
         metrics: Throughput over its alternations, the largest peaks seen, and what its whole curve learnt.
         figures: What that comes to.
-        seconds: Those to the target, with their range; None where it is not reached.
     """
 
     metrics: Metrics
     figures: Figures
-    seconds: Spread | None
 
 
 @dataclass(frozen=True, slots=True)

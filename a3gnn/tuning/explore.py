@@ -12,6 +12,7 @@ from a3gnn.measurement import Failure, FailureKind
 from a3gnn.option_names import option
 from a3gnn.search.result import SearchResult
 from a3gnn.tuning.acquisition import MIN_GAIN
+from a3gnn.tuning.believed import believed
 from a3gnn.tuning.expectations import expected_required_s, expected_trial_s, fit_surrogate, smallest_memory
 from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.measured_front import measured_hypervolume
@@ -154,24 +155,24 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
     """Measures in rounds what `proposer` wants; the surrogate, fitted to `history`, learns from each but the last.
 
     While nothing measured is better than the default, or a better one is expected, they go on as long as the budget
-    does. Before the first round after some trials without one (`TRIALS_BETWEEN`) the machine's drift is measured, by
-    which trials are judged.
+    does. After `TRIALS_BETWEEN` trials or more the reference is timed before the next round; trials are judged anew.
     """
     searches = []
     stalls, volume = 0, measured_hypervolume(history)
     while True:
-        due = runner.drift_is_due(history)
-        drift_s = PlayOffCost.expected(history).timing_s if due else 0.0
-        if ended := _why_no_more(history, runner, drift_s + TrialCost.of(history).around_s):
+        due = runner.timing_is_due(history)
+        timing_s = PlayOffCost.expected(history).timing_s if due else 0.0
+        if ended := _why_no_more(history, runner, timing_s + TrialCost.of(history).around_s):
             break
+        if due:
+            history = runner.time_reference(history)
+            surrogate = fit_surrogate(history, surrogate)
         proposals, gain, search = proposer(history, surrogate)
         searches.append(search)
         keep_predicted_front(runner.folder, search)
-        if stalls >= _STALLS and gain < math.log2(1 + MIN_GAIN) and _beats_default(history):
+        if stalls >= _STALLS and gain < math.log2(1 + MIN_GAIN) and _beats_default(history, surrogate):
             ended = "the front has stopped growing"
             break
-        if proposals and due:
-            runner.follow_drift(history)
         history, ended = measure_round(proposals, history, surrogate, runner)
         if ended:
             break
@@ -183,16 +184,20 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
 
 
 def measure_round(proposals: Sequence[Proposal], history: History, surrogate: Surrogate, runner: Runner) -> Round:
-    """Measures those of `proposals` that the budget affords and whose partitions can be made, as far as is known."""
+    """Measures those of `proposals` that the budget affords and whose partitions can be made, as far as is known.
+
+    What they have to beat is the best as `believed` before the round: `surrogate` knows of no trial of it.
+    """
+    ranked = believed(history, surrogate)
     done, too_long = 0, []
     for proposal in proposals:
         if not history.space.can_make(proposal.config):  # a trial before it in this round may have found that out
             continue
-        expected_s = expected_trial_s(surrogate, history, proposal.config, runner.drift)
+        expected_s = expected_trial_s(surrogate, history, proposal.config, history.drift)
         if _why_no_more(history, runner, expected_s):
             too_long.append(expected_s)
             continue
-        history = runner.measure(proposal, history, surrogate)
+        history = runner.measure(proposal, history, surrogate, ranked)
         done += 1
     if done:
         return Round(history, "")
@@ -209,9 +214,9 @@ def _why_no_more(history: History, runner: Runner, trial_s: float) -> str:
     return "" if budget.affords(trial_s, reserve) else budget.describe_end(trial_s, reserve)
 
 
-def _beats_default(history: History) -> bool:
-    """Whether something that was measured is better than the default by the priority."""
-    best, reference = history.best(), history.reference_trial
+def _beats_default(history: History, surrogate: Surrogate) -> bool:
+    """Whether something that was measured is believed to be better than the default by the priority."""
+    best, reference = next(iter(believed(history, surrogate)), None), history.reference_trial
     return best is not None and (reference is None or best.trial.measurement.config != reference.measurement.config)
 
 

@@ -30,7 +30,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     config, budget = choice.trial.measurement.config, runner.budget
     default, reference = history.default, history.reference
     outcome = default.measurement.outcome if default else None
-    seconds = choice.judged.seconds
+    seconds = choice.judged.figures.seconds
     tuned = TunedConfig(
         config=config,
         setting=setting,

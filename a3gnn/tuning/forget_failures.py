@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -42,6 +43,6 @@ def forget_failures(folder: Path, store: ProfileStore) -> int:
     for trial in failed:
         store.remove(trial.measurement)
     kept = [trial for trial in trials if trial.measurement.metrics is not None]
-    TuneState(TuneState.read(folder, trials).elapsed_s).write(folder)
+    dataclasses.replace(TuneState.read(folder, trials), finished_budget=None).write(folder)
     write_text(journal.path, "".join(json.dumps(trial.to_dict()) + "\n" for trial in kept))
     return len(failed)

@@ -23,6 +23,7 @@ from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import Rows
+from a3gnn.tuning.drift import SpeedTiming
 from a3gnn.tuning.study import Study
 from a3gnn.tuning.trial import JudgedTrial, Trial
 
@@ -39,14 +40,31 @@ class History:
     Attributes:
         study: What is fixed.
         trials: In the order in which they were made.
+        timings: How fast the machine ran meanwhile, in the order of their times.
     """
 
     study: Study
     trials: tuple[Trial, ...] = ()
+    timings: tuple[SpeedTiming, ...] = ()
 
     def with_trial(self, trial: Trial) -> Self:
         """Returns the history with `trial` at its end."""
         return dataclasses.replace(self, trials=(*self.trials, trial))
+
+    def with_timing(self, timing: SpeedTiming) -> Self:
+        """Returns the history with a later `timing`, by which the trials since the one before it are judged anew."""
+        timings = (*self.timings, timing)
+        return dataclasses.replace(self, trials=tuple(one.judged_by(timings) for one in self.trials), timings=timings)
+
+    def until(self, last: str) -> Self:
+        """Returns the history until the trial whose measurement has the id `last`; as it is without such a trial."""
+        ids = [trial.measurement.id for trial in self.trials]
+        return dataclasses.replace(self, trials=self.trials[: ids.index(last) + 1]) if last in ids else self
+
+    @property
+    def drift(self) -> float:
+        """The machine's speed as last timed, over that at which the reference was measured."""
+        return self.timings[-1].drift if self.timings else 1.0
 
     @cached_property
     def space(self) -> SearchSpace:

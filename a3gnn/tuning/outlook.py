@@ -17,7 +17,7 @@ from a3gnn.prediction import Prediction
 from a3gnn.search.problem import Problem
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
-from a3gnn.tuning.acquisition import Rows, keeping
+from a3gnn.tuning.acquisition import Rows
 from a3gnn.tuning.history import History
 from a3gnn_surrogate.given_default import given_default
 from a3gnn_surrogate.keys import setting_key
@@ -111,8 +111,8 @@ class Outlook:
         return given_default(self.fitted, self.setting, as_predicted=True).predict(configs, self.setting, self.default)
 
     def keeping(self, prediction: Prediction) -> dict[str, NDArray[np.float64]]:
-        """Returns the probability that each configuration keeps each limit, by its name, as `acquisition.keeping`."""
-        return keeping(prediction, self.objectives.limits)
+        """Returns the probability that each configuration keeps each limit, by its name, as `Limits.keeping`."""
+        return self.objectives.limits.keeping(prediction)
 
     def is_default(self, rows: Rows) -> NDArray[np.bool_]:
         """Returns which of `rows` are the default configuration, bool, shape (n,)."""

@@ -23,24 +23,33 @@ from a3gnn.tuning.trial import JudgedTrial
 from a3gnn.units import count
 
 
-def play_off(history: History, runner: Runner) -> Choice:
+def play_off(history: History, runner: Runner, ranked: Sequence[JudgedTrial] | None = None) -> Choice:
     """Returns the finalist that wins when all are measured again, and keeps the limits over its whole training.
 
     First rounds of timed trials, the finalists and the default in an order that rotates, decide by their medians. The
     winner is then measured against the default (`AgainstDefault`); one that breaks a limit hands over to the next,
     and the last to the default.
 
+    Args:
+        history: Of the tune.
+        runner: Measures.
+        ranked: The trials of `History.ranked` in the order in which finalists are taken: as `believed`. By default it
+            is that of single measurements.
+
     Raises:
         InfeasibleError: Nothing keeps the limits.
     """
-    return _PlayOff(history, PlayOffTrials(history, runner)).choice()
+    return _PlayOff(history, PlayOffTrials(history, runner), ranked).choice()
 
 
 class _PlayOff:
-    def __init__(self, history: History, trials: PlayOffTrials) -> None:
+    def __init__(self, history: History, trials: PlayOffTrials, ranked: Sequence[JudgedTrial] | None) -> None:
         self._history, self._trials = history, trials
         # What learns the same as one that missed the least accuracy would miss it too.
-        self._finalists = learning_differently(history.ranked(), lambda one: one.trial.measurement.config, FINALISTS)
+        measured = {one.trial.measurement.config: one for one in history.ranked()}
+        order = [*measured] if ranked is None else [one.trial.measurement.config for one in ranked]
+        finalists = learning_differently(order, lambda config: config, FINALISTS)
+        self._finalists = [measured[config] for config in finalists]
         self._default = _default(history)
         self._left_out: list[str] = []
         self._figures: dict[str, Figures] = {}

@@ -37,8 +37,8 @@ class PlayOffTrials:
         self._history, self._runner = history, runner
         self.refused: dict[str, Failure | tuple[Breach, ...]] = {}
         self.notes: dict[str, str] = {}
-        self.cost = PlayOffCost.expected(history, runner.drift)
-        self.reference = None if history.reference is None else history.reference.at(runner.drift)
+        self.cost = PlayOffCost.expected(history, history.drift)
+        self.reference = None if history.reference is None else history.reference.at(history.drift)
         self._wholes: dict[tuple[str, int], Metrics] = {}
 
     @property

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
+from a3gnn.limits import FEASIBLE
 from a3gnn.prediction import Prediction
 from a3gnn.search.evaluation_cache import EvaluationCache
 from a3gnn.search.play import play
 from a3gnn.search.searcher import make_searcher
-from a3gnn.tuning.acquisition import LEAST_PROBABILITY, UNTRIED, Rows
+from a3gnn.tuning.acquisition import Rows
 from a3gnn.tuning.expectations import smallest_memory
 from a3gnn.tuning.nothing_predicted import nothing_predicted
 from a3gnn.tuning.outlook import Outlook
@@ -23,10 +24,10 @@ from a3gnn.tuning.simplify import simplified
 def predicted_best(outlook: Outlook) -> TrainConfig:
     """Returns the configuration with the best predicted score of the priority, of all that a search looked at.
 
-    Of those that keep the limits on memory with a probability of `LEAST_PROBABILITY`, and the least accuracy with one
-    of `UNTRIED`. The search is for the predicted front, as in a tune; from the best that it saw, steps of one knob each
-    lead on as long as they gain. The default, which loses nothing against itself, is looked
-    at too if the space holds it. Knobs that are predicted to gain nothing go back to their defaults (`simplified`).
+    Of those that keep each limit with a probability of `FEASIBLE`. The search is for the predicted front, as in a tune;
+    from the best that it saw, steps of one knob each lead on as long as they gain. The default, which loses nothing
+    against itself, is looked at too if the space holds it. Knobs that are predicted to gain nothing go back to their
+    defaults (`simplified`).
 
     Raises:
         InfeasibleError: Nothing that was looked at is so probable.
@@ -66,11 +67,11 @@ def _best(outlook: Outlook, cache: EvaluationCache) -> Rows | None:
 
 
 def probability_of_keeping(outlook: Outlook, rows: Rows, prediction: Prediction) -> NDArray[np.float64]:
-    """Returns with which probability each of `rows` keeps all limits; 0 where that of one is less than it takes.
+    """Returns with which probability each of `rows` keeps all limits; 0 where that of one is less than `FEASIBLE`.
 
     The default surely keeps the accuracy, which is held against its own.
     """
     kept = outlook.keeping(prediction)
-    accurate = np.where(outlook.is_default(rows), 1.0, kept.pop("least_accuracy"))
-    in_memory = np.prod([np.ones(len(rows)), *kept.values()], axis=0)
-    return np.where((in_memory >= LEAST_PROBABILITY) & (accurate >= UNTRIED), in_memory * accurate, 0.0)
+    kept["least_accuracy"] = np.where(outlook.is_default(rows), 1.0, kept["least_accuracy"])
+    each = np.stack(list(kept.values()))
+    return np.where((each >= FEASIBLE).all(axis=0), each.prod(axis=0), 0.0)

@@ -19,6 +19,7 @@ from a3gnn.tuning.acquisition import (
     choose_trials,
     unmeasured,
 )
+from a3gnn.tuning.believed import believed
 from a3gnn.tuning.expectations import expected_trials_s, predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
@@ -68,15 +69,13 @@ def propose(history: History, surrogate: Surrogate, trials: int | None = None) -
     seed = derive(study.request.seed, "search", len(history.trials))
     first = not any(trial.counts for trial in history.trials)
     result = run_search(study.request.engine, problem, SEARCH_EVALUATIONS, seed, beside_random=first)
-    rows = candidates(history, result.rows)
+    rows = candidates(history, result.rows, surrogate)
     if not len(rows):
         return Proposed((), 0.0, result)
     prediction = problem.predict(rows)
     known_curve = surrogate.knows_curve(history.space.columns(rows), study.setting)
     seconds = expected_trials_s(history, known_curve, prediction)
     points = knob_points(history.space.columns(rows), study.setting)
-    if prediction.budget_s is not None and history.latest_s is not None:  # what is later may not be chosen
-        prediction = dataclasses.replace(prediction, budget_s=history.latest_s)
     expected = Expected(prediction, seconds, surrogate.noise(study.setting.hardware), points)
     trials = round_trials(history) if trials is None else trials
     chosen = choose_trials(problem, rows, expected, trials, best_score(history, problem))
@@ -93,12 +92,13 @@ def round_trials(history: History) -> int:
     return min(max(sum(trial.counts for trial in history.trials), 1), ROUND_TRIALS)
 
 
-def candidates(history: History, found: Rows) -> Rows:
+def candidates(history: History, found: Rows, surrogate: Surrogate) -> Rows:
     """Returns what may be proposed, distinct and untried, int64, shape (n, n_knobs).
 
-    That is what a search `found`, the neighbours of the best trial, and a sample of the space, in this order.
+    That is what a search `found`, the neighbours of the trial that is `believed` to be the best, and a sample of the
+    space, in this order.
     """
-    best = history.best()
+    best = next(iter(believed(history, surrogate)), None)
     row = None if best is None else history.row(best.trial.measurement.config)
     around = found[:0] if row is None else history.space.neighbours(row)
     seed = derive(history.study.request.seed, "candidates", len(history.trials))
@@ -122,9 +122,16 @@ def best_score(history: History, problem: Problem) -> float | None:
 
 
 def problem_of(history: History, surrogate: Surrogate) -> Problem:
-    """Returns what is searched after `history`, as `surrogate` predicts it."""
+    """Returns what is searched after `history`, as `surrogate` predicts it.
+
+    The target is to be reached within the reference's seconds; where what is later may not be chosen
+    (`History.latest_s`), no later than that.
+    """
 
     def predict_rows(rows: Rows) -> Prediction:
-        return predict(surrogate, history, history.space.columns(rows))
+        found = predict(surrogate, history, history.space.columns(rows))
+        if found.budget_s is None or history.latest_s is None:
+            return found
+        return dataclasses.replace(found, budget_s=history.latest_s)
 
     return Problem(history.space, predict_rows, history.objectives)

@@ -86,10 +86,11 @@ def _judged_side(
         seconds_to_accuracy=None if reached is None else reached.median,
         seconds_low=None if reached is None else reached.low,
         seconds_high=None if reached is None else reached.high,
+        seconds_repeats=1 if reached is None else reached.repeats,
     )
     if accuracies:
         figures = dataclasses.replace(figures, val_accuracy=median(accuracies), complete=True)
-    return Judged(alone.metrics, figures, reached)
+    return Judged(alone.metrics, figures)
 
 
 def judged_over(
@@ -106,6 +107,4 @@ def judged_over(
     accuracy = figures.val_accuracy
     if accuracy is None and whole.curve is not None:
         accuracy = next(iter(whole.curve.val_accuracy), None)
-    figures = dataclasses.replace(later, val_accuracy=accuracy, complete=figures.complete)
-    seconds = None if figures.seconds is None else figures.seconds._replace(repeats=max(len(timed), 1))
-    return Judged(metrics, figures, seconds)
+    return Judged(metrics, dataclasses.replace(later, val_accuracy=accuracy, complete=figures.complete))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from a3gnn.config import TrainConfig
@@ -11,7 +11,7 @@ from a3gnn.measurement import Failure, Measurement, Metrics
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.tuning.budget import Budget
-from a3gnn.tuning.drift import TRIALS_BETWEEN, drift_since
+from a3gnn.tuning.drift import TRIALS_BETWEEN, SpeedTiming, differs
 from a3gnn.tuning.expectations import predict
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
@@ -20,7 +20,7 @@ from a3gnn.tuning.memory_limits import beyond_limits, within_limits
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.state import TuneState
 from a3gnn.tuning.stop import StopAsked, stop_is_asked
-from a3gnn.tuning.trial import Predicted, Trial, predicted_row
+from a3gnn.tuning.trial import JudgedTrial, Predicted, Trial, predicted_row
 from a3gnn.tuning.trial_plan import seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -36,15 +36,14 @@ class Runner:
 
     Attributes:
         finished_budget: The budget with which the tune finished, seconds or trials; None while it has not.
-        drift: The machine's speed as last measured, over that at which the reference was: what is judged of new trials
-            is without it.
+        started: When the tune's first run began, as `TuneState` has it.
     """
 
     def __init__(self, profiler: Profiler, journal: Journal, budget: Budget, notify: Callable[[str], None]) -> None:
         self.budget, self.notify = budget, notify
         self.finished_budget: float | int | None = None
-        self.drift = 1.0
-        self._since_reference: int | None = None  # trials since this run timed the reference; None before it has
+        self.started = ""
+        self._since_timing: int | None = None  # trials since this run timed the reference; None before it has
         self._profiler, self._journal = profiler, journal
 
     @property
@@ -52,69 +51,79 @@ class Runner:
         """The tune's folder."""
         return self._journal.folder
 
-    def measure(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
+    def measure(
+        self,
+        proposal: Proposal,
+        history: History,
+        surrogate: Surrogate,
+        ranked: Sequence[JudgedTrial] | None = None,
+    ) -> History:
         """Returns `history` with a trial of `proposal`, which is on disk by then, and says what came out.
 
-        What the store holds was measured at another time: the drift of now has nothing to do with it.
+        What the store holds was measured at another time: the drift of now has nothing to do with it. `ranked` is that
+        of `trial_plan`.
         """
         predicted = _predicted(proposal, history, surrogate)
         predicted_s = predicted["seconds_to_accuracy"]["mean"] if "seconds_to_accuracy" in predicted else math.inf
-        stored = self._profiler.stored(proposal.config, trial_plan(proposal, history, predicted_s=predicted_s))
+        asked = trial_plan(proposal, history, predicted_s=predicted_s, ranked=ranked)
+        stored = self._profiler.stored(proposal.config, asked)
         if stored is not None:
             return self._keep(Trial(proposal.reason, predicted, stored), history)
-        plan = trial_plan(proposal, history, self.drift, predicted_s)
+        plan = trial_plan(proposal, history, history.drift, predicted_s, ranked)
         made = self._profiler.measure_anew(proposal.config, plan)
-        return self._keep_made(Trial(proposal.reason, predicted, made, self.drift), history)
+        return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
 
     def measure_beyond(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
         """As `measure`, with limits beyond those of the tune: to know what it takes where nothing fits."""
-        plan = beyond_limits(trial_plan(proposal, history, self.drift), _predicted(proposal, history, surrogate))
+        plan = beyond_limits(trial_plan(proposal, history, history.drift), _predicted(proposal, history, surrogate))
         return self._repeated(proposal, plan, history, surrogate)
 
     def measure_again(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
         """As `measure`, whatever the store holds of it: trained whole, as in the play-off."""
-        plan = within_limits(history, whole_plan(history, self.drift), proposal.config)
+        plan = within_limits(history, whole_plan(history, history.drift), proposal.config)
         return self._repeated(proposal, plan, history, surrogate)
 
     def _repeated(self, proposal: Proposal, plan: TrialPlan, history: History, surrogate: Surrogate) -> History:
         made = self._profiler.repeat(proposal.config, plan)
         predicted = _predicted(proposal, history, surrogate)
-        return self._keep_made(Trial(proposal.reason, predicted, made, self.drift), history)
+        return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
 
     def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
         """Returns what timing mini-batches of `config` once more finds; nothing is trained for its accuracy."""
-        return self._profiler.repeat(config, within_limits(history, timing_plan(history), config)).outcome
+        return self._timed(config, history).outcome
 
-    def drift_is_due(self, history: History) -> bool:
+    def _timed(self, config: TrainConfig, history: History) -> Measurement:
+        return self._profiler.repeat(config, within_limits(history, timing_plan(history), config))
+
+    def timing_is_due(self, history: History) -> bool:
         """Whether there is a reference that this run of the tune has not timed within its last `TRIALS_BETWEEN`."""
-        since = self._since_reference
+        since = self._since_timing
         return history.reference_trial is not None and (since is None or since >= TRIALS_BETWEEN)
 
-    def follow_drift(self, history: History) -> None:
-        """Times the reference's configuration once more, by which the machine's drift is known; says what it is.
+    def time_reference(self, history: History) -> History:
+        """Returns `history` with a timing of the reference's configuration, which is on disk by then.
 
-        Where that fails, the drift stays what it was.
+        The trials since the timing before are judged by both, those that follow by this one until there is another.
+        Where it fails, they are judged by the one before, and a line says so.
         """
         reference = history.reference_trial
         assert reference is not None, "it is due"
-        config = reference.measurement.config
-        before, now = reference.metrics, self.time(config, history)
-        assert before is not None, "it was measured"
-        if not isinstance(now, Failure) and now.disturbed_windows:
-            now = self.time(config, history)  # a burst of other work is no drift
-        drift, self._since_reference = self.drift, 0
-        if isinstance(now, Failure):
-            self.notify(f"the speed of the machine stays what it was: the default could not be timed, {now.describe()}")
-        else:
-            self.drift = drift_since(before, now)
-        before_it, shown = f"{drift:.3g}", f"{self.drift:.3g}"
-        if shown != "1":
-            self.notify(
-                f"the machine runs at {shown} of the speed at which the reference was measured; trials are judged by "
-                "that"
-            )
-        elif before_it != "1":
+        assert reference.metrics is not None, "it was measured"
+        made = self._timed(reference.measurement.config, history)
+        if made.metrics is not None and made.metrics.disturbed_windows:
+            made = self._timed(reference.measurement.config, history)  # a burst of other work lasts no round
+        self._since_timing = 0
+        if isinstance(made.outcome, Failure):
+            why = made.outcome.describe()
+            self.notify(f"the speed of the machine stays what it was: the default could not be timed, {why}")
+            return history
+        drift = made.outcome.throughput_epochs_per_s / reference.metrics.throughput_epochs_per_s
+        if differs(drift):
+            now = f"{drift:.2g} of the speed"
+            self.notify(f"the machine runs at {now} at which the reference was measured; trials are judged by that")
+        elif differs(history.drift):
             self.notify("the machine runs as fast again as when the reference was measured")
+        return self._keep_timing(SpeedTiming(made.created, drift), history)
 
     def train_whole(self, config: TrainConfig, history: History, task_seed: int | None = None) -> Measurement:
         """Returns a new trial of `config` that trains afresh under the limits, and tests at its end.
@@ -125,13 +134,13 @@ class Runner:
             task_seed: The seed of its weights and mini-batches, if not the task's: with that the whole curve is
                 trained, with others what `seed_plan` says.
         """
-        plan = whole_plan(history, self.drift) if task_seed is None else seed_plan(history, self.drift)
+        plan = whole_plan(history, history.drift) if task_seed is None else seed_plan(history, history.drift)
         plan = within_limits(history, plan, config)
         return self._profiler.repeat(config, plan, task_seed)
 
     def keep_time(self) -> None:
         """Writes into the folder how long the tune has taken, and whether it has finished."""
-        TuneState(self.budget.elapsed_s, self.finished_budget).write(self.folder)
+        TuneState(self.budget.elapsed_s, self.finished_budget, self.started).write(self.folder)
 
     def report_unmade_parts(self, history: History, before: int = 0) -> None:
         """Says which partitions the space of `history` leaves out; the first `before` of them were said earlier."""
@@ -142,14 +151,18 @@ class Runner:
             )
 
     def _keep_made(self, trial: Trial, history: History) -> History:
-        """Keeps a trial that no store served."""
+        """Keeps a trial that no store served; the one that becomes the reference is the first timing."""
         longer = self._keep(trial, history)
-        reference = longer.reference_trial
-        if reference is not None and reference.measurement.config == trial.measurement.config:
-            self._since_reference = 0
-        elif self._since_reference is not None:
-            self._since_reference += 1
+        if longer.reference_trial is trial and not longer.timings:
+            self._since_timing = 0
+            return self._keep_timing(SpeedTiming(trial.measurement.created, 1.0), longer)
+        if self._since_timing is not None:
+            self._since_timing += 1
         return longer
+
+    def _keep_timing(self, timing: SpeedTiming, history: History) -> History:
+        self._journal.append_timing(timing)
+        return history.with_timing(timing)
 
     def _keep(self, trial: Trial, history: History) -> History:
         self._journal.append(trial)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,23 +105,34 @@ def open_study(
         if profiles is None:
             profiles = stack.enter_context(ProfileStore.open(folder / "profiles.sqlite"))
         profiler = stack.enter_context(Profiler(profiles, graph, study.setting, study.plan, executor, notify))
-        corpus = (*shipped_measurements(), *profiles.rows())
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        state = TuneState.read(folder, done) if resume else TuneState(started=now)
+        corpus = (*shipped_measurements(), *_stored_before(profiles.rows(), state.started))
         study = dataclasses.replace(study, corpus=corpus, unlearnt=unlearnt(graph, request.task))
-        spent_s = TuneState.read(folder, done).elapsed_s
-        budget = Budget(request.budget, started, spent_s)
+        budget = Budget(request.budget, started, state.elapsed_s)
         for trial in done:
             if trial.counts:
                 budget.record()
         # What failed by chance in an earlier run is tried again, and so is what has longer now.
-        history = History(study, tuple(trial for trial in done if not _is_due_again(trial, study)))
+        timings = tuple(Journal(folder).timings()) if resume else ()
+        history = History(study, tuple(trial for trial in done if not _is_due_again(trial, study)), timings)
         runner = Runner(profiler, journal, budget, notify)
-        runner.drift = history.trials[-1].drift if history.trials else 1.0
+        runner.started = state.started
         runner.report_unmade_parts(history)
         runner.keep_time()
         stack.callback(runner.keep_time)
         if history.trials:
-            notify(f"resuming after {count(budget.trials, 'trial')} and {format_duration(spent_s)}")
+            notify(f"resuming after {count(budget.trials, 'trial')} and {format_duration(state.elapsed_s)}")
         yield OpenStudy(history, runner)
+
+
+def _stored_before(rows: Sequence[Measurement], started: str) -> Iterator[Measurement]:
+    """Yields those of `rows` that were measured before the time `started`, if any is known: before the tune's trials.
+
+    A resumed tune would else start from another corpus than its first run did, and propose something else.
+    """
+    at = datetime.fromisoformat(started).timestamp() if started else math.inf
+    return (row for row in rows if datetime.fromisoformat(row.created).timestamp() < at)
 
 
 def _is_due_again(trial: Trial, study: Study) -> bool:

@@ -26,10 +26,13 @@ class TuneState:
         elapsed_s: Wall clock of all its runs: everything from the call of `tune` on, fitting and searching included,
             but for the compiling of kernels.
         finished_budget: The budget, seconds (float) or trials (int), with which it finished; None while it has not.
+        started: When its first run began, ISO 8601, UTC: what was stored by then is what its surrogate starts from;
+            "" in the files of tunes from before.
     """
 
     elapsed_s: float = 0.0
     finished_budget: float | int | None = None
+    started: str = ""
 
     def write(self, folder: Path) -> None:
         """Writes the state into `folder`, whole or not at all."""

@@ -27,17 +27,18 @@ def finish_stopped(history: History, runner: Runner) -> TuneResult:
         KeyboardInterrupt: Nothing was measured yet.
         InfeasibleError: Nothing that was measured keeps the limits.
     """
-    trials = tuple(one for one in Journal(runner.folder).read() if not one.measurement.failed_by_chance)
+    journal = Journal(runner.folder)
+    trials = tuple(one for one in journal.read() if not one.measurement.failed_by_chance)
     if not trials:
         raise KeyboardInterrupt("the tune was stopped before anything was measured")
-    history = dataclasses.replace(history, trials=trials)
+    history = dataclasses.replace(history, trials=trials, timings=tuple(journal.timings()))
     runner.notify(
         f"stopped after {count(runner.budget.trials, 'trial')}: the best so far is chosen, without a play-off"
     )
     best = history.best()
     if best is None:
         raise nothing_fits(history, {})
-    judged = Judged(best.metrics, best.figures, best.figures.seconds)
+    judged = Judged(best.metrics, best.figures)
     choice = Choice(best.trial, judged, None, None, left_out=(STOPPED,))
     result = finish(history, choice, (), runner)
     budget = runner.budget

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from a3gnn.errors import UsageError
 from a3gnn.figures import Figures
 from a3gnn.measurement import METRICS, Measurement, Metrics
 from a3gnn.prediction import Prediction
-from a3gnn.tuning.drift import at_reference_pace
+from a3gnn.tuning.drift import SpeedTiming, at_reference_pace, check_drift, drift_at
 
 #: Reasons of trials that no budget counts: the default's, and that of the smallest memory.
 UNCOUNTED = ("default", "smallest")
@@ -37,7 +35,7 @@ class Trial:
         reason: Why it was made, as its `Proposal` says.
         predicted: What was predicted before it ran.
         measurement: What it found, as it was measured.
-        drift: The machine's speed when it ran, over that at which the reference was measured.
+        drift: The machine's speed when it ran, over that at which the reference was measured, as far as is known.
 
     Raises:
         UsageError: The drift is no speed's ratio.
@@ -49,8 +47,7 @@ class Trial:
     drift: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.drift) and self.drift > 0):
-            raise UsageError(f"drift must be finite and > 0, got {self.drift}; 1 is a machine at the reference's speed")
+        check_drift(self.drift)
 
     @property
     def counts(self) -> bool:
@@ -67,6 +64,14 @@ class Trial:
     def undrifted(self) -> Measurement:
         """Its measurement with what is judged of it in place of what was measured."""
         return dataclasses.replace(self.measurement, outcome=self.metrics or self.measurement.outcome)
+
+    def judged_by(self, timings: Sequence[SpeedTiming]) -> Self:
+        """Returns the trial with the drift that `timings` say; as it is where it was made before the first of them.
+
+        What a store served may have been; then nobody knows how fast the machine was.
+        """
+        drift = drift_at(self.measurement.created, timings)
+        return self if drift is None or drift == self.drift else dataclasses.replace(self, drift=drift)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the trial as JSON types."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 from a3gnn.figures import Reference
 from a3gnn.learning_curve import CurveEnd
@@ -27,20 +28,28 @@ _LOOKS = (1 / 2, 3 / 4)
 _GAIN_FACTOR, _GAIN_MARGIN = 1.5, 0.01
 
 
-def trial_plan(proposal: Proposal, history: History, drift: float = 1.0, predicted_s: float = math.inf) -> TrialPlan:
+def trial_plan(
+    proposal: Proposal,
+    history: History,
+    drift: float = 1.0,
+    predicted_s: float = math.inf,
+    ranked: Sequence[JudgedTrial] | None = None,
+) -> TrialPlan:
     """Returns how `proposal` is to be measured after `history` on a machine of that `drift`.
 
     The reference is trained until it stops rising. Others are trained for the reference's seconds; where accuracy
     is a limit alone, until they reach the target. One that can no longer reach it ends earlier, and so does one that is
     there for the priority's sake (`proposal.for_priority`) and can no longer beat the best; where seconds to accuracy
     count, any that takes far longer than that, or than `predicted_s`, its predicted seconds to accuracy. Whatever the
-    drift, that is after as many mini-batches as it would be at the speed that the reference was measured at.
+    drift, that is after as many mini-batches as it would be at the speed that the reference was measured at. The best
+    is the first of `ranked`, which a tune takes from what is `believed` before the round; `History.ranked` by default.
     """
     plan, reference = history.plan, history.reference
     if reference is None or proposal.reason == "default":
         return dataclasses.replace(plan, curve=history.study.reference_curve)
     priority = history.study.request.priority
-    best, races = history.best(), proposal.for_priority
+    best = next(iter(history.ranked() if ranked is None else ranked), None)
+    races = proposal.for_priority
     slower = _speed_hurdles(best, predicted_s if races else None, history, reference)
     curve = CurvePlan(
         most_seconds=reference.budget_s,

@@ -30,6 +30,7 @@ from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.own.examine import examined
 from a3gnn.training.own.factory import model_name
 from a3gnn.tuning.arguments import check_places, make_request
+from a3gnn.tuning.believed import believed
 from a3gnn.tuning.budget import Budget
 from a3gnn.tuning.choice import Choice
 from a3gnn.tuning.expectations import fit_surrogate
@@ -237,7 +238,9 @@ def tune_study(history: History, runner: Runner, proposer: Proposer = propose) -
 
 def _measured(history: History, runner: Runner, proposer: Proposer) -> tuple[History, Choice, tuple[SearchResult, ...]]:
     """References, then rounds of proposals and trials, then the play-off; returns what came of each."""
-    surrogate = fit_surrogate(history) if history.trials else kept_surrogate(history, runner.notify)
+    surrogate = kept_surrogate(dataclasses.replace(history, trials=(), timings=()), runner.notify)
+    if history.trials:  # as the run that made them fitted it
+        surrogate = fit_surrogate(history, surrogate)
     if reason := why_infeasible(history.objectives.limits, history.study.setting.hardware):
         runner.notify(reason)
         explored = Explored(history, surrogate)
@@ -248,4 +251,5 @@ def _measured(history: History, runner: Runner, proposer: Proposer) -> tuple[His
             surrogate = fit_surrogate(references, surrogate)
         explored = explore(references, surrogate, runner, proposer)
     measured = measure_smallest(explored.history, explored.surrogate, runner)
-    return measured, play_off(measured, runner), explored.searches
+    ranked = believed(measured, explored.surrogate)
+    return measured, play_off(measured, runner, ranked), explored.searches

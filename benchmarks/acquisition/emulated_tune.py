@@ -16,6 +16,7 @@ from a3gnn.search.problem import Problem
 from a3gnn.search.run import run_search
 from a3gnn.tuning.acquisition import Rows
 from a3gnn.tuning.arguments import make_request
+from a3gnn.tuning.believed import believed
 from a3gnn.tuning.expectations import fit_surrogate, predict
 from a3gnn.tuning.explore import Proposer
 from a3gnn.tuning.history import History
@@ -23,7 +24,7 @@ from a3gnn.tuning.learning_differently import learning_differently
 from a3gnn.tuning.play_off_plan import FINALISTS
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.study import Study
-from a3gnn.tuning.trial import Trial, predicted_row
+from a3gnn.tuning.trial import JudgedTrial, Trial, predicted_row
 from a3gnn.tuning.trial_plan import trial_plan
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.emulated import EmulatedGraph
@@ -76,21 +77,24 @@ class EmulatedTune(NamedTuple):
         """
         history = _begun(graph, corpus, priority, seed)
         whole_s, spent_s, broken_s = sum(graph.default.trial_seconds), 0.0, 0.0
-        chosen, surrogate = [(0.0, _chosen(graph, history))], fit_surrogate(history)
+        surrogate = fit_surrogate(history)
+        chosen = [(0.0, _chosen(graph, history, surrogate))]
         while spent_s < whole_trials * whole_s:
-            proposals = proposer(history, surrogate).proposals
+            proposals, ranked = proposer(history, surrogate).proposals, believed(history, surrogate)
+            after: list[tuple[float, History]] = []
             for proposal in proposals:
                 if spent_s >= whole_trials * whole_s:
                     break
-                trial = _trial(graph, proposal, history, surrogate)
+                trial = _trial(graph, proposal, history, surrogate, ranked)
                 history, spent_s = history.with_trial(trial), spent_s + trial.measurement.seconds
                 figures = history.figures(trial)
                 if figures is None or history.objectives.limits.broken_by(figures):
                     broken_s += trial.measurement.seconds
-                chosen.append((spent_s / whole_s, _chosen(graph, history)))
+                after.append((spent_s / whole_s, history))
             if not proposals:
                 break
             surrogate = fit_surrogate(history, surrogate)
+            chosen += [(spent, _chosen(graph, one, surrogate)) for spent, one in after]
         default = _scores(graph, history.objectives, [TrainConfig()])[0]
         return cls(
             chosen=tuple((spent, score - default) for spent, score in chosen),
@@ -119,11 +123,17 @@ def _begun(graph: EmulatedGraph, corpus: Sequence[Measurement], priority: Priori
     return History(study, (Trial("default", {}, default),))
 
 
-def _trial(graph: EmulatedGraph, proposal: Proposal, history: History, surrogate: Surrogate) -> Trial:
+def _trial(
+    graph: EmulatedGraph,
+    proposal: Proposal,
+    history: History,
+    surrogate: Surrogate,
+    ranked: Sequence[JudgedTrial],
+) -> Trial:
     config = proposal.config.canonical()
     predicted = predict(surrogate, history, [config])
     seconds = float(predicted.column("seconds_to_accuracy")[0]) if predicted.budget_s is not None else math.inf
-    plan = trial_plan(proposal, history, predicted_s=seconds)
+    plan = trial_plan(proposal, history, predicted_s=seconds, ranked=ranked)
     measured = graph.measure(config, plan, history.curve(config))
     return Trial(proposal.reason, predicted_row(predicted, 0), measured)
 
@@ -141,9 +151,10 @@ def _kept(graph: EmulatedGraph, history: History, configs: Sequence[TrainConfig]
     return max(score for score, kept in zip(scores, keeps, strict=True) if kept)
 
 
-def _chosen(graph: EmulatedGraph, history: History) -> float:
+def _chosen(graph: EmulatedGraph, history: History, surrogate: Surrogate) -> float:
     """Returns the true score of what a play-off would choose of the finalists and the default."""
-    finalists = learning_differently(history.ranked(), lambda one: one.trial.measurement.config, FINALISTS)
+    ranked = believed(history, surrogate)
+    finalists = learning_differently(ranked, lambda one: one.trial.measurement.config, FINALISTS)
     return _kept(graph, history, [one.trial.measurement.config for one in finalists])
 
 

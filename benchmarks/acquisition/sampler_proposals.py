@@ -44,7 +44,7 @@ class SamplerProposals:
         problem = problem_of(history, surrogate)
         seed = derive(self._seed, "sampler", len(history.trials)) % 2**32
         search = run_search(history.study.request.engine, problem, SEARCH_EVALUATIONS, seed, beside_random=False)
-        rows, taken = candidates(history, search.rows), tried_rows(history)
+        rows, taken = candidates(history, search.rows, surrogate), tried_rows(history)
         suggester = Suggester(history.space, self._make)
         told = [*_found(suggester, history, problem), *_believed(suggester, problem, _shown(problem, rows, seed))]
         proposals = []

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.limits import Limits
+from a3gnn.limits import FEASIBLE, Limits
 from a3gnn.objectives import memory_metric
 from a3gnn.prediction import Predict, Prediction
 from a3gnn.space import SearchSpace
@@ -59,7 +59,7 @@ class Context:
 
         Without a limit on the memory objective, the largest memory of `scale_sample` takes its place.
         """
-        memory = self.scale_sample.column(memory_metric(self.has_device), "high")
+        memory = self.scale_sample.with_probability(memory_metric(self.has_device), FEASIBLE)
         limit = self.limits.device_bytes if self.has_device else self.limits.host_bytes
         bound = float(limit if limit is not None else max(memory.max(), 1.0))
         tail = (math.log10(bound) - 9, float(memory.min()) / bound)
@@ -74,5 +74,5 @@ class Context:
             ("peak_device_bytes", self.limits.device_bytes),
         ):
             if limit is not None:
-                left = np.minimum(left, 1 - prediction.column(metric, "high") / limit)
+                left = np.minimum(left, 1 - prediction.with_probability(metric, FEASIBLE) / limit)
         return np.clip(left, -1, 1)

@@ -41,7 +41,7 @@ def test_who_knows_admits_what_fits_and_nothing_else(held: HeldOut, rule: str) -
 
 def test_who_believes_half_admits_what_breaks_the_limit(held: HeldOut) -> None:
     half = held._replace(prediction=Prediction(held.truth / 2, held.truth / 2, held.truth / 2))
-    found = list(decisions(half, limits_of(held.rows), RULES["upper bound"]))
+    found = list(decisions(half, limits_of(held.rows), RULES["probability of 0.95"]))
     over, admitted = (np.concatenate(part) for part in zip(*found, strict=True))
     assert (over[admitted] > 1).any()
-    assert f"{(over[admitted] > 1).mean():.1%}" in line("upper bound", found)
+    assert f"{(over[admitted] > 1).mean():.1%}" in line("probability of 0.95", found)

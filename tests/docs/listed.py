@@ -93,7 +93,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "make docs": "tests/docs/test_site.py builds the site",
         "source .venv/bin/activate": "enters what make tune installed",
         "a3gnn recommend --dataset graph.npz --memory-limit 4GiB": RUN,
-        "a3gnn tune --dataset graph.npz --priority time --memory-limit 4GiB --budget 10min --out runs/mine": RUN,
+        "a3gnn tune --dataset graph.npz --memory-limit 4GiB --budget 10min --out runs/mine": RUN,
         "a3gnn front runs/mine": RUN,
         "a3gnn report runs/mine": ELSEWHERE,
         "a3gnn pick runs/mine --priority memory --max-accuracy-drop 0.5": RUN,
@@ -237,7 +237,7 @@ COMMANDS: dict[str, dict[str, str]] = {
 
 #: What the README makes, in this order, and other pages go on with: run once.
 SHARED = (
-    "a3gnn tune --dataset graph.npz --priority time --memory-limit 4GiB --budget 10min --out runs/mine",
+    "a3gnn tune --dataset graph.npz --memory-limit 4GiB --budget 10min --out runs/mine",
     "a3gnn train --config runs/mine/tuned.json --out runs/trained",
 )
 

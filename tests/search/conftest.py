@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from a3gnn.limits import Limits
+from a3gnn.limits import FEASIBLE, Limits
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.search.problem import Problem
 from benchmarks.toy_problem import ToyProblem
@@ -43,7 +43,7 @@ def true_front(small: Problem) -> set[tuple[int, ...]]:
     rows = small.space.enumerate()
     prediction = small.predict(rows)
     costs = small.objectives.costs(prediction)
-    feasible = np.flatnonzero(prediction.column("peak_host_bytes", "high") <= 2**30)
+    feasible = np.flatnonzero(small.objectives.limits.keeping(prediction)["host_bytes"] >= FEASIBLE)
 
     def dominated(i: int) -> bool:
         return any((costs[j] <= costs[i]).all() and (costs[j] < costs[i]).any() for j in feasible)

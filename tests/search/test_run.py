@@ -112,6 +112,7 @@ def test_where_nothing_is_feasible_equal_violations_come_by_score(impossible: Pr
 
 
 def _same_memory(prediction: Prediction) -> Prediction:
-    high = prediction.high.copy()
-    high[:, METRICS.index("peak_host_bytes")] = 2**30
-    return dataclasses.replace(prediction, high=high)
+    mean, high = prediction.mean.copy(), prediction.high.copy()
+    for bound in (mean, high):
+        bound[:, METRICS.index("peak_host_bytes")] = 2**30
+    return dataclasses.replace(prediction, mean=mean, high=high)

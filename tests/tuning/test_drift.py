@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from a3gnn.errors import UsageError
 from a3gnn.figures import Figures
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.objectives import Priority
+from a3gnn.profiling import profiler
 from a3gnn.profiling.replay import Replay
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import TrialRequest
-from a3gnn.tuning.drift import at_reference_pace, drift_since
+from a3gnn.tuning.drift import SpeedTiming, at_reference_pace, drift_at
 from a3gnn.tuning.expectations import expected_trial_s, fit_surrogate, predict
 from a3gnn.tuning.explore import measure_round
 from a3gnn.tuning.history import History
@@ -59,9 +63,9 @@ def machine() -> Machine:
 
 
 def a_round(tune: Measured, history: History, *configs: object) -> History:
-    """Returns `history` with a round of trials of `configs`, the drift measured before it."""
+    """Returns `history` with a round of trials of `configs`, the reference timed before it."""
     surrogate = fit_surrogate(history)
-    tune.runner.follow_drift(history)
+    history = tune.runner.time_reference(history)
     return measure_round([Proposal("front", config) for config in configs], history, surrogate, tune.runner).history
 
 
@@ -70,30 +74,67 @@ def without_drift(history: History) -> History:
     return dataclasses.replace(history, trials=tuple(dataclasses.replace(one, drift=1.0) for one in history.trials))
 
 
+def at(second: float) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat()
+
+
+def timing(second: float, drift: float) -> SpeedTiming:
+    return SpeedTiming(at(second), drift)
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "drift"),
+    ("second", "drift"),
     [
-        ((0.9, 1.0, 1.1), (0.45, 0.5, 0.55), 0.5),
-        ((0.9, 1.0, 1.1), (1.8, 2.0, 2.2), 2.0),
-        ((0.9, 1.0, 1.1), (0.6, 0.7, 0.9), 1.0),  # they meet at 0.9
-        ((0.9, 1.0, 1.1), (0.2, 0.7, 3.0), 1.0),  # a range around the other tells nothing
-        ((0.9, 1.0, 1.1), (0.6, 0.7, 0.89), 0.7),
+        (0, 1.0),
+        (50, 0.5),
+        (100, 0.25),
+        (150, 0.25 * 2**0.5),
+        (200, 0.5),
+        (1000, 0.5),  # until there is another
+        (-1, None),  # before the first one nobody knows
     ],
 )
-def test_ranges_that_overlap_are_noise(make_metrics, old: tuple, new: tuple, drift: float) -> None:
-    made = [
-        dataclasses.replace(
-            make_metrics(of[1], 300 * MiB, 0.9), throughput_replicates=of, throughput_epochs_per_s=of[1]
-        )
-        for of in (old, new)
-    ]
-    assert drift_since(*made) == pytest.approx(drift)
+def test_between_two_timings_the_drift_is_interpolated(second: float, drift: float | None) -> None:
+    assert drift_at(at(second), [timing(0, 1.0), timing(100, 0.25), timing(200, 0.5)]) == (
+        drift and pytest.approx(drift)
+    )
+    assert drift_at(at(second), []) is None
 
 
-def test_rows_without_replicates_have_the_range_of_their_throughput(make_metrics) -> None:
-    before = dataclasses.replace(make_metrics(2.0, 300 * MiB, 0.9), throughput_replicates=())
-    assert drift_since(before, before) == 1
-    assert drift_since(before, dataclasses.replace(before, throughput_epochs_per_s=1.0)) == 0.5
+def simulated_errors(correlation_s: float) -> tuple[float, float]:
+    """Returns the root mean square errors of the drift's logarithm, judged at the end of a tune and meanwhile.
+
+    A machine's load changes its speed by 25 %, and is as correlated as an AR(1) process of that time; a timing's own
+    noise is 3 %. Trials take 3 to 9 s, a timing 3 s.
+    """
+    rng, errors = np.random.default_rng(0), []
+    for _ in range(60):
+        seconds = np.concatenate([[0.0, 10.0], 10.0 + np.cumsum(rng.uniform(3, 9, 20))])
+        load = [rng.normal()]
+        for step in np.diff(seconds):
+            kept = math.exp(-step / correlation_s)
+            load.append(kept * load[-1] + math.sqrt(1 - kept**2) * rng.normal())
+        log_speed = 0.25 * (np.array(load) - load[0])
+        timed = [0, *range(1 + ROUND_TRIALS, len(seconds), 1 + ROUND_TRIALS)]
+        timings = [timing(seconds[i], math.exp(log_speed[i] + 0.03 * rng.normal() * (i > 0))) for i in timed]
+        for trial in set(range(1, timed[-1])) - set(timed):
+            before = [one for one, i in zip(timings, timed, strict=True) if i < trial]
+            judged = [drift_at(at(seconds[trial]), known) for known in (timings, before)]
+            errors.append(np.log(judged) - log_speed[trial])
+    interpolated, plugged_in = np.sqrt(np.mean(np.square(errors), axis=0))
+    return float(interpolated), float(plugged_in)
+
+
+@pytest.mark.parametrize(("correlation_s", "least_gain"), [(2.0, 0.1), (10.0, 0.15), (60.0, 0.25)])
+def test_both_timings_tell_more_of_a_trial_than_the_one_before_it(correlation_s: float, least_gain: float) -> None:
+    interpolated, plugged_in = simulated_errors(correlation_s)
+    assert interpolated < (1 - least_gain) * plugged_in
+
+
+@pytest.mark.parametrize("fields", [{"drift": 0.0}, {"drift": math.inf}, {"created": "yesterday"}])
+def test_a_timing_is_a_time_and_a_ratio(fields: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=r"drift must be finite|created must be a time in ISO 8601, got 'yesterday'"):
+        dataclasses.replace(timing(0, 1.0), **fields)
 
 
 @pytest.mark.parametrize("drift", [0.0, -1.0, float("nan"), float("inf")])
@@ -105,13 +146,9 @@ def test_a_drift_is_the_ratio_of_two_speeds(measured, drift: float) -> None:
 
 def test_a_speed_that_rounds_to_that_of_the_reference_is_not_printed(measured, formulas, machine) -> None:
     tune = measured(executor=formulas(machine.run))
-    tune.runner.drift = 1.0004
-    tune.runner.follow_drift(tune.history)
-    machine.speed = 0.5
-    tune.runner.follow_drift(tune.history)
-    machine.speed = 1.0
-    tune.runner.follow_drift(tune.history)
-    tune.runner.follow_drift(tune.history)
+    history = tune.history
+    for machine.speed in (1.004, 0.5, 1.0, 0.9996):
+        history = tune.runner.time_reference(history)
     assert [line for line in tune.lines if line.startswith("the machine runs")] == [
         "the machine runs at 0.5 of the speed at which the reference was measured; trials are judged by that",
         "the machine runs as fast again as when the reference was measured",
@@ -138,18 +175,45 @@ def test_a_slow_minute_changes_nothing_that_is_judged_but_all_that_is_stored(mea
     assert "-> 1.4 (1.33 to 1.47) epochs/s" in tune.lines[-1]
 
 
+class Clock:
+    """Every measurement begins ten seconds after the one before it."""
+
+    def __init__(self) -> None:
+        self.second = -10.0
+
+    def now(self, zone: tzinfo) -> datetime:
+        self.second += 10
+        return datetime.fromtimestamp(self.second, zone)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(profiler, "datetime", found)
+    return found
+
+
 @pytest.mark.parametrize("speed", [0.5, 2.0])
-def test_the_best_is_found_though_the_machine_changes_between_rounds(measured, formulas, machine, speed: float) -> None:
-    tune = measured(executor=formulas(machine.run), max_accuracy_drop=10.0)
-    history = a_round(tune, tune.history, *((TWO_PARTS,) if speed < 1 else (FOUR_PARTS,)))
-    machine.speed = speed
-    history = a_round(tune, history, *((FOUR_PARTS,) if speed < 1 else (TWO_PARTS,)))
+def test_the_best_is_found_though_the_machine_changes_all_the_time(measured, formulas, clock, speed: float) -> None:
+    def run(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        return at_speed(metrics, speed ** (clock.second / 20))
+
+    tune = measured(executor=formulas(run), max_accuracy_drop=10.0)
+    first, then = (TWO_PARTS, FOUR_PARTS) if speed < 1 else (FOUR_PARTS, TWO_PARTS)
+    history = a_round(tune, tune.history, first)
+    assert [trial.drift for trial in history.trials] == [1, pytest.approx(speed**0.5)]  # nothing is known of later
+    history = a_round(tune, history, then)
+    history = tune.runner.time_reference(history)
     assert history.best().trial.measurement.config == FOUR_PARTS
-    assert without_drift(history).best().trial.measurement.config == TWO_PARTS
-    assert [trial.drift for trial in history.trials] == [1, 1, pytest.approx(speed)]
-    (line,) = (line for line in tune.lines if line.startswith("the machine runs"))
+    assert without_drift(history).best().trial.measurement.config == (DEFAULT if speed < 1 else TWO_PARTS)
+    assert [trial.drift for trial in history.trials] == [1, pytest.approx(speed), pytest.approx(speed**2)]
+    kept = Journal(tune.runner.folder)
+    assert kept.read() == list(history.trials[1:])
+    assert kept.timings() == list(history.timings)
+    line = next(line for line in tune.lines if line.startswith("the machine runs"))
     assert line == (
-        f"the machine runs at {speed:.3g} of the speed at which the reference was measured; trials are judged by that"
+        f"the machine runs at {speed**0.5:.2g} of the speed at which the reference was measured; trials are judged by "
+        "that"
     )
 
 
@@ -191,9 +255,10 @@ def test_a_slower_machine_is_expected_to_take_longer(measured) -> None:
 @pytest.mark.parametrize(("drift", "made"), [(1.0, 1), (0.1, 0)])
 def test_what_a_slower_machine_has_no_time_for_is_left_out_of_a_round(measured, drift: float, made: int) -> None:
     tune = measured(trial_s=2.0, budget=60.0, priority=Priority.parse("accuracy"))
-    tune.runner.drift = drift
-    surrogate = fit_surrogate(tune.history)
-    found = measure_round([Proposal("front", TWO_PARTS)], tune.history, surrogate, tune.runner)
+    history = tune.history.with_timing(SpeedTiming(tune.history.trials[-1].measurement.created, drift))
+    history = dataclasses.replace(history, trials=tune.history.trials)
+    surrogate = fit_surrogate(history)
+    found = measure_round([Proposal("front", TWO_PARTS)], history, surrogate, tune.runner)
     assert len(found.history.trials) == 1 + made
     assert ("another trial is expected to take" in found.ended) is not bool(made)
 
@@ -246,11 +311,15 @@ def test_a_tune_follows_a_machine_that_slows_between_its_rounds(quick_tune, form
     slowing = formulas(Machine(after=1 + ROUND_TRIALS).run)
     found = quick_tune(**PARTS, executor=slowing, notify=lines.append)
     trials = Journal(found.folder).read()
-    assert [one.drift for one in trials] == pytest.approx([1.0] * (1 + ROUND_TRIALS) + [0.5] * 2)
+    timings = Journal(found.folder).timings()
+    assert [one.drift for one in timings] == pytest.approx([1.0, 0.5])
+    assert timings[0].created == trials[0].measurement.created
+    assert [one.drift for one in trials] == [drift_at(one.measurement.created, timings) for one in trials]
+    assert [trials[0].drift, *(one.drift for one in trials[-2:])] == pytest.approx([1.0, 0.5, 0.5])
     assert [one.measurement.config for one in trials] == [config for config, _ in usual]
-    timings = [i for i, one in enumerate(slowing.ran) if one.plan.curve is None]
-    assert timings[0] == 1 + ROUND_TRIALS  # after a round, before the next; the first needs none
-    assert slowing.ran[timings[0]].config == DEFAULT
+    timed = [i for i, one in enumerate(slowing.ran) if one.plan.curve is None]
+    assert timed[0] == 1 + ROUND_TRIALS  # after a round, before the next; the first needs none
+    assert slowing.ran[timed[0]].config == DEFAULT
     assert found.trials == PARTS["budget"]  # a timing is no trial
     assert sum("the machine runs at 0.5 of the speed" in line for line in lines) == 1
     assert found.tuned.config == steady.tuned.config
@@ -270,7 +339,7 @@ def test_a_tune_that_goes_on_keeps_drifts_and_measures_it_first(
     with pytest.raises(KeyboardInterrupt, match="resume=True goes on"):
         quick_tune(**PARTS, executor=formulas(interrupted))
     first = Journal(tmp_path / "run").read()
-    assert [one.drift for one in first] == pytest.approx([1.0] * (1 + ROUND_TRIALS) + [0.5])
+    assert [first[0].drift, first[-1].drift] == pytest.approx([1.0, 0.5])
     changed = Machine(after=0, then=0.25)
 
     def failing(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
@@ -280,8 +349,11 @@ def test_a_tune_that_goes_on_keeps_drifts_and_measures_it_first(
     later = formulas(failing)
     quick_tune(**PARTS, resume=True, executor=later)
     trials = Journal(tmp_path / "run").read()
-    assert trials[: len(first)] == first
-    assert trials[-1].drift == (0.5 if fails else 0.25)
+    assert trials[: len(first) - 1] == first[:-1]  # judged by timings before and after them
+    timings = Journal(tmp_path / "run").timings()
+    assert [one.drift for one in timings] == pytest.approx([1.0, 0.5] if fails else [1.0, 0.5, 0.25])
+    assert trials[len(first) - 1].drift == drift_at(first[-1].measurement.created, timings)
+    assert trials[-1].drift == pytest.approx(0.5 if fails else 0.25)
     assert (later.ran[0].config, later.ran[0].plan.curve) == (DEFAULT, None)
 
 
@@ -302,8 +374,7 @@ def test_a_replay_has_no_drift(measured, formulas) -> None:
     tune = measured(TWO_PARTS, FOUR_PARTS)
     rows = [trial.measurement for trial in tune.history.trials]
     replayed = measured(executor=Replay(rows))
-    replayed.runner.follow_drift(replayed.history)
-    assert replayed.runner.drift == 1
+    assert replayed.runner.time_reference(replayed.history).drift == 1
     assert replayed.lines == []
 
 
@@ -315,3 +386,27 @@ def test_journals_from_before_are_read_and_damaged_drifts_refused(measured) -> N
     assert Trial.from_dict(moved.to_dict()) == moved
     with pytest.raises(UsageError):
         Trial.from_dict(fields | {"drift": 0.0})
+
+
+def test_a_journal_without_timings_keeps_the_drifts_that_it_says(measured) -> None:
+    tune = measured()
+    journal = Journal(tune.runner.folder)
+    moved = dataclasses.replace(tune.history.trials[0], drift=0.5)
+    journal.append(moved)
+    assert journal.read() == [moved]
+    journal.timings_path.unlink()  # as a tune from before leaves it
+    assert journal.read() == [moved]
+    assert journal.timings() == []
+    journal.append_timing(timing(datetime.fromisoformat(moved.measurement.created).timestamp() + 60, 0.25))
+    assert journal.read() == [moved]  # before the first timing nothing else is known of it
+
+
+def test_a_timing_that_an_interruption_cut_short_is_left_out(measured) -> None:
+    journal = Journal(measured().runner.folder)
+    journal.append_timing(timing(0, 1.0))
+    with journal.timings_path.open("a") as file:
+        file.write('{"created": "20')
+    assert journal.timings(mend=False) == [timing(0, 1.0)]
+    assert journal.timings() == [timing(0, 1.0)]
+    journal.append_timing(timing(10, 0.5))
+    assert journal.timings() == [timing(0, 1.0), timing(10, 0.5)]

@@ -10,6 +10,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
+from a3gnn.limits import FEASIBLE
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.executor import PARTITIONING
@@ -18,7 +19,6 @@ from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn.tuning import expectations
-from a3gnn.tuning.acquisition import LIKELY, feasibility
 from a3gnn.tuning.expectations import (
     expected_trial_s,
     expected_trials_s,
@@ -104,8 +104,21 @@ def test_what_is_proposed_is_new_distinct_and_probable(tried: History) -> None:
     found = predict(surrogate, tried, configs)
     assert tried.reference_figures.seconds_to_accuracy is not None
     assert found.budget_s == tried.reference.budget_s
-    kept = feasibility(dataclasses.replace(found, budget_s=tried.latest_s), tried.objectives.limits)
-    assert (kept >= LIKELY).all()
+    kept = tried.objectives.limits.keeping(dataclasses.replace(found, budget_s=tried.latest_s))
+    assert kept
+    assert all((probability >= FEASIBLE).all() for probability in kept.values())
+
+
+def test_the_search_holds_to_what_may_be_chosen(tried: History) -> None:
+    """What reaches the target later than the reference may not be chosen where speed decides: nor is it searched."""
+    surrogate = fit_surrogate(tried)
+    assert tried.latest_s is not None
+    found = propose(tried, surrogate).search
+    problem = problem_of(tried, surrogate)
+    prediction = problem.predict(found.rows)
+    assert prediction.budget_s == tried.latest_s
+    assert found.feasible
+    assert all((kept >= FEASIBLE).all() for kept in problem.objectives.limits.keeping(prediction).values())
 
 
 def test_a_trial_whose_curve_is_known_is_expected_to_take_less(tried: History) -> None:

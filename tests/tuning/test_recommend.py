@@ -15,6 +15,7 @@ from a3gnn import TrainConfig, train
 from a3gnn.errors import ExitCode, InfeasibleError, StoreError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
+from a3gnn.limits import FEASIBLE
 from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
@@ -23,7 +24,6 @@ from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import kept_surrogate
 from a3gnn.tuning import recommend as module
-from a3gnn.tuning.acquisition import LEAST_PROBABILITY, UNTRIED
 from a3gnn.tuning.history import History
 from a3gnn.tuning.outlook import Outlook
 from a3gnn.tuning.recommend import recommend
@@ -93,7 +93,7 @@ def test_it_is_the_simplest_of_the_best_of_all_that_probably_keep_the_limits(
     default = configs.index(TrainConfig())
     probability = outlook.keeping(prediction)["least_accuracy"]
     probability[default] = 1.0
-    probable = probability >= UNTRIED
+    probable = probability >= FEASIBLE
     score = outlook.objectives.score(prediction)
     own, best = configs.index(found.config), np.flatnonzero(probable)[score[probable].argmax()]
     assert probable[own]
@@ -124,7 +124,7 @@ def test_the_default_is_shown_beside_it(quick: Recommend) -> None:
     assert ratio.high / ratio.low < separate.high / separate.low
     assert found.best.peak_device_bytes is None
     assert set(found.best.keeps) == {"host_bytes", "least_accuracy"}
-    assert found.best.keeps["host_bytes"] >= LEAST_PROBABILITY
+    assert found.best.keeps["host_bytes"] >= FEASIBLE
 
 
 def test_the_same_is_recommended_again(quick: Recommend) -> None:
@@ -146,7 +146,7 @@ def test_a_limit_out_of_reach_names_one_that_is_not(quick: Recommend, hardware: 
     assert "with a probability of 0." in said
     needed = parse_size(said.partition(" memory_limit='")[2].partition("'")[0])
     assert needed > limit
-    assert quick(memory_limit=needed, max_accuracy_drop=100.0).best.keeps["host_bytes"] >= LEAST_PROBABILITY
+    assert quick(memory_limit=needed, max_accuracy_drop=100.0).best.keeps["host_bytes"] >= FEASIBLE
 
 
 def test_a_limit_below_an_idle_process_is_refused(quick: Recommend) -> None:

@@ -294,3 +294,26 @@ def test_a_default_that_takes_too_long_is_tried_no_other_way_and_again_with_a_la
     result = quick_tune(**PARTS, budget=600.0, resume=True, executor=again)
     assert again.explored[0].config == TrainConfig().canonical()
     assert result.tuned.measured is not None
+
+
+@pytest.mark.parametrize("store", [None, "store.db"])
+def test_a_tune_that_goes_on_proposes_what_it_would_have_without_a_break(
+    quick_tune, formulas, tmp_path: Path, store: str | None
+) -> None:
+    def options(name: str) -> dict[str, object]:
+        kept = {} if store is None else {"store": tmp_path / f"{name}-{store}"}
+        return {"budget": 8, "out": tmp_path / name, "max_accuracy_drop": 100.0, **kept}
+
+    quick_tune(**options("straight"))
+    first = formulas(_interrupting(5))  # in the timing that follows the default and four trials
+    with pytest.raises(KeyboardInterrupt, match="resume=True goes on"):
+        quick_tune(**options("broken"), executor=first)
+    assert len(Journal(tmp_path / "broken").read()) == 5
+    quick_tune(**options("broken"), resume=True)
+    straight, broken = (
+        [(one.measurement.config, one.predicted) for one in Journal(tmp_path / name).read()]
+        for name in ("straight", "broken")
+    )
+    assert len(straight) == 9
+    assert [config for config, _ in broken] == [config for config, _ in straight]
+    assert broken == straight

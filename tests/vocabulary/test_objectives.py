@@ -1,9 +1,12 @@
+import dataclasses
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
 from a3gnn.errors import UsageError
 from a3gnn.figures import Figures
-from a3gnn.limits import Limits
+from a3gnn.limits import FEASIBLE, Limits
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.prediction import Prediction
 
@@ -14,15 +17,46 @@ def prediction(throughput: list[float], host: list[float], accuracy: list[float]
     return Prediction(mean, mean * (1 - spread), mean * (1 + spread))
 
 
-def test_memory_is_judged_by_its_upper_bound() -> None:
-    found = prediction([1, 1, 1], [90, 95, 200], [0.9, 0.9, 0.9])
-    assert Limits(host_bytes=100).violation(found) == pytest.approx([0, 0.045, 1.2])
-    assert Limits().violation(found).tolist() == [0, 0, 0]
+Z = NormalDist().inv_cdf(FEASIBLE)
 
 
-def test_accuracy_is_judged_by_its_mean() -> None:
-    found = prediction([1, 1], [1, 1], [0.9, 0.7])
-    assert Limits(least_accuracy=0.8).violation(found) == pytest.approx([0, 0.1])
+def test_a_limit_is_kept_with_the_probability_that_is_asked_for_everywhere() -> None:
+    found = prediction([1, 1, 1, 1], [90, 98, 99, 200], [0.9, 0.82, 0.801, 0.7])
+    worst = np.array([90, 98, 99, 200]) * np.exp(Z * np.log(1.1) / 1.645)
+    assert Limits(host_bytes=100).violation(found) == pytest.approx(np.maximum(worst / 100 - 1, 0))
+    least = np.array([0.9, 0.82, 0.801, 0.7]) * (1 - Z * 0.1 / 1.645)
+    assert Limits(least_accuracy=0.8).violation(found) == pytest.approx(np.maximum(0.8 - least, 0))
+    assert Limits().violation(found).tolist() == [0, 0, 0, 0]
+
+
+def test_nothing_is_violated_exactly_where_each_limit_is_probably_kept() -> None:
+    random = np.random.default_rng(0)
+    host, accuracy = np.exp(random.normal(0, 0.1, 400)), random.normal(0.8, 0.02, 400)
+    found = prediction(random.uniform(1, 3, 400).tolist(), host.tolist(), accuracy.tolist())
+    limits = Limits(host_bytes=1, least_accuracy=0.79)
+    for one in (
+        found,
+        dataclasses.replace(found, default_accuracy=0.8),
+        dataclasses.replace(found, default_accuracy=0.8, budget_s=6.0),
+        Prediction(found.mean, found.mean, found.mean, budget_s=6.0),
+    ):
+        kept = np.stack(list(limits.keeping(one).values())) >= FEASIBLE
+        assert 20 < kept.all(axis=0).sum() < 380
+        np.testing.assert_array_equal(limits.violation(one) == 0, kept.all(axis=0))
+
+
+@pytest.mark.parametrize("metric", ["peak_host_bytes", "val_accuracy", "seconds_to_accuracy"])
+@pytest.mark.parametrize("default", [None, 0.85])
+def test_what_is_kept_with_a_probability_is_no_worse_with_that(metric: str, default: float | None) -> None:
+    found = dataclasses.replace(prediction([2], [90], [0.8]), default_accuracy=default)
+    for probability in (0.25, FEASIBLE, 0.95):
+        limit = float(found.with_probability(metric, probability)[0])
+        assert found.no_worse(metric, limit) == pytest.approx([probability])
+
+
+def test_what_reaches_the_target_too_late_does_not_keep_the_accuracy() -> None:
+    found = dataclasses.replace(prediction([1], [1], [0.9], spread=0.01), budget_s=6.0)
+    assert Limits(least_accuracy=0.8).violation(found) == pytest.approx([1.0], abs=0.01)  # 12 s
 
 
 def test_costs_are_smaller_where_things_are_better() -> None:

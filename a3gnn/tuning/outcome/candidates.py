@@ -16,7 +16,7 @@ from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.trial import JudgedTrial, Trial
 
 #: Figures that the target decides.
-_SECONDS = ("seconds_to_accuracy", "seconds_low", "seconds_high")
+_SECONDS = ("seconds_to_accuracy", "seconds_low", "seconds_high", "seconds_repeats")
 
 
 def candidates(tune: KeptTune, asked: History) -> list[JudgedTrial]:

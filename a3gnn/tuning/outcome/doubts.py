@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from a3gnn.limits import Limits
 from a3gnn.measurement import FailureKind
 from a3gnn.option_names import option
+from a3gnn.tuning.drift import differs
 from a3gnn.tuning.history import History
 from a3gnn.tuning.outcome.candidates import limits_of
 from a3gnn.tuning.outcome.kept_tune import KeptTune
@@ -71,10 +72,9 @@ def _single_trial(tune: KeptTune) -> Iterator[str]:
         "The picked one was measured by a single trial, not in the play-off: its figures are less certain, and the "
         f"best of many single trials is often a lucky one. A tune for this{taking_over} measures the best again."
     )
-    speed = f"{tune.play_off_drift:.3g}"
-    if speed != "1":
+    if differs(tune.play_off_drift):
         yield (
-            f"In the play-off the machine ran at {speed} of the speed at which the trials were "
+            f"In the play-off the machine ran at {tune.play_off_drift:.2g} of the speed at which the trials were "
             "judged: the speed of the picked one is put at that of the play-off, as the default's is."
         )
 

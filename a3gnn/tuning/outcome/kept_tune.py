@@ -13,7 +13,6 @@ from a3gnn.report.front import Front
 from a3gnn.report.front_row import FrontRow
 from a3gnn.setting import Setting
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.drift import drift_since
 from a3gnn.tuning.folder import no_tune, read_request
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
@@ -58,7 +57,8 @@ class KeptTune:
             raise UsageError(f"the tune in {folder} has no trial yet; wait until it has measured the default")
         measured = trials[0].measurement.setting
         setting = Setting(measured.task, measured.graph, with_kept_speeds(folder, measured.hardware))
-        history, state = History(Study.of(request, setting), trials), TuneState.read(folder, trials)
+        timings = tuple(Journal(folder).timings(mend=False))
+        history, state = History(Study.of(request, setting), trials, timings), TuneState.read(folder, trials)
         if state.finished_budget is None:
             return cls(folder, history, measured_front(history), None, state)
         return cls(folder, history, Front.read(folder), TunedConfig.read(folder), state)
@@ -93,11 +93,10 @@ class KeptTune:
     def play_off_drift(self) -> float:
         """The machine's speed in the play-off, over that at which the reference was measured.
 
-        The play-off's rows are at the former, all others at the latter. 1 where the default was not timed again, or the
-        ranges of its timings overlap.
+        The play-off's rows are at the former, all others at the latter. 1 where the default was not timed again.
         """
         reference = self.history.reference_trial
         if reference is None or reference.metrics is None:
             return 1.0
         again = self.timed_again.get(reference.measurement.config.key())
-        return 1.0 if again is None else drift_since(reference.metrics, again)
+        return 1.0 if again is None else again.throughput_epochs_per_s / reference.metrics.throughput_epochs_per_s

@@ -106,7 +106,6 @@ def test_one_tune_is_refused(kept: Kept) -> None:
         ("memory", {}, "yes, by memory"),
         ("time", {}, "yes, by seconds"),
         ("time", {"time": {"median": 0.897, "low": 0.824, "high": 1.46, "repeats": 15}}, "no"),
-        ("time", {"disturbed": 1.0}, "no"),
         ("time", {"throughput": {"median": 4.39, "low": 1.24, "high": 7.53, "repeats": 2}}, "no"),
         ("time", {"differs": False}, "no"),
     ],
