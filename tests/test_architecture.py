@@ -44,6 +44,7 @@ VOCABULARY = {
     "own_model",
     "pareto",
     "prediction",
+    "printable",
     "search_values",
     "seeding",
     "setting",

@@ -10,7 +10,7 @@ import click
 
 from a3gnn.characteristics import CACHE_FRACTIONS
 from a3gnn.cli.completion import DATASET
-from a3gnn.cli.options import SIZE
+from a3gnn.cli.options import SIZE, split_options
 from a3gnn.cli.output import QUIET, fitted, progress
 from a3gnn.errors import ExitCode
 from a3gnn.units import count, format_size
@@ -38,16 +38,19 @@ def graph() -> None:
     show_default=True,
     help="Memory for buffered edges; about 50 bytes per node and 0.3 GiB come on top.",
 )
+@split_options
 @QUIET
-def convert(spec: str, folder: Path, memory_budget: int, quiet: bool) -> None:
+def convert(spec: str, folder: Path, memory_budget: int, split: str | None, split_seed: int, quiet: bool) -> None:
     """Write the graph SPEC to FOLDER as plain .npy files, which open in milliseconds and stay on disk.
 
     FOLDER must be new, empty, or hold this very graph. A synthetic graph or an .npz file may be larger than memory.
     """
     from a3gnn.graphs.conversion.convert import convert as convert_graph
+    from a3gnn.graphs.split import Split
 
     say = progress(quiet)
-    opened = convert_graph(spec, folder, memory_budget, say)
+    shares = Split.of(split, split_seed)
+    opened = convert_graph(spec if shares is None else shares.spec(spec), folder, memory_budget, say)
     for note in opened.notes:
         say(f"note: {note}")
     say(f"{opened!r} is in {folder}")
@@ -56,12 +59,13 @@ def convert(spec: str, folder: Path, memory_budget: int, quiet: bool) -> None:
 
 @graph.command(epilog=_SPEC_HELP)
 @click.argument("spec", type=DATASET)
+@split_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def info(spec: str, as_json: bool) -> None:
+def info(spec: str, split: str | None, split_seed: int, as_json: bool) -> None:
     """Print the characteristics of the graph SPEC that the surrogate uses."""
     from a3gnn.graphs.graph import Graph
 
-    described = Graph.load(spec)
+    described = Graph.load(spec, split, split_seed)
     if as_json:
         click.echo(json.dumps(described.characteristics().to_dict() | {"notes": list(described.notes)}))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -95,6 +96,8 @@ def app() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Runs `a3gnn` and exits; results go to stdout, everything else to stderr."""
     wait_policy.adopt()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # paths whose bytes are no text are printed as they are
     signal.signal(signal.SIGTERM, _interrupt)
     if _COMPLETE in os.environ:
         from a3gnn.cli.completion import install

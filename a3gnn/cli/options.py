@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
@@ -13,6 +14,8 @@ from a3gnn.metric import AUTO, METRIC_NAMES
 from a3gnn.own_model import names_factory
 from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS, NORMS, SCHEDULES, usual_fanouts
 from a3gnn.units import parse_budget, parse_duration, parse_size
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Size(click.ParamType[int]):
@@ -128,6 +131,31 @@ def import_from_here() -> None:
     """Lets modules in the working folder be imported from now on, as those that hold a model of the user's."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
+
+
+class Shares(click.ParamType[str]):
+    """Shares of train, validation and test nodes, such as 0.6,0.2,0.2, as text."""
+
+    name = "train,val,test"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns `value`, which is three shares."""
+        from a3gnn.graphs.split import Split
+
+        try:
+            Split.of(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+def split_options(command: F) -> F:
+    """Gives a command --split and --split-seed."""
+    shares = "Split labelled nodes at random, such as 0.6,0.2,0.2, in place of the graph's own split."
+    command = click.option(
+        "--split-seed", type=click.IntRange(0), default=0, help="Decides which nodes --split takes."
+    )(command)
+    return click.option("--split", type=Shares(), metavar="TRAIN,VAL,TEST", help=shares)(command)
 
 
 METRIC = click.Choice((AUTO, *METRIC_NAMES))

@@ -110,7 +110,7 @@ def profile(
     with ProfileStore.open(store) as opened, choice.opened(say) as machines, LocalExecutor(say) as local:
         executor = machines or local
         compile_ahead(KernelSet(), say)
-        graph = Graph.load(dataset).on_disk()
+        graph = Graph.load(dataset, trained.pop("split"), trained.pop("split_seed")).on_disk()
         described = graph.characteristics()
         task = with_metric(take_task(trained, seed), metric, graph, say)
         executor.make_ready(graph, task)

@@ -29,6 +29,7 @@ from a3gnn.cli.options import (
     WEIGHTS,
     WEIGHTS_HELP,
     asked_fanouts,
+    split_options,
 )
 from a3gnn.metric import AUTO
 from a3gnn.task import Task
@@ -58,7 +59,7 @@ def task_options(command: F) -> F:
     """Gives a command these options; `take_task` makes a task of all but the data set and the metric."""
     for option in reversed(_OPTIONS):
         command = option(command)
-    return command
+    return split_options(command)
 
 
 def take_task(options: dict[str, Any], seed: int) -> Task:

@@ -36,6 +36,7 @@ from a3gnn.cli.options import (
     WEIGHTS_HELP,
     asked_fanouts,
     import_from_here,
+    split_options,
 )
 from a3gnn.cli.output import QUIET, fitted
 from a3gnn.cli.output import progress as lines
@@ -73,6 +74,7 @@ from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, T
     type=DATASET,
     help="Another graph than the one tuned for: FILE.npz, a folder, synthetic:..., pyg:NAME, parts:HOST:PORT,...",
 )
+@split_options
 @click.option("--epochs", type=click.IntRange(1), default=50, show_default=True, help="Epochs at most.")
 @click.option(
     "--patience",
@@ -158,6 +160,8 @@ def train(
     lr_schedule: str | None,
     lr_epochs: int | None,
     dataset: str | None,
+    split: str | None,
+    split_seed: int,
     epochs: int,
     patience: int,
     seed: int | None,
@@ -233,6 +237,8 @@ def train(
         prefetch=prefetch,
         adapt=adapt,
         algorithm=way,
+        split=split,
+        split_seed=split_seed,
         progress=not (as_json or quiet),
         notify=lines(quiet),
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from a3gnn.tuning.result import TuneResult
 
 #: Options of `a3gnn tune` that are not a study's.
-_OWN = ("dataset", "store", "out", "resume", "task")
+_OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
 
 
 def tune_on_server(
@@ -34,6 +34,11 @@ def tune_on_server(
     from a3gnn.storage.claim import reserved_next
     from a3gnn.tuning.folder import check_folder
 
+    if options["split"] is not None:
+        raise UsageError(
+            "--split means nothing with --server, which splits no graph: a3gnn graph convert GRAPH FOLDER --split "
+            f"{options['split']} makes a folder that it takes"
+        )
     for name in ("store", "resume"):
         if options[name]:
             raise UsageError(

@@ -33,7 +33,7 @@ class GraphArrays:
         num_classes: What a model puts out per node: classes, of which each label is below it; labels; or 1, a value.
         notes: What people should know of how the graph was read: self loops, duplicates that were removed.
         folder: The converted folder that it was opened from, if it was.
-        source: Identity of the file that it was read from (path, size, time of change), if it was.
+        source: Identity of the file that it was read from (`a3gnn.storage.cache.source_of`), if it was.
         known: Its characteristics, if the folder had them.
     """
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.load import FORMS
+from a3gnn.graphs.load import FORMS, is_file
+from a3gnn.graphs.split import Split
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -27,36 +28,53 @@ _REMEDIES = {
 }
 
 
-def as_graph(data: object) -> Graph:
+def as_graph(data: object, split: Split | None = None) -> Graph:
     """Returns the graph that `data` is, names or holds.
 
     Args:
         data: A path or another spec that `Graph.load` takes, a graph, or a PyG `Data`.
+        split: Of its labelled nodes, in place of its own.
 
     Raises:
         UsageError: `data` is something else.
         GraphError: The graph can't be read, or is not valid.
     """
+    given: tuple[Any, ...] = () if split is None else (split.shares, split.seed)
     if isinstance(data, Graph):
-        return data
+        return data.resplit(*given) if given else data
     if isinstance(data, str | os.PathLike):
-        return Graph.load(os.fspath(data))
+        return Graph.load(os.fspath(data), *given)
     if is_data(data):
-        return Graph.from_pyg(data)
+        return Graph.from_pyg(data, "pyg", *given)
     names = [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(data).__mro__]
     remedy = next((f"; {_REMEDIES[name]}" for name in names if name in _REMEDIES), "")
     got = repr(data) if data is None or isinstance(data, int | float | type) else type(data).__name__
     raise UsageError(f"data must be a path or spec, an a3gnn Graph or a PyG Data, got {got}{remedy}; {FORMS}")
 
 
-def spec_of(data: object, graph: Graph) -> str:
+def as_unlabelled(data: object) -> Graph:
+    """Returns the graph that `data` is, names or holds, to predict on: files and a `Data` need neither y nor masks.
+
+    Raises:
+        UsageError: `data` is something else.
+        GraphError: The graph can't be read, or is not valid.
+    """
+    if is_file(data):
+        return Graph.load_unlabelled(data)  # type: ignore[arg-type]
+    return Graph.from_unlabelled(data) if is_data(data) else as_graph(data)
+
+
+def spec_of(data: object, graph: Graph, split: Split | None = None) -> str:
     """Returns what loads the `graph` that `as_graph` made of `data` again, from any working folder.
 
-    A file's whole path, any other spec as it is; of a graph in RAM or a `Data`, the copy in the cache folder.
+    A file's whole path, any other spec as it is; of a graph in RAM or a `Data`, the copy in the cache folder. A split
+    is named with its seed.
     """
-    if isinstance(data, str | os.PathLike):
-        return str(Path(data).resolve()) if Path(data).exists() else os.fspath(data)
-    return str(graph.on_disk().folder)
+    if not isinstance(data, str | os.PathLike):
+        return str(graph.on_disk().folder)
+    own, spec = Split.in_spec(os.fspath(data))
+    spec, split = str(Path(spec).resolve()) if Path(spec).exists() else spec, split or own
+    return spec if split is None else split.spec(spec)
 
 
 def is_data(data: object) -> bool:

@@ -14,9 +14,8 @@ from a3gnn.graphs import validate
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import num_outputs, stored, target_of
+from a3gnn.graphs.split import MASKS
 from a3gnn.graphs.validate_labels import check_labels
-
-MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def assemble(
@@ -44,19 +43,20 @@ def assemble(
     """
     check(name, edge_index, features, labels, masks)
     indptr, indices, notes_on_edges = in_neighbours(edge_index, features.shape[0])
-    rows, notes_on_features = _canonical(features)
+    rows, notes_on_features = canonical(features)
+    judged, outputs, notes_on_labels = judged_labels(labels, masks)
     train_ids, val_ids, test_ids = (np.flatnonzero(masks[mask]).astype(np.int32) for mask in MASKS)
     return GraphArrays(
         name=name,
         indptr=indptr,
         indices=indices,
         features=rows,
-        labels=stored(labels),
+        labels=judged,
         train_ids=train_ids,
         val_ids=val_ids,
         test_ids=test_ids,
-        num_classes=num_outputs(labels),
-        notes=(*notes, *label_notes(labels), *notes_on_edges, *notes_on_features),
+        num_classes=outputs,
+        notes=(*notes, *notes_on_labels, *notes_on_edges, *notes_on_features),
         source=source,
     )
 
@@ -68,7 +68,7 @@ def assemble_unlabelled(
     validate.check_features(features)
     validate.check_edges(edge_index, features.shape[0])
     indptr, indices, notes_on_edges = in_neighbours(edge_index, features.shape[0])
-    rows, notes_on_features = _canonical(features)
+    rows, notes_on_features = canonical(features)
     none = np.empty(0, dtype=np.int32)
     return GraphArrays(
         name=name,
@@ -130,11 +130,31 @@ def edge_notes(given: int, loops: int, kept: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def label_notes(labels: NDArray[Any]) -> tuple[str, ...]:
-    """Returns a note on `labels` that are floats, which may be meant as classes."""
-    if target_of(labels) != "values":
-        return ()
-    return ("y are floats: their values are predicted, as in a regression; classes are integers",)
+def judged_labels(labels: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], int, tuple[str, ...]]:
+    """Returns checked labels as they are stored, how many outputs a model has per node, and notes on both.
+
+    The last classes, where no mask selects a node of them, such as one for unknown, have no output: their nodes are
+    unlabelled. Other classes without a mask keep their output, as later ones would be renumbered.
+    """
+    kept = stored(labels)
+    if target_of(labels) == "values":
+        note = "y are floats: their values are predicted, as in a regression; classes are integers"
+        return kept, num_outputs(labels), (note,)
+    if target_of(labels) == "labels":
+        return kept, num_outputs(labels), ()
+    there = np.unique(kept[kept >= 0])
+    judged = np.unique(np.concatenate([kept[mask] for mask in masks.values()]))
+    without, outputs = np.setdiff1d(there, judged), int(judged.max()) + 1
+    notes = []
+    for few, what in (
+        (without[without >= outputs], "unlabelled"),
+        (without[without < outputs], "not judged, and models have an output for it"),
+    ):
+        if len(few):
+            nodes = f"{int(np.count_nonzero(np.isin(kept, few))):,} nodes"
+            kind = f"class {few[0]} is" if len(few) == 1 else f"classes {', '.join(map(str, few[:10]))} are"
+            notes.append(f"{kind} in no mask; its {nodes} are {what}")
+    return np.where(kept < outputs, kept, -1) if outputs <= int(there.max()) else kept, outputs, tuple(notes)
 
 
 def feature_notes(repeated: int) -> tuple[str, ...]:
@@ -142,7 +162,7 @@ def feature_notes(repeated: int) -> tuple[str, ...]:
     return (f"{repeated:,} feature entries were stored more than once; they are added up",) if repeated else ()
 
 
-def _canonical(features: DenseFeatures | SparseFeatures) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
+def canonical(features: DenseFeatures | SparseFeatures) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
     """Returns the features in the stored types, CSR columns ascending and distinct, and notes."""
     if isinstance(features, DenseFeatures):
         return DenseFeatures(np.ascontiguousarray(features.array)), ()

@@ -5,10 +5,14 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import GraphError
@@ -16,9 +20,10 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.describe import describe
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
 from a3gnn.graphs.labels import describe_outputs
-from a3gnn.graphs.load import as_named, load_arrays
+from a3gnn.graphs.load import as_named, load_arrays, load_unlabelled, resplit
 from a3gnn.graphs.pyg import from_data, from_unlabelled, left_out, to_data
 from a3gnn.graphs.soundness import check_sound
+from a3gnn.graphs.split import Split
 from a3gnn.storage.cache import cache_root, graph_folder, remember
 from a3gnn.units import count
 
@@ -40,31 +45,59 @@ class Graph(GraphArrays):
     """
 
     @classmethod
-    def load(cls, spec: str | Path) -> Self:
+    def load(cls, spec: str | Path, split: str | Sequence[float] | None = None, split_seed: int = 0) -> Self:
         """Returns the graph that `spec` means: what `--dataset` takes.
 
         An .npz file, a folder converted by `save`, `synthetic:KEY=VALUE,...`, `pyg:NAME`, `ogb:NAME`, or a saved PyG
         `Data` (.pt).
 
+        Args:
+            spec: Names it; `split:SHARES:SEED:SPEC` is the graph of SPEC, split in this way.
+            split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2" or (0.6, 0.2, 0.2), by which
+                labelled nodes are split at random in place of the graph's own split; None leaves that.
+            split_seed: Decides which nodes.
+
         Raises:
             GraphError: It can't be read, or is not valid.
-            UsageError: `spec` has none of these forms.
+            UsageError: `spec` has none of these forms, or `split` is no such shares.
         """
-        return cls._of_checked(load_arrays(spec))
+        return cls._of_checked(load_arrays(spec, Split.of(split, split_seed)))
 
     @classmethod
-    def from_pyg(cls, data: Data, name: str = "pyg") -> Self:
+    def load_unlabelled(cls, path: str | Path) -> Self:
+        """Returns the graph in an .npz or .pt file of which only features and edges are read, to predict on.
+
+        Raises:
+            GraphError: It can't be read, or is not valid.
+        """
+        return cls._of_checked(load_unlabelled(Path(path)))
+
+    def resplit(self, split: str | Sequence[float], split_seed: int = 0) -> Self:
+        """Returns the graph in RAM or mapped as it is, but with labelled nodes split as `load` does.
+
+        Raises:
+            GraphError: There are too few labelled nodes.
+            UsageError: `split` is no such shares.
+        """
+        return self._of_checked(resplit(self, Split.of(split, split_seed)))
+
+    @classmethod
+    def from_pyg(
+        cls, data: Data, name: str = "pyg", split: str | Sequence[float] | None = None, split_seed: int = 0
+    ) -> Self:
         """Returns the graph in a PyG `Data` with x, edge_index, y and masks.
 
         An edge (s, t) makes s an in-neighbour of t, as in PyG's message passing. Attributes of edges, such as weights,
         are not used, which a warning and a note say. y are classes (integers, -1 for unlabelled), rows of 0 and 1
         (several labels per node), or floats (values, NaN for unlabelled). x of another type than float32 and float16
-        is stored as float32, which a note says.
+        is stored as float32, which a note says. `split` and `split_seed` are as of `load`. Without masks, train_idx,
+        val_idx and test_idx are taken, and without those labelled nodes are split at random.
 
         Raises:
             GraphError: It is not valid.
+            UsageError: `split` is no shares.
         """
-        graph = cls._of_checked(from_data(data, name))
+        graph = cls._of_checked(from_data(data, name, split=Split.of(split, split_seed)))
         for note in left_out(data):
             warnings.warn(f"{name}: {note}", stacklevel=2)
         return graph
@@ -81,9 +114,11 @@ class Graph(GraphArrays):
     def to_pyg(self) -> Data:
         """Returns the graph as a PyG `Data`, whose tensors are copies in RAM, which may be written to.
 
-        It has x of the stored type (float32 or float16; dense or sparse CSR), edge_index (int64, by target), y, and
+        It has x (float32, as PyG's layers take it; dense or sparse CSR), edge_index (int64, by target), y, and
         train_mask, val_mask and test_mask (bool). y is int64 of classes and of rows of 0 and 1, -1 for unlabelled; of
-        values float32, NaN for unlabelled. `from_pyg` makes the same graph of it.
+        values float32, NaN for unlabelled. `from_pyg` makes the same graph of it, unless features are stored as
+        float16: the `Data` has them as float32, which takes twice the memory. `Loader` on the graph widens
+        mini-batches only.
         """
         return to_data(self)
 
@@ -114,6 +149,13 @@ class Graph(GraphArrays):
         if self.source is not None:
             remember(root, self.source, self.fingerprint, self.notes)
         return self._of_checked(as_named(read_folder(folder), self.name, self.notes))
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Of a graph on disk a pickle names the folder, so that no process copies the arrays."""
+        arrays = [array for name, array in self.arrays().items() if array.size and name != "x_shape"]
+        if self.folder is None or not all(_lies_in(array, self.folder) for array in arrays):
+            return super().__reduce__()
+        return _opened_again, (type(self), self.folder.resolve(), self.name, self.notes, self.fingerprint)
 
     def characteristics(self) -> GraphCharacteristics:
         """Returns what the surrogate knows of the graph; read, not computed, where the folder has it."""
@@ -149,3 +191,26 @@ class Graph(GraphArrays):
             f"Graph({self.name!r}, {count(self.num_nodes, 'node')}, {count(self.num_edges, 'edge')}, "
             f"{count(self.num_features, 'feature')}, {describe_outputs(self.target, self.num_classes)})"
         )
+
+
+def _lies_in(array: NDArray[Any], folder: Path) -> bool:
+    """Returns whether `array` is a memory map of a file in `folder`."""
+    base: Any = array
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    return base is not None and Path(str(base.filename)).parent.resolve() == folder.resolve()
+
+
+def _opened_again(kind: type[Graph], folder: Path, name: str, notes: tuple[str, ...], fingerprint: str) -> Graph:
+    """Returns the graph that was pickled by its folder.
+
+    Raises:
+        GraphError: The folder is not here, or holds another graph.
+    """
+    found = read_folder(folder)
+    if found.fingerprint != fingerprint:
+        raise GraphError(
+            f"{folder} must hold the graph {name} of fingerprint {fingerprint}, which was pickled by its folder, got "
+            f"{found.fingerprint}; pickle it again"
+        )
+    return kind._of_checked(as_named(found, name, notes))

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
 
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs import npz, pyg_sets
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.folder import read_folder
 from a3gnn.graphs.pyg_names import PYG_NAMES
+from a3gnn.graphs.soundness import violations
+from a3gnn.graphs.split import MASKS, Split
 from a3gnn.graphs.synthetic.generate import generate
+from a3gnn.printable import printable
 from a3gnn.storage.cache import cache_root, recall, source_of
 
 #: What a spec may be.
@@ -20,23 +26,35 @@ FORMS = (
     "a graph is one of: FILE.npz; a folder written by `a3gnn graph convert`; synthetic:KEY=VALUE,...; pyg:NAME; "
     "ogb:NAME; FILE.pt with a saved PyG Data"
 )
-_SCHEMES: dict[str, Callable[[str], GraphArrays]] = {
-    "synthetic": generate,
+_SCHEMES: dict[str, Callable[[str, Split | None], GraphArrays]] = {
+    "synthetic": lambda recipe, split: resplit(generate(recipe), split),
     "pyg": pyg_sets.from_pyg_name,
-    "ogb": pyg_sets.from_ogb_name,
+    "ogb": lambda name, split: resplit(pyg_sets.from_ogb_name(name), split),
 }
-_SUFFIXES: dict[str, Callable[[Path], GraphArrays]] = {".npz": npz.read, ".pt": pyg_sets.read, ".pth": pyg_sets.read}
+_SUFFIXES: dict[str, Callable[[Path, Split | None], GraphArrays]] = {
+    ".npz": npz.read,
+    ".pt": pyg_sets.read,
+    ".pth": pyg_sets.read,
+}
+_UNLABELLED: dict[str, Callable[[Path], GraphArrays]] = {
+    ".npz": npz.read_unlabelled,
+    ".pt": pyg_sets.read_unlabelled,
+    ".pth": pyg_sets.read_unlabelled,
+}
 
 
-def load_arrays(spec: str | Path) -> GraphArrays:
-    """Returns the graph that `spec` means.
+def load_arrays(spec: str | Path, split: Split | None = None) -> GraphArrays:
+    """Returns the graph that `spec` means; `split` holds over its own, and over that which `spec` begins with.
 
-    A file that was converted before (same path, size and time of change) is opened from its copy in the cache folder.
+    A file that was converted before (`source_of` tells) is opened from its copy in the cache folder.
 
     Raises:
         GraphError: It can't be read, or is not valid.
         UsageError: `spec` has none of the known forms.
     """
+    if isinstance(spec, str):
+        own, spec = Split.in_spec(spec)
+        split = split or own
     scheme, colon, rest = str(spec).partition(":")
     if colon and scheme == "parts":
         raise UsageError(
@@ -44,21 +62,56 @@ def load_arrays(spec: str | Path) -> GraphArrays:
             "graph on this machine: give that"
         )
     if colon and scheme in _SCHEMES:
-        return _SCHEMES[scheme](rest)
+        return _SCHEMES[scheme](rest, split)
     try:
-        return _at(Path(spec).expanduser(), spec)
+        return _at(Path(spec).expanduser(), spec, split)
     except (OSError, RuntimeError) as error:  # a path that can't be looked at, or the home folder of an unknown user
         raise GraphError(f"{spec} can't be opened ({error}); {FORMS}") from error
 
 
-def _at(path: Path, spec: str | Path) -> GraphArrays:
+def load_unlabelled(path: Path) -> GraphArrays:
+    """Returns the graph in a file, of which only features and edges are read, to predict on.
+
+    Raises:
+        GraphError: It can't be read, or is not valid.
+    """
+    return converted_copy(path) or _UNLABELLED[path.suffix](path)
+
+
+def is_file(spec: object) -> bool:
+    """Returns whether `spec` is the path of a file whose graph may have no labels: .npz or .pt."""
+    return isinstance(spec, str | os.PathLike) and Path(spec).suffix in _UNLABELLED and Path(spec).is_file()
+
+
+def resplit(graph: GraphArrays, split: Split | None) -> GraphArrays:
+    """Returns `graph` with other train, validation and test nodes; itself where `split` is None."""
+    if split is None:
+        return graph
+    ids = [np.flatnonzero(mask).astype(np.int32) for mask in split.masks(graph.labels).values()]
+    found = dataclasses.replace(
+        graph,
+        train_ids=ids[0],
+        val_ids=ids[1],
+        test_ids=ids[2],
+        notes=(*graph.notes, split.note(MASKS)),
+        folder=None,
+        source=None,
+        known=None,
+    )
+    for violation in violations(found):
+        raise GraphError(f"{graph.name} can't be split {split}: {violation.rule}")
+    return found
+
+
+def _at(path: Path, spec: str | Path, split: Split | None) -> GraphArrays:
     if str(spec) and path.is_dir():
-        return read_folder(path)
+        return resplit(read_folder(path), split)
     if path.suffix not in _SUFFIXES:
         raise UsageError(f"{FORMS}; got {str(spec)!r}{_meant(path)}")
     if not path.is_file():
         raise GraphError(f"{path} does not exist{_meant(path)}; {FORMS}")
-    return converted_copy(path) or _SUFFIXES[path.suffix](path)
+    found = converted_copy(path, split) or _SUFFIXES[path.suffix](path, split)
+    return found if split is None else dataclasses.replace(found, source=split.spec(found.source or ""))
 
 
 def _meant(path: Path) -> str:
@@ -72,16 +125,17 @@ def _meant(path: Path) -> str:
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
-def converted_copy(path: Path) -> GraphArrays | None:
+def converted_copy(path: Path, split: Split | None = None) -> GraphArrays | None:
     """Returns the graph in the file at `path` from its copy in the cache folder, or None where there is none."""
-    copy = recall(cache_root(), source_of(path))
+    source = source_of(path)
+    copy = recall(cache_root(), source if split is None else split.spec(source))
     if copy is None:
         return None
     try:
         graph = read_folder(copy.folder)
     except GraphError:
         return None  # a damaged copy: the file itself is still there
-    return as_named(graph, path.stem, graph.notes if copy.notes is None else copy.notes)
+    return as_named(graph, printable(path.stem), graph.notes if copy.notes is None else copy.notes)
 
 
 def as_named(graph: GraphArrays, name: str, notes: tuple[str, ...]) -> GraphArrays:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,41 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.assemble import MASKS, assemble
+from a3gnn.graphs.assemble import assemble, assemble_unlabelled
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.split import IDS, MASKS, Split, masks_of
+from a3gnn.option_names import option
+from a3gnn.printable import printable
 from a3gnn.storage.cache import source_of
 
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 
 
-def read(path: Path) -> GraphArrays:
-    """Returns the graph in the .npz file at `path`, in RAM.
+def read(path: Path, split: Split | None = None) -> GraphArrays:
+    """Returns the graph in the .npz file at `path`, in RAM; `split` holds over its masks.
 
     Raises:
         GraphError: The file is truncated, foreign, lacks an array, or its graph is not valid.
     """
     with readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        arrays = {name: _array(name, archive[name]) for name in needed_arrays(archive.files, path)}
-    masks = {name: arrays[name] for name in MASKS}
-    return assemble(path.stem, arrays["edge_index"], features_in(arrays, path), arrays["y"], masks, (), source_of(path))
+        source = source_of(path)
+        arrays = {name: _array(name, archive) for name in needed_arrays(archive.files, path, split)}
+        others = left_out(archive.files, arrays)
+    masks, notes = masks_of(arrays.get, arrays["y"], split)
+    name, notes = printable(path.stem), (*notes, *others)
+    return assemble(name, arrays["edge_index"], features_in(arrays, path), arrays["y"], masks, notes, source)
+
+
+def read_unlabelled(path: Path) -> GraphArrays:
+    """Returns the graph in edge_index and x of the .npz file at `path`, to predict on.
+
+    Raises:
+        GraphError: The file is truncated, foreign, lacks an array, or its graph is not valid.
+    """
+    with readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        arrays = {name: _array(name, archive) for name in _structure(archive.files, path)}
+        notes = left_out(archive.files, arrays, ("y", *MASKS, *chain(*IDS)))
+    return assemble_unlabelled(printable(path.stem), arrays["edge_index"], features_in(arrays, path), notes)
 
 
 @contextmanager
@@ -54,18 +73,32 @@ def readable(path: Path) -> Iterator[None]:
         ) from error
 
 
-def needed_arrays(names: Collection[str], path: Path) -> tuple[str, ...]:
-    """Returns which arrays of an .npz file that holds `names` make its graph.
+def needed_arrays(names: Collection[str], path: Path, split: Split | None = None) -> tuple[str, ...]:
+    """Returns which arrays of an .npz file that holds `names` make its graph; masks need not be there for a `split`.
 
     Raises:
         GraphError: One is missing.
     """
-    needed = ("edge_index", *(("x",) if "x" in names else _SPARSE), "y", *MASKS)
+    masks = [name for name in (*MASKS, *chain(*IDS)) if name in names]
+    lacking = [mask for mask, ids in zip(MASKS, IDS, strict=True) if not {mask, *ids} & {*names} and split is None]
+    return (*_structure(names, path, ("y", *lacking)), *masks)
+
+
+def left_out(names: Collection[str], used: Collection[str], known: Collection[str] = ()) -> tuple[str, ...]:
+    """Returns a note on the arrays of an .npz file that are neither `used` nor `known`, if there are any."""
+    others = sorted({*names} - {*used} - {*known})
+    return (f"not used of the file: {', '.join(others)}; edges have no weights or attributes here",) if others else ()
+
+
+def _structure(names: Collection[str], path: Path, also: tuple[str, ...] = ()) -> tuple[str, ...]:
+    x = _SPARSE if "x" not in names and any(name in names for name in _SPARSE) else ("x",)
+    needed = ("edge_index", *x, *also)
     missing = [name for name in needed if name not in names]
     if missing:
+        masks = f"; {option('split', '0.6,0.2,0.2')} makes masks" if {*MASKS} & {*missing} else ""
         raise GraphError(
-            f"{path} must hold edge_index, x (or {', '.join(_SPARSE)}), y, {', '.join(MASKS)}; "
-            f"it lacks {', '.join(missing)}"
+            f"{path} must hold edge_index, x (or {', '.join(_SPARSE)}){''.join(f', {name}' for name in also)}; "
+            f"it lacks {', '.join(missing)}{masks}"
         )
     return needed
 
@@ -79,8 +112,28 @@ def features_in(arrays: Mapping[str, NDArray[Any]], path: Path) -> DenseFeatures
     return DenseFeatures(arrays["x"]) if "x" in arrays else _sparse(arrays, path)
 
 
-def _array(name: str, content: Any) -> NDArray[Any]:
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Has what NumPy raises of an array of Python objects say which one it is.
+
+    Raises:
+        GraphError: It is.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if "Object arrays" not in str(error):
+            raise
+        raise GraphError(
+            f"{name} must hold numbers, got Python objects (dtype object), which are not unpickled; give x as float32, "
+            "edge_index and classes as int64, masks as bool"
+        ) from error
+
+
+def _array(name: str, archive: Mapping[str, Any]) -> NDArray[Any]:
     """Returns an archive's member; NumPy gives those that are no arrays as bytes."""
+    with naming(name):
+        content = archive[name]
     if not isinstance(content, np.ndarray):
         raise ValueError(f"its member {name} is no array")
     return content

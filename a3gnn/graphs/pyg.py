@@ -10,21 +10,25 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.assemble import MASKS, assemble, assemble_unlabelled
+from a3gnn.graphs.assemble import assemble, assemble_unlabelled
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
-from a3gnn.graphs.labels import is_labelled
-from a3gnn.seeding import generator
+from a3gnn.graphs.narrowed import check_in_float32
+from a3gnn.graphs.pyg_lengths import check_rows
+from a3gnn.graphs.split import MASKS, Split, masks_of
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch_geometric.data import Data
 
-# Train, validation and test shares of a `Data` without masks. Guess: no source prescribes them.
-_SPLIT = (0.6, 0.2, 0.2)
 
-
-def from_data(data: Data, name: str, source: str | None = None, nan_is_unlabelled: bool = False) -> GraphArrays:
-    """Returns the graph in `data`: x, edge_index, y, and masks or, where it has none, a random 60/20/20 split.
+def from_data(
+    data: Data,
+    name: str,
+    source: str | None = None,
+    nan_is_unlabelled: bool = False,
+    split: Split | None = None,
+) -> GraphArrays:
+    """Returns the graph in `data`: x, edge_index, y, and what `masks_of` makes of its masks and ids.
 
     Args:
         data: Its x may be dense or sparse and of any real type; y are classes or values, of shape (N,) or (N, 1), or
@@ -32,15 +36,17 @@ def from_data(data: Data, name: str, source: str | None = None, nan_is_unlabelle
         name: For people.
         source: Identity of the file that it was read from.
         nan_is_unlabelled: Whether y may be floats that are classes or NaN, as OGB writes it.
+        split: Of the labelled nodes, in place of its own.
 
     Raises:
         GraphError: It lacks x, edge_index or y, or is not valid.
     """
     try:
         x, edge_index, y = (_tensor_of(data, attribute) for attribute in ("x", "edge_index", "y"))
-        features, feature_notes = _features(x)
+        check_rows(data, edge_index.shape[-1])
+        features, feature_notes = features_of(x)
         labels = _labels(y, nan_is_unlabelled)
-        masks, mask_notes = _masks(data, labels)
+        masks, mask_notes = masks_of(lambda kind: _optional(data, kind), labels, split)
     except GraphError as error:
         raise GraphError(f"{name}: {error}") from None
     notes = (*feature_notes, *mask_notes, *left_out(data))
@@ -55,16 +61,19 @@ def from_unlabelled(data: Data, name: str) -> GraphArrays:
     """
     try:
         x, edge_index = (_tensor_of(data, attribute, "x and edge_index") for attribute in ("x", "edge_index"))
-        features, notes = _features(x)
+        check_rows(data, edge_index.shape[-1])
+        features, notes = features_of(x)
         return assemble_unlabelled(name, edge_index.numpy(), features, (*notes, *left_out(data)))
     except GraphError as error:
         raise GraphError(f"{name}: {error}") from None
 
 
 def to_data(graph: GraphArrays) -> Data:
-    """Returns a `Data` that `from_data` makes the same graph of; its tensors are copies, which may be written to.
+    """Returns a `Data` that `from_data` makes the same graph of, but for features of float16, which become float32.
 
-    x has the stored type, dense or sparse CSR; edge_index is int64, by target; masks are bool. y is int64 (classes, or
+    Its tensors are copies, which may be written to.
+
+    x is float32, dense or sparse CSR; edge_index is int64, by target; masks are bool. y is int64 (classes, or
     rows of 0 and 1) or float32 (values).
     """
     import torch
@@ -88,9 +97,9 @@ def _feature_tensor(features: DenseFeatures | SparseFeatures) -> Tensor:
     import torch
 
     if isinstance(features, DenseFeatures):
-        return torch.from_numpy(np.array(features.array))
+        return torch.from_numpy(np.array(features.array, dtype=np.float32))
     indptr, indices = (torch.from_numpy(array.astype(np.int64)) for array in (features.indptr, features.indices))
-    values = torch.from_numpy(np.array(features.data))
+    values = torch.from_numpy(np.array(features.data, dtype=np.float32))
     return torch.sparse_csr_tensor(indptr, indices, values, features.shape, check_invariants=True)
 
 
@@ -124,7 +133,11 @@ def _tensor_of(data: Data, attribute: str, needed: str = "x, edge_index and y") 
     return value.detach().cpu()
 
 
-def _features(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
+def _optional(data: Data, attribute: str) -> NDArray[Any] | None:
+    return None if data.get(attribute) is None else _tensor_of(data, attribute).numpy()
+
+
+def features_of(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
     """Returns the features of a dense or sparse tensor; a type that is not stored becomes float32, with a note."""
     import torch
 
@@ -133,7 +146,7 @@ def _features(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...
     notes: tuple[str, ...] = ()
     if x.dtype not in (torch.float32, torch.float16):
         notes = (f"features were {str(x.dtype).removeprefix('torch.')}; they are stored as float32",)
-        x = x.float()
+        x = _in_float32(x)
     if x.layout == torch.strided:
         return DenseFeatures(x.numpy()), notes
     if x.layout == torch.sparse_csr:
@@ -145,6 +158,30 @@ def _features(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...
     else:
         raise GraphError(f"x must be dense, sparse COO or sparse CSR, got {x.layout}; use x.to_sparse_csr()")
     return SparseFeatures(values, indices, indptr, (x.shape[0], x.shape[1])), notes
+
+
+def _in_float32(x: Tensor) -> Tensor:
+    """Returns `x` as float32.
+
+    Raises:
+        GraphError: A value is beyond what that holds.
+    """
+    import torch
+
+    narrow = x.float()
+    if x.dtype is torch.float64 and x.layout in (torch.strided, torch.sparse_coo, torch.sparse_csr):
+        check_in_float32("x", _stored(x), _stored(narrow))
+    return narrow
+
+
+def _stored(x: Tensor) -> NDArray[Any]:
+    """Returns the values that a dense or sparse tensor stores."""
+    import torch
+
+    values: NDArray[Any] = (
+        x.numpy() if x.layout == torch.strided else (x.coalesce() if x.is_sparse else x).values().numpy()
+    )
+    return values
 
 
 def _labels(y: Tensor, nan_is_unlabelled: bool) -> NDArray[Any]:
@@ -165,30 +202,3 @@ def _labels(y: Tensor, nan_is_unlabelled: bool) -> NDArray[Any]:
             f"{str(flat.dtype).removeprefix('torch.')}; if they are classes, data.y = data.y.long()"
         )
     return flat.numpy()
-
-
-def _masks(data: Data, labels: NDArray[Any]) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    missing = [name for name in MASKS if getattr(data, name, None) is None]
-    if len(missing) == len(MASKS):
-        return _random_masks(labels), ("it had no masks; labelled nodes are split 60/20/20 at random, seed 0",)
-    if missing:
-        raise GraphError(
-            f"a PyG Data must have all of {', '.join(MASKS)} or none, this one lacks {', '.join(missing)}; "
-            "without any, labelled nodes are split at random"
-        )
-    masks = {name: _tensor_of(data, name).numpy() for name in MASKS}
-    splits = max(mask.shape[1] if mask.ndim == 2 else 1 for mask in masks.values())
-    notes = (f"it had {splits} splits; the first is used",) if splits > 1 else ()
-    return {name: mask[:, 0] if mask.ndim == 2 and mask.shape[1] else mask for name, mask in masks.items()}, notes
-
-
-def _random_masks(labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    labelled = np.flatnonzero(is_labelled(labels))
-    order = generator(0, "split").permutation(labelled)
-    bounds = np.round(np.cumsum(_SPLIT)[:-1] * len(order)).astype(int)
-    masks: dict[str, NDArray[Any]] = {}
-    for name, ids in zip(MASKS, np.split(order, bounds), strict=True):
-        mask = np.zeros(len(labels), dtype=bool)
-        mask[ids] = True
-        masks[name] = mask
-    return masks

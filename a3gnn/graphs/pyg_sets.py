@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
+import random
 import re
 import ssl
 import sys
@@ -10,17 +12,21 @@ import urllib.error
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from a3gnn._imports import optional
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.assemble import MASKS
-from a3gnn.graphs.pyg import from_data
+from a3gnn.graphs.pyg import from_data, from_unlabelled
 from a3gnn.graphs.pyg_names import PYG_NAMES
+from a3gnn.graphs.split import MASKS, Split
+from a3gnn.printable import printable
 from a3gnn.storage.cache import cache_root, source_of
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 # Characters of another library's message that an error repeats. Guess.
 _MAX_CHARACTERS = 300
@@ -29,35 +35,59 @@ _NETWORK = (urllib.error.URLError, ConnectionError, TimeoutError, ssl.SSLError)
 _NETWORK_PACKAGES = {"aiohttp", "requests", "urllib3", "socket"}
 
 
-def read(path: Path) -> GraphArrays:
-    """Returns the graph in a PyG `Data` that `torch.save` wrote to `path`.
+def read(path: Path, split: Split | None = None) -> GraphArrays:
+    """Returns the graph in a PyG `Data` that `torch.save` wrote to `path`; `split` holds over its masks.
 
     Only tensors and PyG's own classes are unpickled (`weights_only=True`): a file can't run code.
 
     Raises:
         GraphError: The file is truncated, foreign, or its graph is not valid.
     """
+    data, source = _unpickled(path)
+    return from_data(data, printable(path.stem), source, split=split)
+
+
+def read_unlabelled(path: Path) -> GraphArrays:
+    """Returns the graph in x and edge_index of such a `Data`, to predict on.
+
+    Raises:
+        GraphError: The file is truncated, foreign, or its graph is not valid.
+    """
+    return from_unlabelled(_unpickled(path)[0], printable(path.stem))
+
+
+def _unpickled(path: Path) -> tuple[Data, str]:
+    """Returns the `Data` at `path`, and the identity of the file."""
     import torch
     from torch_geometric.data import Data
 
     try:
         with pyg_classes():
+            source = source_of(path)
             data = torch.load(path, map_location="cpu", weights_only=True)
     except MemoryError:
         raise
     except Exception as error:  # an unpickler that is given anything raises anything
         raise GraphError(
             f"{path} is not a readable PyG Data: truncated, foreign, or with classes other than tensors and PyG's "
-            f"({type(error).__name__}); if you trust it, load it in Python and use Graph.from_pyg"
+            f"({type(error).__name__}{_foreign(error)}); if you trust it, load it in Python and use Graph.from_pyg"
         ) from error
     if not isinstance(data, Data):
         hint = "to_homogeneous() may make one of it" if type(data).__name__ == "HeteroData" else "save dataset[0]"
         raise GraphError(f"{path} must hold a PyG Data, got {type(data).__name__}; {hint}")
-    return from_data(data, path.stem, source_of(path))
+    return data, source
 
 
-def from_pyg_name(name: str) -> GraphArrays:
+def _foreign(error: Exception) -> str:
+    """Returns the class that torch refuses to unpickle, such as of a date among the attributes."""
+    found = re.search(r"GLOBAL (\S+) was not", str(error))
+    return f": {found[1]}" if found else ""
+
+
+def from_pyg_name(name: str, split: Split | None = None) -> GraphArrays:
     """Returns the data set that PyG knows as `name` (`Cora`), or as `CLASS/NAME` (`Planetoid/Cora`).
+
+    `split` holds over its masks.
 
     Raises:
         GraphError: The name is unknown, the data set can't be downloaded or read, or is not one graph.
@@ -73,11 +103,35 @@ def from_pyg_name(name: str) -> GraphArrays:
         )
     folder = cache_root() / "downloads" / "pyg" / kind
     with _fetching(f"pyg:{name}", folder):
-        dataset = getattr(datasets, kind)(str(folder), *([member] if member else []))
+        dataset = _made(getattr(datasets, kind), folder, member)
         graphs, data = len(dataset), dataset[0]
     if graphs != 1:
         raise GraphError(f"pyg:{name} must be one graph, it has {graphs}; use Graph.from_pyg(dataset[i])")
-    return from_data(_homogeneous(data, f"pyg:{name}"), f"pyg:{name}")
+    return from_data(_homogeneous(data, f"pyg:{name}"), f"pyg:{name}", split=split)
+
+
+def _made(kind: type[Any], folder: Path, member: str) -> Any:
+    """Returns the data set of a class of PyG's; one that takes no folder is in the package, or drawn with seed 0.
+
+    Raises:
+        GraphError: `member` is given, and the class is of one data set.
+    """
+    import torch
+
+    if "root" in inspect.signature(kind).parameters:
+        return kind(str(folder), *([member] if member else []))
+    if member:
+        raise GraphError(f"pyg:{kind.__name__} is one data set, got pyg:{kind.__name__}/{member}; leave out /{member}")
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002  # which PyG draws from
+    try:
+        with torch.random.fork_rng(devices=[]):
+            random.seed(0)
+            np.random.seed(0)  # noqa: NPY002
+            torch.manual_seed(0)
+            return kind()
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
 
 
 def from_ogb_name(name: str) -> GraphArrays:

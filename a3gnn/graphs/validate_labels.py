@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.labels import unlabelled
+from a3gnn.graphs.narrowed import check_in_float32
 
 # Entries that are checked together, so that a memory map of any size costs tens of MiB. Guess.
 _PIECE = 1 << 22
@@ -48,7 +49,9 @@ def _check_classes(labels: NDArray[Any], num_nodes: int) -> None:
 
 
 def _check_values(labels: NDArray[Any]) -> None:
-    infinite = int(np.count_nonzero(np.isinf(labels.astype(np.float32))))
+    with np.errstate(over="ignore"):  # what does is the error
+        check_in_float32("y", labels, labels.astype(np.float32))
+    infinite = int(np.count_nonzero(np.isinf(labels)))
     if infinite:
         raise GraphError(
             f"y must be finite in float32, or NaN where unlabelled, got {infinite} infinite; scale them, or use NaN"

@@ -15,6 +15,7 @@ from a3gnn.page.rows import row_views
 from a3gnn.page.step import step_views
 from a3gnn.page.stored_study import Measured, StoredStudy
 from a3gnn.page.summary import asked, summary_view, time_view
+from a3gnn.printable import printable
 from a3gnn.report.front import PICKS
 from a3gnn.report.front_row import UNCOMPARED
 from a3gnn.training.tuned import TunedConfig
@@ -45,7 +46,7 @@ def study_views(folder: Path, graph: str | None = None) -> dict[str, Any]:
     name = Path(request.spec).stem if measured is None else measured.history.study.setting.graph.name
     return {
         "version": VIEWS_VERSION,
-        "title": f"{name}, {request.task.model}",
+        "title": printable(f"{name}, {request.task.model}"),
         "folder": str(folder),
         "status": "finished" if finished else "unfinished",
         "request": request.to_dict() | {"spec": spec},

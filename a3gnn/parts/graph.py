@@ -167,6 +167,12 @@ class PartedGraph(Graph):
         """Returns the graph itself: its parts are on the disks of graph servers."""
         return self
 
+    def __reduce__(self) -> NoReturn:
+        raise GraphError(
+            f"{self.name} is read by parts from graph servers and can't be pickled: its connections belong to this "
+            f"process; pass on 'parts:{','.join(self.client.addresses)}' instead"
+        )
+
     def save(self, path: str | Path) -> NoReturn:
         """Refuses.
 

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.errors import GraphError, GraphServerError
+from a3gnn.errors import GraphError, GraphServerError, UsageError
 from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.split import Split
+from a3gnn.option_names import option
 from a3gnn.parts.client import PartsClient, read_column
 from a3gnn.parts.graph import PartedGraph, RemoteFeatures, RemoteIndices
 from a3gnn.parts.link import Listener, PartLink
@@ -24,12 +26,13 @@ from a3gnn.parts.spec import PartsSpec, names_parts
 from a3gnn.parts.traffic import TrafficCounter
 
 
-def graph_of(data: object, notify: Callable[[str], None] = lambda line: None) -> Graph:
+def graph_of(data: object, notify: Callable[[str], None] = lambda line: None, split: Split | None = None) -> Graph:
     """Returns the graph that `data` is, names or holds: as `as_graph` does, or by parts.
 
     Args:
         data: The graph, or where it is.
         notify: Takes lines for people while it is opened: which servers do not answer.
+        split: Of its labelled nodes, in place of its own; not by parts.
 
     Raises:
         UsageError: `data` is something else.
@@ -38,8 +41,13 @@ def graph_of(data: object, notify: Callable[[str], None] = lambda line: None) ->
         MissingDependencyError: gRPC is not installed.
     """
     if not names_parts(data):
-        return as_graph(data)
+        return as_graph(data, split)
     assert isinstance(data, str)
+    if split is not None:
+        raise UsageError(
+            f"{option('split')} needs the whole graph, got {data!r}; split it before it is cut into parts: "
+            f"a3gnn parts make {split.spec('GRAPH')} FOLDER"
+        )
     return open_parts(PartsSpec.parse(data), notify)
 
 

@@ -86,7 +86,7 @@ def _take(notify: Callable[[str], None]) -> int:
         raise
     with suppress(OSError):  # a file of another user, who lets nobody write it: then nobody is told who holds it
         os.ftruncate(file, 0)
-        os.pwrite(file, this_process(_held.name).encode()[:MAX_HOLDER_BYTES], 0)
+        os.pwrite(file, os.fsencode(this_process(_held.name))[:MAX_HOLDER_BYTES], 0)
     return file
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from a3gnn.checks import flag, whole_number
@@ -21,7 +23,7 @@ from a3gnn.runtime.neighbor_arguments import check_arguments
 from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.runtime.pyg_batch import PygBatches
 from a3gnn.runtime.pyg_edges import subgraph_type_of
-from a3gnn.runtime.pyg_source import source_of
+from a3gnn.runtime.pyg_source import data_of, has_moved, shared_x, source_of
 from a3gnn.runtime.seed_loader import SeedLoader
 from a3gnn.runtime.seed_plan import SeedPlan
 from a3gnn.runtime.worker_cores import WorkerCores, checked_cores
@@ -41,11 +43,14 @@ class Loader(SeedLoader):
     A mini-batch of a `Data` is of the same class: the attributes of nodes by n_id, those of edges by e_id, those of the
     graph as they are, with edge_index (or adj_t), n_id, e_id, batch_size, input_id and, of a directional subgraph,
     num_sampled_nodes and num_sampled_edges (for `trim_to_layer`). The first `batch_size` nodes are the seeds. Of an
-    a3gnn graph it has x (float32) and y, and no e_id.
+    a3gnn graph it has x and y, and no e_id. x of float16 or bfloat16 comes as float32, which PyG's layers take.
 
     What is given as an argument holds over `config`; `config` says the rest, such as cache and tier. Only its fanouts,
     where it has some (`seed_fanout`, `deep_fanout`), hold over `num_neighbors`, as they do over a task's. A warning
     names what only a3gnn's trainer applies: `compute_dtype`, `input_aggregation` and `learning_rate_scale`.
+
+    A loader can be copied and pickled, such as for `torch.multiprocessing.spawn`: the copy goes on with the next epoch.
+    A graph that is on disk is opened again from its folder; other data travel with the loader.
 
     Examples:
         >>> loader = Loader(data, num_neighbors=[25, 10], input_nodes=data.train_mask, batch_size=1024, shuffle=True)
@@ -129,6 +134,8 @@ class Loader(SeedLoader):
         config: ConfigLike | None = None,
         **others: Any,
     ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "others", "__class__")}
+        given |= others
         others |= {"input_time": input_time, "temporal_strategy": temporal_strategy, "time_attr": time_attr}
         others |= {"transform_sampler_output": transform_sampler_output, "neighbor_sampler": neighbor_sampler}
         check_arguments(others, Loader)
@@ -175,6 +182,11 @@ class Loader(SeedLoader):
         self._as_data = PygBatches(source, asked.subgraph_type, self._pipeline.sampler, str(device), adjs=asked.adjs)
         self._epoch = self._calls = 0
         self._cores: list[frozenset[int]] = []
+        # What a copy is made of; the configuration may have been a file, and attributes of `data` may be deleted later.
+        self._given = given | {"data": data_of(data, source), "config": config, "batch_size": None, "num_workers": None}
+        self._shared_x = shared_x(data, source)
+        self._graph = source.graph
+        self._own = frozenset(self.__dict__) | {"_own"}
 
     def __len__(self) -> int:
         # torch's own count knows no partitions, each of which has a last mini-batch.
@@ -182,6 +194,26 @@ class Loader(SeedLoader):
 
     def __iter__(self) -> EpochIterator:  # type: ignore[override]
         return self._get_iterator()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what a copy is made of: the arguments, the next epoch, and what others have set; no threads."""
+        more = {name: value for name, value in self.__dict__.items() if name not in self._own}
+        given = self._given | {"transform": self.transform}
+        if self._shared_x is not None:  # as an array: torch moves the memory of tensors that it pickles for a process
+            given["data"] = copy(given["data"])
+            given["data"].x = self._shared_x.numpy()
+        counts = self._epoch, self._calls
+        return {"given": given, "tensor": self._shared_x is not None, "counts": counts, "more": more}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.clear()  # torch lets no loader be changed that is made
+        if state["tensor"]:
+            state["given"]["data"].x = torch.from_numpy(state["given"]["data"].x)
+        with warnings.catch_warnings():  # which were given when the first one was made
+            warnings.simplefilter("ignore")
+            Loader.__init__(self, **state["given"])
+        self._epoch, self._calls = state["counts"]
+        self.__dict__.update(state["more"])
 
     def __call__(self, index: Any) -> Any:
         """Returns the mini-batch of the seeds at `index`, a list of places among `input_nodes`.
@@ -193,6 +225,7 @@ class Loader(SeedLoader):
         """
         if not self._single_part:
             raise UsageError("the mini-batch of given seeds needs num_partitions=1: theirs may be in several parts")
+        self._follow_x()
         places, number = self._plan.checked(index), self._calls
         self._calls += 1
         with closing(self._pipeline.load(_CALLS, self._plan.planned([places], number))) as batches:  # type: ignore[type-var]
@@ -235,6 +268,7 @@ class Loader(SeedLoader):
 
     def _loaded(self) -> Generator[tuple[MiniBatch, Tensor], None, None]:
         """Yields the mini-batches of the next epoch, and the `input_id` of each one's seeds."""
+        self._follow_x()
         epoch = self._epoch
         self._epoch += 1
         places = self._plan.places(epoch) if self._by_place else None
@@ -244,6 +278,11 @@ class Loader(SeedLoader):
             for batch in batches if self._plan.is_given else islice(batches, len(self)):
                 seeds = batch.subgraph.n_id[: batch.num_seeds]
                 yield batch, self._inputs.ids_of(seeds) if places is None else self._inputs.ids_at(places[batch.index])
+
+    def _follow_x(self) -> None:
+        """Makes the pipeline anew where torch has moved the memory that it reads features from."""
+        if self._shared_x is not None and has_moved(self._shared_x, self._graph):
+            self.__setstate__(self.__getstate__())
 
     def _served(self, batch: MiniBatch, input_id: Tensor) -> Any:
         data = self._as_data(batch, input_id)

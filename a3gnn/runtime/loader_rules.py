@@ -110,7 +110,7 @@ def sampling_of(source: Source, asked: Asked, config: TrainConfig, inputs: Input
 def _check_features(source: Source, config: TrainConfig) -> None:
     knobs = {"cache_bytes": 0, "feature_tier": "ram", "feature_dtype": "float32", "num_partitions": 1}
     for name, idle in knobs.items():
-        if source.x_dtype is None and getattr(config, name) != idle:
+        if not source.reads_x and getattr(config, name) != idle:
             raise UsageError(
                 f"{name} must be {idle} here, got {getattr(config, name)}: it needs x that is dense, finite float32 "
                 "or float16 of two dimensions in the host's memory"

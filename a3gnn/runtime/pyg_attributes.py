@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.pyg_adjacency import TransposedAdjacency
 from a3gnn.runtime.pyg_edges import BatchEdges
@@ -80,7 +81,7 @@ class DataAttributes:
         """Returns a `Data` of the class that was given; each tensor lies where its attribute does."""
         data = copy(self._of_graph)
         for name, column in self._of_nodes.items():
-            data[name] = column.of(n_id)
+            data[name] = _for_layers(name, column.of(n_id))
         if self._counts_nodes:
             data.num_nodes = len(n_id)
         if self._has_edge_index:
@@ -119,11 +120,31 @@ class StoreAttributes:
             attribute.index = n_id
         data.num_nodes = len(n_id)
         for attribute, tensor in zip(wanted, self._features.multi_get_tensor(wanted), strict=True):
-            data[attribute.attr_name] = tensor
+            data[attribute.attr_name] = _for_layers(attribute.attr_name, tensor)
         return data
 
 
+def _for_layers(name: str, values: Any) -> Any:
+    """Returns the attribute `name`, x of 16 bits as float32: layers have weights of that, and no digit is lost."""
+    halves = name == "x" and isinstance(values, Tensor) and values.dtype in (torch.float16, torch.bfloat16)
+    return values.float() if halves else values
+
+
 def _column(data: Data, name: str) -> _Column:
+    """Returns the attribute `name` of nodes or edges, whose rows are looked up as tensors.
+
+    Raises:
+        UsageError: Its values are nothing that tensors hold, such as text, dates or None.
+    """
     value = data[name]
-    values = value if isinstance(value, Tensor | np.ndarray) else torch.as_tensor(value)
-    return _Column(values, data.__cat_dim__(name, value))
+    try:
+        values = value if isinstance(value, Tensor | np.ndarray) else torch.as_tensor(value)
+        if isinstance(values, np.ndarray):
+            torch.from_numpy(np.empty(0, dtype=values.dtype))
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind = f"dtype {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise UsageError(
+            f"{name} has a value per node or edge, so mini-batches have it as a tensor and it must hold numbers, got "
+            f"{kind} ({error}); encode it as numbers, or delete data.{name}"
+        ) from error
+    return _Column(values, data.__cat_dim__(name, values))

@@ -50,8 +50,8 @@ class PygBatches:
         n_id = torch.from_numpy(subgraph.n_id).to(like.dtype)
         edges = self._edges(batch)
         data = self._source.attributes(n_id, edges)
-        if self._source.x_dtype is not None:  # halves are read as float32, exactly
-            data.x = (batch.x.to_dense() if batch.x.is_sparse_csr else batch.x).to(self._source.x_dtype)
+        if self._source.reads_x:  # as float32, whatever it is stored as
+            data.x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
         if "n_id" not in data:
             data.n_id = n_id
         if self._source.has_edge_ids and edges.e_id is not None and "e_id" not in data:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,11 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.as_graph import is_data
-from a3gnn.graphs.features import DenseFeatures
+from a3gnn.graphs.assemble import canonical
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.pyg import features_of
+from a3gnn.graphs.pyg_lengths import check_labels_and_masks, check_rows
 from a3gnn.graphs.validate import check_edges
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.opening import graph_of
@@ -34,7 +39,7 @@ class Source:
         graph: Its nodes, and each edge once; its features are what is read, where `reads_x`.
         edges: All edges with their ids; of an a3gnn graph those that it has, none of one by parts.
         attributes: Makes a mini-batch's `Data`, without x where that is read.
-        x_dtype: Of `x` where it is the features, which tiers and caches serve; None where it is an attribute.
+        reads_x: Whether `x` is the features, which tiers and caches serve; if not, it is an attribute.
         like: An empty tensor with the type and the device of `edge_index`.
         has_edge_ids: Whether mini-batches have e_id.
     """
@@ -42,7 +47,7 @@ class Source:
     graph: Graph
     edges: Edges
     attributes: Attributes
-    x_dtype: torch.dtype | None
+    reads_x: bool
     like: torch.Tensor
     has_edge_ids: bool
 
@@ -82,7 +87,30 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
     if isinstance(graph, PartedGraph):  # whose edges are not here; what needs them is refused (`open_sources`)
         rows = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)
     edges = Edges.plain(*rows)
-    return Source(graph, edges, GraphAttributes(graph), torch.float32, torch.empty(0, dtype=torch.int64), False)
+    return Source(graph, edges, GraphAttributes(graph), True, torch.empty(0, dtype=torch.int64), False)
+
+
+def data_of(data: Any, source: Source) -> Any:
+    """Returns what `source_of` makes the same source of later, whatever attributes `data` loses meanwhile."""
+    if is_data(data):
+        return copy(data)
+    return source.graph if isinstance(data, str | os.PathLike) and not isinstance(source.graph, PartedGraph) else data
+
+
+def shared_x(data: Any, source: Source) -> torch.Tensor | None:
+    """Returns the tensor x of `data` whose memory the features of `source` may share; None where there is none."""
+    x = data.get("x") if is_data(data) and source.reads_x else None
+    return x if isinstance(x, torch.Tensor) and x.layout == torch.strided else None
+
+
+def has_moved(x: torch.Tensor, graph: Graph) -> bool:
+    """Returns whether torch has moved `x`, whose memory the features of `graph` have shared, and freed that memory.
+
+    It does so where a tensor gets into shared memory: by `share_memory_`, or on its way to another process.
+    """
+    assert isinstance(graph.features, DenseFeatures)
+    shared: bool = x.is_shared()  # type: ignore[no-untyped-call]
+    return shared and x.data_ptr() != graph.features.array.ctypes.data
 
 
 def _of_data(data: Data, weight_attr: str | None) -> Source:
@@ -92,13 +120,14 @@ def _of_data(data: Data, weight_attr: str | None) -> Source:
     num_nodes = data.num_nodes
     if num_nodes is None:
         raise GraphError(f"a PyG Data must say how many nodes it has, this one has {data.keys()}; data.num_nodes = ...")
+    check_rows(data, edge_index.shape[-1])
+    check_labels_and_masks(data, edge_index.shape[-1])
     weights = None if weight_attr is None else _weights(data, weight_attr)
     edges = _checked_edges(edge_index, num_nodes, weights)
     features = _features(data.get("x"), num_nodes)
     without = () if features is None else ("x",)
-    x_dtype = None if features is None else torch.from_numpy(np.empty(0, features.array.dtype)).dtype
     attributes = DataAttributes(data, adjacency, without)
-    return Source(_graph(edges, features), edges, attributes, x_dtype, like, has_edge_ids=True)
+    return Source(_graph(edges, features), edges, attributes, features is not None, like, has_edge_ids=True)
 
 
 def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any) -> Source:
@@ -122,7 +151,7 @@ def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any) -> So
         edge_index = torch.empty_like(edge_index).index_copy_(1, order, edge_index)
     edges = _checked_edges(_host(edge_index), max(kinds[0].size), None)
     attributes = StoreAttributes(features, Data if custom_cls is None else custom_cls)
-    return Source(_graph(edges, None), edges, attributes, None, _like(edge_index), has_edge_ids=True)
+    return Source(_graph(edges, None), edges, attributes, False, _like(edge_index), has_edge_ids=True)
 
 
 def _edge_index(data: Data, adjacency: TransposedAdjacency | None) -> tuple[NDArray[Any], torch.Tensor]:
@@ -157,12 +186,15 @@ def _weights(data: Data, name: str) -> NDArray[Any]:
     return _host(data[name])
 
 
-def _features(x: Any, num_nodes: int) -> DenseFeatures | None:
+def _features(x: Any, num_nodes: int) -> DenseFeatures | SparseFeatures | None:
     """Returns the features that tiers and caches can serve, sharing the memory of a contiguous `x`; None where not.
 
-    They must be dense rows of finite float32 or float16 on the host that need no gradient.
+    They must be dense rows of finite float32 or float16 on the host that need no gradient, or such rows in CSR, which
+    mini-batches have as dense ones.
     """
     if isinstance(x, torch.Tensor):
+        if x.layout == torch.sparse_csr and x.device.type == "cpu" and not x.requires_grad:
+            return canonical(features_of(x.clone())[0])[0]  # whose memory torch does not move, as in `has_moved`
         if x.layout != torch.strided or x.device.type != "cpu" or x.requires_grad or x.dtype == torch.bfloat16:
             return None
         x = x.numpy()
@@ -177,7 +209,7 @@ def _is_finite(x: NDArray[np.floating]) -> bool:
     return all(bool(np.isfinite(x[first : first + rows]).all()) for first in range(0, len(x), rows))
 
 
-def _graph(edges: Edges, features: DenseFeatures | None) -> Graph:
+def _graph(edges: Edges, features: DenseFeatures | SparseFeatures | None) -> Graph:
     """Returns the graph of `edges`: every node is unlabelled, and none is for training."""
     nobody = np.empty(0, dtype=np.int32)
     unlabelled = np.broadcast_to(np.int64(-1), edges.num_nodes)

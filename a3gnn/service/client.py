@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from a3gnn.errors import UsageError
 from a3gnn.notify import listener
+from a3gnn.printable import printable
 from a3gnn.report.front import Front
 from a3gnn.service.http_client import HttpClient, ServerAwayError, error_of
 from a3gnn.training.tuned import TunedConfig
@@ -58,7 +59,7 @@ class Client:
         """
         path = Path(dataset)
         if path.suffix == ".npz" and path.is_file():
-            found: dict[str, Any] = self._http.upload("/graphs/upload", path, name=name or path.stem)
+            found: dict[str, Any] = self._http.upload("/graphs/upload", path, name=name or printable(path.stem))
         elif path.exists():
             raise UsageError(
                 f"an .npz file can be uploaded, got {dataset}, which is a folder or another file of this machine; give "

@@ -8,7 +8,7 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.synthetic.recipe import Recipe
 from a3gnn.service.settings import ServiceSettings
 
-_SYNTHETIC = "synthetic:"
+_SYNTHETIC, _SPLIT = "synthetic:", "split:"
 #: Forms that a3gnn takes elsewhere, and why not here.
 _REFUSED = {
     "pyg:": "it downloads, and unpickles what it has downloaded",
@@ -26,6 +26,11 @@ def admitted(spec: str, settings: ServiceSettings) -> str:
     for scheme, why in _REFUSED.items():
         if spec.startswith(scheme):
             raise GraphError(f"the server takes no {scheme} data sets, got {spec!r}: {why}; {_CONVERT}")
+    if spec.startswith(_SPLIT):
+        raise GraphError(
+            f"the server splits no graph, got {spec!r}: it opens graphs as they are below the data root; a3gnn graph "
+            "convert SPEC FOLDER --split TRAIN,VAL,TEST makes a folder with that split, which can be put there"
+        )
     if spec.startswith(_SYNTHETIC):
         _bounded(Recipe.parse(spec.removeprefix(_SYNTHETIC)), settings)
         return spec

@@ -18,6 +18,7 @@ from a3gnn.report.text import describe_config
 from a3gnn.service.home import JobFolder
 from a3gnn.service.problems import conflict
 from a3gnn.service.study_copy import with_places
+from a3gnn.storage.file_state import file_state
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.finished import unfinished_front
 
@@ -33,7 +34,7 @@ class _Kept:
     """What was made of files lately, as long as they are as they were."""
 
     def __init__(self) -> None:
-        self._values: OrderedDict[tuple[str, Path], tuple[tuple[int, int, int], Any]] = OrderedDict()
+        self._values: OrderedDict[tuple[str, Path], tuple[list[int], Any]] = OrderedDict()
         self._mutex = threading.Lock()
 
     def get(self, name: str, path: Path, make: Callable[[], T]) -> T:
@@ -42,8 +43,7 @@ class _Kept:
         Raises:
             FileNotFoundError: There is no such file.
         """
-        stat = path.stat()
-        stamp, key = (stat.st_ino, stat.st_size, stat.st_mtime_ns), (name, path)
+        stamp, key = file_state(path), (name, path)
         with self._mutex:
             before = self._values.get(key)
             if before is not None and before[0] == stamp:

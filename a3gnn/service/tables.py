@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import sqlalchemy as sa
+
+
+class PathText(sa.TypeDecorator[str]):
+    """A path of any bytes as text: those that are not UTF-8 stand as `//` and their number, which no path has.
+
+    Databases take Unicode alone, and Python has such bytes as lone surrogates.
+    """
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        """Returns what is stored of `value`, whose slashes are single ones."""
+        return value and re.sub("[\udc80-\udcff]", lambda found: f"//{ord(found[0]) - 0xDC00:02x}", value)
+
+    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        """Returns the path that is stored as `value`."""
+        return value and re.sub("//([89a-f][0-9a-f])", lambda found: chr(0xDC00 + int(found[1], 16)), value)
+
 
 TABLES = sa.MetaData()
 
@@ -15,7 +35,7 @@ GRAPHS = sa.Table(
     sa.Column("name", sa.String(200), nullable=False),
     sa.Column("origin", sa.String(16), nullable=False),
     sa.Column("source", sa.Text, nullable=False),
-    sa.Column("spec", sa.Text, nullable=False),
+    sa.Column("spec", PathText, nullable=False),
     sa.Column("fingerprint", sa.String(64), nullable=False, index=True),
     sa.Column("home", sa.String(32)),
     sa.Column("created", sa.Float, nullable=False),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 from a3gnn.storage.atomic import replacing
+from a3gnn.storage.file_state import content_state, file_state
 from a3gnn.storage.root import cache_root as cache_root
 
 #: How a graph's folder in the cache is named.
@@ -20,9 +22,14 @@ def graph_folder(root: Path, fingerprint: str) -> Path:
 
 
 def source_of(path: Path) -> str:
-    """Returns the identity of the file at `path`: its absolute path, size in bytes and time of change."""
-    stat = path.stat()
-    return f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}"
+    """Returns the identity of the file at `path`: its absolute path, size, times, inode and a hash of its content.
+
+    Ask for it before the file is read: what replaces the file meanwhile then has another identity.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    return "|".join(map(str, [path.resolve(), *file_state(path), content_state(path)]))
 
 
 class Copy(NamedTuple):
@@ -56,4 +63,4 @@ def recall(root: Path, source: str) -> Copy | None:
 
 
 def _note(root: Path, source: str) -> Path:
-    return root / "sources" / hashlib.blake2b(source.encode(), digest_size=16).hexdigest()
+    return root / "sources" / hashlib.blake2b(os.fsencode(source), digest_size=16).hexdigest()

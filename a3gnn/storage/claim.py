@@ -133,7 +133,7 @@ def _locked(lock: Path, place: Path, notify: Callable[[str], None]) -> Iterator[
     try:
         with suppress(OSError):  # a full disk: then nobody is told who holds it
             os.ftruncate(file, 0)
-            os.pwrite(file, f"{this_process()} on {gethostname()}".encode()[:MAX_HOLDER_BYTES], 0)
+            os.pwrite(file, os.fsencode(f"{this_process()} on {gethostname()}")[:MAX_HOLDER_BYTES], 0)
         yield
     finally:
         with suppress(OSError):

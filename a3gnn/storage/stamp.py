@@ -1,4 +1,4 @@
-"""Folders that were verified once: known again by sizes and times of change, so that later opens need no reading."""
+"""Folders that were verified once: known again by the states of their files, so that later opens need no reading."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from pathlib import Path
 from a3gnn.errors import A3GNNError
 from a3gnn.storage.atomic import replacing
 from a3gnn.storage.cache import cache_root
+from a3gnn.storage.file_state import content_state, file_state
 
 #: The stamp's name in a verified folder.
 STAMP = "verified.json"
 #: Raised when more is verified than before: what an older version has verified is verified again.
-_VERSION = 1
+_VERSION = 2
 #: Times of change advance by the kernel's tick, of at most 10 ms on Linux.
 _TICK_NS = 20_000_000
 _HOUR_S = 3600.0
 
-#: By file, size in bytes and time of change in ns.
-_Files = dict[str, list[int]]
+#: By file, its `file_state`; of meta.json, which has the graph's fingerprint, a hash of its content as well.
+_Files = dict[str, list[int | str]]
 
 
 def verify_once(folder: Path, verify: Callable[[bool], None]) -> None:
@@ -63,20 +64,20 @@ def forget(folder: Path) -> None:
 
 
 def _places(folder: Path) -> list[Path]:
-    key, found = hashlib.blake2b(str(folder.resolve()).encode(), digest_size=16).hexdigest(), [folder / STAMP]
+    key, found = hashlib.blake2b(os.fsencode(folder.resolve()), digest_size=16).hexdigest(), [folder / STAMP]
     with suppress(A3GNNError):  # a user without a home
         found.append(cache_root() / "verified" / f"{key}.json")
     return found
 
 
 def _files(folder: Path) -> _Files:
-    paths = [*folder.glob("*.npy"), *folder.glob("meta.json")]
-    return {path.name: [stat.st_size, stat.st_mtime_ns] for path in sorted(paths) if (stat := path.stat())}
+    files: _Files = {path.name: [*file_state(path)] for path in sorted(folder.glob("*.npy"))}
+    return files | {path.name: [*file_state(path), content_state(path)] for path in folder.glob("meta.json")}
 
 
 def _settled(folder: Path, files: _Files) -> _Files:
     """Returns `files` once they are so old that a later change would have another time."""
-    newest = max((changed for _, changed in files.values()), default=0)
+    newest = max((int(changed) for _, _, changed, *_ in files.values()), default=0)
     if 0 <= (age := time.time_ns() - newest) < _TICK_NS:
         time.sleep((_TICK_NS - age) * 1e-9)
         return _files(folder)

@@ -61,7 +61,9 @@ def suiting(graph: GraphArrays) -> tuple[MetricName, str]:
     share = majority_share(graph)
     usual: MetricName = "accuracy" if graph.target == "classes" else "micro_f1"
     what = "of the validation nodes are of one class" if usual == "accuracy" else "of the labels are alike, 0 or 1"
-    if share <= MOST_IN_ONE_CLASS or graph.num_classes < 2:
+    if graph.num_classes < 2:
+        return usual, f"metric: {METRIC_LABELS[usual]}, for all labels are of one class: it is 100% whatever is learnt"
+    if share <= MOST_IN_ONE_CLASS:
         return usual, f"metric: {METRIC_LABELS[usual]}, for no more than {share:.0%} {what}"
     ranked = all(_is_ranked(graph, ids) for ids in (graph.val_ids, graph.test_ids))
     name: MetricName = "roc_auc" if ranked else "macro_f1"

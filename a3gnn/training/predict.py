@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from a3gnn.checks import checked_limit
 from a3gnn.errors import GraphError, ModelError
-from a3gnn.graphs.as_graph import as_graph, is_data
+from a3gnn.graphs.as_graph import as_unlabelled, is_data
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.load import is_file
 from a3gnn.metric import Target
 from a3gnn.notify import listener
 from a3gnn.option_names import option
@@ -60,8 +61,8 @@ def predict(
 
     Args:
         model: The model.pt that `train` left, or its folder; or what `SavedModel.read` has read of it.
-        dataset: A graph, a PyG `Data`, of which only x and edge_index are read, or what `Graph.load` takes. It may be
-            another one than the model was trained on, with as many features.
+        dataset: A graph, a PyG `Data`, or what `Graph.load` takes. Of a `Data`, an .npz and a .pt file only x and
+            edge_index are read. It may be another one than the model was trained on, with as many features.
         nodes: Node ids in any order, or a bool mask over the nodes; None is all nodes.
         host_memory_limit: Of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for no limit.
         device: cpu or cuda; cuda by default where there is one.
@@ -80,8 +81,8 @@ def predict(
     saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
     place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     compile_ahead(KernelSet(), notify)
-    graph = Graph.from_unlabelled(dataset) if is_data(dataset) else as_graph(dataset)
-    for note in graph.notes if is_data(dataset) else ():
+    graph = as_unlabelled(dataset)
+    for note in graph.notes if is_data(dataset) or is_file(dataset) else ():
         notify(note)
     if graph.num_features != saved.num_features:
         raise GraphError(

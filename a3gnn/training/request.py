@@ -13,6 +13,7 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.split import Split
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import Metrics
@@ -73,10 +74,12 @@ class TrainRequest:
         model: str | None,
         metric: str | None,
         notify: Callable[[str], None],
+        split: Split | None = None,
     ) -> Self:
         """Returns the request for `config`; what a tuned.json says stands in for what is None.
 
-        A `model` takes the place of the task's, and so does a `metric`, as `with_metric` takes it.
+        A `model` takes the place of the task's, and so does a `metric`, as `with_metric` takes it; `split` holds over
+        the dataset's own.
 
         Whether it was tuned for another graph, on another machine or under another OpenMP wait policy is said through
         `notify`.
@@ -93,7 +96,7 @@ class TrainRequest:
         source = dataset if dataset is not None else tuned.spec if tuned else None
         if source is None:
             raise UsageError("train needs a dataset: give one, or a tuned.json, which names its own")
-        graph = graph_of(source, notify)
+        graph = graph_of(source, notify, split)
         for note in graph.notes:
             notify(note)
         graph = graph.on_disk()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from a3gnn.checks import checked_limit, flag, path_or_none, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.graphs.split import Split
 from a3gnn.machine.energy import EnergyMeter
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.metric import checked_metric
@@ -70,6 +71,8 @@ def train(
     prefetch: Sequence[int] | None = None,
     adapt: bool = False,
     algorithm: SynchronousAlgorithm | None = None,
+    split: str | Sequence[float] | None = None,
+    split_seed: int = 0,
     progress: bool = False,
     notify: Callable[[str], None] | None = None,
 ) -> TrainResult:
@@ -119,6 +122,9 @@ def train(
             and threads, and it stays the same to rounding.
         algorithm: A synchronous algorithm by which several ranks train a mini-batch each, such as
             `a3gnn.algorithms.built_in.named("distdgl")` (docs/algorithms.md); None has them train shares of every one.
+        split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2", by which labelled nodes are split at
+            random in place of the graph's own split; None leaves that.
+        split_seed: Decides which nodes.
         progress: Whether to draw a progress bar on stderr.
         notify: Takes lines for people: warnings, and each epoch's figures; by default a notebook prints them.
 
@@ -139,7 +145,7 @@ def train(
     said = Said(trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
     asked = None if trainers is None else Trainers.of(trainers, *said)
     metric = checked_metric(metric)
-    limit = checked_limit(option("host_memory_limit"), host_memory_limit)
+    limit, shares = checked_limit(option("host_memory_limit"), host_memory_limit), Split.of(split, split_seed)
     with processes(algorithm) as us, ExitStack() as stack:
         notify = us.said(notify)
         if out is not None and us.speaks:
@@ -150,7 +156,7 @@ def train(
         with us.first_alone():
             begin += compile_ahead(KernelSet(), notify)
             name = None if model is None else model_name(model)
-            request = TrainRequest.of(config, dataset, task, name, metric, notify)
+            request = TrainRequest.of(config, dataset, task, name, metric, notify, shares)
             begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
         request = us.adapted(request.described(notify), notify)
         request, several = open_several(request, asked, said, us, out if resume else None, notify)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.graphs.as_graph import as_graph, spec_of
+from a3gnn.graphs.split import Split
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import kept_hardware, probe_hardware, within_peaks
 from a3gnn.metric import AUTO, checked_metric
@@ -57,6 +58,8 @@ def recommend(
     store: str | Path | None = None,
     out: str | Path | None = None,
     hardware: Hardware | None = None,
+    split: str | Sequence[float] | None = None,
+    split_seed: int = 0,
     notify: Callable[[str], None] | None = None,
 ) -> Recommendation:
     """Returns the configuration that is predicted to be the best of those that probably keep the limits; no trial runs.
@@ -82,6 +85,9 @@ def recommend(
             in the folder of a tune; runs/profiles.db, if it is there, by default. It is only read.
         out: A new folder for a tuned.json, which `train` takes; nothing is written by default.
         hardware: The machine that is predicted for; this one, as it was last probed, by default.
+        split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2", by which labelled nodes are split at
+            random in place of the graph's own split; None leaves that.
+        split_seed: Decides which nodes.
         notify: Takes each line of progress; by default a notebook prints them.
 
     Raises:
@@ -114,6 +120,7 @@ def recommend(
             "measured, and nothing is measured here; a3gnn tune takes it"
         )
     check_places(out, store, resume=False)
+    shares = Split.of(split, split_seed)
     with ExitStack() as stack:
         if out is not None:
             stack.enter_context(claimed(Path(out), notify))
@@ -121,11 +128,11 @@ def recommend(
         stored = existing_rows(store)
         compile_ahead(KernelSet(), notify)
         machine = within_peaks(_this_machine(notify), stored, notify) if hardware is None else hardware
-        graph = as_graph(dataset)
+        graph = as_graph(dataset, shares)
         judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
         request = dataclasses.replace(request, task=judged)
         if out is not None:
-            request = dataclasses.replace(request, spec=spec_of(dataset, graph))
+            request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares))
         for line in (*graph.notes, *intro(machine, graph.characteristics())):
             notify(line)
         if reason := why_infeasible(request.limits(machine, None), machine):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +13,7 @@ import torch
 
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.split import Split
 from a3gnn.hardware import Hardware
 from a3gnn.metric import AUTO, MetricName, checked_metric
 from a3gnn.notify import listener
@@ -82,6 +83,8 @@ def tune(
     resume: bool = False,
     executor: TrialExecutor | None = None,
     hardware: Hardware | None = None,
+    split: str | Sequence[float] | None = None,
+    split_seed: int = 0,
     notify: Callable[[str], None] | None = None,
 ) -> TuneResult:
     """Returns the best configuration that keeps the limits on this machine, as measured.
@@ -126,6 +129,9 @@ def tune(
             measurements, or `a3gnn.profiling.cluster.executor.RayExecutor` on another machine. It stays open.
         hardware: The machine on which `executor` runs trials; by default the one that the executor knows, else this
             one, probed.
+        split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2", by which labelled nodes are split at
+            random in place of the graph's own split; None leaves that.
+        split_seed: Decides which nodes.
         notify: Takes each line of progress; by default a notebook prints them.
 
     Raises:
@@ -136,7 +142,7 @@ def tune(
         KeyboardInterrupt: By Ctrl-C; the message says how to go on.
     """
     started, notify = time.monotonic(), listener(notify)
-    metric = checked_metric(metric)
+    metric, shares = checked_metric(metric), Split.of(split, split_seed)
     request = make_request(
         priority=priority,
         memory_limit=memory_limit,
@@ -157,12 +163,12 @@ def tune(
             stack.enter_context(claimed(Path(out), notify))
         if executor is None:
             started += compile_ahead(KernelSet(), notify)
-        graph = as_graph(dataset)
+        graph = as_graph(dataset, shares)
         judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
         folder = Path(out) if out is not None else stack.enter_context(claimed_next(graph.name, notify))
         task = _examined(judged, graph, request, started, notify)
         task = repeating_as_before(task, folder) if resume else task
-        request = dataclasses.replace(request, spec=spec_of(dataset, graph), task=task)
+        request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares), task=task)
         if resume and (finished := finished_result(folder, request)) is not None:
             say_finished(finished, notify)
             return finished

@@ -23,7 +23,7 @@ def command(**options: Any) -> None:
     """Prints the task that the options say."""
     assert {options.pop("dataset"), options.pop("metric")} == {"any", "auto"}
     click.echo(json.dumps(take_task(options, 7).to_dict()))
-    assert not options
+    assert options == {"split": None, "split_seed": 0}
 
 
 def task_of(*arguments: str) -> Task:

@@ -131,6 +131,17 @@ def test_a_file_with_its_old_content_and_a_new_time_is_verified_and_stamped_agai
     assert (dense / STAMP).read_bytes() != before
 
 
+@pytest.mark.parametrize("array", ["indices", "indptr", "labels", "x", "train_ids"])
+def test_damage_that_keeps_size_and_time_is_found(array: str, dense: Path) -> None:
+    path = dense / f"{array}.npy"
+    stat, content = path.stat(), bytearray(path.read_bytes())
+    content[-2:] = b"\xff\x7f"
+    path.write_bytes(content)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with pytest.raises(GraphError, match="convert the graph again"):
+        Graph.load(dense)
+
+
 def test_legal_values_that_were_not_written_there_are_another_graph(dense: Path) -> None:
     rewrite(dense / "labels.npy", lambda a: (a + 1) % 4)
     with pytest.raises(GraphError, match=r"must hold the graph that was written there, of fingerprint .*they were ch"):

@@ -7,6 +7,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.conversion.convert import convert
 from a3gnn.graphs.graph import Graph
+from a3gnn.option_names import as_flags
 
 Arrays = dict[str, np.ndarray]
 
@@ -84,6 +87,38 @@ def test_an_archive_of_something_else_says_what_it_lacks(tmp_path: Path) -> None
             archive.writestr(f"{name}.npy", b"words")
     with pytest.raises(GraphError, match=r"texts\.npz"):
         Graph.load(tmp_path / "texts.npz")
+
+
+@pytest.mark.parametrize(
+    ("without", "message"),
+    [
+        ({"x": None}, r"ring\.npz must hold edge_index, x \(or x_data, .*\), y; it lacks x$"),
+        ({"x": None, "x_data": np.ones(3, np.float32)}, r"it lacks x_indices, x_indptr, x_shape$"),
+        ({"y": None}, r"it lacks y$"),
+        ({"val_mask": None}, r"it lacks val_mask; --split 0\.6,0\.2,0\.2 makes masks$"),
+    ],
+)
+def test_an_array_that_is_missing_is_named(
+    without: dict[str, Any], message: str, arrays: Arrays, npz: Callable[..., Path]
+) -> None:
+    with as_flags(), pytest.raises(GraphError, match=message):
+        Graph.load(npz(arrays, **without))
+
+
+def test_arrays_that_are_not_used_are_said(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    path = npz(arrays, edge_weight=np.ones(7), names=np.array(list("abcdef")))
+    assert (
+        "not used of the file: edge_weight, names; edges have no weights or attributes here" in Graph.load(path).notes
+    )
+
+
+def test_ids_in_a_file_are_taken_for_masks(arrays: Arrays, npz: Callable[..., Path], tmp_path: Path) -> None:
+    masks = [f"{name}_mask" for name in ("train", "val", "test")]
+    names = "train_idx", "valid_idx", "test_idx"
+    ids = {name: np.flatnonzero(arrays[mask]) for name, mask in zip(names, masks, strict=True)}
+    whole, path = Graph.load(npz(arrays)), npz(arrays, "ids", **dict.fromkeys(masks), **ids)
+    assert Graph.load(path).fingerprint == whole.fingerprint
+    assert convert(str(path), tmp_path / "folder", memory_bytes=4096).fingerprint == whole.fingerprint
 
 
 def test_an_array_that_claims_more_than_there_is_memory_is_said(arrays: Arrays, npz: Callable[..., Path]) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs import npz as npz_module
 from a3gnn.graphs.graph import Graph
 from a3gnn.storage.cache import cache_root
 
@@ -142,6 +144,32 @@ def test_a_changed_file_is_read_again(arrays: Arrays, npz: Callable[..., Path]) 
     npz(arrays, "changing", y=np.array([1, 0, 0, 1, 0, -1]))
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     assert Graph.load(path).labels[0] == 1
+
+
+def test_a_file_replaced_by_one_of_equal_size_and_time_is_read_again(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    path = npz(arrays, "replaced", x=arrays["x"] + 13)
+    Graph.load(path).on_disk()
+    stat = path.stat()
+    os.replace(npz(arrays, "new", x=arrays["x"] + 14), path)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (stat.st_size, stat.st_mtime_ns)
+    assert Graph.load(path).features.arrays()["x"][0, 0] == 14
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_not_taken_for_the_new_one(
+    arrays: Arrays, npz: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = npz(arrays, "read", x=arrays["x"] + 15), npz(arrays, "meanwhile", x=arrays["x"] + 16)
+    whole = npz_module.needed_arrays
+
+    def replaced_meanwhile(*arguments: Any) -> Any:
+        os.replace(other, path)
+        return whole(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(npz_module, "needed_arrays", replaced_meanwhile)
+        Graph.load(path).on_disk()
+    assert Graph.load(path).features.arrays()["x"][0, 0] == 16
 
 
 def test_a_damaged_copy_in_the_cache_is_passed_over(arrays: Arrays, npz: Callable[..., Path], tmp_path: Path) -> None:

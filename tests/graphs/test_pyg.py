@@ -9,8 +9,10 @@ import scipy.sparse
 import torch
 from torch_geometric.data import Data, HeteroData
 
-from a3gnn.errors import GraphError
+from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.as_graph import spec_of
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.split import Split
 
 
 @pytest.fixture
@@ -80,10 +82,53 @@ def test_without_masks_labelled_nodes_are_split_and_it_is_said(data: Data) -> No
     assert graph.fingerprint == Graph.from_pyg(data).fingerprint
 
 
-def test_some_masks_are_not_enough(data: Data) -> None:
+def test_missing_masks_are_filled_from_nodes_in_no_other_mask_and_it_is_said(data: Data) -> None:
     data.train_mask = torch.arange(12) < 4
-    with pytest.raises(GraphError, match=r"must have all of .* this one lacks val_mask, test_mask"):
+    graph = Graph.from_pyg(data)
+    assert graph.train_ids.tolist() == [0, 1, 2, 3]
+    assert sorted([*graph.val_ids, *graph.test_ids]) == list(range(4, 12))
+    assert any("it had no val_mask and no test_mask" in note for note in graph.notes)
+
+
+def test_a_class_for_unknown_is_not_split_nor_judged(data: Data) -> None:
+    data.y = torch.tensor([0, 1, 0, 1, 0, 1, 2, 2, 2, 2, 2, 2])
+    data.train_mask, data.test_mask = torch.arange(12) < 4, (torch.arange(12) >= 4) & (torch.arange(12) < 6)
+    with pytest.raises(GraphError, match=r"this one lacks val_mask, and 0 labelled nodes are in no other mask; split="):
         Graph.from_pyg(data)
+    graph = Graph.from_pyg(data, split="0.4,0.3,0.3", split_seed=5)
+    assert graph.num_classes == 2
+    assert graph.labels[6:].tolist() == [-1] * 6
+    assert "class 2 is in no mask; its 6 nodes are unlabelled" in graph.notes
+
+
+def test_ids_are_taken_for_masks(data: Data, tmp_path: Path) -> None:
+    data.train_idx, data.valid_idx, data.test_idx = torch.arange(4), torch.arange(4, 8), torch.arange(8, 12)
+    graph = Graph.from_pyg(data)
+    assert [ids.tolist() for ids in (graph.train_ids, graph.val_ids, graph.test_ids)] == [
+        [0, 1, 2, 3],
+        [4, 5, 6, 7],
+        [8, 9, 10, 11],
+    ]
+    data.train_mask = torch.arange(12) < 2
+    assert "train_idx and train_mask select different nodes; train_mask is used" in Graph.from_pyg(data).notes
+
+
+@pytest.mark.filterwarnings("ignore:'BAShapes' is deprecated")
+@pytest.mark.parametrize("name", ["KarateClub", "BAShapes", "FakeDataset"])
+def test_data_sets_without_a_folder_are_the_same_every_time(name: str) -> None:
+    assert Graph.load(f"pyg:{name}").fingerprint == Graph.load(f"pyg:{name}").fingerprint
+
+
+def test_a_split_is_part_of_the_graph_and_of_its_spec(data: Data, tmp_path: Path) -> None:
+    torch.save(data, tmp_path / "ring.pt")
+    path = str(tmp_path / "ring.pt")
+    one, other = (Graph.load(path, "0.5,0.25,0.25", seed).on_disk() for seed in (1, 2))
+    assert one.fingerprint != other.fingerprint
+    spec = spec_of(path, one, Split.of("0.5,0.25,0.25", 1))
+    assert spec == f"split:0.5,0.25,0.25:1:{path}"
+    assert Graph.load(spec).fingerprint == one.fingerprint
+    with pytest.raises(UsageError, match=r"split must be three shares > 0 of at most 1 together"):
+        Graph.load(path, "0.9,0.2,0.2")
 
 
 @pytest.mark.parametrize("attribute", ["x", "edge_index", "y"])
@@ -192,7 +237,6 @@ def test_features_of_other_types_become_floats_and_it_is_said(data: Data, dtype:
         ),
         ({"train_mask": torch.arange(4)}, "train_mask must be bool of 1 dimension, got int64"),
         ({"train_mask": torch.zeros(12, 0, dtype=torch.bool)}, "train_mask must be bool of 1 dimension"),
-        ({"train_mask": None}, "lacks train_mask; without any, labelled nodes are split at random"),
     ],
 )
 def test_a_wrong_attribute_is_named(data: Data, changes: dict[str, object], message: str) -> None:
@@ -224,3 +268,28 @@ def test_what_is_saved_and_no_data_is_said(saved: object, hint: str, tmp_path: P
     torch.save(saved, tmp_path / "other.pt")
     with pytest.raises(GraphError, match=rf"other\.pt must hold a PyG Data, got {type(saved).__name__}; {hint}"):
         Graph.load(tmp_path / "other.pt")
+
+
+def test_nodes_without_features_are_not_lost_without_a_word(data: Data, tmp_path: Path) -> None:
+    data.num_nodes = 15
+    torch.save(data, tmp_path / "more.pt")
+    for load in (lambda: Graph.load(tmp_path / "more.pt"), lambda: Graph.from_unlabelled(data)):
+        with pytest.raises(GraphError, match=r"x must have one row per node, got 12 rows for num_nodes 15; append"):
+            load()
+
+
+def test_attributes_of_other_edges_are_refused(data: Data) -> None:
+    data.edge_weight = torch.rand(11)
+    with pytest.raises(GraphError, match="edge_weight must have one row per edge, got 11 rows for 12 edges"):
+        Graph.from_pyg(data)
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.sparse_coo, torch.sparse_csr])
+def test_features_beyond_float32_are_named(layout: torch.layout, data: Data) -> None:
+    x = data.x.double()
+    x[3, 1], x[4, 0] = -1e300, 1e39
+    data.x = x.to_sparse(layout=layout) if layout != torch.strided else x
+    with pytest.raises(
+        GraphError, match=r"x is stored as float32, .* 3\.4e\+38, got 2 beyond, such as -1e\+300; scale x"
+    ):
+        Graph.from_pyg(_with_masks(data))

@@ -7,10 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from torch_geometric.nn import SAGEConv
 
-from a3gnn.graphs.features import DenseFeatures
+from a3gnn.graphs.features import features_from
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labelled
+from a3gnn.runtime.loader import Loader
 
 KINDS = ["tiny_graph", "tiny_folder_graph", "sparse_graph", "labels_graph", "values_graph", "unbalanced_graph"]
 
@@ -50,9 +52,20 @@ def test_what_is_written_to_it_leaves_the_graph_as_it_was(tiny_graph: Graph) -> 
     assert tiny_graph.content_fingerprint() == before
 
 
-def test_halves_stay_halves_and_the_unlabelled_unlabelled(tiny_graph: Graph, labels_graph: Graph) -> None:
-    half = dataclasses.replace(tiny_graph, features=DenseFeatures(tiny_graph.features.array.astype(np.float16)))
-    assert half.to_pyg().x.dtype == torch.float16
+@pytest.mark.parametrize("kind", ["tiny_graph", "sparse_graph"])
+def test_halves_come_as_what_layers_take(kind: str, request: pytest.FixtureRequest) -> None:
+    graph: Graph = request.getfixturevalue(kind)
+    stored = {name: array.astype(np.float16) for name, array in graph.features.arrays().items() if name[-1] in "xa"}
+    half = dataclasses.replace(graph, features=features_from(graph.features.arrays() | stored))
+    data = half.to_pyg()
+    assert data.x.dtype == torch.float32
+    from_data, from_graph = (next(iter(Loader(one, [2], batch_size=8))).x for one in (data, half))
+    assert from_data.dtype == from_graph.dtype == torch.float32
+    assert torch.equal(from_data.to_dense(), data.x.to_dense()[next(iter(Loader(data, [2], batch_size=8))).n_id])
+    assert SAGEConv(graph.num_features, 2)(data.x.to_dense(), data.edge_index).isfinite().all()
+
+
+def test_the_unlabelled_stay_unlabelled(labels_graph: Graph) -> None:
     y = labels_graph.to_pyg().y
     assert y.shape == (300, 4)
     assert (y[labels_graph.test_ids[::10]] == -1).all()

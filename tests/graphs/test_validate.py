@@ -54,6 +54,10 @@ def _with_nan() -> np.ndarray:
         ({"y": np.array([[0, -1]] * 6)}, r"got rows that are unlabelled in part; fill in 0"),
         ({"y": np.zeros((6, 1), dtype=int)}, r"must have 2 columns or more, .* y\.reshape\(-1\)"),
         ({"y": np.array([0, 1, np.inf, 0, 0, 0])}, r"y must be finite in float32, or NaN .* got 1 infinite"),
+        (
+            {"y": np.array([0, 1, 1e300, 0, 0, 0])},
+            r"y is stored as float32, .* up to 3.4e\+38, got 1 beyond, such as 1e\+300",
+        ),
         ({"y": np.full(6, np.nan)}, r"must have labelled nodes, got none \(y is NaN"),
         ({"y": np.array(list("abcdef"))}, r"or floats of 1 dimension \(values\), got <U1 of shape \(6,\)"),
         ({"y": np.full(6, -1)}, r"must have labelled nodes, got none"),
@@ -152,5 +156,5 @@ def test_a_lone_array_is_said(tmp_path: Path) -> None:
 
 
 def test_pickled_arrays_are_refused(arrays: Arrays, npz: Npz) -> None:
-    with pytest.raises(GraphError, match="is not a readable"):
+    with pytest.raises(GraphError, match="y must hold numbers, got Python objects"):
         Graph.load(npz(arrays, y=np.array([0, None], dtype=object)))

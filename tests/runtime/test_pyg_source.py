@@ -1,5 +1,6 @@
 """What a `Loader` makes of its data: edges, their ids, and which x tiers and caches serve."""
 
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ def test_edges_come_in_by_their_targets_and_features_are_shared() -> None:
     rows = np.split(source.graph.indices, source.graph.indptr[1:-1])
     assert [row.tolist() for row in rows] == [[1, 2], [0], [1]]
     assert source.edges.ids.tolist() == [3, 0, 1, 2]
-    assert source.x_dtype == torch.float32
+    assert source.reads_x
     assert np.shares_memory(source.graph.features.array, data.x.numpy())
     assert source.graph.labels.tolist() == [-1, -1, -1]
 
@@ -54,24 +55,25 @@ def test_repeated_edges_are_sampled_as_often_as_they_are_there() -> None:
 )
 def test_any_x_is_served_as_it_is(x: torch.Tensor | np.ndarray | None) -> None:
     data = Data(edge_index=EDGES, num_nodes=3) if x is None else Data(x=x, edge_index=EDGES)
-    assert source_of(data).x_dtype is None
+    assert source_of(data).reads_x is False
     for batch in Loader(data, [2, 2], batch_size=2):
         assert ("x" in batch) == (x is not None)
         if x is not None:
             given = torch.as_tensor(x)
             taken = given.to_dense()[batch.n_id]
-            assert batch.x.dtype == given.dtype
+            assert batch.x.dtype == (torch.float32 if given.dtype.itemsize == 2 else given.dtype)
             assert batch.x.requires_grad == given.requires_grad
+            taken = taken.to(batch.x.dtype)
             torch.testing.assert_close(batch.x.to_dense(), taken, equal_nan=True, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("x", [torch.rand(3, 4).half(), torch.rand(4, 3).t(), torch.rand(3, 4).half().numpy()])
-def test_tiers_and_caches_serve_x_in_its_type(x: torch.Tensor | np.ndarray) -> None:
+def test_tiers_and_caches_serve_x_as_float32(x: torch.Tensor | np.ndarray) -> None:
     data, given = Data(x=x, edge_index=EDGES), torch.as_tensor(x)
     for config in (None, {"cache_bytes": 100}, {"feature_tier": "disk"}, {"num_partitions": 2}):
         for batch in Loader(data, [2], batch_size=2, config=config):
-            assert batch.x.dtype == given.dtype
-            assert torch.equal(batch.x, given[batch.n_id])
+            assert batch.x.dtype == torch.float32
+            assert torch.equal(batch.x, given[batch.n_id].float())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16])
@@ -79,7 +81,7 @@ def test_a_memory_map_stays_on_disk(dtype: type, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(12).reshape(3, 4).astype(dtype))
     x = np.load(tmp_path / "x.npy", mmap_mode="r")
     data = Data(x=x, edge_index=EDGES)
-    assert (source_of(data).x_dtype is None) == (dtype == np.int16)
+    assert source_of(data).reads_x == (dtype != np.int16)
     assert isinstance(data.x, np.memmap)
     for batch in Loader(data, [2], batch_size=2, num_workers=1):
         assert isinstance(batch.x, torch.Tensor)
@@ -205,3 +207,56 @@ def test_weights_are_those_of_a_datas_edges() -> None:
         Loader(data, [1], weight_attr="v")
     with pytest.raises(UsageError, match="weights must be 4 numbers, one per edge"):
         Loader(data, [1], weight_attr="x")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_nodes": 5}, "x must have one row per node, got 3 rows for num_nodes 5; append rows to x"),
+        ({"num_nodes": 5, "x": torch.eye(3).to_sparse_csr()}, "x must have one row per node, got 3 rows for num_nod"),
+        ({"num_nodes": 5, "x": torch.eye(3).numpy()}, "x must have one row per node, got 3 rows for num_nodes 5"),
+        ({"num_nodes": 2}, "x must have one row per node, got 3 rows for num_nodes 2"),
+        ({"pos": torch.rand(2, 2)}, "pos must have one row per node, got 2 rows for num_nodes 3"),
+        ({"y": torch.arange(2)}, "y must have one value per node, got 2 for num_nodes 3"),
+        ({"x": None, "num_nodes": 5, "y": torch.arange(3)}, "y must have one value per node, got 3 for num_nodes 5"),
+        ({"val_mask": torch.ones(5).bool()}, "val_mask must have one value per node, got 5 for num_nodes 3"),
+        ({"edge_attr": torch.rand(3, 2)}, "edge_attr must have one row per edge, got 3 rows for 4 edges"),
+        ({"edge_weight": torch.rand(5)}, "edge_weight must have one row per edge, got 5 rows for 4 edges"),
+    ],
+)
+def test_attributes_of_another_length_are_never_served_unaligned(changes: dict, message: str) -> None:
+    data = Data(**({"x": torch.eye(3), "edge_index": EDGES} | changes))
+    with pytest.raises(GraphError, match=message):
+        Loader(data, [2])
+
+
+def test_one_label_of_the_whole_graph_is_served_as_it_is() -> None:
+    data = Data(x=torch.eye(3), edge_index=EDGES, y=torch.tensor([7]))
+    assert all(batch.y.tolist() == [7] for batch in Loader(data, [2], batch_size=2))
+
+
+@pytest.mark.parametrize(
+    ("value", "got"),
+    [
+        (["a", "b", "c"], "list"),
+        ([1.0, None, 2.0], "list"),
+        ([date(2020, 1, day) for day in (1, 2, 3)], "list"),
+        (np.array(["a", "b", "c"]), "dtype <U1"),
+        (np.array(["2020-01-01"] * 3, dtype="datetime64[D]"), r"dtype datetime64\[D\]"),
+        (np.array([None, 1, 2], dtype=object), "dtype object"),
+        (["a", "b", "c", "d"], "list"),
+    ],
+    ids=str,
+)
+def test_an_attribute_that_no_tensor_holds_is_named(value: object, got: str) -> None:
+    data = Data(x=torch.eye(3), edge_index=EDGES, title=value)
+    with pytest.raises(
+        UsageError, match=rf"^title has a value per node or edge, .* got {got} .* or delete data\.title$"
+    ):
+        Loader(data, [2])
+
+
+def test_attributes_of_the_whole_graph_may_be_anything() -> None:
+    data = Data(x=torch.eye(3), edge_index=EDGES, title="a graph", made=date(2020, 1, 1), parts=["a", "b"])
+    batch = next(iter(Loader(data, [2], batch_size=2)))
+    assert (batch.title, batch.made, batch.parts) == ("a graph", date(2020, 1, 1), ["a", "b"])

@@ -1,6 +1,7 @@
 """Graphs that are registered or uploaded: looked at on arrival, within bounds."""
 
 import io
+import os
 import zipfile
 from pathlib import Path
 
@@ -38,6 +39,28 @@ def test_a_file_below_the_data_root_and_its_upload_are_the_same_graph(idle: Serv
     )
 
 
+def test_folders_may_have_any_names(npz: Path, tmp_path: Path) -> None:
+    cafe = tmp_path / os.fsdecode(b"caf\xe9")
+    try:
+        (cafe / "data").mkdir(parents=True)
+    except (OSError, UnicodeError):
+        pytest.skip("the file system takes no such name")
+    (cafe / "data" / "people.npz").write_bytes(npz.read_bytes())
+    server = Server(cafe / "home", "--data-root", str(cafe / "data"))
+    try:
+        named = server.ask("POST", "/graphs", {"dataset": "people.npz"}, JSON)
+        assert named.status == 201, named.content
+        assert server.ask("POST", "/graphs", {"dataset": "people.npz"}, JSON).json["id"] == named.json["id"]
+        sent = Client(server.url).add_graph(npz, "sent")
+        assert sent["fingerprint"] == named.json["fingerprint"]
+        status, detail = problem(server, "POST", "/graphs", {"dataset": "gone.npz"}, JSON)
+        assert (status, "there is no 'gone.npz'" in detail) == (422, True)
+        assert server.ask("DELETE", f"/graphs/{sent['id']}").status == 204
+        assert not list((cafe / "home" / "graphs").iterdir())
+    finally:
+        server.end()
+
+
 @pytest.mark.parametrize(
     ("dataset", "words"),
     [
@@ -48,6 +71,7 @@ def test_a_file_below_the_data_root_and_its_upload_are_the_same_graph(idle: Serv
         ("saved.pt", "other files may be pickles"),
         ("pyg:Cora", "takes no pyg: data sets"),
         ("ogb:ogbn-arxiv", "takes no ogb: data sets"),
+        ("split:0.6,0.2,0.2:0:saved.npz", "the server splits no graph"),
         ("synthetic:nodes=1001", "may have 1,000 nodes here"),
         ("synthetic:nodes=900,features=400", "may have 1,048,576 bytes of features here"),
         ("synthetic:node=1", "did you mean 'nodes'"),

@@ -47,6 +47,14 @@ def test_the_balance_of_the_classes_chooses(tiny_graph: Graph, shares: tuple[flo
     assert (share > MOST_IN_ONE_CLASS) == (name != "accuracy")
 
 
+def test_labels_of_one_class_are_said_to_be(tiny_graph: Graph) -> None:
+    chosen, line = suiting(with_shares(tiny_graph, 1.0))
+    assert (chosen, line) == (
+        "accuracy",
+        "metric: accuracy, for all labels are of one class: it is 100% whatever is learnt",
+    )
+
+
 def test_two_classes_of_which_one_is_not_in_the_test_nodes_are_not_ranked(tiny_graph: Graph) -> None:
     graph = with_shares(tiny_graph, 0.8, 0.2)
     labels = graph.labels.copy()

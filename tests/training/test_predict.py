@@ -90,6 +90,27 @@ def test_of_a_data_x_and_edge_index_are_read_alone(trained, small_folder_graph) 
         predict(folder, Data(x=data.x))
 
 
+@pytest.mark.parametrize("suffix", ["npz", "pt"])
+def test_of_a_file_x_and_edge_index_are_read_alone(suffix, trained, small_folder_graph, tmp_path: Path) -> None:
+    data, path, folder = data_of(small_folder_graph), tmp_path / f"plain.{suffix}", trained().folder
+    if suffix == "pt":
+        torch.save(data, path)
+    else:
+        np.savez(path, x=data.x.numpy(), edge_index=data.edge_index.numpy(), edge_weight=np.ones(data.num_edges))
+    with pytest.raises(GraphError, match="lacks y"):
+        Graph.load(path)
+    lines: list[str] = []
+    torch.testing.assert_close(predict(folder, path, notify=lines.append), predict(folder, small_folder_graph))
+    weighted = "not used of the file: edge_weight; edges have no weights or attributes here"
+    assert lines == ([weighted] if suffix == "npz" else [])
+    if suffix == "pt":
+        torch.save(Data(edge_index=data.edge_index, num_nodes=data.num_nodes), path)
+    else:
+        np.savez(path, edge_index=data.edge_index.numpy())
+    with pytest.raises(GraphError, match=r"x.* lacks x"):
+        predict(folder, path)
+
+
 def test_labels_get_a_probability_each_and_values_are_values(trained, labels_graph, values_graph) -> None:
     found = predict(trained(graph=labels_graph).folder, labels_graph)
     assert found.shape == (300, 4)

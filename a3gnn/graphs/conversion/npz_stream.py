@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.graphs.assemble import MASKS, check, edge_notes, feature_notes, label_notes
+from a3gnn.graphs.assemble import check, edge_notes, feature_notes, judged_labels
 from a3gnn.graphs.conversion.adjacency import EDGE_DISK_BYTES, EdgePieces, write_adjacency
 from a3gnn.graphs.conversion.draft import Draft
 from a3gnn.graphs.conversion.feature_rows import canonical_pieces, write_features
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
-from a3gnn.graphs.labels import num_outputs, stored
-from a3gnn.graphs.npz import features_in, needed_arrays, readable
+from a3gnn.graphs.npz import features_in, left_out, naming, needed_arrays, readable
+from a3gnn.graphs.split import masks_of
+from a3gnn.printable import printable
 from a3gnn.storage.atomic import need_room
 from a3gnn.storage.npy import open_npy
 
@@ -38,21 +39,22 @@ def write(path: Path, draft: Draft) -> None:
     arrays = _unpacked(path, draft)
     edge_index, labels = arrays["edge_index"], arrays["y"]
     features = features_in(arrays, path)
-    masks = {name: arrays[name] for name in MASKS}
-    draft.name = path.stem
+    masks, notes = masks_of(arrays.get, labels, None)
+    draft.name = printable(path.stem)
     check(draft.name, edge_index, features, labels, masks)
     num_nodes, num_edges = features.shape[0], edge_index.shape[1]
     rewritten = 0 if _moves(features) else features.nbytes
     need_room(draft.folder, EDGE_DISK_BYTES * num_edges + rewritten + 2 * labels.nbytes)
-    draft.num_classes = num_outputs(labels)
-    draft.save("labels", stored(labels))
+    judged, draft.num_classes, notes_on_labels = judged_labels(labels, masks)
+    draft.save("labels", judged)
     for name, mask in masks.items():
         draft.save(name.replace("mask", "ids"), np.flatnonzero(mask).astype(np.int32))
     edges = _pieces(edge_index)
     counts = write_adjacency(
         edges, num_edges, num_nodes, draft.folder, draft.scratch, draft.memory_bytes, draft.progress
     )
-    draft.notes = (*label_notes(labels), *edge_notes(*counts), *_write_features(features, draft))
+    others = left_out(_names(path), arrays)
+    draft.notes = (*notes, *others, *notes_on_labels, *edge_notes(*counts), *_write_features(features, draft))
 
 
 def _moves(features: DenseFeatures | SparseFeatures) -> bool:
@@ -91,7 +93,18 @@ def _unpacked(path: Path, draft: Draft) -> dict[str, NDArray[Any]]:
                     done += len(piece)
                     draft.progress("unpacking", done, total)
     with readable(path):
-        return {name: open_npy(draft.scratch / f"{name}.npy") for name in needed}
+        return {name: _opened(name, draft.scratch) for name in needed}
+
+
+def _names(path: Path) -> list[str]:
+    """Returns the names of the arrays in the .npz file at `path`."""
+    with readable(path), zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+def _opened(name: str, scratch: Path) -> NDArray[Any]:
+    with naming(name):
+        return open_npy(scratch / f"{name}.npy")
 
 
 def _content(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[bytes]:

@@ -27,8 +27,10 @@ from a3gnn.training.own.evaluator import OwnEvaluator
 from a3gnn.training.own.factory import Factory
 from a3gnn.training.own.inputs import extent_of, of_batch
 from a3gnn.training.own.seeded import seeded
+from a3gnn.training.own.single_rows import is_single_row, take_single_rows
 from a3gnn.training.own.sources import Sources
 from a3gnn.training.own.user_model import UserModel
+from a3gnn.units import count
 
 #: Passes of training over those of a forward pass: backward costs two.
 _PASSES = 3
@@ -65,7 +67,7 @@ class Own:
         on_chunk: Callable[[], None],
     ) -> None:
         self._graph, self._task, self._device, self._on_chunk = graph, task, device, on_chunk
-        self._narrow = config.compute_dtype == "bfloat16"
+        self._narrow, self._batch_size = config.compute_dtype == "bfloat16", config.batch_size
         self._budget = budget_bytes(None) if evaluation_bytes is None else evaluation_bytes
         self._factory = Factory.of(task.model)
         self._imported = set(sys.modules)
@@ -79,6 +81,8 @@ class Own:
                 f"{task.lr_schedule}; leave one of the two out"
             )
         self.model = self._own.module.to(device)
+        if min(config.batch_size, len(graph.train_ids)) > 1:  # else there is nothing that statistics could be of
+            take_single_rows(self.model)
         self.aggregator: Aggregator | None = None
         self.rows: DenseFeatures | SparseFeatures | None = None
         if config.input_aggregation == "full":
@@ -111,8 +115,13 @@ class Own:
         inputs = of_batch(batch, self._own.takes)
         seed = derive(self._task.seed, "mini-batch", batch.epoch, batch.index)
         with seeded(seed, self._device):
-            with torch.autocast(self._device.type, torch.bfloat16, enabled=self._narrow):
-                outputs = self._own.outputs(*inputs, batch.num_seeds, self._graph.num_classes)
+            try:
+                with torch.autocast(self._device.type, torch.bfloat16, enabled=self._narrow):
+                    outputs = self._own.outputs(*inputs, batch.num_seeds, self._graph.num_classes)
+            except ValueError as error:
+                if is_single_row(error):
+                    raise ModelError(self._why_not_single(batch)) from error
+                raise
             loss = self._own.loss(outputs, batch.y)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             raise ModelError(f"{self._factory.name}: loss(outputs, labels) must return a scalar tensor, got {loss!r}")
@@ -142,6 +151,16 @@ class Own:
             ModelError: One is not.
         """
         self._sources.check(self._imported)
+
+    def _why_not_single(self, batch: MiniBatch) -> str:
+        """Returns why a norm can't be trained on a row of `batch`, and what to do."""
+        return (
+            f"{self._factory.name}: a batch norm must have 2 rows or more to train on, or running statistics "
+            f"(track_running_stats=True) of other mini-batches, got a single row in mini-batch {batch.index}, "
+            f"which has {count(batch.num_seeds, 'seed')} (batch_size {self._batch_size}, "
+            f"{count(len(self._graph.train_ids), 'train node')}); take another batch_size, more train nodes, or a "
+            "layer norm"
+        )
 
     @cached_property
     def _evaluator(self) -> OwnEvaluator:

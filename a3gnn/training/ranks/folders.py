@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ class LeaderFolder(RunFolder):
         super().__init__(path, resume=resume)
         self._ranks = ranks
         self._turn = uuid4().hex  # claimed once per run: a group may be there for several
-        ranks.bytes_of_first(f"{self._turn}{path.absolute()}".encode())
+        ranks.bytes_of_first(os.fsencode(f"{self._turn}{path.absolute()}"))
 
     def begin(self, trainer: Trainer, known: dict[str, Any]) -> Progress:
         """Returns the progress to go on from, as all ranks do."""
@@ -72,7 +73,7 @@ class FollowerFolder(RunFolder):
     """
 
     def __init__(self, ranks: TorchRanks) -> None:
-        told, length = ranks.bytes_of_first(b"").decode(), len(uuid4().hex)
+        told, length = os.fsdecode(ranks.bytes_of_first(b"")), len(uuid4().hex)
         self._turn, self.path, self._ranks = told[:length], Path(told[length:]), ranks
 
     @property

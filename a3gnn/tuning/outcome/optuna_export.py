@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.option_names import option
+from a3gnn.printable import printable
 from a3gnn.search.quiet_optuna import quiet_optuna
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.outcome.optuna_trials import (
@@ -78,7 +79,7 @@ def export_to_optuna(
         StoreError: The database can't be opened or written.
     """
     tune = KeptTune.read(folder)
-    name = study_name or f"{tune.setting.graph.name} {tune.folder.resolve().name}"
+    name = study_name or printable(f"{tune.setting.graph.name} {tune.folder.resolve().name}")
     with quiet_optuna():
         try:
             storage = optuna.storages.RDBStorage(url)
@@ -140,7 +141,7 @@ def _attributes(tune: KeptTune) -> dict[str, Any]:
     """Returns what the study says of itself."""
     request, limits = tune.history.study.request, tune.history.objectives.limits
     return {
-        _MARK: str(tune.folder.resolve()),
+        _MARK: printable(str(tune.folder.resolve())),
         "finished": tune.tuned is not None,
         "graph": tune.setting.graph.name,
         "model": tune.setting.task.model,

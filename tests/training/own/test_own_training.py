@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -189,3 +190,57 @@ def test_the_command_line_trains_it_from_the_folder_that_holds_it(package, tmp_p
         assert ended.returncode == 0, ended.stderr
         assert "accuracy    is computed from the whole graph at once" in ended.stdout
     assert len((out / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+_NORMED = """
+    def __init__(self, in_channels, out_channels):
+        super().__init__(in_channels, out_channels)
+        from torch_geometric.nn import BatchNorm
+        self.norm = {norm}
+
+    def forward(self, x, adjs):
+        x = self.convs[0]((x, x[: adjs[0].size(0)]), adjs[0]).relu()
+        return self.norm(self.convs[1]((x, x[: adjs[1].size(0)]), adjs[1]))
+"""
+
+
+@pytest.mark.parametrize("norm", ["torch.nn.BatchNorm1d(out_channels)", "BatchNorm(out_channels)"])
+def test_a_last_mini_batch_of_one_row_is_normalised_by_running_statistics(
+    norm, own_task, package, small_folder_graph, tmp_path
+) -> None:
+    graph = dataclasses.replace(small_folder_graph, train_ids=small_folder_graph.train_ids[:65])
+    task = own_task(graph, package.add_class(_NORMED.format(norm=norm)))
+    with Trainer(graph, CONFIG.replace(batch_size=64), task, scratch=tmp_path) as trainer:
+        seen = []
+        for epoch in range(2):
+            for step in trainer.steps(epoch):
+                state = weights(trainer)
+                tracked = {name: state[name] for name in state if "running" in name or "tracked" in name}
+                seen.append((step.loss, tracked, state["convs.1.lin_l.weight"]))
+        assert len(seen) == 4
+        assert all(np.isfinite(loss) for loss, *_ in seen)
+        for (_, first, before), (_, last, after) in (seen[:2], seen[2:]):
+            assert all(torch.equal(first[name], last[name]) for name in first)
+            assert not torch.equal(before, after)  # it learns from that seed all the same
+        assert not all(torch.equal(seen[0][1][name], seen[2][1][name]) for name in seen[0][1])
+        assert all(module.training for module in trainer.model.modules())
+
+
+@pytest.mark.parametrize(
+    ("norm", "seeds", "batch_size", "got"),
+    [
+        ("torch.nn.BatchNorm1d(out_channels, track_running_stats=False)", 65, 64, r"batch_size 64, 65 train nodes"),
+        ("torch.nn.BatchNorm1d(out_channels)", 8, 1, r"batch_size 1, 8 train nodes"),
+        ("BatchNorm(out_channels)", 1, 64, r"batch_size 64, 1 train node"),
+    ],
+)
+def test_a_row_that_no_statistics_normalise_is_an_error(
+    norm, seeds, batch_size, got, own_task, package, small_folder_graph, tmp_path
+) -> None:
+    graph = dataclasses.replace(small_folder_graph, train_ids=small_folder_graph.train_ids[:seeds])
+    task = own_task(graph, package.add_class(_NORMED.format(norm=norm)))
+    with (
+        Trainer(graph, CONFIG.replace(batch_size=batch_size), task, scratch=tmp_path) as trainer,
+        pytest.raises(ModelError, match=rf"a batch norm must have 2 rows or more .* which has 1 seed \({got}\); take"),
+    ):
+        list(trainer.steps(0))
