@@ -43,7 +43,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     [
         # Of 60 s: 6 for rounds, 16 for both trainings, 16 for a seed of both, and the rest alternates.
         (60.0, 11, 2, ("1 further seed",)),
-        (25.0, 5, None, ("the default's test accuracy", "2 further seeds")),
+        # Rounds are left out first: fewer than five alternations tell no gain.
+        (25.0, 8, None, ("2 rounds among 3 finalists", "the default's test accuracy", "2 further seeds")),
         (
             -1.0,
             1,

@@ -182,7 +182,7 @@ def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: 
     return Pick(
         tune.folder,
         request,
-        _tuned(tune, asked, found, best, is_choice),
+        _tuned(tune, asked, found, best),
         Front.of(rows, asked.objectives, config),
         default,
         is_choice,
@@ -190,20 +190,18 @@ def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: 
     )
 
 
-def _tuned(
-    tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: JudgedTrial, is_choice: bool
-) -> TunedConfig:
+def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: JudgedTrial) -> TunedConfig:
     """Returns what trains the `best` of `found`: what the tune wrote, where that is its choice."""
     config, target, reference = best.trial.measurement.config, asked.objectives.limits.least_accuracy, asked.reference
     seconds, limits = best.figures.seconds, training_limits(asked, config, best.figures)
-    if is_choice and tune.tuned is not None and target == tune.front.target:
+    if tune.tuned is not None and config == tune.tuned.config and target == tune.front.target:
         return dataclasses.replace(tune.tuned, limits=limits)
     judged: dict[str, Any] = {
         "limits": limits,
         "target_accuracy": target,
         "seconds_to_accuracy": seconds.to_dict() if seconds else None,
     }
-    if is_choice and tune.tuned is not None:
+    if tune.tuned is not None and config == tune.tuned.config:
         return dataclasses.replace(tune.tuned, **judged, against_default=None, no_gain=None)
     beside = asked.reference_trial.measurement.config if asked.reference_trial else None
     default = next((one.metrics for one in found if one.trial.measurement.config == beside), None)
