@@ -56,11 +56,6 @@ class History:
         timings = (*self.timings, timing)
         return dataclasses.replace(self, trials=tuple(one.judged_by(timings) for one in self.trials), timings=timings)
 
-    def until(self, last: str) -> Self:
-        """Returns the history until the trial whose measurement has the id `last`; as it is without such a trial."""
-        ids = [trial.measurement.id for trial in self.trials]
-        return dataclasses.replace(self, trials=self.trials[: ids.index(last) + 1]) if last in ids else self
-
     @property
     def drift(self) -> float:
         """The machine's speed as last timed, over that at which the reference was measured."""
