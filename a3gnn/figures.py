@@ -120,6 +120,11 @@ class Figures:
             seconds_repeats=1 if reached is None else len(replicates),
         )
 
+    def later_than(self, latest_s: float | None) -> bool:
+        """Whether the target is reached after more than `latest_s` seconds, or never; None sets no limit."""
+        reached = self.seconds_to_accuracy
+        return latest_s is not None and (reached is None or reached > latest_s)
+
     @property
     def seconds(self) -> Spread | None:
         """The seconds to the target with their range; None where it is not reached."""

@@ -81,13 +81,21 @@ class Front:
         return f"seconds to {self.metric.label if self.target is None else self.metric.show(self.target)}"
 
     @classmethod
-    def of(cls, measured: Sequence[MeasuredConfig], objectives: Objectives, chosen: TrainConfig | None = None) -> Self:
+    def of(
+        cls,
+        measured: Sequence[MeasuredConfig],
+        objectives: Objectives,
+        chosen: TrainConfig | None = None,
+        reference_s: float | None = None,
+    ) -> Self:
         """Returns the front of `measured` under the limits of `objectives`; it names the best of every priority.
 
         Args:
             measured: What was measured.
             objectives: What is wanted.
             chosen: What was chosen, and so keeps its limits, as its play-off found; None before.
+            reference_s: Seconds after which the default reaches the target, where it may be chosen: no priority that
+                weighs speed names a configuration that is later.
         """
         broken = [() if one.config == chosen else objectives.limits.broken_by(one.figures) for one in measured]
         lucky = _lucky(measured, objectives, chosen)
@@ -96,7 +104,7 @@ class Front:
         kept = [i for i, takes_part in enumerate(compared) if takes_part]
         feasible = [measured[i].figures for i in kept]
         own = next((at for at, i in enumerate(kept) if measured[i].config == chosen), None)
-        best = {kept[i]: names for i, names in _picks(feasible, objectives, own).items()}
+        best = {kept[i]: names for i, names in _picks(feasible, objectives, own, reference_s).items()}
         if kept:
             on_front[kept] = non_dominated(objectives.measured_costs(feasible))
         notes = _notes(measured, broken, lucky, objectives, chosen)
@@ -218,16 +226,21 @@ def _lucky(measured: Sequence[MeasuredConfig], objectives: Objectives, chosen: T
     return [bool(looks) and not known for looks, known in zip(better, beside, strict=True)]
 
 
-def _picks(feasible: Sequence[Figures], objectives: Objectives, chosen: int | None) -> dict[int, list[str]]:
+def _picks(
+    feasible: Sequence[Figures], objectives: Objectives, chosen: int | None, reference_s: float | None
+) -> dict[int, list[str]]:
     """Returns the priorities by the index of that of `feasible` which is best by each; the tune's own has `chosen`."""
     best: dict[int, list[str]] = {}
     reached = any(figures.seconds_to_accuracy is not None for figures in feasible)
-    for pick in PICKS if feasible else ():
+    for pick in PICKS:
         priority = Priority.parse(pick)
-        if reached or not priority.time:
-            index = dataclasses.replace(objectives, priority=priority).best_index(feasible)
-            own = chosen is not None and pick == objectives.priority.name
-            best.setdefault(chosen if own and chosen is not None else index, []).append(pick)
+        latest_s = reference_s if priority.deciding[0] else None
+        kept = [i for i, figures in enumerate(feasible) if not figures.later_than(latest_s)]
+        if not kept or (priority.time and not reached):
+            continue
+        index = kept[dataclasses.replace(objectives, priority=priority).best_index([feasible[i] for i in kept])]
+        own = chosen is not None and pick == objectives.priority.name
+        best.setdefault(chosen if own and chosen is not None else index, []).append(pick)
     return best
 
 

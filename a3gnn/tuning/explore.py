@@ -156,9 +156,13 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
 
     While nothing measured is better than the default, or a better one is expected, they go on as long as the budget
     does. After `TRIALS_BETWEEN` trials or more the reference is timed before the next round; trials are judged anew.
+    A round that an earlier run of the tune did not end is proposed again, of what was known when it began.
     """
     searches = []
-    stalls, volume = 0, measured_hypervolume(history)
+    known, stalls = len(runner.round_begun(history).trials), runner.state.stalls
+    volume = measured_hypervolume(history.first(known))
+    if known < len(history.trials):
+        surrogate = fit_surrogate(history.first(known), surrogate)
     while True:
         due = runner.timing_is_due(history)
         timing_s = PlayOffCost.expected(history).timing_s if due else 0.0
@@ -166,31 +170,49 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
             break
         if due:
             history = runner.time_reference(history)
-            surrogate = fit_surrogate(history, surrogate)
-        proposals, gain, search = proposer(history, surrogate)
+            surrogate = fit_surrogate(history.first(known), surrogate)
+        before = history.first(known)
+        proposals, gain, search = proposer(before, surrogate)
         searches.append(search)
         keep_predicted_front(runner.folder, search)
-        if stalls >= _STALLS and gain < math.log2(1 + MIN_GAIN) and _beats_default(history, surrogate):
+        if stalls >= _STALLS and gain < math.log2(1 + MIN_GAIN) and _beats_default(before, surrogate):
             ended = "the front has stopped growing"
             break
-        history, ended = measure_round(proposals, history, surrogate, runner)
+        runner.begin_round(before, stalls)
+        history, ended = measure_round(proposals, history, surrogate, runner, known)
         if ended:
             break
+        known = len(history.trials)
         surrogate = fit_surrogate(history, surrogate)
-        before, volume = volume, measured_hypervolume(history)
-        stalls = stalls + 1 if volume > 0 and volume < before * (1 + MIN_GAIN) else 0
+        least, volume = volume * (1 + MIN_GAIN), measured_hypervolume(history)
+        stalls = stalls + 1 if 0 < volume < least else 0
+    if known < len(history.trials):
+        surrogate = fit_surrogate(history, surrogate)
     runner.notify(f"exploring ends after {count(runner.budget.trials, 'trial')}: {ended}")
     return Explored(history, surrogate, tuple(searches))
 
 
-def measure_round(proposals: Sequence[Proposal], history: History, surrogate: Surrogate, runner: Runner) -> Round:
+def measure_round(
+    proposals: Sequence[Proposal], history: History, surrogate: Surrogate, runner: Runner, known: int | None = None
+) -> Round:
     """Measures those of `proposals` that the budget affords and whose partitions can be made, as far as is known.
 
     What they have to beat is the best as `believed` before the round: `surrogate` knows of no trial of it.
+
+    Args:
+        proposals: Most wanted first.
+        history: Of the tune so far.
+        surrogate: Fitted to what was known before the round.
+        runner: Runs the trials.
+        known: How many trials those were; by default all. What an earlier run measured since is not measured again.
     """
-    ranked = believed(history, surrogate)
-    done, too_long = 0, []
+    known = len(history.trials) if known is None else known
+    ranked = believed(history.first(known), surrogate)
+    measured = {trial.measurement.config for trial in history.trials[known:]}
+    done, too_long = len(measured), []
     for proposal in proposals:
+        if proposal.config.canonical() in measured:
+            continue
         if not history.space.can_make(proposal.config):  # a trial before it in this round may have found that out
             continue
         expected_s = expected_trial_s(surrogate, history, proposal.config, history.drift)

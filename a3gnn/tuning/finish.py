@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from a3gnn.search.result import SearchResult
@@ -53,7 +54,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     search = _summary(request.engine, searches)
     result = TuneResult(runner.folder, tuned, measured_front(history, choice), search, budget.trials, budget.elapsed_s)
     write_result(result, runner.notify)
-    runner.finished_budget = request.budget
+    runner.state = dataclasses.replace(runner.state, finished_budget=request.budget)
     if searches:
         runner.notify(_describe(search))
     return result

@@ -56,6 +56,10 @@ class History:
         timings = (*self.timings, timing)
         return dataclasses.replace(self, trials=tuple(one.judged_by(timings) for one in self.trials), timings=timings)
 
+    def first(self, trials: int) -> Self:
+        """Returns the history of the first so many `trials`, judged as they are by now."""
+        return self if trials == len(self.trials) else dataclasses.replace(self, trials=self.trials[:trials])
+
     @property
     def drift(self) -> float:
         """The machine's speed as last timed, over that at which the reference was measured."""
@@ -181,7 +185,11 @@ class History:
     def eligible(self) -> list[JudgedTrial]:
         """Returns the trials inside the space that keep every limit and are not late: what may be chosen."""
         limits = self.objectives.limits
-        return [one for one in self.inside() if not limits.broken_by(one.figures) and not self.is_late(one.figures)]
+        return [
+            one
+            for one in self.inside()
+            if not limits.broken_by(one.figures) and not one.figures.later_than(self.latest_s)
+        ]
 
     @cached_property
     def latest_s(self) -> float | None:
@@ -203,11 +211,6 @@ class History:
             return False
         in_space = self.row(trial.measurement.config) is not None
         return in_space and not self.objectives.limits.broken_by(figures)
-
-    def is_late(self, figures: Figures) -> bool:
-        """Whether a trial with these `figures` reaches the target later than `latest_s`, or never."""
-        seconds = figures.seconds_to_accuracy
-        return self.latest_s is not None and (seconds is None or seconds > self.latest_s)
 
     def breaches(self, one: JudgedTrial) -> tuple[Breach, ...]:
         """Returns the limits that a trial is known to break.

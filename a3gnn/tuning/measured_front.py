@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from a3gnn.figures import Figures
 from a3gnn.pareto import hypervolume
 from a3gnn.report.front import Front
 from a3gnn.report.front_row import MeasuredConfig
@@ -27,18 +30,27 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
     for trial, _, own in history.measured():
         config = trial.measurement.config
         key = config.key()
-        late = LATE if key not in figures and history.is_late(own) and own.seconds_to_accuracy is not None else ""
+        is_late = key not in figures and own.seconds_to_accuracy is not None and own.later_than(history.latest_s)
         found.append(
             MeasuredConfig(
                 config=config,
                 figures=figures.get(key, own),
                 predicted=trial.predicted,
-                note=notes.get(key, late),
+                note=notes.get(key, LATE if is_late else ""),
                 in_play_off=key in figures,
                 only_timed=key not in trained,
             )
         )
-    return Front.of(found, history.objectives, choice.trial.measurement.config if choice else None)
+    chosen = choice.trial.measurement.config if choice else None
+    return Front.of(found, history.objectives, chosen, _reference_seconds(history, figures))
+
+
+def _reference_seconds(history: History, played_off: Mapping[str, Figures]) -> float | None:
+    """Returns the seconds after which the reference reaches the target, where it may be chosen; None elsewhere."""
+    reference, own = history.reference_trial, history.reference_figures
+    if reference is None or own is None or not history.reference_is_alternative:
+        return None
+    return played_off.get(reference.measurement.config.key(), own).seconds_to_accuracy
 
 
 def trained_keys(history: History) -> set[str]:

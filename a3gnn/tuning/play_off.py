@@ -15,7 +15,7 @@ from a3gnn.tuning.choice import Choice, NoGain
 from a3gnn.tuning.history import History
 from a3gnn.tuning.infeasible import nothing_fits
 from a3gnn.tuning.learning_differently import learning_differently
-from a3gnn.tuning.play_off_plan import ALTERNATIONS, FINALISTS, ROUNDS
+from a3gnn.tuning.play_off_plan import ALTERNATIONS, FINALISTS, MARGIN, ROUNDS
 from a3gnn.tuning.play_off_trials import PlayOffTrials
 from a3gnn.tuning.remeasured import with_timing
 from a3gnn.tuning.runner import Runner
@@ -78,7 +78,9 @@ class _PlayOff:
         turns = configs if self._default is None or self._default in configs else [*configs, self._default]
         # The winner's whole training and the alternations come before them: fewer tell no gain.
         fitting = (
-            rounds for rounds in range(ROUNDS, 0, -1) if trials.affords(rounds * len(turns) + 2 * ALTERNATIONS, whole=1)
+            rounds
+            for rounds in range(ROUNDS, 0, -1)
+            if trials.affords(rounds * len(turns) + 2 * ALTERNATIONS, whole=1, margin=MARGIN)
         )
         rounds = next(fitting, 0)
         if rounds < ROUNDS:

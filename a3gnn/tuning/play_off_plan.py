@@ -21,7 +21,7 @@ MOST_REPEATED = MOST_ALTERNATIONS
 #: Guess.
 _FEW_TRIALS = 4
 #: What is kept for a play-off, and for a training to the target, over what it is expected to take. Guess.
-_MARGIN = 1.2
+MARGIN = 1.2
 #: How many times the tune's share a play-off's indispensable part may take. Guess: a promise of one seed may be luck,
 #: but so may be the best of a few trials.
 _MOST_SHARES = 1.35
@@ -57,7 +57,7 @@ class PlayOffCost(NamedTuple):
         figures = (default, default if best is None else best.figures)
         needed_s = sum(budget_s if one is None else one.seconds_to_accuracy or budget_s for one in figures)
         seed_s = 2 * timing + needed_s * second_s  # other seeds may take longer
-        return cls(timing, whole_s, _MARGIN * seed_s, default_whole=False)
+        return cls(timing, whole_s, MARGIN * seed_s, default_whole=False)
 
     @property
     def alternating_s(self) -> float:
@@ -87,5 +87,5 @@ def reserve_s(history: History, share_s: float) -> float:
     cost = PlayOffCost.expected(history)
     tried = sum(trial.counts for trial in history.trials)
     if not cost.default_whole:
-        share_s = max(share_s, min(_MARGIN * cost.least_s, _MOST_SHARES * share_s))
-    return min(share_s, _MARGIN * (cost.least_s if tried < _FEW_TRIALS else cost.full_s))
+        share_s = max(share_s, min(MARGIN * cost.least_s, _MOST_SHARES * share_s))
+    return min(share_s, MARGIN * (cost.least_s if tried < _FEW_TRIALS else cost.full_s))

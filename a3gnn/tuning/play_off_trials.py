@@ -46,11 +46,11 @@ class PlayOffTrials:
         """Whether there are seconds that may be left over; a budget in trials has none."""
         return math.isfinite(self._runner.budget.left_s)
 
-    def affords(self, timed: int, whole: int = 0, seeds: int = 0) -> bool:
-        """Whether so many timed trials, whole trainings and further seeds are expected to fit into the budget."""
+    def affords(self, timed: int, whole: int = 0, seeds: int = 0, margin: float = 1.0) -> bool:
+        """Whether so many timed trials, whole trainings and further seeds fit, at `margin` times what is expected."""
         cost = self.cost
         needed_s = timed * cost.timing_s + whole * cost.whole_s + seeds * cost.seed_s
-        return self._runner.budget.left_s >= needed_s
+        return self._runner.budget.left_s >= margin * needed_s
 
     def timed(self, configs: Sequence[TrainConfig], rounds: int) -> dict[str, list[Metrics]]:
         """Returns what timing `configs` in an order that rotates finds, by their keys.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,14 +36,12 @@ class Runner:
         notify: Takes each line of output.
 
     Attributes:
-        finished_budget: The budget with which the tune finished, seconds or trials; None while it has not.
-        started: When the tune's first run began, as `TuneState` has it.
+        state: How far the tune is, as `keep_time` writes it, but for the seconds.
     """
 
     def __init__(self, profiler: Profiler, journal: Journal, budget: Budget, notify: Callable[[str], None]) -> None:
         self.budget, self.notify = budget, notify
-        self.finished_budget: float | int | None = None
-        self.started = ""
+        self.state = TuneState()
         self._since_timing: int | None = None  # trials since this run timed the reference; None before it has
         self._profiler, self._journal = profiler, journal
 
@@ -140,7 +139,19 @@ class Runner:
 
     def keep_time(self) -> None:
         """Writes into the folder how long the tune has taken, and whether it has finished."""
-        TuneState(self.budget.elapsed_s, self.finished_budget, self.started).write(self.folder)
+        dataclasses.replace(self.state, elapsed_s=self.budget.elapsed_s).write(self.folder)
+
+    def begin_round(self, before: History, stalls: int) -> None:
+        """Keeps which trials a round of proposals knows, `before` it, and how many rounds before it have stalled."""
+        last = before.trials[-1].measurement.id if before.trials else ""
+        self.state = dataclasses.replace(self.state, round_after=last, stalls=stalls)
+        self.keep_time()
+
+    def round_begun(self, history: History) -> History:
+        """Returns what `history` was when the round began that an earlier run of the tune did not end."""
+        ids = [trial.measurement.id for trial in history.trials]
+        known = ids.index(self.state.round_after) + 1 if self.state.round_after in ids else len(ids)
+        return history.first(known)
 
     def report_unmade_parts(self, history: History, before: int = 0) -> None:
         """Says which partitions the space of `history` leaves out; the first `before` of them were said earlier."""

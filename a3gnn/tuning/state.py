@@ -28,11 +28,16 @@ class TuneState:
         finished_budget: The budget, seconds (float) or trials (int), with which it finished; None while it has not.
         started: When its first run began, ISO 8601, UTC: what was stored by then is what its surrogate starts from;
             "" in the files of tunes from before.
+        round_after: The identifier of the last measurement before the round of proposals that it is in; "" before the
+            first round.
+        stalls: How many rounds before that one had stalled, one after the other.
     """
 
     elapsed_s: float = 0.0
     finished_budget: float | int | None = None
     started: str = ""
+    round_after: str = ""
+    stalls: int = 0
 
     def write(self, folder: Path) -> None:
         """Writes the state into `folder`, whole or not at all."""

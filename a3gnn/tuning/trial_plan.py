@@ -37,16 +37,17 @@ def trial_plan(
 ) -> TrialPlan:
     """Returns how `proposal` is to be measured after `history` on a machine of that `drift`.
 
-    The reference is trained until it stops rising. Others are trained for the reference's seconds; where accuracy
-    is a limit alone, until they reach the target. One that can no longer reach it ends earlier, and so does one that is
-    there for the priority's sake (`proposal.for_priority`) and can no longer beat the best; where seconds to accuracy
-    count, any that takes far longer than that, or than `predicted_s`, its predicted seconds to accuracy. Whatever the
-    drift, that is after as many mini-batches as it would be at the speed that the reference was measured at. The best
-    is the first of `ranked`, which a tune takes from what is `believed` before the round; `History.ranked` by default.
+    The reference is trained until it stops rising, by a point at least: all peaks are compared with its own. Others are
+    trained for the reference's seconds; where accuracy is a limit alone, until they reach the target. One that can no
+    longer reach it ends earlier, and so does one that is there for the priority's sake (`proposal.for_priority`) and
+    can no longer beat the best; where seconds to accuracy count, any that takes far longer than that, or than
+    `predicted_s`, its predicted seconds to accuracy. Whatever the drift, that is after as many mini-batches as it would
+    be at the speed that the reference was measured at. The best is the first of `ranked`, which a tune takes from what
+    is `believed` before the round; `History.ranked` by default.
     """
     plan, reference = history.plan, history.reference
     if reference is None or proposal.reason == "default":
-        return dataclasses.replace(plan, curve=history.study.reference_curve)
+        return dataclasses.replace(plan, curve=history.study.reference_curve, trains=True)
     priority = history.study.request.priority
     best = next(iter(history.ranked() if ranked is None else ranked), None)
     races = proposal.for_priority

@@ -124,6 +124,19 @@ def test_trials_of_one_key_learn_the_same(
     assert curves == [curves[0]] * 3
 
 
+def test_a_reference_whose_curve_is_known_trains_a_point_more(executor: LocalExecutor, ask: Ask) -> None:
+    first = executor.run(ask())
+    assert isinstance(first, Metrics)
+    again, more = (executor.run(ask(known=first.curve, trains=trains)) for trains in (False, True))
+    assert isinstance(again, Metrics)
+    assert isinstance(more, Metrics)
+    assert (again.curve, again.curve_train_seconds) == (first.curve, 0.0)
+    assert more.curve_train_seconds > 0  # so its peak is that of a training
+    assert len(more.curve.batches) == len(first.curve.batches) + 1
+    assert more.curve.val_accuracy[:-1] == first.curve.val_accuracy
+    assert more.curve.ended is first.curve.ended
+
+
 def test_trials_of_several_trainers_learn_the_same_by_any_depth(executor: LocalExecutor, ask: Ask) -> None:
     two = TrainConfig(batch_size=64, trainers=2)
     ways = two, two.replace(parallel_mode="mode1", num_workers=2), two.replace(prefetch_depth=1)

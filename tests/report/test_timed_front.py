@@ -100,3 +100,17 @@ def test_the_figure_of_a_tune_for_time(timed: Front) -> None:
     assert axes.get_ylabel() == "seconds to 87.00% (validation)"
     assert axes.yaxis_inverted()
     assert "target not reached, not drawn (1)" in axes.get_legend_handles_labels()[1]
+
+
+def test_no_priority_of_speed_names_what_is_at_the_target_later_than_the_default() -> None:
+    measured = [
+        MeasuredConfig(TrainConfig(), figures(2.0, 400 * MiB, 0.90, 4.0), None),
+        MeasuredConfig(TrainConfig(batch_size=512), figures(9.0, 300 * MiB, 0.88, 5.0), None),
+    ]
+    wanted = objectives("accuracy", least_accuracy=0.87)
+    for reference_s, default, other in (
+        (None, ("default", "time", "accuracy"), ("throughput", "memory", "balanced")),
+        (4.0, ("default", "time", "throughput", "accuracy", "balanced"), ("memory",)),
+    ):
+        labels = {row.config: row.labels for row in Front.of(measured, wanted, reference_s=reference_s).rows}
+        assert labels == {TrainConfig(): default, TrainConfig(batch_size=512): other}

@@ -296,19 +296,22 @@ def test_a_default_that_takes_too_long_is_tried_no_other_way_and_again_with_a_la
     assert result.tuned.measured is not None
 
 
-@pytest.mark.parametrize("store", [None, "store.db"])
+# Calls of the executor: the default, a round of one trial and one of two, then the default is timed.
+@pytest.mark.parametrize(
+    ("store", "calls", "trials"), [(None, 3, 3), (None, 5, 5), ("store.db", 5, 5), ("store.db", 7, 6)]
+)
 def test_a_tune_that_goes_on_proposes_what_it_would_have_without_a_break(
-    quick_tune, formulas, tmp_path: Path, store: str | None
+    quick_tune, formulas, tmp_path: Path, store: str | None, calls: int, trials: int
 ) -> None:
     def options(name: str) -> dict[str, object]:
         kept = {} if store is None else {"store": tmp_path / f"{name}-{store}"}
         return {"budget": 8, "out": tmp_path / name, "max_accuracy_drop": 100.0, **kept}
 
     quick_tune(**options("straight"))
-    first = formulas(_interrupting(5))  # in the timing that follows the default and four trials
+    first = formulas(_interrupting(calls))
     with pytest.raises(KeyboardInterrupt, match="resume=True goes on"):
         quick_tune(**options("broken"), executor=first)
-    assert len(Journal(tmp_path / "broken").read()) == 5
+    assert len(Journal(tmp_path / "broken").read()) == trials
     quick_tune(**options("broken"), resume=True)
     straight, broken = (
         [(one.measurement.config, one.predicted) for one in Journal(tmp_path / name).read()]
@@ -317,3 +320,5 @@ def test_a_tune_that_goes_on_proposes_what_it_would_have_without_a_break(
     assert len(straight) == 9
     assert [config for config, _ in broken] == [config for config, _ in straight]
     assert broken == straight
+    states = [TuneState.read(tmp_path / name, []) for name in ("straight", "broken")]
+    assert states[0].stalls == states[1].stalls

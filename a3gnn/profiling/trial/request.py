@@ -87,6 +87,8 @@ class TrialPlan:
         host_limit_bytes: Anonymous memory at which it is ended, or None.
         device_limit_bytes: Device memory that it may take, context included, or None.
         evaluation_bytes: What evaluating a model of the user's may take at a time; None for a share of the machine's.
+        trains: Whether it trains a point more where all that is asked for of the curve is known: its peak is then that
+            of a training.
 
     Raises:
         UsageError: A value is out of range.
@@ -101,6 +103,7 @@ class TrialPlan:
     host_limit_bytes: int | None = None
     device_limit_bytes: int | None = None
     evaluation_bytes: int | None = None
+    trains: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("warmup_batches", 0), ("windows", 1), ("least_timed_batches", 1)):

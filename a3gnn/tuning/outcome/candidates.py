@@ -11,6 +11,7 @@ from a3gnn.measurement import Metrics
 from a3gnn.report.front_row import FrontRow
 from a3gnn.tuning.drift import at_reference_pace
 from a3gnn.tuning.history import History
+from a3gnn.tuning.measured_front import trained_keys
 from a3gnn.tuning.memory_limits import memory_limits
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.trial import JudgedTrial, Trial
@@ -41,12 +42,17 @@ def limits_of(asked: History, candidate: JudgedTrial) -> Limits:
 
 
 def latest_seconds(asked: History, found: Sequence[JudgedTrial]) -> float | None:
-    """Returns the seconds after which the reference among `found` reaches the target, where `latest_s` is a limit."""
+    """Returns the seconds after which the reference among `found` reaches the target, where it may be picked."""
     reference = asked.reference_trial
-    if asked.latest_s is None or reference is None:
+    if reference is None or not asked.reference_is_alternative:
         return None
     own = next((one for one in found if one.trial.measurement.config == reference.measurement.config), None)
     return None if own is None or limits_of(asked, own).broken_by(own.figures) else own.figures.seconds_to_accuracy
+
+
+def trained_keys_of(tune: KeptTune) -> set[str]:
+    """Returns the keys of what trained, in a trial or in the play-off: a choice by memory is one of these."""
+    return trained_keys(tune.history) | set(tune.timed_again)
 
 
 def _by_trial(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.arguments import parsed_limit
 from a3gnn.tuning.history import History
 from a3gnn.tuning.infeasible import nothing_fits
-from a3gnn.tuning.measured_front import LATE, trained_keys
+from a3gnn.tuning.measured_front import LATE
 from a3gnn.tuning.memory_limits import training_limits
-from a3gnn.tuning.outcome.candidates import candidates, latest_seconds, limits_of
+from a3gnn.tuning.outcome.candidates import candidates, latest_seconds, limits_of, trained_keys_of
 from a3gnn.tuning.outcome.doubts import doubts
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.outcome.picked import Pick
@@ -91,26 +90,28 @@ def _key(one: JudgedTrial) -> str:
 
 def _eligible(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> list[JudgedTrial]:
     """Returns those of `found` that may be chosen."""
-    latest_s = latest_seconds(asked, found)
-    return [
+    speed_decides, memory_decides, _ = asked.objectives.priority.deciding
+    latest_s = latest_seconds(asked, found) if speed_decides else None
+    eligible = [
         one
         for one in found
         if asked.row(one.trial.measurement.config) is not None
         and _keeps_limits(tune, asked, one)
         and _key(one) not in tune.rejected
-        and not _is_late(one, latest_s)
+        and not one.figures.later_than(latest_s)
     ]
-
-
-def _is_late(one: JudgedTrial, latest_s: float | None) -> bool:
-    return latest_s is not None and (one.figures.seconds_to_accuracy or math.inf) > latest_s
+    if memory_decides:
+        trained = trained_keys_of(tune)
+        return [one for one in eligible if _key(one) in trained] or eligible
+    return eligible
 
 
 def _note(tune: KeptTune, one: JudgedTrial, latest_s: float | None) -> str:
     """Returns why a candidate may not be picked, or ""."""
     if _key(one) in tune.rejected:
         return tune.rejected[_key(one)].note
-    return LATE if _is_late(one, latest_s) and one.figures.seconds_to_accuracy is not None else ""
+    is_late = one.figures.seconds_to_accuracy is not None and one.figures.later_than(latest_s)
+    return LATE if is_late else ""
 
 
 def _keeps_limits(tune: KeptTune, asked: History, one: JudgedTrial) -> bool:
@@ -165,7 +166,8 @@ def _nothing(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> In
 
 def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: JudgedTrial, is_choice: bool) -> Pick:
     config, request = best.trial.measurement.config, asked.study.request
-    latest_s, trained = latest_seconds(asked, found), trained_keys(tune.history) | set(tune.timed_again)
+    reference_s, trained = latest_seconds(asked, found), trained_keys_of(tune) | {config.key()}
+    latest_s = reference_s if request.priority.deciding[0] else None
     rows = [
         MeasuredConfig(
             one.trial.measurement.config,
@@ -183,7 +185,7 @@ def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: 
         tune.folder,
         request,
         _tuned(tune, asked, found, best),
-        Front.of(rows, asked.objectives, config),
+        Front.of(rows, asked.objectives, config, reference_s),
         default,
         is_choice,
         tuple(doubts(tune, asked, found, best, is_choice)),

@@ -234,3 +234,21 @@ def test_lines_name_what_was_asked_and_fit(kept: Kept, priority: str) -> None:
     said = " ".join(" ".join(lines).split())
     assert f"Picked for {priority} with host memory <= 4.00 GiB, validation accuracy >= 89.00%" in said
     assert said.index("seconds to 89.00%") > said.index("measured picked default")
+
+
+def test_a_peak_without_a_training_is_no_answer_by_memory(kept: Kept) -> None:
+    folder = kept("memory")
+    lean = pick(folder, max_accuracy_drop=5.0)
+    assert not lean.in_play_off
+    path = folder / "probes.jsonl"
+    trials = [json.loads(line) for line in path.read_text().splitlines()]
+    for trial in trials:
+        measurement = trial["measurement"]
+        timed = TrainConfig.from_dict(measurement["config"]) == lean.config
+        if measurement.get("metrics"):
+            measurement["metrics"]["curve_train_seconds"] = 0.0 if timed else 1.0
+    path.write_text("".join(json.dumps(trial) + "\n" for trial in trials))
+    found = pick(folder, max_accuracy_drop=5.0)
+    assert found.config != lean.config
+    assert found.row.on_front
+    assert found.row.measured.peak_host_bytes > lean.row.measured.peak_host_bytes
