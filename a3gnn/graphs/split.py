@@ -128,7 +128,7 @@ def masks_of(
         GraphError: Labels are of no kind, ids are none of the graph, or too few labelled nodes are left for a mask
             that is missing.
     """
-    check_kind(labels, num_nodes)
+    check_kind(labels)
     found: dict[str, NDArray[Any]] = {}
     names, notes = [], []
     for mask, kinds in zip(MASKS, IDS, strict=True):

@@ -81,7 +81,7 @@ def check_masks(masks: Mapping[str, NDArray[Any]], labels: NDArray[Any]) -> None
             shared = int(np.count_nonzero(masks[first] & masks[second]))
             if shared:
                 raise GraphError(
-                    f"{first} and {second} must not overlap, they share {count(shared, 'node')}; "
+                    f"{first} and {second} must not overlap, they share {shared} nodes; "
                     "a node that is trained on must not be scored on"
                 )
 

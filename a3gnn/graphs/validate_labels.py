@@ -21,7 +21,10 @@ def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
     Raises:
         GraphError: They are not.
     """
-    check_kind(labels, num_nodes)
+    check_kind(labels)
+    if len(labels) != num_nodes:
+        without = unlabelled(labels)
+        raise GraphError(f"y must have one label per node, got {len(labels)} for {num_nodes}; {without} is unlabelled")
     if labels.ndim == 2:
         _check_rows(labels)
     elif labels.dtype.kind == "f":
@@ -30,8 +33,8 @@ def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
         _check_classes(labels, num_nodes)
 
 
-def check_kind(labels: NDArray[Any], num_nodes: int) -> None:
-    """Checks type, shape and length of `labels`, not what they hold.
+def check_kind(labels: NDArray[Any]) -> None:
+    """Checks type and dimensions of `labels`, not what they hold.
 
     Raises:
         GraphError: They are those of no kind of labels.
@@ -42,9 +45,6 @@ def check_kind(labels: NDArray[Any], num_nodes: int) -> None:
             "y must be integers of 1 dimension (classes), 0 and 1 of 2 dimensions (several labels per node) or floats "
             f"of 1 dimension (values), got {labels.dtype} of shape {labels.shape}; give one per node"
         )
-    if len(labels) != num_nodes:
-        without = unlabelled(labels)
-        raise GraphError(f"y must have one label per node, got {len(labels)} for {num_nodes}; {without} is unlabelled")
     if labels.ndim == 2 and labels.shape[1] < 2:
         raise GraphError(
             f"y of 2 dimensions must have 2 columns or more, one per label, got shape {labels.shape}; "
