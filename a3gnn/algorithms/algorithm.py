@@ -16,6 +16,7 @@ from a3gnn.algorithms.together import RankOf
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.training.ranks.group import TorchRanks
+from a3gnn.units import count
 
 #: Takes the graph, the number of ranks and a seed; returns the part of each node, integers in [0, ranks).
 Partitioner = Callable[[Graph, int, int], NDArray[np.integer]]
@@ -55,7 +56,7 @@ class Algorithm:
         """
         found = np.asarray(self.partition(graph, ranks, seed))
         whose = f"the partitioner of {self.name}"
-        law = f"{whose} must return an integer in [0, {ranks}) for each of {graph.num_nodes} nodes"
+        law = f"{whose} must return an integer in [0, {ranks}) for each of {count(graph.num_nodes, 'node')}"
         if found.dtype.kind not in "iu" or found.shape != (graph.num_nodes,):
             raise UsageError(f"{law}, got {found.dtype} of shape {found.shape}")
         if found.min() < 0 or found.max() >= ranks:

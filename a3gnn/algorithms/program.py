@@ -12,6 +12,7 @@ from a3gnn.checks import whole_number
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.seeding import generator
+from a3gnn.units import count
 
 
 class Program:
@@ -110,8 +111,9 @@ class Program:
         mine = self._graph.num_nodes, self._graph.num_features, len(self._stored)
         if (graph.num_nodes, graph.num_features, ranks) != mine:
             raise UsageError(
-                f"{self._name} must be trained on its graph of {mine[0]} nodes with {mine[1]} features by {mine[2]} "
-                f"ranks, got {graph.num_nodes} nodes, {graph.num_features} features and {ranks} ranks; "
+                f"{self._name} must be trained on its graph of {count(mine[0], 'node')} with "
+                f"{count(mine[1], 'feature')} by {count(mine[2], 'rank')}, got {count(graph.num_nodes, 'node')}, "
+                f"{count(graph.num_features, 'feature')} and {count(ranks, 'rank')}; "
                 "make a Program for these, or train on what it was made for"
             )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import num_outputs, stored, target_of
 from a3gnn.graphs.split import MASKS
 from a3gnn.graphs.validate_labels import check_labels
+from a3gnn.units import count
+
+#: Classes that a note names. Guess.
+_MAX_NAMED = 10
 
 
 def assemble(
@@ -65,8 +70,9 @@ def assemble_unlabelled(
     name: str, edge_index: NDArray[Any], features: DenseFeatures | SparseFeatures, notes: tuple[str, ...]
 ) -> GraphArrays:
     """Returns a graph that can be predicted on and not be trained on: no labels, no split; otherwise as `assemble`."""
-    validate.check_features(features)
-    validate.check_edges(edge_index, features.shape[0])
+    with naming_graph(name):
+        validate.check_features(features)
+        validate.check_edges(edge_index, features.shape[0])
     indptr, indices, notes_on_edges = in_neighbours(edge_index, features.shape[0])
     rows, notes_on_features = canonical(features)
     none = np.empty(0, dtype=np.int32)
@@ -96,11 +102,22 @@ def check(
     Raises:
         GraphError: The graph is not valid.
     """
-    try:
+    with naming_graph(name):
         validate.check_features(features)
         validate.check_edges(edge_index, features.shape[0])
         check_labels(labels, features.shape[0])
         validate.check_masks(masks, labels)
+
+
+@contextmanager
+def naming_graph(name: str) -> Iterator[None]:
+    """Has errors say of which graph they are.
+
+    Raises:
+        GraphError: What is done within raises it.
+    """
+    try:
+        yield
     except GraphError as error:
         raise GraphError(f"{name}: {error}") from None
 
@@ -151,9 +168,11 @@ def judged_labels(labels: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> tu
         (without[without < outputs], "not judged, and models have an output for it"),
     ):
         if len(few):
-            nodes = f"{int(np.count_nonzero(np.isin(kept, few))):,} nodes"
-            kind = f"class {few[0]} is" if len(few) == 1 else f"classes {', '.join(map(str, few[:10]))} are"
-            notes.append(f"{kind} in no mask; its {nodes} are {what}")
+            found = int(np.count_nonzero(np.isin(kept, few)))
+            nodes = f"{count(found, 'node')} {'is' if found == 1 else 'are'} {what}"
+            more = f" and {len(few) - _MAX_NAMED:,} more" if len(few) > _MAX_NAMED else ""
+            several = f"classes {', '.join(map(str, few[:_MAX_NAMED]))}{more} are in no mask; their"
+            notes.append(f"{f'class {few[0]} is in no mask; its' if len(few) == 1 else several} {nodes}")
     return np.where(kept < outputs, kept, -1) if outputs <= int(there.max()) else kept, outputs, tuple(notes)
 
 

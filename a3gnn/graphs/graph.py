@@ -6,6 +6,7 @@ import dataclasses
 import shutil
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ from a3gnn.graphs.pyg import from_data, from_unlabelled, left_out, to_data
 from a3gnn.graphs.soundness import check_sound
 from a3gnn.graphs.split import Split
 from a3gnn.storage.cache import cache_root, graph_folder, remember
+from a3gnn.storage.npy import open_npy
 from a3gnn.units import count
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ class Graph(GraphArrays):
         Raises:
             GraphError: It can't be read, or is not valid.
         """
-        return cls._of_checked(load_unlabelled(Path(path)))
+        return cls._of_checked(load_unlabelled(path))
 
     def resplit(self, split: str | Sequence[float], split_seed: int = 0) -> Self:
         """Returns the graph in RAM or mapped as it is, but with labelled nodes split as `load` does.
@@ -147,14 +149,15 @@ class Graph(GraphArrays):
             shutil.rmtree(folder)
         write_folder(self, self.characteristics(), folder)
         if self.source is not None:
-            remember(root, self.source, self.fingerprint, self.notes)
+            with suppress(OSError):  # without the note, the file is read again
+                remember(root, self.source, self.fingerprint, self.notes)
         return self._of_checked(as_named(read_folder(folder), self.name, self.notes))
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Of a graph on disk a pickle names the folder, so that no process copies the arrays."""
-        arrays = [array for name, array in self.arrays().items() if array.size and name != "x_shape"]
-        if self.folder is None or not all(_lies_in(array, self.folder) for array in arrays):
+        if not self._is_of_folder():
             return super().__reduce__()
+        assert self.folder is not None
         return _opened_again, (type(self), self.folder.resolve(), self.name, self.notes, self.fingerprint)
 
     def characteristics(self) -> GraphCharacteristics:
@@ -184,7 +187,20 @@ class Graph(GraphArrays):
         return graph
 
     def __post_init__(self) -> None:
+        """Checks the arrays, which are not those that folder, source and characteristics describe after a `replace`."""
         check_sound(self)
+        if not self._is_of_folder():
+            for field in ("folder", "source", "known"):
+                object.__setattr__(self, field, None)
+
+    def _is_of_folder(self) -> bool:
+        """Returns whether the graph is the one in its folder: each array a map of a whole file there."""
+        if self.folder is None or self.known is None:
+            return False
+        if (self.num_features, self.num_classes) != (self.known.num_features, self.known.num_classes):
+            return False
+        arrays = {name: array for name, array in self.arrays().items() if name != "x_shape"}
+        return all(_is_whole_file(array, self.folder / f"{name}.npy") for name, array in arrays.items())
 
     def __repr__(self) -> str:
         return (
@@ -193,12 +209,20 @@ class Graph(GraphArrays):
         )
 
 
-def _lies_in(array: NDArray[Any], folder: Path) -> bool:
-    """Returns whether `array` is a memory map of a file in `folder`."""
+def _is_whole_file(array: NDArray[Any], path: Path) -> bool:
+    """Returns whether `array` is a memory map of all of the .npy file at `path`, or empty as that is."""
+    if not array.size:
+        try:
+            return open_npy(path).shape == array.shape
+        except (OSError, ValueError):
+            return False
     base: Any = array
     while base is not None and not isinstance(base, np.memmap):
         base = getattr(base, "base", None)
-    return base is not None and Path(str(base.filename)).parent.resolve() == folder.resolve()
+    if base is None or Path(str(base.filename)).resolve() != path.resolve():
+        return False
+    ours, whole = array.__array_interface__, base.__array_interface__
+    return all(ours[key] == whole[key] for key in ("data", "shape", "strides", "typestr"))
 
 
 def _opened_again(kind: type[Graph], folder: Path, name: str, notes: tuple[str, ...], fingerprint: str) -> Graph:

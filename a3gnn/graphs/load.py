@@ -10,16 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-from a3gnn.errors import GraphError, UsageError
+from a3gnn.errors import A3GNNError, GraphError, UsageError
 from a3gnn.graphs import npz, pyg_sets
 from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.assemble import naming_graph
 from a3gnn.graphs.folder import read_folder
 from a3gnn.graphs.pyg_names import PYG_NAMES
 from a3gnn.graphs.soundness import violations
-from a3gnn.graphs.split import MASKS, Split
+from a3gnn.graphs.split import MASKS, Split, ids_mask, of_judged
 from a3gnn.graphs.synthetic.generate import generate
 from a3gnn.printable import printable
 from a3gnn.storage.cache import cache_root, recall, source_of
+from a3gnn.storage.root import expanded
 
 #: What a spec may be.
 FORMS = (
@@ -69,25 +71,55 @@ def load_arrays(spec: str | Path, split: Split | None = None) -> GraphArrays:
         raise GraphError(f"{spec} can't be opened ({error}); {FORMS}") from error
 
 
-def load_unlabelled(path: Path) -> GraphArrays:
-    """Returns the graph in a file, of which only features and edges are read, to predict on.
+def load_unlabelled(path: str | os.PathLike[str]) -> GraphArrays:
+    """Returns the graph in a file, of which only features and edges are read, to predict on; a split is left out.
 
     Raises:
         GraphError: It can't be read, or is not valid.
     """
-    return converted_copy(path) or _UNLABELLED[path.suffix](path)
+    try:
+        path = _file_of(path)
+        if path.suffix not in _UNLABELLED:
+            raise GraphError(f"{path} must be one of {', '.join(_UNLABELLED)} to be read without labels; {FORMS}")
+        if not path.is_file():
+            raise GraphError(f"{path} must be a file, it is not{_meant(path)}; {FORMS}")
+        return converted_copy(path) or _UNLABELLED[path.suffix](path)
+    except OSError as error:
+        raise GraphError(f"{path} can't be opened ({error}); {FORMS}") from error
 
 
 def is_file(spec: object) -> bool:
-    """Returns whether `spec` is the path of a file whose graph may have no labels: .npz or .pt."""
-    return isinstance(spec, str | os.PathLike) and Path(spec).suffix in _UNLABELLED and Path(spec).is_file()
+    """Returns whether `spec` is the path of a file whose graph may have no labels (.npz or .pt), split or not."""
+    if not isinstance(spec, str | os.PathLike):
+        return False
+    try:
+        path = _file_of(spec)
+        return path.suffix in _UNLABELLED and path.is_file()
+    except OSError:
+        return False
+
+
+def _file_of(spec: str | os.PathLike[str]) -> Path:
+    """Returns the path in `spec`, of the graph itself where that begins with a split.
+
+    Raises:
+        GraphError: The home folder that it is in is not known.
+    """
+    path = Split.in_spec(spec)[1] if isinstance(spec, str) else spec
+    try:
+        return expanded(Path(path))
+    except A3GNNError as error:
+        raise GraphError(str(error)) from error
 
 
 def resplit(graph: GraphArrays, split: Split | None) -> GraphArrays:
     """Returns `graph` with other train, validation and test nodes; itself where `split` is None."""
     if split is None:
         return graph
-    ids = [np.flatnonzero(mask).astype(np.int32) for mask in split.masks(graph.labels).values()]
+    own = [ids_mask(ids, graph.num_nodes) for ids in (graph.train_ids, graph.val_ids, graph.test_ids)]
+    with naming_graph(graph.name):
+        masks = split.masks(of_judged(graph.labels, own))
+    ids = [np.flatnonzero(mask).astype(np.int32) for mask in masks.values()]
     found = dataclasses.replace(
         graph,
         train_ids=ids[0],

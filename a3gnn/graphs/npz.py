@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.assemble import assemble, assemble_unlabelled
+from a3gnn.graphs.assemble import assemble, assemble_unlabelled, naming_graph
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.split import IDS, MASKS, Split, masks_of
+from a3gnn.graphs.validate import num_rows
 from a3gnn.option_names import option
 from a3gnn.printable import printable
 from a3gnn.storage.cache import source_of
@@ -33,9 +34,10 @@ def read(path: Path, split: Split | None = None) -> GraphArrays:
         source = source_of(path)
         arrays = {name: _array(name, archive) for name in needed_arrays(archive.files, path, split)}
         others = left_out(archive.files, arrays)
-    masks, notes = masks_of(arrays.get, arrays["y"], split)
-    name, notes = printable(path.stem), (*notes, *others)
-    return assemble(name, arrays["edge_index"], features_in(arrays, path), arrays["y"], masks, notes, source)
+    name, features, labels = printable(path.stem), features_in(arrays, path), arrays["y"]
+    with naming_graph(name):
+        masks, notes = masks_of(arrays.get, labels, num_rows(features), split)
+    return assemble(name, arrays["edge_index"], features, labels, masks, (*notes, *others), source)
 
 
 def read_unlabelled(path: Path) -> GraphArrays:

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.assemble import assemble, assemble_unlabelled
+from a3gnn.graphs.assemble import assemble, assemble_unlabelled, naming_graph
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.narrowed import check_in_float32
 from a3gnn.graphs.pyg_lengths import check_rows
 from a3gnn.graphs.split import MASKS, Split, masks_of
+from a3gnn.graphs.validate import check_edge_shape, num_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,16 +42,16 @@ def from_data(
     Raises:
         GraphError: It lacks x, edge_index or y, or is not valid.
     """
-    try:
+    with naming_graph(name):
         x, edge_index, y = (_tensor_of(data, attribute) for attribute in ("x", "edge_index", "y"))
-        check_rows(data, edge_index.shape[-1])
+        edges = _array("edge_index", edge_index)
+        check_edge_shape(edges)
+        check_rows(data, edges.shape[1])
         features, feature_notes = features_of(x)
         labels = _labels(y, nan_is_unlabelled)
-        masks, mask_notes = masks_of(lambda kind: _optional(data, kind), labels, split)
-    except GraphError as error:
-        raise GraphError(f"{name}: {error}") from None
+        masks, mask_notes = masks_of(lambda kind: _optional(data, kind), labels, num_rows(features), split)
     notes = (*feature_notes, *mask_notes, *left_out(data))
-    return assemble(name, edge_index.numpy(), features, labels, masks, notes, source)
+    return assemble(name, edges, features, labels, masks, notes, source)
 
 
 def from_unlabelled(data: Data, name: str) -> GraphArrays:
@@ -59,13 +60,13 @@ def from_unlabelled(data: Data, name: str) -> GraphArrays:
     Raises:
         GraphError: It lacks one of the two, or is not valid.
     """
-    try:
+    with naming_graph(name):
         x, edge_index = (_tensor_of(data, attribute, "x and edge_index") for attribute in ("x", "edge_index"))
-        check_rows(data, edge_index.shape[-1])
+        edges = _array("edge_index", edge_index)
+        check_edge_shape(edges)
+        check_rows(data, edges.shape[1])
         features, notes = features_of(x)
-        return assemble_unlabelled(name, edge_index.numpy(), features, (*notes, *left_out(data)))
-    except GraphError as error:
-        raise GraphError(f"{name}: {error}") from None
+    return assemble_unlabelled(name, edges, features, (*notes, *left_out(data)))
 
 
 def to_data(graph: GraphArrays) -> Data:
@@ -134,7 +135,22 @@ def _tensor_of(data: Data, attribute: str, needed: str = "x, edge_index and y") 
 
 
 def _optional(data: Data, attribute: str) -> NDArray[Any] | None:
-    return None if data.get(attribute) is None else _tensor_of(data, attribute).numpy()
+    return None if data.get(attribute) is None else _array(attribute, _tensor_of(data, attribute))
+
+
+def _array(name: str, tensor: Tensor) -> NDArray[Any]:
+    """Returns the array of a dense tensor, without its subclass: an `EdgeIndex` has none.
+
+    Raises:
+        GraphError: NumPy has no such type or layout.
+    """
+    import torch
+
+    try:
+        return tensor.as_subclass(torch.Tensor).numpy()
+    except (TypeError, RuntimeError) as error:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        raise GraphError(f"{name} must be dense and of a type that NumPy has, got {kind} {tensor.layout}") from error
 
 
 def features_of(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
@@ -190,8 +206,10 @@ def _labels(y: Tensor, nan_is_unlabelled: bool) -> NDArray[Any]:
 
     if y.dtype == torch.bfloat16:
         y = y.float()
-    if y.ndim == 2 and y.shape[1] > 1:
-        return y.numpy()
+    if y.ndim == 2 and y.shape[1] != 1:
+        return _array("y", y)
+    if y.layout != torch.strided:
+        raise GraphError(f"y must be dense, got {y.layout}; use y.to_dense()")
     flat = y.reshape(-1) if y.ndim == 2 else y
     if nan_is_unlabelled and flat.is_floating_point():
         whole = torch.nan_to_num(flat, nan=-1.0)

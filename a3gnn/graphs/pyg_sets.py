@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import inspect
 import random
 import re
@@ -24,6 +25,7 @@ from a3gnn.graphs.pyg_names import PYG_NAMES
 from a3gnn.graphs.split import MASKS, Split
 from a3gnn.printable import printable
 from a3gnn.storage.cache import cache_root, source_of
+from a3gnn.storage.root import VARIABLE
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _MAX_CHARACTERS = 300
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NETWORK = (urllib.error.URLError, ConnectionError, TimeoutError, ssl.SSLError)
+#: Of a folder that can't be written, or where there is no room.
+_UNWRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 _NETWORK_PACKAGES = {"aiohttp", "requests", "urllib3", "socket"}
 
 
@@ -118,10 +122,9 @@ def _made(kind: type[Any], folder: Path, member: str) -> Any:
     """
     import torch
 
+    arguments = _arguments(kind, folder, member)
     if "root" in inspect.signature(kind).parameters:
-        return kind(str(folder), *([member] if member else []))
-    if member:
-        raise GraphError(f"pyg:{kind.__name__} is one data set, got pyg:{kind.__name__}/{member}; leave out /{member}")
+        return kind(*arguments)
     states = random.getstate(), np.random.get_state()  # noqa: NPY002  # which PyG draws from
     try:
         with torch.random.fork_rng(devices=[]):
@@ -132,6 +135,30 @@ def _made(kind: type[Any], folder: Path, member: str) -> Any:
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
+
+
+def _arguments(kind: type[Any], folder: Path, member: str) -> list[str]:
+    """Returns what a class of PyG's is called with.
+
+    Raises:
+        GraphError: It needs more than that, or `member` is given, and the class is of one data set.
+    """
+    spec = f"pyg:{kind.__name__}"
+    taken = list(inspect.signature(kind).parameters.values())
+    given = [str(folder)] if any(one.name == "root" for one in taken) else []
+    if member and not (given and len(taken) > 1 and taken[1].name != "transform"):
+        raise GraphError(f"{spec} is one data set, got {spec}/{member}; leave out /{member}")
+    given += [member] if member else []
+    named = [one for one in taken[len(given) :] if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    missing = [one.name for one in named if one.default is one.empty]
+    if missing == ["name"] and not member:
+        raise GraphError(f"{spec} must have the name of a data set, got none; give {spec}/NAME")
+    if missing:
+        raise GraphError(
+            f"{spec} needs {' and '.join(missing)}, which a name does not give; make dataset = {kind.__name__}(...) in "
+            "Python, and use Graph.from_pyg(dataset[0])"
+        )
+    return given
 
 
 def from_ogb_name(name: str) -> GraphArrays:
@@ -197,6 +224,9 @@ def _fetching(spec: str, folder: Path) -> Iterator[None]:
 
 
 def _remedy(error: BaseException, folder: Path) -> str:
+    unwritable = _UNWRITABLE if folder.parent.is_dir() else {*_UNWRITABLE, errno.ENOTDIR}
+    if any(isinstance(one, OSError) and one.errno in unwritable for one in _chain(error)):
+        return f"it is kept in {folder}; set {VARIABLE} to a folder that can be written"
     if _of_network(error):
         return f"check the network, or put its files into {folder} by hand"
     return f"check the name; if what was downloaded to {folder} is damaged, delete that, and it is downloaded again"
@@ -204,12 +234,17 @@ def _remedy(error: BaseException, folder: Path) -> str:
 
 def _of_network(error: BaseException) -> bool:
     """Returns whether `error`, or what it was raised for, is the network's."""
+    return any(
+        isinstance(one, _NETWORK) or type(one).__module__.split(".")[0] in _NETWORK_PACKAGES for one in _chain(error)
+    )
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yields `error`, and what each was raised for."""
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, _NETWORK) or type(seen).__module__.split(".")[0] in _NETWORK_PACKAGES:
-            return True
+        yield seen
         seen = seen.__cause__ or seen.__context__
-    return False
 
 
 def _homogeneous(data: Any, spec: str) -> Any:

@@ -12,6 +12,7 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import KINDS, is_labelled, unlabelled
+from a3gnn.units import count
 
 # Entries that are checked together: they stay in the processor's cache, and a memory map of any size costs some MiB.
 # Guess.
@@ -94,7 +95,9 @@ def size_violations(graph: GraphArrays) -> Iterator[Violation]:
     lengths = {"labels": len(graph.labels), "x": graph.features.shape[0]}
     for name, length in lengths.items():
         if length != graph.num_nodes:
-            yield Violation(name, f"{name} must have one row per node, got {length} for {graph.num_nodes} nodes")
+            yield Violation(
+                name, f"{name} must have one row per node, got {length} for {count(graph.num_nodes, 'node')}"
+            )
     if isinstance(graph.features, SparseFeatures):
         yield from _wrong_csr_sizes(graph.features)
 
@@ -212,7 +215,9 @@ def _wrong_ids(graph: GraphArrays) -> Iterator[Violation]:
         if not wrong and _first(ids[:-1], ids[1:], np.greater_equal) >= 0:
             wrong.append(Violation(name, f"{name} must be ascending and distinct, they are not"))
         if not wrong and (shared := int(np.count_nonzero(taken[ids]))):
-            wrong.append(Violation(name, f"{name} must share no node with the other sets, got {shared} shared nodes"))
+            wrong.append(
+                Violation(name, f"{name} must share no node with the other sets, got {count(shared, 'shared node')}")
+            )
         yield from wrong
         if not wrong:
             taken[ids] = True

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from a3gnn.checks import whole_number
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.labels import is_labelled, target_of
+from a3gnn.graphs.validate_labels import check_kind
 from a3gnn.option_names import option
 from a3gnn.seeding import generator
+from a3gnn.units import count
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 #: Names under which ids of nodes stand for the mask of the same place in `MASKS`.
@@ -86,11 +88,22 @@ class Split:
         return f"{'/'.join(f'{100 * share:g}' for share in self.shares)} at random, seed {self.seed}"
 
     def masks(self, labels: NDArray[Any]) -> dict[str, NDArray[np.bool_]]:
-        """Returns `MASKS`, bool of shape (num_nodes,), by name."""
+        """Returns `MASKS`, bool of shape (num_nodes,), by name.
+
+        Raises:
+            GraphError: There are too few labelled nodes for one in each.
+        """
         order = generator(self.seed, "split").permutation(np.flatnonzero(is_labelled(labels)))
         bounds = np.round(np.cumsum(self.shares) * len(order)).astype(int)
         parts = np.split(order, bounds)[: len(MASKS)]
-        return {name: _mask(ids, len(labels)) for name, ids in zip(MASKS, parts, strict=True)}
+        if not all(len(part) for part in parts):
+            of = count(len(order), "labelled node")
+            raise GraphError(
+                f"a split must have a train, a validation and a test node, got {', '.join(str(len(p)) for p in parts)} "
+                f"of {of}, which are split {self}; label more nodes, or give larger shares, such as "
+                f"{option('split', '0.6,0.2,0.2')}"
+            )
+        return {name: ids_mask(ids, len(labels)) for name, ids in zip(MASKS, parts, strict=True)}
 
     def note(self, has: Sequence[str]) -> str:
         """Returns what people should know of a graph that has masks `has` and is split in this way."""
@@ -99,7 +112,7 @@ class Split:
 
 
 def masks_of(
-    get: Callable[[str], NDArray[Any] | None], labels: NDArray[Any], split: Split | None
+    get: Callable[[str], NDArray[Any] | None], labels: NDArray[Any], num_nodes: int, split: Split | None
 ) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
     """Returns `MASKS` by name, unchecked, and notes on where they come from.
 
@@ -108,11 +121,14 @@ def masks_of(
     Args:
         get: Returns the array of a name, or None.
         labels: Of all nodes.
+        num_nodes: How many there are.
         split: Holds over all that there is.
 
     Raises:
-        GraphError: Ids are none of the graph, or no labelled nodes are left for a mask that is missing.
+        GraphError: Labels are of no kind, ids are none of the graph, or too few labelled nodes are left for a mask
+            that is missing.
     """
+    check_kind(labels)
     found: dict[str, NDArray[Any]] = {}
     names, notes = [], []
     for mask, kinds in zip(MASKS, IDS, strict=True):
@@ -120,7 +136,7 @@ def masks_of(
         names += [name for name, there in ((mask, given is not None), (ids, ids is not None)) if there and name]
         if split is not None:
             continue
-        listed = None if ids is None else _mask(_checked(ids, get(ids), len(labels)), len(labels))
+        listed = None if ids is None else ids_mask(_checked(ids, get(ids), mask, num_nodes), num_nodes)
         if given is not None and listed is not None and not np.array_equal(_first(given), listed):
             notes.append(f"{ids} and {mask} select different nodes; {mask} is used")
         elif given is None and listed is not None:
@@ -128,8 +144,8 @@ def masks_of(
         if given is not None or listed is not None:
             found[mask] = listed if given is None else given  # type: ignore[assignment]
     if split is not None:
-        judging = [known for name in names if (known := _as_mask(name, get(name), len(labels))) is not None]
-        return {**split.masks(_of_judged(labels, judging))}, (split.note(names),)
+        judging = [known for name in names if (known := _as_mask(name, get(name), num_nodes)) is not None]
+        return {**split.masks(of_judged(labels, judging))}, (split.note(names),)
     if not found:
         return {**Split().masks(labels)}, (f"it had no masks; labelled nodes are split {Split()}",)
     splits = max(mask.shape[1] if mask.ndim == 2 else 1 for mask in found.values())
@@ -146,7 +162,7 @@ def masks_of(
 
 
 def _filled(missing: list[str], found: dict[str, NDArray[Any]], labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    free = is_labelled(_of_judged(labels, list(found.values())))
+    free = is_labelled(of_judged(labels, list(found.values())))
     for mask in found.values():
         if mask.dtype == np.bool_ and mask.shape == free.shape:
             free = free & ~mask
@@ -157,22 +173,29 @@ def _filled(missing: list[str], found: dict[str, NDArray[Any]], labels: NDArray[
             f"nodes are in no other mask; {option('split', '0.6,0.2,0.2')} splits all labelled nodes"
         )
     parts = np.array_split(order, len(missing))
-    return {name: _mask(ids, len(labels)) for name, ids in zip(missing, parts, strict=True)}
+    return {name: ids_mask(ids, len(labels)) for name, ids in zip(missing, parts, strict=True)}
 
 
-def _of_judged(labels: NDArray[Any], masks: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Returns `labels` without the classes that none of `masks` selects, such as one for unknown; all without masks."""
+def of_judged(labels: NDArray[Any], masks: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Returns `labels` without the classes that none of `masks` selects, such as one for unknown.
+
+    All of them where there are no masks, or these select no node.
+    """
     whole = [mask for mask in masks if mask.dtype == np.bool_ and mask.shape == labels.shape]
     if target_of(labels) != "classes" or not whole:
         return labels
     judged = np.unique(np.concatenate([labels[mask] for mask in whole]))
-    return np.where(np.isin(labels, judged), labels, -1)
+    return np.where(np.isin(labels, judged), labels.astype(np.int64), -1) if len(judged) else labels
 
 
 def _as_mask(name: str, values: NDArray[Any] | None, num_nodes: int) -> NDArray[Any] | None:
+    """Returns the mask, or that of ids, by which a split in its place sees what is judged; None where there is none."""
     if values is None or name in MASKS:
         return None if values is None else _first(values)
-    return _mask(_checked(name, values, num_nodes), num_nodes)
+    try:
+        return ids_mask(_checked(name, values, name, num_nodes), num_nodes)
+    except GraphError:  # which the split replaces
+        return None
 
 
 def _first(mask: NDArray[Any]) -> NDArray[Any]:
@@ -180,17 +203,23 @@ def _first(mask: NDArray[Any]) -> NDArray[Any]:
     return mask[:, 0] if mask.ndim == 2 and mask.shape[1] else mask
 
 
-def _checked(name: str, ids: NDArray[Any] | None, num_nodes: int) -> NDArray[Any]:
+def _checked(name: str, ids: NDArray[Any] | None, mask: str, num_nodes: int) -> NDArray[Any]:
     assert ids is not None
     flat = ids.reshape(-1) if ids.ndim == 2 and 1 in ids.shape else ids
     if flat.ndim != 1 or flat.dtype.kind not in "iu":
-        raise GraphError(f"{name} must be node ids, integers of 1 dimension, got {ids.dtype} of shape {ids.shape}")
+        raise GraphError(
+            f"{name} must be node ids, integers of 1 dimension, got {ids.dtype} of shape {ids.shape}; give them as "
+            f"int64, or name what has a bool per node {mask}"
+        )
     if len(flat) and (int(flat.min()) < 0 or int(flat.max()) >= num_nodes):
-        raise GraphError(f"{name} must be ids in [0, {num_nodes}), got {flat.min()} to {flat.max()}")
+        raise GraphError(
+            f"{name} must be ids in [0, {num_nodes}), got {flat.min()} to {flat.max()}; number the nodes from 0"
+        )
     return flat
 
 
-def _mask(ids: NDArray[Any], num_nodes: int) -> NDArray[np.bool_]:
+def ids_mask(ids: NDArray[Any], num_nodes: int) -> NDArray[np.bool_]:
+    """Returns a bool per node, which is True for `ids`."""
     mask = np.zeros(num_nodes, dtype=np.bool_)
     mask[ids] = True
     return mask

@@ -21,9 +21,7 @@ _PIECE = 1 << 23
 
 def check_edges(edge_index: NDArray[Any], num_nodes: int) -> None:
     """Checks that `edge_index` is integer of shape (2, E), has an edge, and names only existing nodes."""
-    _check_array("edge_index", edge_index, "iu", 2, "give sources and targets as two rows of int64")
-    if edge_index.shape[0] != 2:
-        raise GraphError(f"edge_index must have shape (2, E), got {edge_index.shape}; row 0 sources, row 1 targets")
+    check_edge_shape(edge_index)
     if not 0 < num_nodes <= _MAX_NODES:
         raise GraphError(f"a graph must have 1 to {_MAX_NODES:,} nodes, got {num_nodes:,}; ids are 32-bit")
     if edge_index.shape[1] == 0:
@@ -36,10 +34,24 @@ def check_edges(edge_index: NDArray[Any], num_nodes: int) -> None:
         )
 
 
+def check_edge_shape(edge_index: NDArray[Any]) -> None:
+    """Checks that `edge_index` is integer of shape (2, E)."""
+    _check_array("edge_index", edge_index, "iu", 2, "give sources and targets as two rows of int64")
+    if edge_index.shape[0] != 2:
+        raise GraphError(f"edge_index must have shape (2, E), got {edge_index.shape}; row 0 sources, row 1 targets")
+
+
+def num_rows(features: DenseFeatures | SparseFeatures) -> int:
+    """Returns how many rows there are, after a check of the type and the shape of dense ones."""
+    if isinstance(features, DenseFeatures):
+        _check_array("x", features.array, "f", 2, "give one float32 or float16 row per node")
+    return features.shape[0]
+
+
 def check_features(features: DenseFeatures | SparseFeatures) -> None:
     """Checks types, shapes, finiteness and, for CSR, the index structure."""
     if isinstance(features, DenseFeatures):
-        _check_array("x", features.array, "f", 2, "give one float32 or float16 row per node")
+        num_rows(features)
         _check_values("x", features.array)
     else:
         _check_csr(features)

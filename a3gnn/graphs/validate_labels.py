@@ -21,21 +21,35 @@ def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
     Raises:
         GraphError: They are not.
     """
+    check_kind(labels)
+    if len(labels) != num_nodes:
+        without = unlabelled(labels)
+        raise GraphError(f"y must have one label per node, got {len(labels)} for {num_nodes}; {without} is unlabelled")
+    if labels.ndim == 2:
+        _check_rows(labels)
+    elif labels.dtype.kind == "f":
+        _check_values(labels)
+    else:
+        _check_classes(labels, num_nodes)
+
+
+def check_kind(labels: NDArray[Any]) -> None:
+    """Checks type and dimensions of `labels`, not what they hold.
+
+    Raises:
+        GraphError: They are those of no kind of labels.
+    """
     kind = labels.dtype.kind
     if labels.ndim not in (1, 2) or kind not in ("iuf" if labels.ndim == 1 else "iubf"):
         raise GraphError(
             "y must be integers of 1 dimension (classes), 0 and 1 of 2 dimensions (several labels per node) or floats "
             f"of 1 dimension (values), got {labels.dtype} of shape {labels.shape}; give one per node"
         )
-    if len(labels) != num_nodes:
-        without = unlabelled(labels)
-        raise GraphError(f"y must have one label per node, got {len(labels)} for {num_nodes}; {without} is unlabelled")
-    if labels.ndim == 2:
-        _check_rows(labels)
-    elif kind == "f":
-        _check_values(labels)
-    else:
-        _check_classes(labels, num_nodes)
+    if labels.ndim == 2 and labels.shape[1] < 2:
+        raise GraphError(
+            f"y of 2 dimensions must have 2 columns or more, one per label, got shape {labels.shape}; "
+            "y.reshape(-1) makes classes or values of one column"
+        )
 
 
 def _check_classes(labels: NDArray[Any], num_nodes: int) -> None:
@@ -61,11 +75,6 @@ def _check_values(labels: NDArray[Any]) -> None:
 
 
 def _check_rows(labels: NDArray[Any]) -> None:
-    if labels.shape[1] < 2:
-        raise GraphError(
-            f"y of 2 dimensions must have 2 columns or more, one per label, got shape {labels.shape}; "
-            "y.reshape(-1) makes classes or values of one column"
-        )
     step = max(1, _PIECE // labels.shape[1])
     ones_and_more = labelled = 0
     for start in range(0, len(labels), step):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.errors import GraphError
+from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.split import Split
+from a3gnn.option_names import option
 from a3gnn.parts.client import Held, PartsClient
 from a3gnn.parts.protocol import Draw
 
@@ -173,6 +176,16 @@ class PartedGraph(Graph):
             f"process; pass on 'parts:{','.join(self.client.addresses)}' instead"
         )
 
+    def resplit(self, split: str | Sequence[float], split_seed: int = 0) -> NoReturn:
+        """Refuses.
+
+        Raises:
+            UsageError: Always.
+        """
+        made = Split.of(split, split_seed)
+        assert made is not None
+        raise split_of_parts(made, f"parts:{','.join(self.client.addresses)}")
+
     def save(self, path: str | Path) -> NoReturn:
         """Refuses.
 
@@ -196,6 +209,14 @@ class PartedGraph(Graph):
             GraphError: Always.
         """
         raise _whole(self.name, f"a file of the whole graph ({name})")
+
+
+def split_of_parts(split: Split, spec: str) -> UsageError:
+    """Returns the error for a split of a graph by parts, which `spec` names."""
+    return UsageError(
+        f"{option('split')} needs the whole graph, got {spec!r}; split it before it is cut into parts: "
+        f"a3gnn parts make {split.spec('GRAPH')} FOLDER"
+    )
 
 
 def _whole(name: str, what: str) -> GraphError:

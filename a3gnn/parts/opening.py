@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.errors import GraphError, GraphServerError, UsageError
+from a3gnn.errors import GraphError, GraphServerError
 from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
-from a3gnn.option_names import option
 from a3gnn.parts.client import PartsClient, read_column
-from a3gnn.parts.graph import PartedGraph, RemoteFeatures, RemoteIndices
+from a3gnn.parts.graph import PartedGraph, RemoteFeatures, RemoteIndices, split_of_parts
 from a3gnn.parts.link import Listener, PartLink
 from a3gnn.parts.part import ROLES
 from a3gnn.parts.protocol import PROTOCOL_VERSION, TOKEN_VARIABLE, Key
@@ -44,10 +43,7 @@ def graph_of(data: object, notify: Callable[[str], None] = lambda line: None, sp
         return as_graph(data, split)
     assert isinstance(data, str)
     if split is not None:
-        raise UsageError(
-            f"{option('split')} needs the whole graph, got {data!r}; split it before it is cut into parts: "
-            f"a3gnn parts make {split.spec('GRAPH')} FOLDER"
-        )
+        raise split_of_parts(split, data)
     return open_parts(PartsSpec.parse(data), notify)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn import units
 from a3gnn.errors import GraphError
 from a3gnn.graphs.soundness import row_violations
 from a3gnn.storage.mapping import in_large_pages
@@ -139,7 +140,7 @@ def _wrong_sizes(part: Part) -> Iterator[str]:
     }
     for name, length in lengths.items():
         if length != count:
-            yield f"{name} must have one row per node, got {length} for {count} nodes"
+            yield f"{name} must have one row per node, got {length} for {units.count(count, 'node')}"
 
 
 def _check(folder: Path, part: Part, num_nodes: int, hashes: dict[str, str], _changed: bool) -> None:

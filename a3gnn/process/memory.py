@@ -15,6 +15,10 @@ ANONYMOUS = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILIN
 _FILE = re.compile(rb"^RssFile:\s+(\d+) kB", re.MULTILINE)
 #: Share of the machine's memory, or of a limit, that is to be left at least. Guess.
 RESERVE_SHARE = 0.05
+#: Where less than that is left for long, as on a large machine in use, this share of what is free. Guess.
+_FREE_SHARE = 0.25
+#: What a process's limit is where that is its own memory and `spare_bytes`, for people.
+FREE_LIMIT = "what it held when it began and the rest, which is what was free on the machine less a reserve"
 #: The kernel's mark of the most pages, of files or not, that were resident at once; and pages in swap space.
 _MARK, _SWAPPED = (re.compile(rb"^%s:\s+(\d+) kB" % name, re.MULTILINE) for name in (b"VmHWM", b"VmSwap"))
 
@@ -42,10 +46,13 @@ class MemoryUse:
 def spare_bytes() -> int | None:
     """Returns what processes may take from now on: what is free less a reserve; None where that is not known.
 
-    Nothing may take more: where memory runs out, the kernel ends whichever process it likes.
+    Nothing may take more: where memory runs out, the kernel ends whichever process it likes. The reserve is 5% of the
+    machine's memory, and a quarter of what is free at most: a large machine in use has less than 5% free.
     """
     free = available_bytes()
-    return None if free is None else max(0, free - round(RESERVE_SHARE * host_memory_bytes()))
+    if free is None:
+        return None
+    return free - min(round(RESERVE_SHARE * host_memory_bytes()), round(_FREE_SHARE * free))
 
 
 def tree_memory(pid: int) -> MemoryUse:
@@ -67,8 +74,9 @@ def process_memory(pid: int) -> MemoryUse:
 class PeakMemory:
     """What a process takes at most between looks, by the kernel's mark: nothing is too short for it.
 
-    The mark (VmHWM) counts pages of files too, of which those at either look are taken off. Where these became fewer
-    in between, how many there were at the mark is not known: then the looks alone count, as on other systems.
+    The mark (VmHWM) counts pages of files too. The larger number of them at the two looks is taken off. Pages of a file
+    that was mapped and unmapped again between two looks count as anonymous: the kernel keeps no mark without them, and
+    if they were left out, anonymous memory that was taken and given back between two looks would be missed.
 
     Args:
         pid: The process.
@@ -88,9 +96,9 @@ class PeakMemory:
         last, self._last = self._last, (files, mark, swapped)
         if self._resets and mark > anonymous - swapped + files:
             self._last = (files, self._reset(mark), swapped)
-        if last is None or mark == last[1] or files < last[0]:
+        if last is None or mark == last[1]:
             return MemoryUse(anonymous, files)
-        return MemoryUse(max(anonymous, mark - files + min(swapped, last[2])), files)
+        return MemoryUse(max(anonymous, mark - max(files, last[0]) + min(swapped, last[2])), files)
 
     def _reset(self, mark: int) -> int:
         """Returns the mark, lowered to what is there now where the kernel lets it (proc_pid_clear_refs(5))."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-_GROUPS = Path("/sys/fs/cgroup")
+from a3gnn.storage.control_groups import own_memory_groups
+
+#: Where control groups are by convention, and the machine's counts.
+_GROUPS, _MACHINE = Path("/sys/fs/cgroup"), Path("/proc/vmstat")
 #: What someone should know of a process that this signal ended.
 _KILLED = (
     "which the kernel's out-of-memory killer sends where memory runs out, as dmesg says, and schedulers send, too; if "
@@ -25,32 +28,21 @@ def described_status(status: int) -> str:
 
 
 def oom_kills() -> int:
-    """Returns a count that rises where the kernel kills a process for want of memory: of the machine, or of this group.
+    """Returns a count that rises where the kernel kills a process of this one's control groups for want of memory.
 
-    It stays 0 where the kernel does not say.
+    Whichever limit was passed, the kernel counts a kill in the group of the killed process. Where no group counts any,
+    as at the root, the machine's count is returned; 0 where the kernel does not say that either.
     """
-    return sum(_count(path) for path in {Path("/proc/vmstat"), *_group_files()})
+    files = {_GROUPS / "memory.events", _GROUPS / "memory" / "memory.oom_control"}
+    for group in own_memory_groups(str(_GROUPS)):
+        files.add(group.folder / ("memory.oom_control" if group.version == 1 else "memory.events"))
+    counts = [found for path in files if (found := _count(path)) is not None]
+    return sum(counts) if counts else _count(_MACHINE) or 0
 
 
-def _group_files() -> list[Path]:
-    """Returns the files in which this process' control groups, of version 1 and 2, may count such kills."""
-    found = [_GROUPS / "memory.events", _GROUPS / "memory" / "memory.oom_control"]
-    try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return found
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            found.append(_GROUPS / path.lstrip("/") / "memory.events")
-        elif "memory" in controllers.split(","):
-            found.append(_GROUPS / "memory" / path.lstrip("/") / "memory.oom_control")
-    return found
-
-
-def _count(path: Path) -> int:
+def _count(path: Path) -> int | None:
     try:
         words = path.read_text(encoding="ascii").split()
     except (OSError, ValueError):
-        return 0
-    return int(words[words.index("oom_kill") + 1]) if "oom_kill" in words else 0
+        return None
+    return int(words[words.index("oom_kill") + 1]) if "oom_kill" in words else None

@@ -19,7 +19,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.process.deadline import Deadline
 from a3gnn.process.fork_server import WHERE_SIGNAL
 from a3gnn.process.interpreter import as_program
-from a3gnn.process.memory import MemoryUse, process_memory, spare_bytes
+from a3gnn.process.memory import FREE_LIMIT, MemoryUse, process_memory, spare_bytes
 from a3gnn.process.status import described_status
 from a3gnn.process.watch import MemoryWatch, kill_group
 from a3gnn.storage.workplace import Workplace
@@ -48,6 +48,7 @@ class Ended:
         seconds: What it took, start of its process included.
         compiled: Whether numba compiled anything in it, which shows in its memory and seconds.
         limit_bytes: The limit on its memory: what it was given, or less where less was free; None for not known.
+        limited_by_free: Whether that limit is what was free, because that was less or no limit was given.
     """
 
     result: dict[str, Any] | None
@@ -58,6 +59,12 @@ class Ended:
     seconds: float
     compiled: bool = False
     limit_bytes: int | None = None
+    limited_by_free: bool = False
+
+    @property
+    def which_limit(self) -> str:
+        """The limit on its memory, for people: its size, and what it is where nobody has set it."""
+        return f"{format_size(self.limit_bytes or 0)}{f', which is {FREE_LIMIT}' if self.limited_by_free else ''}"
 
     @property
     def where(self) -> str:
@@ -73,7 +80,7 @@ class Ended:
                 return f"took longer than it may{after}"
             case "memory":
                 held = format_size(self.peak.anonymous_bytes)
-                return f"passed the limit of {format_size(self.limit_bytes or 0)}: it held {held}"
+                return f"passed the limit of {self.which_limit}: it held {held}"
             case "server":
                 return "was lost, as the process that started it died"
         return f"ended with {described_status(self.status)}"
@@ -151,7 +158,7 @@ class Worker:
         order = {**asked, "result": str(result), "log": str(log), "compiled": "" if final else str(compiled)}
         try:
             self._order(order)
-            status, killed, peak, limit_bytes = self._follow(deadline, limit_bytes)
+            status, killed, peak, limit = self._follow(deadline, limit_bytes)
         except BaseException:
             self._stop()
             raise
@@ -160,7 +167,8 @@ class Worker:
         if killed == "server":
             text += self._server_log()
             self._stop()
-        ended = Ended(answer, status, killed, text, peak, time.monotonic() - started, compiled.exists(), limit_bytes)
+        seconds, free = time.monotonic() - started, limit != limit_bytes
+        ended = Ended(answer, status, killed, text, peak, seconds, compiled.exists(), limit, limited_by_free=free)
         for file in (result, log, compiled):
             file.unlink(missing_ok=True)
         return ended

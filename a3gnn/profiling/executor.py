@@ -162,8 +162,8 @@ def _failure(ended: Ended, request: TrialRequest, *, by_system: bool) -> Failure
         peak = _peak(ended.result["metrics"], ended.peak)
     limit = plan.host_limit_bytes if ended.killed != "memory" else ended.limit_bytes
     if limit is not None and (ended.killed == "memory" or peak > limit):
-        own = "" if limit == plan.host_limit_bytes else ", which is what was free on the machine less a reserve"
-        detail = f"passed the limit of {format_size(limit)}{own}: it held {format_size(peak)}, if only for a moment"
+        which = ended.which_limit if ended.killed == "memory" else format_size(limit)
+        detail = f"passed the limit of {which}: it held {format_size(peak)}, if only for a moment"
         return Failure(FailureKind.OUT_OF_MEMORY, detail, peak, float(limit))
     if ended.killed == "timeout":
         where = f", and was at {ended.where}" if ended.where else ""

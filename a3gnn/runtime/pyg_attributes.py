@@ -42,7 +42,7 @@ class _Column(NamedTuple):
 
 
 class GraphAttributes:
-    """Of an a3gnn graph: its labels, as `y`."""
+    """Of an a3gnn graph: its labels, as `y`, in the types that `Graph.to_pyg` gives them."""
 
     def __init__(self, graph: Graph) -> None:
         self._labels = _Column(torch.from_numpy(np.array(graph.labels)), 0)
@@ -51,7 +51,8 @@ class GraphAttributes:
         """Returns a `Data` with edge_index and y."""
         from torch_geometric.data import Data
 
-        return Data(edge_index=edges.edge_index, y=self._labels.of(n_id))
+        y = self._labels.of(n_id)
+        return Data(edge_index=edges.edge_index, y=y if y.is_floating_point() else y.long())
 
 
 class DataAttributes:

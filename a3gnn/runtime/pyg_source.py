@@ -20,7 +20,7 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.pyg import features_of
 from a3gnn.graphs.pyg_lengths import check_labels_and_masks, check_rows
-from a3gnn.graphs.validate import check_edges
+from a3gnn.graphs.validate import check_edge_shape, check_edges
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.opening import graph_of
 from a3gnn.runtime.pyg_adjacency import TransposedAdjacency
@@ -162,7 +162,10 @@ def _edge_index(data: Data, adjacency: TransposedAdjacency | None) -> tuple[NDAr
         edge_index = torch.empty((2, 0), dtype=torch.int64)
     else:
         edge_index = torch.as_tensor(data.edge_index).as_subclass(torch.Tensor)  # an EdgeIndex has no numpy()
-    return _host(edge_index), _like(edge_index)
+    found = _host(edge_index)
+    if found.shape != (2, 0):
+        check_edge_shape(found)
+    return found, _like(edge_index)
 
 
 def _like(edge_index: torch.Tensor) -> torch.Tensor:
@@ -190,7 +193,7 @@ def _features(x: Any, num_nodes: int) -> DenseFeatures | SparseFeatures | None:
     """Returns the features that tiers and caches can serve, sharing the memory of a contiguous `x`; None where not.
 
     They must be dense rows of finite float32 or float16 on the host that need no gradient, or such rows in CSR, which
-    mini-batches have as dense ones.
+    mini-batches have as dense ones. Rows in COO stay an attribute: mini-batches have them in COO, as PyG's loaders do.
     """
     if isinstance(x, torch.Tensor):
         if x.layout == torch.sparse_csr and x.device.type == "cpu" and not x.requires_grad:

@@ -79,9 +79,15 @@ def reserved_next(name: str) -> Path:
     while True:
         folder = _RUNS / (safe if number == 1 else f"{safe}-{number}")
         try:
-            folder.mkdir(parents=True)
+            _RUNS.mkdir(exist_ok=True)
+        except OSError as error:  # a file or a link to nowhere, too
+            raise A3GNNError(f"can't make the folder {_RUNS}: {error.strerror}; run this elsewhere") from error
+        try:
+            folder.mkdir()
         except FileExistsError:
             number += 1
+        except FileNotFoundError:  # whoever made it has removed it, which was empty, meanwhile
+            continue
         except OSError as error:
             raise A3GNNError(f"can't make the folder {folder}: {error.strerror}; run this elsewhere") from error
         else:
@@ -136,12 +142,13 @@ def _locked(lock: Path, place: Path, notify: Callable[[str], None]) -> Iterator[
             os.pwrite(file, os.fsencode(f"{this_process()} on {gethostname()}")[:MAX_HOLDER_BYTES], 0)
         yield
     finally:
-        with suppress(OSError):
-            if _is_at(lock, file):
-                lock.unlink()
-            fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile may have a copy
-        _held.discard(file)
-        os.close(file)
+        if file in _held:  # a forked child has closed it (`_forget`), and another file may have its number
+            with suppress(OSError):
+                if _is_at(lock, file):
+                    lock.unlink()
+                fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile may have a copy
+            _held.discard(file)
+            os.close(file)
 
 
 def _taken(lock: Path, place: Path, notify: Callable[[str], None]) -> int:

@@ -58,6 +58,16 @@ def memory_limits() -> Iterator[tuple[Group, int]]:
             yield group, min(found)
 
 
+def own_memory_groups(usual: str = _USUAL) -> Iterator[Group]:
+    """Yields the group of each tree of the memory's in which this process itself is, without those above it.
+
+    Args:
+        usual: Where the trees are by convention.
+    """
+    for tree in _trees("memory", tuple(_lines(_GROUPS)), _MOUNTS, usual):
+        yield tree[0]
+
+
 def cpu_limit() -> float | None:
     """Returns the least quota of this process's groups, in cores; None without one."""
     return min((quota for group in _groups("cpu") if (quota := _quota(group)) is not None), default=None)
@@ -81,15 +91,17 @@ def _groups(controller: Controller) -> tuple[Group, ...]:
 
 @functools.lru_cache(maxsize=8)  # a process may be moved, which changes its paths; mounts of the trees stay
 def _groups_of(controller: Controller, paths: tuple[str, ...], mounts: str, usual: str) -> tuple[Group, ...]:
-    found = dict[Path, Group]()
+    return tuple({group.folder: group for tree in _trees(controller, paths, mounts, usual) for group in tree}.values())
+
+
+def _trees(controller: Controller, paths: tuple[str, ...], mounts: str, usual: str) -> Iterator[list[Group]]:
+    """Yields of each tree the groups that hold this process, its own first."""
     for version, path, names in _own_paths(controller, paths):
         folders = [usual] if version == 2 else [f"{usual}/{name}" for name in names]
         trees = [mount for mount in _mounts(mounts) if mount.version == version and mount.controllers & names]
         for mount in [*trees, *(_Mount(version, names, "/", Path(folder)) for folder in folders)]:
             inner = _inside(path, mount.root)
-            for folder in (inner, *inner.parents):
-                found.setdefault(mount.folder / folder, Group(mount.folder / folder, version))
-    return tuple(found.values())
+            yield [Group(mount.folder / folder, version) for folder in (inner, *inner.parents)]
 
 
 def _own_paths(controller: Controller, lines: Iterable[str]) -> list[tuple[int, str, frozenset[str]]]:

@@ -31,7 +31,11 @@ def _of_machine() -> int | None:
 
 
 def _of_group(group: Group, limit: int) -> int | None:
-    """Returns what its limit leaves to programs: the page cache, shared memory aside, is dropped when there is need."""
+    """Returns what its limit leaves to programs.
+
+    The page cache, shared memory aside, is dropped when there is need, and so are the kernel's caches of files' names,
+    which version 2 counts too.
+    """
     first = group.version == 1
     taken = group.number("memory.usage_in_bytes" if first else "memory.current")
     if taken is None:
@@ -40,6 +44,7 @@ def _of_group(group: Group, limit: int) -> int | None:
     try:
         with open(group.folder / "memory.stat", encoding="ascii") as file:
             stat = dict(line.split() for line in file)
-        return max(0, limit - taken + int(stat[cache]) - int(stat[shared]))
+        names = 0 if first else int(stat.get("slab_reclaimable", 0))
+        return max(0, limit - taken + int(stat[cache]) - int(stat[shared]) + names)
     except (OSError, ValueError, KeyError):
         return max(0, limit - taken)

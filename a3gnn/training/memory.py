@@ -29,8 +29,8 @@ class MemoryGuard:
     It looks fifty times per second and whenever it is asked; between looks the kernel keeps the peak (`PeakMemory`).
 
     Args:
-        limit: What `host_bytes` may reach; None for none but what the machine has free when the guard is made, less a
-            reserve (`spare_bytes`), which holds beside any limit.
+        limit: What `host_bytes` may reach; None for none but what it is when the guard is made, plus what the machine
+            has free then, less a reserve (`spare_bytes`). That holds beside any limit.
 
     Attributes:
         limit: As given.
@@ -81,7 +81,8 @@ class MemoryGuard:
             if limit == self.limit:
                 most, remedy = format_size(limit), f"raise the limit, or {smaller}"
             else:
-                most, remedy = f"the {format_size(limit)} that were free", f"end other programs, or {smaller}"
+                most = f"the {format_size(limit)} that it held when it began and, less a reserve, that were free"
+                remedy = f"end other programs, or {smaller}"
             now = host_bytes()
             short = f" for a moment, and takes {format_size(now)} now" if now <= limit else ""
             raise MemoryLimitError(

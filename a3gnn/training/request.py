@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import torch
 
+from a3gnn import units
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
@@ -172,4 +173,4 @@ def this_machine(limits: MachineProfile) -> Hardware:
 
 def _short(hardware: Hardware) -> str:
     gib = round(hardware.host_memory_bytes / 2**30)
-    return f"{hardware.cpu}, {hardware.num_cores} cores, {gib} GiB, {hardware.device or 'no GPU'}"
+    return f"{hardware.cpu}, {units.count(hardware.num_cores, 'core')}, {gib} GiB, {hardware.device or 'no GPU'}"

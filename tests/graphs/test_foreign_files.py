@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.as_graph import as_unlabelled
 from a3gnn.graphs.conversion.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.option_names import as_flags
@@ -103,6 +104,59 @@ def test_an_array_that_is_missing_is_named(
 ) -> None:
     with as_flags(), pytest.raises(GraphError, match=message):
         Graph.load(npz(arrays, **without))
+
+
+_WRONG_LABELS = [
+    (np.array(list("abcdef")), r"y must be integers of 1 dimension .* got <U1 of shape \(6,\); give one per node"),
+    (np.array(1), r"y must be integers of 1 dimension .* got int64 of shape \(\); give one per node"),
+    (np.zeros((6, 0), np.int64), r"y of 2 dimensions must have 2 columns or more, .* got shape \(6, 0\)"),
+    (np.zeros((6, 2, 2), np.int64), r"y must be integers of 1 dimension .* got int64 of shape \(6, 2, 2\)"),
+    (np.zeros(5, np.int64), "y must have one label per node, got 5 for 6; -1 is unlabelled"),
+]
+
+
+@pytest.mark.parametrize(("labels", "message"), _WRONG_LABELS)
+@pytest.mark.parametrize("has", ["masks", "ids", "a split"])
+def test_labels_of_no_kind_are_said_whatever_splits_the_nodes(
+    has: str, labels: np.ndarray, message: str, arrays: Arrays, npz: Callable[..., Path], tmp_path: Path
+) -> None:
+    changes: dict[str, Any] = {"y": labels}
+    if has == "ids":
+        changes |= {"train_mask": None, "train_idx": np.array([0, 5])}
+    path = npz(arrays, **changes)
+    with pytest.raises(GraphError, match=f"^ring: {message}"):
+        Graph.load(path, "0.5,0.25,0.25" if has == "a split" else None)
+    if has != "a split":
+        with pytest.raises(GraphError, match=f"^ring: {message}"):
+            convert(str(path), tmp_path / "folder", memory_bytes=4096)
+
+
+def test_a_graph_to_predict_on_that_can_not_be_read_is_said(
+    arrays: Arrays, npz: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder.npz").mkdir()
+    (tmp_path / "table.csv").write_text("1,2")
+    path = npz(arrays, "noy", y=None, edge_index=np.zeros((2, 0), np.int64))
+    for spec, message in {
+        tmp_path / "nowhere.npz": "must be a file, it is not; did you mean .*noy.npz",
+        tmp_path / "folder.npz": "must be a file, it is not",
+        tmp_path / "table.csv": r"must be one of \.npz, \.pt, \.pth to be read without labels",
+        Path("x" * 5000 + ".npz"): "can't be opened .*File name too long",
+        Path("~nobody-of-that-name/graph.npz"): "home folder that is not known",
+        path: "^noy: a graph must have an edge",
+    }.items():
+        with pytest.raises(GraphError, match=message):
+            Graph.load_unlabelled(spec)
+
+
+def test_a_graph_to_predict_on_is_found_in_the_home_folder_and_behind_a_split(
+    arrays: Arrays, npz: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = npz(arrays, "noy", y=None)
+    for spec in ("~/noy.npz", Path("~/noy.npz"), f"split:0.6,0.2,0.2:0:{path}", "split:0.6,0.2,0.2:0:~/noy.npz"):
+        assert as_unlabelled(spec).num_nodes == 6
+    assert Graph.load_unlabelled("~/noy.npz").num_nodes == 6
 
 
 def test_arrays_that_are_not_used_are_said(arrays: Arrays, npz: Callable[..., Path]) -> None:

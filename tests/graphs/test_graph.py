@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 import os
+import pickle
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +270,86 @@ def test_a_name_that_is_no_graph_is_answered_by_what_was_meant(
         Graph.load(spec)
     with pytest.raises(UsageError, match=r"got 'nothing'$"):
         Graph.load("nothing")
+
+
+_CHANGES: dict[str, Callable[[Graph], dict[str, Any]]] = {
+    "fewer ids": lambda graph: {"train_ids": graph.train_ids[:5]},
+    "no ids": lambda graph: {"test_ids": graph.test_ids[:0]},
+    "another array of the folder": lambda graph: {"val_ids": graph.test_ids, "test_ids": graph.val_ids},
+    "more classes": lambda graph: {"num_classes": graph.num_classes + 3},
+    "labels in RAM": lambda graph: {"labels": np.maximum(graph.labels - 1, 0)},
+}
+
+
+@pytest.mark.parametrize("change", _CHANGES.values(), ids=_CHANGES)
+@pytest.mark.parametrize("again", [lambda graph: pickle.loads(pickle.dumps(graph)), deepcopy], ids=["pickle", "copy"])
+def test_a_graph_with_a_replaced_array_is_no_longer_that_of_its_folder(
+    again: Callable[[Graph], Graph], change: Callable[[Graph], dict[str, Any]], tiny_graph: Graph, tmp_path: Path
+) -> None:
+    whole = tiny_graph.save(tmp_path / "graph")
+    changed = dataclasses.replace(whole, **change(whole))
+    found = again(changed)
+    for name, array in changed.arrays().items():
+        np.testing.assert_array_equal(found.arrays()[name], array)
+    assert (found.num_classes, found.folder) == (changed.num_classes, None)
+    same_arrays = set(change(whole)) == {"num_classes"}
+    assert (found.fingerprint == whole.fingerprint) == same_arrays
+    assert found.characteristics().num_classes == changed.num_classes
+    renamed = again(dataclasses.replace(whole, name="another name"))
+    assert (renamed.name, renamed.folder) == ("another name", whole.folder)
+
+
+def test_a_file_is_not_remembered_as_a_graph_that_was_changed(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    path = npz(arrays)
+    graph = Graph.load(path)
+    dataclasses.replace(graph, train_ids=graph.train_ids[:1]).on_disk()
+    assert Graph.load(path).train_ids.tolist() == graph.train_ids.tolist() == [0, 1]
+
+
+def test_a_copy_in_the_cache_is_used_though_what_it_is_of_can_not_be_noted(
+    arrays: Arrays, npz: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "sources").write_text("a file where the folder must be")
+    assert Graph.load(npz(arrays)).on_disk(tmp_path / "cache").folder is not None
+
+
+def test_what_is_split_does_not_depend_on_how_it_was_read(
+    arrays: Arrays, npz: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Nodes of a class that no mask selects are in no part of a split, however the graph is split."""
+    node = np.arange(60)
+    masks = {f"{name}_mask": node // 10 == place for place, name in enumerate(("train", "val", "test"))}
+    labels = np.where(node < 30, node % 2 * 2, np.where(node < 40, 1, 3))
+    ring = np.stack([node, (node + 1) % 60])
+    path = npz(arrays, edge_index=ring, x=np.ones((60, 2), np.float32), y=labels, **masks)
+    loaded, folder = Graph.load(path), Graph.load(path).save(tmp_path / "folder").folder
+    assert folder is not None
+    found = Graph.load(path, "0.5,0.25,0.25"), loaded.resplit("0.5,0.25,0.25"), Graph.load(folder, "0.5,0.25,0.25")
+    for one in found:
+        assert sorted([*one.train_ids, *one.val_ids, *one.test_ids]) == list(range(30))
+        np.testing.assert_array_equal(one.train_ids, found[0].train_ids)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int8, np.int64])
+def test_a_split_leaves_out_a_class_for_unknown_of_any_integers(
+    dtype: type, arrays: Arrays, npz: Callable[..., Path]
+) -> None:
+    node = np.arange(30)
+    masks = {"train_mask": node < 10, "val_mask": (node >= 10) & (node < 15), "test_mask": (node >= 15) & (node < 20)}
+    labels, ring = np.where(node < 20, node % 2, 2).astype(dtype), np.stack([node, (node + 1) % 30])
+    path = npz(arrays, edge_index=ring, x=np.ones((30, 2), np.float32), y=labels, **masks)
+    graph = Graph.load(path, "0.5,0.25,0.25")
+    assert (graph.num_classes, graph.labels[20:].tolist()) == (2, [-1] * 10)
+    assert max(*graph.train_ids, *graph.val_ids, *graph.test_ids) < 20
+
+
+def test_too_few_labelled_nodes_for_a_split_are_counted(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    path = npz(arrays)
+    words = (
+        r"ring: a split must have a train, a validation and a test node, got 4, 1, 0 of 5 labelled nodes, which are "
+        r"split 90/5/5 at random, seed 0; label more nodes, or give larger shares"
+    )
+    for split in (lambda: Graph.load(path, "0.9,0.05,0.05"), lambda: Graph.load(path).resplit("0.9,0.05,0.05")):
+        with pytest.raises(GraphError, match=words):
+            split()

@@ -101,6 +101,31 @@ def test_a_class_for_unknown_is_not_split_nor_judged(data: Data) -> None:
     assert "class 2 is in no mask; its 6 nodes are unlabelled" in graph.notes
 
 
+_WRONG_IDS = [torch.arange(12) < 4, torch.tensor([]), torch.tensor([0, 99])]
+
+
+@pytest.mark.parametrize("ids", _WRONG_IDS, ids=["mask", "empty", "foreign"])
+def test_ids_that_are_none_are_said_but_where_a_split_replaces_them(ids: torch.Tensor, data: Data) -> None:
+    data.train_idx = ids
+    remedy = "number the nodes from 0" if len(ids) == 2 else "give them as int64, or name what has .* train_mask"
+    with pytest.raises(GraphError, match=rf"^pyg: train_idx must be .*; {remedy}"):
+        Graph.from_pyg(data)
+    graph = Graph.from_pyg(data, split="0.5,0.25,0.25")
+    assert (len(graph.train_ids), len(graph.val_ids), len(graph.test_ids)) == (6, 3, 3)
+    assert any(note.endswith("in place of its train_idx") for note in graph.notes)
+
+
+def test_classes_in_no_mask_are_counted_in_good_grammar(data: Data) -> None:
+    data.y = torch.tensor([0, 1, 0, 1, 0, 1, 2, 0, 0, 1, 0, 1])
+    data.train_mask, data.val_mask = torch.arange(12) < 3, (torch.arange(12) >= 3) & (torch.arange(12) < 5)
+    data.test_mask = torch.arange(12) == 5
+    assert "class 2 is in no mask; its 1 node is unlabelled" in Graph.from_pyg(data).notes
+    few = Data(x=torch.ones(40, 2), edge_index=torch.arange(80).reshape(2, 40) % 40, y=torch.arange(40) % 20)
+    few.train_mask, few.val_mask, few.test_mask = (torch.arange(40) == place for place in range(3))
+    named = ", ".join(map(str, range(3, 13)))
+    assert f"classes {named} and 7 more are in no mask; their 34 nodes are unlabelled" in Graph.from_pyg(few).notes
+
+
 def test_ids_are_taken_for_masks(data: Data, tmp_path: Path) -> None:
     data.train_idx, data.valid_idx, data.test_idx = torch.arange(4), torch.arange(4, 8), torch.arange(8, 12)
     graph = Graph.from_pyg(data)
@@ -235,6 +260,14 @@ def test_features_of_other_types_become_floats_and_it_is_said(data: Data, dtype:
             {"edge_index": None, "adj_t": torch.eye(12).to_sparse()},
             "lacks edge_index; it has adj_t: leave out the",
         ),
+        ({"edge_index": torch.tensor(3)}, r"edge_index must be integers of 2 dimensions, got int64 of shape \(\)"),
+        (
+            {"edge_index": torch.eye(2).to_sparse()},
+            "edge_index must be dense and of a type that NumPy has",
+        ),
+        ({"y": torch.tensor(3)}, r"y must be integers of 1 dimension .* got int64 of shape \(\); give one per node"),
+        ({"y": torch.zeros(12, 0)}, r"y of 2 dimensions must have 2 columns or more, .* got shape \(12, 0\)"),
+        ({"y": torch.eye(12).to_sparse()}, "y must be dense"),
         ({"train_mask": torch.arange(4)}, "train_mask must be bool of 1 dimension, got int64"),
         ({"train_mask": torch.zeros(12, 0, dtype=torch.bool)}, "train_mask must be bool of 1 dimension"),
     ],

@@ -50,6 +50,32 @@ def test_a_download_that_fails_is_one_clear_error(cache_folder: Path) -> None:
         Graph.load("pyg:Flickr")
 
 
+def test_an_unwritable_cache_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("A3GNN_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(GraphError, match=r"pyg:Cora can't be loaded .*; it is kept in .*; set A3GNN_CACHE to a folder"):
+        Graph.load("pyg:Cora")
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "ExplainerDataset",
+            "needs graph_generator and motif_generator and num_motifs, which a name does",
+        ),
+        ("StochasticBlockModelDataset", "needs block_sizes and edge_probs, which a name does not give; .*from_pyg"),
+        ("TUDataset", "must have the name of a data set, got none; give pyg:TUDataset/NAME"),
+        ("Actor/Film", "is one data set, got pyg:Actor/Film; leave out /Film"),
+        ("KarateClub/Zachary", "is one data set, got pyg:KarateClub/Zachary; leave out /Zachary"),
+    ],
+)
+def test_what_a_class_needs_beside_its_name_is_said(name: str, message: str) -> None:
+    with pytest.raises(GraphError, match=f"pyg:{name.partition('/')[0]} {message}"):
+        Graph.load(f"pyg:{name}")
+
+
 def test_an_unknown_data_set_lists_the_known_ones() -> None:
     with pytest.raises(GraphError, match=r"pyg:Corra is unknown; .* one of Cora, CiteSeer"):
         Graph.load("pyg:Corra")
@@ -161,6 +187,7 @@ def test_the_classes_are_allowed_for_the_time_being_only(tmp_path: Path) -> None
             ValueError("Invalid dataset name\nogbn-a"),
             r"can't be loaded \(ValueError: Invalid dataset name ogbn-a\); check the name; if",
         ),
+        (PermissionError(13, "Permission denied"), r"can't be loaded .*; set A3GNN_CACHE to a folder that can be writ"),
         (RuntimeError("No necessary file"), r"can't be loaded \(RuntimeError: No necessary file\); .*delete that"),
     ],
 )

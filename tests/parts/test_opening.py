@@ -8,6 +8,7 @@ import pytest
 
 from a3gnn.errors import GraphError, GraphServerError, MissingDependencyError, UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.split import Split
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.make import make_parts
 from a3gnn.parts.opening import graph_of, open_parts
@@ -66,6 +67,18 @@ def test_degrees_leave_out_self_loops(parted: PartedGraph, small_folder_graph: G
 def test_what_needs_all_of_it_is_refused(parted: PartedGraph, use) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(GraphError, match="is read by parts from graph servers, and this needs"):
         use(parted)
+
+
+def test_a_split_is_refused_of_the_spec_and_of_the_graph_alike(parted: PartedGraph) -> None:
+    words = (
+        r"split needs the whole graph, got 'parts:.*'; split it before .* a3gnn parts make split:0\.6,0\.2,0\.2:3:GRAPH"
+    )
+    split = Split.of("0.6,0.2,0.2", 3)
+    for given in (parted, f"parts:{','.join(parted.client.addresses)}"):
+        with pytest.raises(UsageError, match=words):
+            graph_of(given, split=split)
+    with pytest.raises(UsageError, match=words):
+        parted.resplit((0.6, 0.2, 0.2), 3)
 
 
 @pytest.mark.parametrize(

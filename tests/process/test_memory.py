@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a3gnn.process.memory import MemoryUse, PeakMemory, process_memory, process_tree, tree_memory
+from a3gnn.process import memory
+from a3gnn.process.memory import MemoryUse, PeakMemory, process_memory, process_tree, spare_bytes, tree_memory
 from a3gnn.process.watch import MemoryWatch
 
 MIB = 1 << 20
@@ -137,6 +138,50 @@ def test_pages_of_files_are_no_peak(tmp_path: Path) -> None:
     assert touched.file_bytes - before.file_bytes > 28 * MIB
     del mapped
     assert max(touched.anonymous_bytes, peak.look().anonymous_bytes) - before.anonymous_bytes < 6 * MIB
+
+
+def touched(path: Path) -> mmap.mmap:
+    """A map of the file at `path`, in RAM as a whole."""
+    with path.open("rb") as file:
+        found = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    assert sum(found[:: mmap.PAGESIZE]) > 0
+    return found
+
+
+@pytest.mark.parametrize("resets", [True, False])
+def test_a_burst_shows_beside_pages_of_files_that_were_given_back(resets: bool, tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    path.write_bytes(b"1" * 32 * MIB)
+    PeakMemory(os.getpid(), resets=True).look()  # lowers the mark, which earlier tests may have raised
+    peak = PeakMemory(os.getpid(), resets=resets)
+    mapped = touched(path)
+    before = peak.look()
+    mapped.close()
+    populated(96 * MIB)
+    assert peak.look().anonymous_bytes - before.anonymous_bytes > 60 * MIB
+
+
+def test_pages_of_a_file_that_came_and_went_between_two_looks_count(tmp_path: Path) -> None:
+    """The kernel's mark does not tell them from a burst of anonymous memory, which must not pass a limit unseen."""
+    path = tmp_path / "rows"
+    path.write_bytes(b"1" * 32 * MIB)
+    peak = PeakMemory(os.getpid(), resets=True)
+    before = peak.look().anonymous_bytes
+    touched(path).close()
+    assert peak.look().anonymous_bytes - before > 28 * MIB
+    assert peak.look().anonymous_bytes - before < 6 * MIB
+
+
+@pytest.mark.parametrize(
+    ("machine", "free", "spare"),
+    [(1 << 40, 50 << 30, 37.5 * 2**30), (16 << 30, 8 << 30, 7.2 * 2**30), (16 << 30, 0, 0), (16 << 30, None, None)],
+)
+def test_a_reserve_leaves_something_where_anything_is_free(
+    machine: int, free: int | None, spare: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "host_memory_bytes", lambda: machine)
+    monkeypatch.setattr(memory, "available_bytes", lambda: free)
+    assert spare_bytes() == (None if spare is None else pytest.approx(spare, abs=1))
 
 
 def test_a_process_that_is_gone_has_no_peak() -> None:

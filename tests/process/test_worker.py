@@ -123,13 +123,18 @@ def test_what_is_free_less_a_reserve_is_a_limit_of_every_process(
     machine = idle.peak.anonymous_bytes + (available_bytes() or 0)
     assert machine - 2 * RESERVE_SHARE * host_memory_bytes() < idle.limit_bytes < machine
     # A machine that has just been filled can't be had here: what the kernel says is free is lowered.
-    monkeypatch.setattr(memory, "available_bytes", lambda: round(RESERVE_SHARE * host_memory_bytes()) + 50 * MIB)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 64 * MIB)
     for asked in (None, 64 << 30):
         ended = worker.run("chores:hold", {"bytes": 200 * MIB, "seconds": 30}, limit_bytes=asked)
         assert ended.killed == "memory"
         assert ended.limit_bytes is not None
         assert ended.limit_bytes < idle.peak.anonymous_bytes + 60 * MIB
         assert ended.why().startswith("passed the limit of ")
+        assert ended.limited_by_free
+        assert "MiB, which is what it held when it began and the rest, which is what was free" in ended.why()
+    ended = worker.run("chores:hold", {"bytes": 200 * MIB, "seconds": 30}, limit_bytes=16 * MIB)
+    assert (ended.killed, ended.limit_bytes, ended.limited_by_free) == ("memory", 16 * MIB, False)
+    assert "what was free" not in ended.why()
 
 
 def test_an_exception_leaves_its_traceback(worker: Worker) -> None:

@@ -11,6 +11,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.testing import MyFeatureStore, MyGraphStore
 
 from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.loader import Loader
 from a3gnn.runtime.pyg_source import source_of
 
@@ -125,6 +126,19 @@ def test_a_graph_may_have_no_edges(data: Data) -> None:
     assert batch.n_id.tolist() == [0, 1, 2]
     assert batch.edge_index.shape == (2, 0)
     assert batch.num_sampled_nodes == [3, 0, 0]
+
+
+@pytest.mark.parametrize("edge_index", [torch.tensor(3), torch.arange(4), np.array(3)])
+def test_edges_of_other_shapes_are_refused(edge_index: torch.Tensor | np.ndarray) -> None:
+    with pytest.raises(GraphError, match="edge_index must be integers of 2 dimensions, got int64 of shape"):
+        Loader(Data(x=torch.eye(3), edge_index=edge_index, num_nodes=3), [2])
+
+
+def test_labels_are_those_of_the_data_whichever_is_given(labels_graph: Graph, values_graph: Graph) -> None:
+    for graph in (labels_graph, values_graph):
+        given, made = (Loader(one, [2], batch_size=8)([0, 3, 5]) for one in (graph, graph.to_pyg()))
+        assert given.y.dtype == made.y.dtype
+        assert torch.equal(given.y[:3].nan_to_num(-7), made.y[:3].nan_to_num(-7))
 
 
 @pytest.mark.parametrize("edge_index", [EdgeIndex(EDGES, sparse_size=(3, 3)), EDGES.short(), EDGES.numpy()])

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -111,6 +111,38 @@ def test_a_forked_child_keeps_no_claim(tmp_path: Path) -> None:
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_a_forked_child_that_ends_within_a_claim_closes_no_file_of_its_own(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    child = -1
+    with suppress(SystemExit), claimed(tmp_path / "run"):
+        child = os.fork()
+        if child == 0:
+            kept = [os.dup(write) for _ in range(8)]  # takes the number of the lock, which the fork has closed
+            raise SystemExit
+    if child == 0:
+        for file in kept:
+            try:
+                os.fstat(file)
+            except OSError:
+                os.write(write, b"closed ")
+        os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    assert os.read(read, 64) == b""
+    os.close(read)
+
+
+@pytest.mark.parametrize("what", ["a link to nowhere", "a file"])
+def test_runs_that_is_no_folder_is_said(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if what == "a file":
+        (tmp_path / "runs").write_text("")
+    else:
+        (tmp_path / "runs").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(A3GNNError, match=r"can't make the folder runs: File exists; run this elsewhere"):
+        reserved_next("graph")
 
 
 def test_runs_that_begin_at_once_get_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

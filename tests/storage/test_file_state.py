@@ -38,6 +38,27 @@ def test_archives_of_other_arrays_have_other_hashes(tmp_path: Path, compressed: 
     assert states[0] != states[1]
 
 
+def test_any_of_many_arrays_counts(tmp_path: Path) -> None:
+    states = []
+    for value in (0, 1):
+        arrays = {f"array_{place}": np.array([value if place == 0 else 0]) for place in range(2000)}
+        np.savez(tmp_path / "arrays.npz", **arrays)
+        states.append(content_state(tmp_path / "arrays.npz"))
+    assert states[0] != states[1]
+
+
+def test_a_damaged_directory_is_hashed_as_any_file(tmp_path: Path) -> None:
+    np.savez(tmp_path / "arrays.npz", first=np.zeros(9))
+    content = bytearray((tmp_path / "arrays.npz").read_bytes())
+    place = content.index(b"PK\x01\x02")
+    content[place] ^= 1
+    (tmp_path / "arrays.npz").write_bytes(content)
+    before = content_state(tmp_path / "arrays.npz")
+    content[40] ^= 1
+    (tmp_path / "arrays.npz").write_bytes(content)
+    assert content_state(tmp_path / "arrays.npz") != before
+
+
 def test_any_byte_of_another_file_counts(tmp_path: Path) -> None:
     path = tmp_path / "file"
     content = bytearray(1 << 18)

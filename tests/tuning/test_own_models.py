@@ -17,6 +17,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.own_model import OwnModel
+from a3gnn.process import memory
 from a3gnn.profiling.known_curves import KnownCurves
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
@@ -117,6 +118,23 @@ def test_a_model_that_hangs_is_examined_no_longer_than_the_budget(
         tune(tiny_folder_graph, model=model, **options)
     assert any(line.startswith(f"examining {model}: a few mini-batches are trained, which may") for line in lines)
     assert not (tmp_path / "run").exists()
+
+
+def test_the_examination_keeps_a_budget_that_is_nearly_spent(package, tiny_folder_graph) -> None:
+    model = package.add_class(_HANGS["being built"].replace("time.sleep", "__import__('time').sleep"))
+    lines: list[str] = []
+    with pytest.raises(ModelError, match=r"took longer than 2\.0 s"):
+        examined(Task(model=model, fanouts=(5, 3)), tiny_folder_graph, MUCH, left_s=2.0, notify=lines.append)
+    assert lines[0].endswith("which may take 2.0 s")
+
+
+def test_a_model_that_takes_what_is_free_is_told_to_end_other_programs(package, tiny_folder_graph, monkeypatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 64 << 20)  # a machine that is full can't be had here
+    keeps = "self.kept = [bytearray(b'1') * 2**24 for _ in range(400)]"
+    body = f"    def __init__(self, i, o): super().__init__(i, o); {keeps}"
+    words = r"passed the limit of .*, which is what it held when it began and the rest, .*; end other programs, make"
+    with pytest.raises(ModelError, match=words):
+        examined(Task(model=package.add_class(body), fanouts=(5, 3)), tiny_folder_graph, MUCH)
 
 
 def test_a_model_that_takes_all_memory_is_examined_no_further_than_the_limit(package, tiny_folder_graph) -> None:

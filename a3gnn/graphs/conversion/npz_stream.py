@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.graphs.assemble import check, edge_notes, feature_notes, judged_labels
+from a3gnn.graphs.assemble import check, edge_notes, feature_notes, judged_labels, naming_graph
 from a3gnn.graphs.conversion.adjacency import EDGE_DISK_BYTES, EdgePieces, write_adjacency
 from a3gnn.graphs.conversion.draft import Draft
 from a3gnn.graphs.conversion.feature_rows import canonical_pieces, write_features
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.npz import features_in, left_out, naming, needed_arrays, readable
 from a3gnn.graphs.split import masks_of
+from a3gnn.graphs.validate import num_rows
 from a3gnn.printable import printable
 from a3gnn.storage.atomic import need_room
 from a3gnn.storage.npy import open_npy
@@ -39,8 +40,9 @@ def write(path: Path, draft: Draft) -> None:
     arrays = _unpacked(path, draft)
     edge_index, labels = arrays["edge_index"], arrays["y"]
     features = features_in(arrays, path)
-    masks, notes = masks_of(arrays.get, labels, None)
     draft.name = printable(path.stem)
+    with naming_graph(draft.name):
+        masks, notes = masks_of(arrays.get, labels, num_rows(features), None)
     check(draft.name, edge_index, features, labels, masks)
     num_nodes, num_edges = features.shape[0], edge_index.shape[1]
     rewritten = 0 if _moves(features) else features.nbytes

@@ -145,7 +145,7 @@ def _attributes(tune: KeptTune) -> dict[str, Any]:
         "finished": tune.tuned is not None,
         "graph": tune.setting.graph.name,
         "model": tune.setting.task.model,
-        "machine": f"{tune.setting.hardware.cpu}, {tune.setting.hardware.num_cores} cores",
+        "machine": f"{tune.setting.hardware.cpu}, {count(tune.setting.hardware.num_cores, 'core')}",
         "priority": request.priority.text,
         "limits": limits.to_dict(),
         "constraints": constraint_names(tune.history.objectives),
