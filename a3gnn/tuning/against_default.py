@@ -45,6 +45,11 @@ class AgainstDefault:
         self._alternations: list[Pair] = []
         self._timed_alone: list[Metrics] = []
 
+    @property
+    def is_default(self) -> bool:
+        """Whether the finalist is the default, or there is none beside it."""
+        return self._default is None
+
     def keeps_limits(self) -> bool:
         """Measures the finalist, and returns whether it keeps every limit meanwhile.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from a3gnn.config import TrainConfig
 from a3gnn.metric import Metric
 from a3gnn.option_names import option
 from a3gnn.report.front import Front
@@ -43,6 +44,8 @@ def choice_lines(tuned: TunedConfig, front: Front) -> Iterator[str]:
         yield from _gained(Comparison.from_dict(tuned.against_default), tuned, metric)
     if tuned.no_gain is not None:
         yield from _not_gained(NoGain.from_dict(tuned.no_gain), tuned, metric)
+    if _nothing_better(tuned):
+        yield "    the default is the choice: nothing else that was measured keeps the limits and is better"
     if tuned.still_rising:
         yield (
             f"    the default's validation {metric.label} was still rising after the {_seconds(tuned)} that each was "
@@ -51,6 +54,12 @@ def choice_lines(tuned: TunedConfig, front: Front) -> Iterator[str]:
     if tuned.left_out:
         why = "" if STOPPED in tuned.left_out else ", for the budget is too small"
         yield f"    left out{why}: {'; '.join(tuned.left_out)}"
+
+
+def _nothing_better(tuned: TunedConfig) -> bool:
+    """Returns whether the default is the choice without a comparison."""
+    compared = tuned.against_default is not None or tuned.no_gain is not None
+    return tuned.config == TrainConfig().canonical() and not compared and STOPPED not in tuned.left_out
 
 
 def _default_test(tuned: TunedConfig, metric: Metric) -> str:
@@ -66,8 +75,11 @@ def _gained(against: Comparison, tuned: TunedConfig, metric: Metric) -> Iterator
 
 
 def _not_gained(found: NoGain, tuned: TunedConfig, metric: Metric) -> Iterator[str]:
-    few = found.against.throughput.repeats < ALTERNATIONS
-    why = f"; {ALTERNATIONS} alternations are needed to tell a gain" if few else ""
+    why = ""
+    if found.against.late:
+        why = "; it is later at the target"
+    elif found.against.throughput.repeats < ALTERNATIONS:
+        why = f"; a gain as small needs {ALTERNATIONS} alternations to be told"
     yield (
         f"    no measurable gain over the default, which is the choice: the best other configuration has "
         f"{', '.join(_ratios(found.against, tuned, metric))}{why}"
@@ -79,12 +91,16 @@ def _not_gained(found: NoGain, tuned: TunedConfig, metric: Metric) -> Iterator[s
 def _ratios(against: Comparison, tuned: TunedConfig, metric: Metric) -> Iterator[str]:
     """Yields the figures over the default's."""
     yield f"{against.throughput.describe()} x its throughput"
-    if against.time is not None and tuned.target_accuracy is not None:
-        at_least = "at least " if against.time_at_least else ""
-        yield f"at {metric.show(tuned.target_accuracy)} {at_least}{against.time.describe()} x as early"
-    if against.missed:
-        yield f"which {count(against.missed, 'seed')} missed"
-    yield f"{against.memory:.2f} x its memory"
+    if tuned.target_accuracy is not None:
+        target = metric.show(tuned.target_accuracy)
+        if against.time is not None:
+            yield f"at {target} {against.describe_time()} x as early"
+        if against.missed:
+            it = "which" if against.time is not None else target
+            yield f"{it} {count(against.missed, 'seed')} missed"
+    most = against.memory if against.memory_most is None else against.memory_most
+    up_to = f" (up to {most:.2f})" if not against.differs and against.memory < 1 <= most else ""
+    yield f"{against.memory:.2f}{up_to} x its memory"
     if against.accuracy is not None:
         within = "" if tuned.default_budget_s is None else f" in the same {_seconds(tuned)} of training"
         yield f"{metric.show_gain(against.accuracy.describe('+.2f'))}{within}"

@@ -17,6 +17,12 @@ from a3gnn.objectives import Priority
 from a3gnn.spread import Spread, median_interval
 from a3gnn.tuning.play_off_plan import ALTERNATIONS
 
+#: What the worse end of a ratio is divided by where fewer than `ALTERNATIONS` pairs give its range. In ten tunes of two
+#: graphs the ratio of one pair was up to 1.51 times the median of its tune's, in the others up to 1.26 times.
+_ONE_PAIR = 1.5
+#: Seeds of which a gain of accuracy is believed: one may be lucky.
+_SEEDS = 2
+
 
 def tells_apart(found: Spread | None, equal: float = 1.0) -> bool:
     """Returns whether a choice and the default differ in a figure, by the range that is printed of it.
@@ -67,9 +73,13 @@ class Comparison:
         time: Ratio of the default's seconds to accuracy to the choice's, over alternations and seeds; None where the
             choice misses the target with half of the seeds or more.
         memory: Ratio of the largest peaks seen.
+        memory_most: The largest of that and of the upper end of the pairs' own ratios; None in files of older versions.
         accuracy: Difference of validation accuracy at equal training time, over the seeds, in points.
-        differs: Whether the choice is better by the priority at the worse end of every range, of at least
-            `ALTERNATIONS` alternations; where speed decides, whatever it means, also no later at the target.
+        differs: Whether the choice is better by the priority's score at the worse end of every range. With fewer than
+            `ALTERNATIONS` alternations it has to be better by `_ONE_PAIR` more; a gain of accuracy counts with
+            `_SEEDS` seeds. What is `late` does not differ.
+        late: Whether it is better, but reaches the target later than the default, where speed decides, whatever that
+            means.
         disturbed: Share of all alternations' trials in which other work disturbed a timed window, in [0, 1].
         left_out: Disturbed alternations that the ratios of throughput and time leave out (`a3gnn.tuning.disturbed`).
         time_at_least: Whether the default misses the target with half of the seeds or more: the seconds of its whole
@@ -86,6 +96,8 @@ class Comparison:
     left_out: int = 0
     time_at_least: bool = False
     missed: int = 0
+    memory_most: float | None = None
+    late: bool = False
 
     @classmethod
     def of(
@@ -115,34 +127,45 @@ class Comparison:
         throughput, (time, time_at_least) = _quotient([speeds]), _time(reached)
         accuracy = _difference([[100 * best_accuracy(one) for one in pair] for pair in trained_alike(seeds)])
         worst_peak = max(most / of_default, median_interval([own / other for own, other in peaks])[1])
-        worst = (time if priority.time else throughput), worst_peak, accuracy
+        speed = time if priority.time else throughput
         later = bool(reached) if time is None else time.median < 1 and not time_at_least
-        late = later and bool(priority.deciding[0])
+        better = _surely_better(speed, len(alternations), worst_peak, accuracy, priority)
+        late = better and later and bool(priority.deciding[0])
         return cls(
             throughput=throughput,
             time=time,
             memory=most / of_default,
             accuracy=accuracy,
-            differs=len(alternations) >= ALTERNATIONS and not late and _surely_better(*worst, priority),
+            differs=better and not late,
             disturbed=fmean(one.disturbed_windows > 0 for pair in (*alternations, *left_out) for one in pair),
             left_out=len(left_out),
             time_at_least=time_at_least,
             missed=sum(one[0].choice == inf for one in reached),
+            memory_most=worst_peak,
+            late=late,
         )
+
+    def describe_time(self, number_format: str = ".2f") -> str:
+        """Returns the ratio of seconds for people, `at least` so large where that is all that is known; "" for none."""
+        if self.time is None:
+            return ""
+        return f"{'at least ' if self.time_at_least else ''}{self.time.describe(number_format)}"
 
     def better_by(self, priority: Priority) -> tuple[str, ...]:
         """Returns in which of speed, memory and accuracy the choice is better, of those that `priority` weighs.
 
-        Empty if the choice is not better by the priority, if no printed range tells them apart, or if there were too
-        few alternations to tell, as in comparisons of older versions.
+        Empty if the choice is not better by the priority, if no range tells them apart, or if an older version took
+        fewer than `ALTERNATIONS` for enough.
         """
-        if not self.differs or self.throughput.repeats < ALTERNATIONS:
+        old = self.memory_most is None
+        if not self.differs or (old and self.throughput.repeats < ALTERNATIONS):
             return ()
         speed, accuracy = self.time if priority.time else self.throughput, self.accuracy
+        most = self.memory if self.memory_most is None else self.memory_most
         better = (
-            speed is not None and speed.median > 1 and tells_apart(speed),
-            self.memory < 1,
-            accuracy is not None and accuracy.median > 0 and tells_apart(accuracy, equal=0.0),
+            speed is not None and _worst_speed(speed, self.throughput.repeats) > 1,
+            most < 1,
+            accuracy is not None and _worst_points(accuracy) > 0,
         )
         told = zip(("speed", "memory", "accuracy"), better, priority.deciding, strict=True)
         return tuple(name for name, is_better, decides in told if is_better and decides)
@@ -245,10 +268,22 @@ def _around(middle: float, spread: Spread) -> Spread:
     return spread._replace(median=middle, low=min(spread.low, middle), high=max(spread.high, middle))
 
 
-def _surely_better(speed: Spread | None, memory: float, accuracy: Spread | None, priority: Priority) -> bool:
-    """Returns whether the worse end of every range is a gain by `priority`; `memory` is the largest ratio of peaks."""
+def _surely_better(
+    speed: Spread | None, alternations: int, memory: float, accuracy: Spread | None, priority: Priority
+) -> bool:
+    """Returns whether the worse ends of all ranges are a gain by `priority`; `memory` is the largest ratio of peaks."""
     if speed is None or speed.low <= 0:
         return False
-    points = 0.0 if accuracy is None else accuracy.low
-    costs = np.array([[-np.log2(speed.low), np.log2(memory), -points / 100]])
+    points = 0.0 if accuracy is None else _worst_points(accuracy)
+    costs = np.array([[-np.log2(_worst_speed(speed, alternations)), np.log2(memory), -points / 100]])
     return bool(priority.score(costs * priority.deciding)[0] > 0)
+
+
+def _worst_speed(speed: Spread, alternations: int) -> float:
+    """Returns the worse end of a ratio of speeds that so many alternations gave."""
+    return speed.low if alternations >= ALTERNATIONS else min(speed.low, speed.median / _ONE_PAIR)
+
+
+def _worst_points(accuracy: Spread) -> float:
+    """Returns the worse end of a difference of accuracy; of too few seeds a loss alone counts."""
+    return accuracy.low if accuracy.repeats >= _SEEDS else min(accuracy.low, 0.0)

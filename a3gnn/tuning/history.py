@@ -191,6 +191,13 @@ class History:
             if not limits.broken_by(one.figures) and not one.figures.later_than(self.latest_s)
         ]
 
+    def late(self) -> list[JudgedTrial]:
+        """Returns what may not be chosen only because it is late, the best first; of one configuration the last."""
+        limits = self.objectives.limits
+        inside = (one for one in self.inside() if one.figures.later_than(self.latest_s))
+        kept = {one.trial.measurement.config.key(): one for one in inside if not limits.broken_by(one.figures)}
+        return self.by_score(list(kept.values()))
+
     @cached_property
     def latest_s(self) -> float | None:
         """The training seconds after which the reference reaches the target, where that is a limit; None elsewhere.

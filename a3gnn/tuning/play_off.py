@@ -15,6 +15,7 @@ from a3gnn.tuning.choice import Choice, NoGain
 from a3gnn.tuning.history import History
 from a3gnn.tuning.infeasible import nothing_fits
 from a3gnn.tuning.learning_differently import learning_differently
+from a3gnn.tuning.measured_front import LATE
 from a3gnn.tuning.play_off_plan import ALTERNATIONS, FINALISTS, MARGIN, ROUNDS
 from a3gnn.tuning.play_off_trials import PlayOffTrials
 from a3gnn.tuning.remeasured import with_timing
@@ -55,20 +56,37 @@ class _PlayOff:
         self._figures: dict[str, Figures] = {}
 
     def choice(self) -> Choice:
+        late: Choice | None = None
         for finalist in self._in_turn():
             against = AgainstDefault(finalist, self._default, self._history, self._trials)
-            if against.keeps_limits():
-                return self._or_default(self._completed(against.choice()))
+            if late is not None and (against.is_default or not self._trials.affords(2 * ALTERNATIONS, whole=1)):
+                break
+            if not against.keeps_limits():
+                continue
+            choice = against.choice()
+            if choice.against is None or not (choice.against.late and self._history.reference_is_alternative):
+                return self._or_default(self._completed(choice))
+            self._trials.say(f"    {LATE}")
+            self._trials.notes[choice.trial.measurement.config.key()] = LATE
+            self._figures |= choice.figures
+            late = late or choice
+        if late is not None:
+            return self._or_default(self._completed(late))
         raise nothing_fits(self._history, self._trials.refused)
 
     def _in_turn(self) -> Iterator[JudgedTrial]:
-        """Yields the finalists, best first, and at last the default, where it keeps the limits and is none of them."""
+        """Yields the finalists, best first, and the default, where it keeps the limits and is none of them.
+
+        Where the default turns out to break a limit, what is later than it at the target may be chosen after all.
+        """
         yield from self._ordered()
         finalists = {one.trial.measurement.config for one in self._finalists}
         for one in self._history.eligible():
             config = one.trial.measurement.config
             if config == self._default and config not in finalists and config.key() not in self._trials.refused:
                 yield one
+        if self._default is not None and self._default.key() in self._trials.refused:
+            yield from self._history.late()
 
     def _ordered(self) -> list[JudgedTrial]:
         """Returns the finalists, best first, as the rounds find them."""
@@ -131,7 +149,7 @@ class _PlayOff:
         if trial is None or choice.default is None or choice.against is None or choice.against.differs:
             return choice
         config = choice.trial.measurement.config
-        notes = {**choice.notes, config.key(): "no measurable gain over the default"}
+        notes = {**choice.notes, config.key(): LATE if choice.against.late else "no measurable gain over the default"}
         return dataclasses.replace(
             choice,
             trial=trial,

@@ -108,10 +108,27 @@ def test_comparisons_from_before_are_read(pair) -> None:
     assert Comparison.from_dict(fields) == found
 
 
-def test_fewer_than_five_alternations_tell_nothing_apart(pair) -> None:
-    four = [pair(4.0, 1.0)] * 4
-    assert not Comparison.of(four, four[:1], 0.8, "peak_host_bytes", Priority.parse("throughput")).differs
-    assert Comparison.of([*four, four[0]], four[:1], 0.8, "peak_host_bytes", Priority.parse("throughput")).differs
+@pytest.mark.parametrize(("speed", "alternations", "differs"), [(1.4, 4, False), (1.4, 5, True), (1.6, 1, True)])
+def test_fewer_than_five_alternations_tell_only_a_large_gain(pair, speed, alternations, differs) -> None:
+    found = Comparison.of(
+        [pair(speed, 1.0)] * alternations, [pair(speed, 1.0)], 0.8, "peak_host_bytes", Priority.parse("throughput")
+    )
+    assert found.differs is differs
+    assert found.better_by(Priority.parse("throughput")) == (("speed",) if differs else ())
+
+
+def test_accuracy_is_a_gain_with_two_seeds_and_memory_at_its_worst_ratio(pair) -> None:
+    timed, better = [pair(1.0, 1.0)] * 5, pair(1.0, 1.0, (0.9, 0.8))
+    priority = Priority.parse("accuracy")
+    one, two = (Comparison.of(timed, [better] * seeds, 0.5, "peak_host_bytes", priority) for seeds in (1, 2))
+    assert (one.accuracy.median, one.differs, one.better_by(priority)) == (pytest.approx(10.0), False, ())
+    assert (two.differs, two.better_by(priority)) == (True, ("accuracy",))
+    fast = [pair(2.0, 1.0)] * 5
+    larger = Pair(fast[0].choice, dataclasses.replace(fast[0].default, peak_host_bytes=301 * MiB))
+    lucky = [*fast[:4], larger]
+    found = Comparison.of(lucky, fast[:1], 0.5, "peak_host_bytes", Priority.parse("balanced"))
+    assert (found.memory < 1, found.memory_most) == (True, 1.0)
+    assert found.better_by(Priority.parse("balanced")) == ("speed",)
 
 
 def test_more_alternations_narrow_the_range_instead_of_widening_it(pair) -> None:
@@ -207,11 +224,11 @@ def test_a_choice_is_better_in_figures_that_the_priority_weighs_and_that_are_tol
         return Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", asked).better_by(asked)
 
     assert better(pairs, "throughput") == better(pairs, "time") == ("speed",)
-    assert better(pairs[:4], "throughput") == ()
+    assert better([pair(1.4, 1.0)] * 4, "throughput") == ()
     assert better(pairs, "memory") == ()
     half = [one._replace(choice=dataclasses.replace(one.choice, peak_host_bytes=150 * MiB)) for one in pairs]
     assert better(half, "memory") == ("memory",)
     assert better(half, "balanced") == ("speed", "memory")
     found = Comparison.of(pairs[:2], pairs[:1], 0.8, "peak_host_bytes", Priority.parse("throughput"))
-    old = dataclasses.replace(found, differs=True)  # as older versions wrote it, of two alternations
+    old = dataclasses.replace(found, differs=True, memory_most=None)  # as older versions wrote it, of two alternations
     assert old.better_by(Priority.parse("throughput")) == ()

@@ -19,7 +19,8 @@ function gainList(gain, label) {
     : "of single trials, one after the other; the play-off times them in turns";
   const items = [
     gainItem(gain.throughput, digits, "the default's throughput"),
-    gainItem(gain.time, digits, "as early at the target"),
+    gainItem(gain.time, digits, gain.time_at_least ? "as early at the target, or more" : "as early at the target"),
+    gain.missed ? make("li", {}, `${gain.missed === 1 ? "1 seed" : `${gain.missed} seeds`} missed the target`) : null,
     gainItem({ median: gain.memory }, digits, "its memory"),
     gainItem(gain.accuracy, signed, `points of validation ${label}`),
     make("li", { class: "pale" }, how),

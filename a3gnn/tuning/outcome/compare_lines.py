@@ -73,7 +73,7 @@ def _rows(found: Compared) -> Iterator[_Row]:
     yield "  epochs/s", tuple("-" if one is None else _ratio(one.throughput) for one in against)
     yield (
         "  as early at target",
-        tuple("-" if one is None or one.time is None else _ratio(one.time) for one in against),
+        tuple("-" if one is None or one.time is None else one.describe_time(".3g") for one in against),
     )
     yield "  memory", tuple("-" if one is None else f"{one.memory:.2f}" for one in against)
     yield (

@@ -74,7 +74,8 @@ def _figures(found: Pick) -> Iterator[tuple[str, ...]]:
         yield from _over(found.throughput)
     if front.times_accuracy:
         yield front.seconds_heading, *_seconds(found)
-        yield from _over(found.time, "  as early as default")
+        at_least = found.against is not None and found.against.time_at_least
+        yield from _over(found.time, "  as early as default", "at least " if at_least else "")
     if front.by_seconds:
         yield speed
         yield from _over(found.throughput)
@@ -102,6 +103,6 @@ def _seconds(found: Pick) -> tuple[str, str]:
     return own or "not reached", (default or "not reached") if found.default_row is not None else ""
 
 
-def _over(ratio: Spread | None, label: str = "  over the default's") -> Iterator[tuple[str, ...]]:
+def _over(ratio: Spread | None, label: str = "  over the default's", at_least: str = "") -> Iterator[tuple[str, ...]]:
     if ratio is not None:
-        yield label, f"{ratio.describe('.3g')} x", ""
+        yield label, f"{at_least}{ratio.describe('.3g')} x", ""
