@@ -18,7 +18,6 @@ _TRAINING: _Figures = {"PyG": (787.0, 208.0, 1418.0), "PyG CSR": (157.0, 36.0), 
 _BY_ROW: dict[str, _Figures] = {
     "sample-25-10": _SAMPLING,
     "biased": _WEIGHTED,
-    "changing": _WEIGHTED,
     "load": _LOADING,
     "train-sage": _TRAINING,
 }
@@ -43,9 +42,9 @@ def scaled_ms(row: str, graph: str, peer: str, reads_per_s: float, copy_bytes_pe
     if place >= len(figures):
         return None
     # DGL's and pyg-lib's loaders and steps hold their own samplers; the hand-tuned step was measured over pyg-lib's.
-    sampler = _WEIGHTED if row in ("biased", "changing") else _SAMPLING
+    sampler = _WEIGHTED if row == "biased" else _SAMPLING
     sampling = min(figures[place], sampler["DGL" if peer == "DGL" else "pyg-lib"][place])
-    if row in ("sample-25-10", "biased", "changing"):
+    if row in ("sample-25-10", "biased"):
         sampling = figures[place]
     rest = figures[place] - sampling
     return sampling * READS_PER_S / reads_per_s + rest * COPY_BYTES_PER_S / copy_bytes_per_s

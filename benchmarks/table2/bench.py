@@ -17,7 +17,6 @@ from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
 from benchmarks.engine.memory import Resident
 from benchmarks.engine.workers.work import Unavailable, Work
-from benchmarks.pyg_peer import pyg_accuracies
 from benchmarks.result_lines import ResultLines
 from benchmarks.table2 import ours, pyg
 from benchmarks.table2.ours import Failed, Trained
@@ -165,7 +164,7 @@ class Table2:
         epochs, batch = round(statistics.median(best)), self._work.batch_size
         found = self._once(
             ("pyg accuracy", epochs),
-            lambda: pyg_accuracies(python, self._folder, batch, self._task, epochs, range(_PYG_SEEDS)),
+            lambda: pyg.accuracies(python, self._folder, batch, self._task, epochs, range(_PYG_SEEDS)),
         )
         return tuple(found)
 

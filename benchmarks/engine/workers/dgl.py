@@ -95,7 +95,7 @@ def _timed(
 
 def _epochs(folder: GraphFolder, work: Work, variant: str) -> Callable[[], Iterator[_Sampled]]:
     weights = None
-    if work.kind in ("biased", "changing"):
+    if work.kind == "biased":
         hot = torch.from_numpy(folder.hottest(work.cache_share))
         weights = torch.where(hot[torch.from_numpy(folder.indices).long()], work.bias, 1.0)
     if variant == "graphbolt operators":
@@ -109,7 +109,7 @@ def _epochs(folder: GraphFolder, work: Work, variant: str) -> Callable[[], Itera
 def _by_operators(graph: Any, folder: GraphFolder, work: Work) -> Iterator[_Sampled]:
     """Yields what GraphBolt's operators sample: pairs of CSC and destinations, made blocks where a model needs them."""
     order = torch.from_numpy(folder.train_ids)[torch.randperm(len(folder.train_ids))].int()
-    weighted = "weight" if work.kind in ("biased", "changing") else None
+    weighted = "weight" if work.kind == "biased" else None
     for seeds in torch.split(order, work.batch_size):
         begin = perf_counter()
         nodes = seeds

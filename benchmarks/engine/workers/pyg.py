@@ -76,7 +76,7 @@ class PyG:
         """Returns the operator, or the loader with worker processes and, as examples do, with and without trimming."""
         if not torch_geometric.typing.WITH_TORCH_SPARSE:
             raise Unavailable("torch-sparse is not installed")
-        if work.kind in ("biased", "changing"):
+        if work.kind == "biased":
             raise Unavailable("torch-sparse has no weighted operator")
         if work.one_thread:
             return ["torch-sparse operator"]
