@@ -34,7 +34,7 @@ from a3gnn.tuning.predicted_best import probability_of_keeping
 from a3gnn.tuning.study import Study
 from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.surrogate import Surrogate
-from benchmarks.acquisition.priors import MeasuredDefault, by_setting
+from benchmarks.acquisition.replays import MeasuredDefault, by_setting
 from benchmarks.decisions import PRIORITIES
 
 

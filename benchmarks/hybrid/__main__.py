@@ -29,8 +29,8 @@ from rich.table import Table
 from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES
 from benchmarks.hybrid.ablation import ablation
 from benchmarks.hybrid.management import on_random_platform
-from benchmarks.hybrid.model_error import model_error
 from benchmarks.hybrid.platforms import ACCELERATORS, DATASETS
+from benchmarks.hybrid.probe import model_error
 from benchmarks.hybrid.scaling import accelerators_only, hybrid
 
 _DEVICES = (1, 2, 4, 8, 12, 16)

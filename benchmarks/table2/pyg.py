@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from a3gnn.task import Task
-from benchmarks.engine.apart import training_memory
-from benchmarks.engine.client import Engine
-from benchmarks.engine.memory import Resident
+from benchmarks.engine.client import Engine, Resident
+from benchmarks.engine.measure import training_memory
 from benchmarks.engine.workers.work import Unavailable, Work
 
 _SCRIPT = Path(__file__).parent / "pyg_script.py"

@@ -14,10 +14,9 @@ from a3gnn.training.hybrid.schedule import NO_PREFETCHING, ONE_STAGE_PREFETCHING
 from a3gnn.training.hybrid.simulation.operations import SimulatedModel
 from a3gnn.training.hybrid.simulation.training import SimulatedTraining
 from benchmarks.hybrid.ablation import ablation, ablation_of
-from benchmarks.hybrid.exhaustive import Grid, best_division
-from benchmarks.hybrid.management import on_random_platform
-from benchmarks.hybrid.model_error import model_error
+from benchmarks.hybrid.management import Grid, best_division, on_random_platform
 from benchmarks.hybrid.platforms import ACCELERATORS, BATCH, DATASETS, FANOUTS, paper_training, random_training, still
+from benchmarks.hybrid.probe import model_error
 from benchmarks.hybrid.scaling import accelerators_only
 
 
