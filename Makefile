@@ -5,8 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 BUDGET ?= 5min
 PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
-BENCHMARKS := engine distributed_training loader_swap accuracy_parity out_of_core cache_policies cache_reads seed_order \
-	partitioners graph_servers isolation search_engines service surrogate_card two_stage wait_policy
+BENCHMARKS := engine search_engines service surrogate_card
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 
@@ -37,7 +36,6 @@ notebooks: $(VENV)/.dev  ## execute the notebooks in place
 
 bench: $(VENV)/.dev  ## run the benchmarks; peers that are not there are reported so
 	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
-	for part in caches partitions; do $(BIN)/python -m benchmarks.analytic_model $$part || exit 1; done
 
 corpus: $(VENV)/.dev  ## measure the shipped profiles again (three quarters of an hour, on a machine with nothing else to do)
 	$(BIN)/python -m benchmarks.corpus --export profiles/corpus.jsonl.gz

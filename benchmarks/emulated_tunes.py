@@ -29,11 +29,9 @@ from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.tuning.explore import Proposer
 from a3gnn.tuning.propose import ROUND_TRIALS, propose
 from a3gnn_surrogate.surrogate import Surrogate
-from benchmarks.acquisition.emulated import EmulatedGraph
-from benchmarks.acquisition.emulated_tune import EmulatedTune
-from benchmarks.acquisition.priors import by_setting
-from benchmarks.acquisition.sampler_proposals import SamplerProposals
-from benchmarks.acquisition.suggester import SAMPLERS
+from benchmarks.acquisition.emulated import EmulatedGraph, EmulatedTune
+from benchmarks.acquisition.replays import by_setting
+from benchmarks.acquisition.sampler_proposals import SAMPLERS, SamplerProposals
 from benchmarks.report import write_report
 
 GRIDS = Path(__file__).parent / "results" / "grids"

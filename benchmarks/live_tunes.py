@@ -51,8 +51,7 @@ from a3gnn.tuning.propose import propose
 from a3gnn.tuning.session import open_study
 from a3gnn.tuning.tune import tune_study
 from a3gnn.units import parse_budget
-from benchmarks.acquisition.sampler_proposals import SamplerProposals
-from benchmarks.acquisition.suggester import SAMPLERS
+from benchmarks.acquisition.sampler_proposals import SAMPLERS, SamplerProposals
 from benchmarks.engine.graphs import spec_of
 from benchmarks.report import write_report
 from benchmarks.tuned_gain import Spent, trained

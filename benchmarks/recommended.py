@@ -26,14 +26,16 @@ from a3gnn.limits import Limits
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.profiling.store.shipped import shipped_measurements
-from a3gnn.tuning.history import DEFAULT_TOLERANCE
+from a3gnn.setting import Setting
+from a3gnn.tuning.arguments import make_request
+from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.outlook import Outlook
 from a3gnn.tuning.predicted_best import probability_of_keeping
+from a3gnn.tuning.study import Study
 from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.surrogate import Surrogate
-from benchmarks.acquisition.priors import MeasuredDefault, by_setting
+from benchmarks.acquisition.replays import MeasuredDefault, by_setting
 from benchmarks.decisions import PRIORITIES
-from benchmarks.recommend_intervals import outlook_of
 
 
 class Truth(NamedTuple):
@@ -99,9 +101,25 @@ def recommended(default: MeasuredDefault, fitted: Surrogate, priority: str) -> I
         scores = truth.scores(objectives)
         if not np.isfinite(scores).any():
             continue  # nothing keeps the limits: whatever is recommended breaks one
-        place = _best_predicted(truth.configs, outlook_of(setting, fitted, priority, limit))
+        place = _best_predicted(truth.configs, _outlook(setting, fitted, priority, limit))
         share = np.exp2(scores - scores.max())
         yield Recommended(float("nan") if place is None else float(share[place]), float(share[0]))
+
+
+def _outlook(setting: Setting, fitted: Surrogate, priority: str, host_memory_limit: int | None) -> Outlook:
+    """Returns what is predicted of a study of `setting` that may lose a point of accuracy."""
+    request = make_request(
+        priority=priority,
+        memory_limit=None,
+        host_memory_limit=host_memory_limit,
+        max_accuracy_drop=1.0,
+        budget=1,
+        engine="local",
+        task=setting.task,
+        fix=None,
+        ranges=None,
+    )
+    return Outlook.of(History(Study.of(request, setting)), fitted)
 
 
 def _best_predicted(configs: Sequence[TrainConfig], outlook: Outlook) -> int | None:

@@ -1,4 +1,4 @@
-"""What benchmarks print and store: a median with its range, and results with the machine they were measured on."""
+"""What benchmarks print and store: a median with its range, results with their machine, and results line by line."""
 
 from __future__ import annotations
 
@@ -22,3 +22,32 @@ def write_report(path: Path, **parts: Any) -> None:
     """Writes the machine and `parts` as JSON to `path`."""
     machine = {"processor": cpu_name(), "cores": available_cores()}
     path.write_text(json.dumps({"machine": machine, **parts}, indent=1) + "\n")
+
+
+class ResultLines:
+    """Results by key; one that is put again takes the place of the first.
+
+    Args:
+        path: Where they are; made, with its folder, where it is not there. A last line that an interruption cut short
+            is left out, and cut off the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+        if lines and not lines[-1].endswith("\n"):
+            lines.pop()
+            path.write_text("".join(lines), encoding="utf-8")
+        entries = [json.loads(line) for line in lines]
+        self._values = {tuple(entry["key"]): entry["value"] for entry in entries}
+
+    def get(self, *key: str | int) -> Any:
+        """Returns the result of `key` as JSON types, or None where there is none."""
+        return self._values.get(key)
+
+    def put(self, *key: str | int, value: Any) -> None:
+        """Keeps `value`, which JSON can hold and is not None, as the result of `key`."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"key": list(key), "value": value}) + "\n")
+        self._values[key] = value

@@ -41,7 +41,7 @@ def draw_rows(
     bounds = RowBounds(begin, degree, np.empty(count, dtype=np.int32))
     total = row_bounds(indptr, np.empty(0, dtype=np.int32), rows, fanout, bounds)
     ends, drawn = np.zeros(count + 1, dtype=np.int32), np.empty(total, dtype=np.int32)
-    draw = HopDraw(fanout, hop_key(seed, epoch, batch, hop), np.empty(0, dtype=np.bool_), 1.0, False)
+    draw = HopDraw(fanout, hop_key(seed, epoch, batch, hop), 1.0)
     for low in range(0, count, CHUNK):
         chunk = RowRange(low, min(low + CHUNK, count))
         pick_rows(chunk, indices, nodes, bounds, draw, ends, drawn)

@@ -67,7 +67,7 @@ def _sample_rows(
     Arguments and result as of `kernels.sample_rows`, `salt` as of `_pick_rows`.
     """
     # The plain sampler's own pass, wherever it draws the same.
-    plain = HopDraw(draw.fanout, draw.key, np.empty(0, dtype=np.bool_), draw.bias, False)
+    plain = HopDraw(draw.fanout, draw.key, draw.bias)
     is_plain = salt == 0 and len(weights) == 0 and not draw.replace
     for low in range(rows.low, rows.high, CHUNK):
         high = min(low + CHUNK, rows.high)

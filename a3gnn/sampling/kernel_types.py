@@ -27,16 +27,12 @@ class HopDraw(NamedTuple):
     Attributes:
         fanout: In-neighbours per row; below 0 for all.
         key: Key of the hop's random numbers.
-        mask: Which nodes are cached, bool, shape (num_nodes,); empty for two buckets, which count cached ones per row.
         bias: Weight of a cached in-neighbour; others weigh 1.
-        a_res: Whether A-Res draws, and not rejection, where there is a mask.
     """
 
     fanout: int
     key: np.uint64
-    mask: NDArray[np.bool_]
     bias: float
-    a_res: bool
 
 
 class EdgeDraw(NamedTuple):
@@ -68,15 +64,3 @@ class RowRange(NamedTuple):
 
     low: int
     high: int
-
-
-class Proposals(NamedTuple):
-    """Scratch for `max_proposals` proposals per row of a chunk, one row after the other.
-
-    Attributes:
-        slots: int64: twice the proposed offset in the row, plus 1 where it is accepted whether cached or not.
-        neighbours: int32: the in-neighbour at that offset.
-    """
-
-    slots: NDArray[np.int64]
-    neighbours: NDArray[np.int32]

@@ -11,11 +11,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.sampling.kernel_types import HopDraw, Proposals, RowBounds, RowRange
-from a3gnn.sampling.pick_kernels import pick_a_res, pick_two_bucket
+from a3gnn.sampling.kernel_types import HopDraw, RowBounds, RowRange
+from a3gnn.sampling.pick_kernels import pick_two_bucket
 from a3gnn.sampling.prefetch import prefetch
 from a3gnn.sampling.random import fold, hop_key
-from a3gnn.sampling.rejection import max_proposals, pick_by_rejection
 from a3gnn.sampling.relabelling import forget, relabel
 from a3gnn.storage.compiled import njit
 
@@ -109,10 +108,7 @@ def pick_rows(
                 prefetch(indices, begin[i] + j)
             continue
         stream = fold(draw.key, np.uint64(nodes[i]))
-        if draw.a_res:
-            pick_a_res(stream, indices[begin[i] : begin[i] + degree[i]], draw.mask, draw.bias, size, picks)
-        else:
-            pick_two_bucket(stream, cached[i], draw.bias, indices, begin[i], degree[i], picks)
+        pick_two_bucket(stream, cached[i], draw.bias, indices, begin[i], degree[i], picks)
 
 
 @njit(nogil=True)
@@ -135,30 +131,14 @@ def sample_rows(
     Returns:
         The new count of `n_id`.
     """
-    fanout = draw.fanout
-    rejecting = len(draw.mask) > 0 and fanout > 0 and not draw.a_res
-    capacity = CHUNK * max_proposals(fanout) if rejecting else 0
-    proposals = Proposals(np.empty(capacity, dtype=np.int64), np.empty(capacity, dtype=np.int32))
-    # Proposals per row that are drawn in advance. It changes no pick: drawing too few or too many costs time only.
-    in_advance = fanout + fanout // 2
     for lo in range(0, len(nodes), CHUNK):
         hi = min(lo + CHUNK, len(nodes))
         first = indptr[lo] - indptr[0]
-        rows = RowRange(lo, hi)
-        if rejecting:
-            for i in range(lo, hi):
-                indptr[i + 1] = indptr[i] + min(fanout, bounds.degree[i])
-            needed = pick_by_rejection(rows, indices, nodes, bounds, draw, proposals, edges[first:], in_advance)
-            # A quarter more than the last chunk needed on average (guess), so that few rows need further ones.
-            in_advance = min(needed + needed // 4 + 1, max_proposals(fanout))
-            for e in range(first, indptr[hi] - indptr[0]):
+        pick_rows(RowRange(lo, hi), indices, nodes, bounds, draw, indptr, edges)
+        for i in range(lo, hi):
+            for e in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
+                edges[e] = indices[bounds.begin[i] + edges[e]]
                 prefetch(position, np.int64(edges[e]))
-        else:
-            pick_rows(rows, indices, nodes, bounds, draw, indptr, edges)
-            for i in range(lo, hi):
-                for e in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
-                    edges[e] = indices[bounds.begin[i] + edges[e]]
-                    prefetch(position, np.int64(edges[e]))
         count = relabel(edges[first : indptr[hi] - indptr[0]], position, n_id, count)
     return count
 
@@ -169,9 +149,7 @@ def sample_hops(
     indices: NDArray[np.int32],
     num_cached: NDArray[np.int32],
     fanouts: NDArray[np.int64],
-    mask: NDArray[np.bool_],
     bias: float,
-    a_res: bool,
     seed: np.uint64,
     epoch: np.uint64,
     batch: np.uint64,
@@ -185,9 +163,7 @@ def sample_hops(
         indices: Of an `Adjacency`.
         num_cached: Of an `Adjacency`.
         fanouts: In-neighbours per node, the seeds' hop first; below 0 for all.
-        mask: As in `HopDraw`.
         bias: As in `HopDraw`.
-        a_res: As in `HopDraw`.
         seed: Decides the random numbers, with `epoch` and `batch`.
         epoch: As `seed`.
         batch: As `seed`.
@@ -214,7 +190,7 @@ def sample_hops(
             return n_id, pointers, edges, sizes
         pointers, edges = grown(pointers, rows + 1 + len(nodes)), grown(edges, before + total)
         n_id, first = grown(n_id[:count], min(count + total, len(position)) + 1), count
-        draw = HopDraw(fanouts[hop], hop_key(seed, epoch, batch, np.uint64(hop)), mask, bias, a_res)
+        draw = HopDraw(fanouts[hop], hop_key(seed, epoch, batch, np.uint64(hop)), bias)
         own_pointers, own_edges = pointers[rows:], edges[before:]
         count = sample_rows(indices, nodes, bounds, draw, position, n_id, count, own_pointers, own_edges)
         sizes[hop + 1] = count

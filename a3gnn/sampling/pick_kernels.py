@@ -1,8 +1,7 @@
 """Compiled kernels that pick some of a row's in-neighbours: weighted sampling without replacement, with two weights.
 
-A cached in-neighbour weighs `bias`, any other 1. Where a row's cached in-neighbours come first, two counts describe the
-whole row (two buckets). For rows in any order there are `rejection` and, as the reference, A-Res. All draw sets with
-the same probabilities and release the GIL.
+A cached in-neighbour weighs `bias`, any other 1. A row's cached in-neighbours come first, so that two counts describe
+the whole row (two buckets). All kernels release the GIL.
 """
 
 from __future__ import annotations
@@ -89,31 +88,3 @@ def _pick_uniform(
 def _bit(offset: int) -> np.uint64:
     """Returns a word with the bit of `offset`'s low 6 bits set."""
     return np.uint64(1) << np.uint64(offset & 63)
-
-
-@njit(cache=True, nogil=True)
-def pick_a_res(
-    stream: np.uint64,
-    neighbours: NDArray[np.int32],
-    mask: NDArray[np.bool_],
-    bias: float,
-    fanout: int,
-    picks: NDArray[np.int32],
-) -> None:
-    """Fills `picks` like `pick_two_bucket`, by A-Res (Efraimidis and Spirakis, 2006): the largest keys u ** (1 / w).
-
-    Keys are compared by their logarithms. O(degree), for rows in any order; `mask` may change between calls.
-    """
-    keys = np.empty(fanout, dtype=np.float64)
-    least = 0
-    for i in range(len(neighbours)):
-        key = np.log(uniform(stream, i)) / (bias if mask[neighbours[i]] else 1.0)
-        if i < fanout:
-            keys[i] = key
-            picks[i] = i
-            if i + 1 == fanout:
-                least = int(np.argmin(keys))
-        elif key > keys[least]:
-            keys[least] = key
-            picks[least] = i
-            least = int(np.argmin(keys))

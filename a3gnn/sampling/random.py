@@ -49,23 +49,12 @@ def uniform(stream: np.uint64, counter: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def below_and_rest(stream: np.uint64, counter: int, bound: int) -> tuple[np.int64, np.uint64]:
-    """Returns draw `counter` of `stream` as an integer in [0, bound), as `below` does, and a second draw, uint64.
-
-    Both come from one word: the integer is the high half of the product word * bound, the second draw its low 64 bits,
-    which are uniform in steps of `bound` whatever the integer is.
-    """
-    word = fold(stream, np.uint64(counter))
-    wide = np.uint64(bound)
-    high = (word >> np.uint64(32)) * wide + (((word & _LOW_32) * wide) >> np.uint64(32))
-    return np.int64(high >> np.uint64(32)), word * wide
-
-
-@njit(cache=True, nogil=True)
 def below(stream: np.uint64, counter: int, bound: int) -> np.int64:
     """Returns draw `counter` of `stream` as an integer in [0, bound), for a bound below 2**32.
 
     It is the high part of the 96-bit product word * bound (Lemire, 2019), whose bias, bound / 2**64, is undetectable.
     """
-    drawn: np.int64 = below_and_rest(stream, counter, bound)[0]
-    return drawn
+    word = fold(stream, np.uint64(counter))
+    wide = np.uint64(bound)
+    high = (word >> np.uint64(32)) * wide + (((word & _LOW_32) * wide) >> np.uint64(32))
+    return np.int64(high >> np.uint64(32))

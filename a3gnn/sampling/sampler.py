@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.errors import UsageError, unknown_name
+from a3gnn.errors import UsageError
 from a3gnn.sampling.adjacency import Adjacency
 from a3gnn.sampling.kernels import MAX_EDGES, sample_hops
 from a3gnn.sampling.position_maps import PositionMaps
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.sampling.views import cached_mask, readonly
-
-Method = Literal["two_bucket", "rejection", "a_res"]
-METHODS: tuple[Method, ...] = ("two_bucket", "rejection", "a_res")
-
-_NO_MASK = readonly(np.empty(0, dtype=np.bool_))
 
 
 class NeighbourSampler:
@@ -35,9 +29,8 @@ class NeighbourSampler:
         fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all. Without any, seeds stay alone.
         seed: Any non-negative integer below 2**64.
         bias_rate: Weight of a cached in-neighbour, >= 1; 1 samples uniformly.
-        cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. `two_bucket` reads it once, and
-            copies `indices` in its order; the others read it at every call, so that it may change between calls.
-        method: two_bucket; rejection, for caches that change; or a_res, the O(degree) reference.
+        cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. It is read once, and `indices` is
+            copied in its order.
 
     Raises:
         UsageError: An argument is out of range.
@@ -52,23 +45,14 @@ class NeighbourSampler:
         seed: int,
         bias_rate: float = 1.0,
         cached: NDArray[np.bool_] | None = None,
-        method: Method = "two_bucket",
     ) -> None:
         check_arguments(fanouts, bias_rate, seed)
-        if method not in METHODS:
-            raise unknown_name("method", method, METHODS)
-        mask = _NO_MASK if cached is None else cached_mask(cached, len(indptr) - 1)
+        mask = None if cached is None else cached_mask(cached, len(indptr) - 1)
         self.fanouts = tuple(fanouts)
         self.bias_rate = float(bias_rate)
         self._fanouts = readonly(np.array(self.fanouts, dtype=np.int64))
         self._seed = np.uint64(seed)
-        # A cache that changes may be empty as yet.
-        biased = bias_rate > 1 and len(mask) > 0 and (method != "two_bucket" or bool(mask.any()))
-        self._a_res = method == "a_res"
-        self._mask = mask if biased and method != "two_bucket" else _NO_MASK
-        if self._a_res:  # reads the mask of every in-neighbour, whatever the bias
-            self._mask = mask if len(mask) else readonly(np.zeros(len(indptr) - 1, dtype=np.bool_))
-        if biased and method == "two_bucket":
+        if bias_rate > 1 and mask is not None and mask.any():
             self._adjacency = Adjacency.by_cache(indptr, indices, mask)
         else:
             self._adjacency = Adjacency.plain(indptr, indices)
@@ -88,9 +72,7 @@ class NeighbourSampler:
             adjacency.indices,
             adjacency.num_cached,
             self._fanouts,
-            self._mask,
             self.bias_rate,
-            self._a_res,
             self._seed,
             np.uint64(epoch),
             np.uint64(batch),
@@ -109,9 +91,8 @@ def warm_up() -> None:
     """Compiles every kernel of the sampler, or loads it from numba's cache, before anything is timed."""
     indptr, indices = np.array([0, 3, 3, 3, 3], dtype=np.int64), np.array([1, 2, 3], dtype=np.int32)
     cached = np.array([False, True, False, False])
-    for method in METHODS:
-        sampler = NeighbourSampler(indptr, indices, (2,), seed=0, bias_rate=2.0, cached=cached, method=method)
-        sampler.sample(np.zeros(1, dtype=np.int32), epoch=0, batch=0)
+    sampler = NeighbourSampler(indptr, indices, (2,), seed=0, bias_rate=2.0, cached=cached)
+    sampler.sample(np.zeros(1, dtype=np.int32), epoch=0, batch=0)
 
 
 def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None:

@@ -2,8 +2,9 @@
 
 Threads that spin stall each other for whole time slices once the cores have other work, be it a sampling thread of
 ours. Sleeping ones make small steps about 1.4 times slower on an idle machine, and spare up to 18 times beside other
-work (benchmarks/wait_policy.py). So the processes that a3gnn starts let them sleep, unless the environment says
-otherwise. OpenMP reads the variable once, when torch is loaded: a process of a user's is left as it is.
+work (`benchmarks/wait_policy.py` at commit 10d4978). So the processes that a3gnn starts let them sleep, unless the
+environment says otherwise. OpenMP reads the variable once, when torch is loaded: processes of users are left as they
+are.
 """
 
 from __future__ import annotations

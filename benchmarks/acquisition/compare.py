@@ -27,8 +27,7 @@ from a3gnn_envs.acquisition.studies import FIDELITIES, WHOLE, Studies
 from a3gnn_envs.acquisition.trial_values import choose, feasibility_after, incumbent, log_values, score_after
 from a3gnn_envs.acquisition.world import World, Worlds
 from a3gnn_envs.normal import expected_improvement
-from benchmarks.acquisition.priors import simulated_priors
-from benchmarks.acquisition.replays import ReplayWorlds, held_out_grids
+from benchmarks.acquisition.replays import ReplayWorlds, held_out_grids, simulated_priors
 
 #: Returns the actions of studies.
 Rule = Callable[[Studies], NDArray[np.int64]]

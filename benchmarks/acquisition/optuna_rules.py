@@ -17,7 +17,7 @@ from a3gnn_envs.acquisition.studies import WHOLE, Studies
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, Floats
 from benchmarks.acquisition.compare import Rule, whole_trials
 from benchmarks.acquisition.replays import Grid
-from benchmarks.acquisition.suggester import SAMPLERS, Make, Suggester, shown_first
+from benchmarks.acquisition.sampler_proposals import SAMPLERS, Make, Suggester, shown_first
 
 
 def optuna_rules(grid: Grid, seed: int) -> dict[str, Rule]:

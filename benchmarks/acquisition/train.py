@@ -20,8 +20,7 @@ from a3gnn_envs.acquisition.scorer import Scorer
 from a3gnn_envs.acquisition.scorer_training import train_scorer
 from a3gnn_envs.acquisition.simulated import SimulatedWorlds
 from a3gnn_envs.acquisition.world import Worlds
-from benchmarks.acquisition.priors import simulated_priors
-from benchmarks.acquisition.replays import ReplayWorlds, held_out_grids
+from benchmarks.acquisition.replays import ReplayWorlds, held_out_grids, simulated_priors
 
 
 def main() -> None:

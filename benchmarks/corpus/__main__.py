@@ -19,10 +19,9 @@ from rich.console import Console
 from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.store.jsonl import write_measurements
-from benchmarks.corpus.measure import Corpus
-from benchmarks.corpus.subject_trials import on_cores
+from benchmarks.corpus.measure import Corpus, on_cores
 from benchmarks.corpus.subjects import SUBJECTS, Subject
-from benchmarks.result_lines import ResultLines
+from benchmarks.report import ResultLines
 
 
 def main() -> None:

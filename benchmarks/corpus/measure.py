@@ -1,21 +1,133 @@
-"""Measures the rows of a subject: its default, and configurations drawn around and far from it."""
+"""Measures the profiles that ship: which configurations of a subject, by which trials."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console
 
 from a3gnn.config import TrainConfig
+from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
+from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Measurement
 from a3gnn.profiling.design import space_filling
+from a3gnn.profiling.equal_time import equal_time
 from a3gnn.profiling.executor import TrialExecutor
+from a3gnn.profiling.profiler import Profiler
+from a3gnn.profiling.store.store import ProfileStore
+from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
+from a3gnn.report.text import describe_config
+from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
-from benchmarks.corpus.subject_trials import DEFAULT, SubjectTrials
+from a3gnn.threads import affinity
+from a3gnn.training.compile_ahead import compile_ahead
+from a3gnn.training.kernel_set import KernelSet
 from benchmarks.corpus.subjects import Subject
-from benchmarks.result_lines import ResultLines
+from benchmarks.engine.graphs import spec_of
+from benchmarks.report import ResultLines
+
+#: Seconds that the default trains, at most. Guess: most curves have stopped rising by then.
+SECONDS = 8.0
+#: The default configuration, which comes first.
+DEFAULT = TrainConfig().canonical()
+
+
+def default_plan(seconds: float) -> TrialPlan:
+    """Returns how the default is measured, which trains for so many seconds at most."""
+    return TrialPlan(curve=CurvePlan(seconds, until_plateau=True), timed_seconds=1.5, timeout_s=120.0)
+
+
+@contextmanager
+def on_cores(count: int | None) -> Iterator[None]:
+    """Lets this process, and what it starts, run on `count` cores alone; None leaves it where it is."""
+    before = affinity.cores()
+    affinity.pin(frozenset(sorted(before)[:count]))
+    try:
+        yield
+    finally:
+        affinity.pin(before)
+
+
+class SubjectTrials:
+    """Trials of one subject; `opened` makes it and measures the default, the trial of number 0.
+
+    Attributes:
+        setting: What is trained, on which graph and machine.
+        default: The default's first measurement.
+        others: How others are measured: each is given the default's training time.
+    """
+
+    def __init__(self, subject: Subject, profiler: Profiler, lines: ResultLines, console: Console) -> None:
+        self._spec, self._profiler, self._lines, self._console = subject.spec, profiler, lines, console
+        self.setting = profiler.setting
+        self.default = self.measure(0, DEFAULT, profiler.plan)
+        self.others, line = equal_time(profiler, self.default)
+        console.log(f"{subject.spec}: {line}")
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls,
+        subject: Subject,
+        lines: ResultLines,
+        console: Console,
+        hardware: Hardware,
+        executor: TrialExecutor,
+        folder: Path,
+        seconds: float = SECONDS,
+    ) -> Iterator[Self]:
+        """Yields the trials of `subject`.
+
+        Args:
+            subject: What is measured.
+            lines: Where measurements are kept.
+            console: Takes lines of progress.
+            hardware: The machine.
+            executor: Where trials run.
+            folder: Of the store in which learning curves are looked up.
+            seconds: That the default trains, at most.
+        """
+        graph = Graph.load(spec_of(subject.spec)).on_disk()
+        compile_ahead(KernelSet.of(graph, subject.task), console.log)
+        setting = Setting(subject.task, graph.characteristics(), hardware)
+        with (
+            ProfileStore.open(folder / "profiles.sqlite") as store,
+            Profiler(store, graph, setting, default_plan(seconds), executor, console.log) as profiler,
+        ):
+            yield cls(subject, profiler, lines, console)
+
+    def measure(self, number: int, config: TrainConfig, plan: TrialPlan | None = None) -> Measurement:
+        """Returns what the trial of this `number` found: as it is kept, or by running it now.
+
+        Args:
+            number: Its place in the design, which tells repetitions of a configuration apart.
+            config: Its configuration.
+            plan: How it is measured, if not as `others` are.
+        """
+        kept = self._lines.get(self._spec, number, config.key())
+        if kept is not None:
+            found = Measurement.from_dict(kept)
+            self._profiler.curves.learn(found)
+            return found
+        found = self._profiler.repeat(config, self.others if plan is None else plan)
+        self._lines.put(self._spec, number, config.key(), value=found.to_dict())
+        self._console.log(f"{self._spec} {number}: {describe_config(config)}: {found.seconds:.1f} s")
+        return found
+
+    def curve(self, config: TrainConfig) -> LearningCurve:
+        """Returns the longest curve of what `config` learns; one without points where nothing is known."""
+        return self._profiler.curves.of(config)
+
+    def within(self, limit: int | None) -> TrialPlan:
+        """Returns `others` under a limit on host memory in bytes, if there is one."""
+        return dataclasses.replace(self.others, host_limit_bytes=limit)
+
 
 #: The knobs that change what a step computes, not only how it is fed.
 WORK_KNOBS = (

@@ -16,11 +16,10 @@ from typing import Any
 
 from a3gnn.storage.cache import cache_root
 from benchmarks.engine.client import ROOT
-from benchmarks.engine.draw import draw
 from benchmarks.engine.graphs import GRAPHS, QUICK
 from benchmarks.engine.judge import judge
 from benchmarks.engine.measure import Effort
-from benchmarks.engine.report import default_path, merged, read_report, write_report
+from benchmarks.engine.report import default_path, draw, merged, read_report, write_report
 from benchmarks.engine.rows import ROWS
 from benchmarks.engine.run import Run, run
 

@@ -61,7 +61,6 @@ ROWS: tuple[Row, ...] = (
     Row("sample-25-10", "sample (25,10)", Work("sample"), _SAMPLERS, (Goal(_ANY_SAMPLER, 7.0),)),
     Row("sample-15-10-5", "sample (15,10,5)", Work("sample", (15, 10, 5)), _SAMPLERS, (Goal(_ANY_SAMPLER, 7.0),)),
     Row("biased", "biased, static", Work("biased"), _SAMPLERS, (Goal(_ANY_SAMPLER, 30.0),)),
-    Row("changing", "biased, changing", Work("changing"), _SAMPLERS, (Goal(_ANY_SAMPLER, 20.0),)),
     Row("load", "sample + gather", Work("load"), _SAMPLERS, (Goal(_ANY_SAMPLER, 4.0),)),
     Row("train-sage", "step SAGE-256", Work("train", model="sage"), _TRAINERS, _STEP_GOALS),
     Row("train-gcn", "step GCN-256", Work("train", model="gcn"), _TRAINERS, _STEP_GOALS),

@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engine.apart import MemoryUse, first_batch, training_memory
 from benchmarks.engine.client import Engine
 from benchmarks.engine.graphs import BenchmarkGraph
-from benchmarks.engine.measure import Effort, measure
+from benchmarks.engine.measure import Effort, MemoryUse, first_batch, measure, training_memory
 from benchmarks.engine.report import new_report
 from benchmarks.engine.rows import ROWS, Row
 from benchmarks.engine.workers.work import Unavailable, Work

@@ -28,13 +28,12 @@ from a3gnn.profiling.store.jsonl import write_measurements
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
-from benchmarks.corpus.subject_trials import DEFAULT, SECONDS, SubjectTrials, on_cores
+from benchmarks.corpus.measure import DEFAULT, SECONDS, SubjectTrials, on_cores
 from benchmarks.corpus.subjects import Subject
 from benchmarks.engine.graphs import spec_of
-from benchmarks.grids.forecast import forecast, table
-from benchmarks.grids.measure import Shape, cells, measure_grid
-from benchmarks.grids.subjects import SUBJECTS
-from benchmarks.result_lines import ResultLines
+from benchmarks.grids.design import SUBJECTS
+from benchmarks.grids.measure import Shape, cells, forecast, measure_grid, table
+from benchmarks.report import ResultLines
 
 
 def run(subject: Subject, shape: Shape, seconds: float, folder: Path, console: Console) -> None:

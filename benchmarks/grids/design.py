@@ -1,4 +1,4 @@
-"""The design of a grid: learning keys, and settings of the knobs that don't change what is learnt, of each."""
+"""Which graphs grids are measured of, and which configurations."""
 
 from __future__ import annotations
 
@@ -12,6 +12,17 @@ from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.seeding import generator
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.acquisition import Rows
+from benchmarks.corpus.subjects import Subject
+
+#: The first two are of the corpus too; the last two are in nothing that is fitted or trained, and are opened for
+#: `benchmarks.decisions` alone. Of either pair the second is large enough for caches and parts to matter.
+SUBJECTS = (
+    Subject("dblp"),
+    Subject("synthetic:nodes=300000,degree=25,features=64,classes=20,seed=8,noise=2,train=0.1"),
+    Subject("facebook_pages"),
+    Subject("wordnet_en"),
+)
+
 
 #: Points of a sequence that are drawn at once: a power of two keeps its balance.
 _BLOCK = 256

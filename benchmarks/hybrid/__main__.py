@@ -1,13 +1,9 @@
-"""HyScale-GNN's results in shape, on simulated platforms, and real trainers on this machine's processors.
+"""HyScale-GNN's results in shape, on simulated platforms.
 
     python -m benchmarks.hybrid management [--platforms 100] [--learned FOLDER]
     python -m benchmarks.hybrid ablation
     python -m benchmarks.hybrid scaling
     python -m benchmarks.hybrid model [--platforms 100]
-    python -m benchmarks.hybrid real [GRAPH ...] [--models sage gcn] [--rounds 5] [--refresh] [--json FILE]
-    python -m benchmarks.hybrid prefetch [GRAPH] [--trainers cpu:1,cpu:1] [--rounds 5]
-    python -m benchmarks.hybrid adapt [--trainers cpu:1,cpu:1] [--epochs 12] [--pinned]
-    python -m benchmarks.hybrid adapt --one [--epochs 200]
 
 management: seconds per mini-batch after 20 steps of each controller, over those of the best static division, on random
 platforms, from random starts and from that division itself; --learned judges what benchmarks.hybrid.learn has trained
@@ -16,19 +12,6 @@ and prefetching gain over offloading all training, in the paper's set-ups. scali
 accelerators. model: by how much the performance model misses what is simulated; its constants and counts are the
 simulator's own, so only structural error is shown. All of these are of simulated platforms on a virtual clock: nothing
 is timed, and the seeds of random numbers are fixed.
-
-real: measured on this machine's processors. One trainer with two threads beside two with one each, whose epochs
-alternate; and by how much the performance model, with the constants of the hardware probe (measured anew by
---refresh), misses what the stages of real trainers take. GRAPH is the name of a file in the folder of real graphs
-($A3GNN_DATA), or anything that `Graph.load` takes.
-
-prefetch: seconds per mini-batch of real trainers by who is how far ahead, an epoch of each in turns; and the share of
-them that it takes to record what stages take.
-
-adapt: seconds per mini-batch of real trainers with `--adapt` and without, an epoch each in turns, undisturbed, while
-another process takes a core, and after that; beside them the best of a few static divisions. With --one the same of one
-trainer, beside the best static mode and workers, and as memory gets scarce; and what it costs over pairs of fresh
-trainers. It says something only of a machine on which nothing else runs.
 """
 
 from __future__ import annotations
@@ -40,18 +23,14 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console, Group
+from rich.console import Console
 from rich.table import Table
 
-from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES, OPERATORS
+from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES
 from benchmarks.hybrid.ablation import ablation
-from benchmarks.hybrid.adapt import adapt, described
-from benchmarks.hybrid.adapt_one import table_of_one
 from benchmarks.hybrid.management import on_random_platform
-from benchmarks.hybrid.model_error import model_error
 from benchmarks.hybrid.platforms import ACCELERATORS, DATASETS
-from benchmarks.hybrid.prefetch import GRAPH, prefetch_table
-from benchmarks.hybrid.real_tables import GRAPHS, real_tables
+from benchmarks.hybrid.probe import model_error
 from benchmarks.hybrid.scaling import accelerators_only, hybrid
 
 _DEVICES = (1, 2, 4, 8, 12, 16)
@@ -140,69 +119,20 @@ def model(platforms: int) -> Table:
     return table
 
 
-def adaptations(names: str, epochs: int, *, pinned: bool) -> Group:
-    """Returns what `--adapt` costs and gains in each phase, and what its log says."""
-    table = Table(
-        *("real", "without", "with --adapt", "with / without", "best static", "recovered", "shares", "changes"),
-        title=f"{names}: {described(pinned=pinned)}",
-    )
-    lines: list[str] = []
-    for one in adapt(names, epochs, pinned=pinned):
-        middle, low, high = one.ratio
-        best = "" if one.best_s is None else f"{1e3 * one.best_s:.2f} ms by {','.join(map(str, one.best))}"
-        table.add_row(
-            one.phase,
-            f"{1e3 * one.fixed_s:.2f} ms",
-            f"{1e3 * one.adapted_s:.2f} ms",
-            f"{middle:.3f} ({low:.3f} to {high:.3f})",
-            best,
-            "" if one.recovered is None else f"{one.recovered:.0%}",
-            ",".join(map(str, one.shares)),
-            str(one.changes),
-        )
-        lines += one.lines
-    return Group(table, *lines)
-
-
 def main() -> None:
-    """Prints one of the tables, or those of real."""
+    """Prints one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("management", "ablation", "scaling", "model", "real", "prefetch", "adapt"))
-    parser.add_argument("graphs", metavar="GRAPH", nargs="*", help=f"graphs (real): {' '.join(GRAPHS)} by default")
+    parser.add_argument("what", choices=("management", "ablation", "scaling", "model"))
     parser.add_argument("--platforms", type=int, default=100, help="random platforms (management, model)")
     parser.add_argument("--learned", type=Path, help="folder of a network, judged as well (management)")
-    parser.add_argument("--models", nargs="+", choices=sorted(OPERATORS), default=_MODELS, help="models (real)")
-    parser.add_argument("--rounds", type=int, default=5, help="epochs of each division, or schedule (real, prefetch)")
-    parser.add_argument("--refresh", action="store_true", help="probe the machine anew (real)")
-    parser.add_argument("--json", type=Path, help="write what was measured (real)")
-    parser.add_argument("--trainers", default="cpu:1,cpu:1", help="two or more (adapt, prefetch)")
-    parser.add_argument("--one", action="store_true", help="one trainer (adapt)")
-    parser.add_argument("--epochs", type=int, help="of each phase that count (adapt); 12, with --one 200")
-    parser.add_argument("--pinned", action="store_true", help="each trainer on a core of its own (adapt)")
     options = parser.parse_args()
-    made: dict[str, Callable[[], Table | Group]] = {
+    made: dict[str, Callable[[], Table]] = {
         "management": lambda: management(options.platforms, options.learned),
         "ablation": ablations,
         "scaling": scaling,
         "model": lambda: model(options.platforms),
-        "adapt": lambda: (
-            table_of_one(options.epochs or 200)
-            if options.one
-            else adaptations(options.trainers, options.epochs or 12, pinned=options.pinned)
-        ),
     }
-    console = Console(width=160)
-    if options.what == "real":
-        for table in real_tables(options.graphs, options.models, options.rounds, options.refresh, options.json):
-            console.print(table)
-        return
-    if options.what == "prefetch":
-        graphs = options.graphs or [GRAPH]
-        console.print(*(prefetch_table(graph, options.trainers, options.rounds) for graph in graphs))
-        return
-    if options.graphs:
-        parser.error(f"GRAPH is for real and prefetch, got {' '.join(options.graphs)} for {options.what}")
-    console.print(made[options.what]())
+    Console(width=160).print(made[options.what]())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""The performance model's constants of a simulated platform: its data sheet, and what is measured on it."""
+"""The performance model's constants of a simulated platform, and by how much the model misses what is simulated.
+
+The constants are the platform's data sheet, and what is measured on it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import numpy as np
 
 from a3gnn.layer_cost import COUNTED_PASSES, Passes
 from a3gnn.training.hybrid.counts import Counts
+from a3gnn.training.hybrid.model.initial import initial_assignment
 from a3gnn.training.hybrid.model.performance import ModelShape, PerformanceModel
 from a3gnn.training.hybrid.model.speeds import AcceleratorSpeeds, PlatformSpeeds
 from a3gnn.training.hybrid.simulation.operations import (
@@ -15,6 +19,7 @@ from a3gnn.training.hybrid.simulation.operations import (
     sampling_on_processor,
 )
 from a3gnn.training.hybrid.simulation.training import SimulatedTraining
+from benchmarks.hybrid.platforms import BATCH, random_training, still
 
 #: Of the rows that the probe of a real machine copies (`a3gnn/machine/host_constants.py`).
 _FEATURES = 100
@@ -80,3 +85,19 @@ def _measured(seconds: float, jitter: float, key: tuple[int, ...]) -> float:
     return seconds * float(
         np.exp(jitter * np.random.default_rng(key).standard_normal(_MEASURED) - jitter**2 / 2).mean()
     )
+
+
+def model_error(seed: int, passes: Passes = COUNTED_PASSES, *, shares_memory: bool = True) -> float:
+    """Returns predicted over simulated seconds of an iteration, less 1, of the model's division on a random platform.
+
+    Args:
+        seed: Of the platform.
+        passes: How often a step runs each layer.
+        shares_memory: Whether the model knows that the host's memory is shared; the paper's does not.
+    """
+    training = random_training(seed)
+    model = performance_model(training, passes, shares_memory=shares_memory)
+    assignment = initial_assignment(model, BATCH)
+    predicted = model.predict(assignment).iteration
+    assert predicted is not None
+    return predicted / still(training).seconds_per_batch(assignment) - 1

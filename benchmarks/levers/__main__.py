@@ -31,13 +31,9 @@ from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
 from a3gnn.task import Task
 from benchmarks.engine.graphs import spec_of
-from benchmarks.levers.bench import LeverBench, Unmeasurable
-from benchmarks.levers.combination import COMBINED, Measured, combine
-from benchmarks.levers.gains import Gains
+from benchmarks.levers.bench import COMBINED, Gains, LeverBench, Measured, Unmeasurable, Variant, combine, single_knobs
 from benchmarks.levers.report import graph_table, stored, summary_table
-from benchmarks.levers.variants import Variant, single_knobs
-from benchmarks.report import write_report
-from benchmarks.result_lines import ResultLines
+from benchmarks.report import ResultLines, write_report
 
 
 def parser() -> argparse.ArgumentParser:

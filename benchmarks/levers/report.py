@@ -9,8 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from a3gnn.spread import Spread
-from benchmarks.levers.combination import COMBINED, Measured
-from benchmarks.levers.gains import MEASURES
+from benchmarks.levers.bench import COMBINED, MEASURES, Measured
 
 #: A knob that gains less on every graph does not pay for what it adds to the search.
 WORTH = 1.10

@@ -35,10 +35,8 @@ from a3gnn.service.event_log import EventLog
 from a3gnn.units import format_size
 from benchmarks.report import median_and_range, write_report
 from benchmarks.service.beside_a_tune import LEAST_TUNES, Tuned, speed, tunes
-from benchmarks.service.finished_studies import fill
-from benchmarks.service.memory import growth
-from benchmarks.service.readers import answers, fan_out, once_a_second
-from benchmarks.service.server import Server, serving
+from benchmarks.service.readers import answers, fan_out, growth, once_a_second
+from benchmarks.service.server import Server, fill, serving
 
 PARTS = ("answers", "memory", "events", "pages", "tunes")
 KINDS = ("list", "front", "study")

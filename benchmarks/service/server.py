@@ -1,16 +1,58 @@
-"""`a3gnn serve` as a process, and what it takes."""
+"""A server with a folder of its own, and studies that it finds finished there."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.engine.memory import mapped
+from a3gnn.objectives import Priority
+from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.service.database import open_service_database
+from a3gnn.service.home import Home
+from a3gnn.service.jobs import Jobs
+from a3gnn.tuning.history import History
+from a3gnn.tuning.measured_front import measured_front
+from a3gnn.tuning.request import TuneRequest
+from a3gnn.tuning.study import Study
+from a3gnn.tuning.trial import Trial
+from benchmarks.engine.client import mapped
+
+
+def fill(folder: Path, studies: int, trials: int) -> None:
+    """Makes a home of so many finished studies, whose trials are shipped measurements."""
+    home = Home(folder)
+    rows = shipped_measurements()
+    setting = max((row.setting for row in rows), key=lambda one: sum(row.setting == one for row in rows))
+    mine = [row for row in rows if row.setting == setting]
+    made = tuple(Trial("front", {}, mine[n % len(mine)]) for n in range(trials))
+    request = TuneRequest("", setting.task, Priority.parse("throughput"), None, None, 1.0, trials, "local")
+    front = measured_front(History(Study.of(request, setting), made))
+    files = {
+        "request.json": json.dumps(request.to_dict()),
+        "probes.jsonl": "".join(json.dumps(trial.to_dict()) + "\n" for trial in made),
+        "state.json": json.dumps({"elapsed_s": 300.0, "finished_budget": trials}),
+        "front.json": json.dumps(front.to_dict()),
+    }
+    engine = open_service_database(str(folder / "service.sqlite"))
+    jobs = Jobs(engine, home.id, studies)
+    arguments = {"priority": "throughput", "budget": trials, "task": setting.task.to_dict()}
+    for number in range(studies):
+        job = jobs.add("study", f"study {number}", 1, arguments, home.id)
+        run = home.of(job).run
+        run.mkdir(parents=True)
+        for name, text in files.items():
+            (run / name).write_text(text)
+        summary = {"line": "chosen   batch 8192", "trials": trials}
+        jobs.update(job.id, status="finished", started=time.time(), ended=time.time(), summary=summary)
+    engine.dispose()
+
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -25,12 +25,10 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.storage.cache import cache_root
 from benchmarks.engine.graphs import GRAPHS, spec_of
 from benchmarks.engine.workers.work import Unavailable
-from benchmarks.pyg_peer import add_peers_dir, pyg_python
-from benchmarks.report import write_report
-from benchmarks.result_lines import ResultLines
+from benchmarks.report import ResultLines, write_report
 from benchmarks.table2.bench import PRIORITIES, Table2
-from benchmarks.table2.report import goal_lines, graph_table, stored
-from benchmarks.table2.rows import Row, goals
+from benchmarks.table2.pyg import add_peers_dir, pyg_python
+from benchmarks.table2.report import Row, goal_lines, goals, graph_table, stored
 
 _NO_PYG = "not installed: make peers builds its environment"
 

@@ -15,13 +15,12 @@ from a3gnn.report.text import describe_config
 from a3gnn.spread import Spread
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
-from benchmarks.engine.memory import Resident
+from benchmarks.engine.client import Resident
 from benchmarks.engine.workers.work import Unavailable, Work
-from benchmarks.pyg_peer import pyg_accuracies
-from benchmarks.result_lines import ResultLines
+from benchmarks.report import ResultLines
 from benchmarks.table2 import ours, pyg
 from benchmarks.table2.ours import Failed, Trained
-from benchmarks.table2.rows import NAMES, Row
+from benchmarks.table2.report import NAMES, Row
 
 #: Seeds of PyG's accuracy.
 _PYG_SEEDS = 5
@@ -165,7 +164,7 @@ class Table2:
         epochs, batch = round(statistics.median(best)), self._work.batch_size
         found = self._once(
             ("pyg accuracy", epochs),
-            lambda: pyg_accuracies(python, self._folder, batch, self._task, epochs, range(_PYG_SEEDS)),
+            lambda: pyg.accuracies(python, self._folder, batch, self._task, epochs, range(_PYG_SEEDS)),
         )
         return tuple(found)
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 from a3gnn.config import TrainConfig
 from a3gnn.limits import Limits
 from a3gnn.training.tuned import TunedConfig
-from benchmarks.engine.memory import Resident, resident, watched
+from benchmarks.engine.client import Resident, resident, watched
 
 #: Seconds between two looks at a process's memory: a look takes milliseconds, and what lasts less is small.
 _LOOK_S = 0.1

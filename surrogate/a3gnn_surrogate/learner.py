@@ -40,8 +40,8 @@ THREADS = {"nthread": 1}
 
 #: Numbers of trees that `BoostedTrees.tune` chooses from. Guess.
 _NUM_TREES = (0, 20, 40, 60, 80, 120, 160)
-#: Guesses for a few hundred rows of few graphs. What `python -m benchmarks.surrogate_parameters` finds in their place
-#: is better on the graphs that it sees, by 4 % of the squared error, and not on others.
+#: Guesses for a few hundred rows of few graphs. What `python -m benchmarks.surrogate_parameters` at commit 10d4978
+#: finds in their place is better on the graphs that it sees, by 4 % of the squared error, and not on others.
 PARAMETERS: dict[str, float] = {
     "max_depth": 3,
     "eta": 0.1,

@@ -29,7 +29,7 @@ _WEIGHT_COPIES = 4
 #: Copies of the activations: the results of forward, and their gradients.
 _FORWARD_AND_BACKWARD = 2.0
 #: What a trial takes more where it trains its curve than where it times mini-batches alone: the C library keeps blocks
-#: that are freed. The median of the profiles: `python -m benchmarks.trial_memory`.
+#: that are freed. The median of the profiles: `python -m benchmarks.trial_memory` at commit 10d4978.
 _KEPT_BYTES = 15 * 2**20
 
 

@@ -25,15 +25,15 @@ class _PartitionGain(NamedTuple):
     per_gini: float
 
 
-# Fitted by hand to 17 graphs, between several least-squares fits; `python -m benchmarks.analytic_model partitions`
-# prints what is left of the errors. Least squares over its rows gives (1.16, 0.09, 0.23) and (1.23, 0.15, 0.76), and
-# misses the gain on a graph that is left out by 0.1.
+# Fitted by hand to 17 graphs, between several least-squares fits; `python -m benchmarks.analytic_model partitions` at
+# commit 10d4978 prints what is left of the errors. Least squares over its rows gives (1.16, 0.09, 0.23) and
+# (1.23, 0.15, 0.76), and misses the gain on a graph that is left out by 0.1.
 _PARTITION_GAIN = {"metis": _PartitionGain(1.16, 0.08, 0.29), "blocks": _PartitionGain(1.25, 0.15, 0.82)}
 #: Gain that is lost when whole components are packed into parts and the largest one fills a part. Guess.
 _PACKING_LOSS = 0.3
 
 #: Share of its nodes that a small mini-batch with seeds by proximity saves on a graph without hubs. Fitted by hand;
-#: least squares over the rows of `python -m benchmarks.analytic_model caches` gives 0.45.
+#: least squares over the rows of `python -m benchmarks.analytic_model caches` at commit 10d4978 gives 0.45.
 _PROXIMITY_SAVING = 0.43
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.engine.accounting import Reads, issued_reads, least_seconds, unavoidable_lines
+from benchmarks.engine.workers.a3gnn_shares import Reads, issued_reads, least_seconds, unavoidable_lines
 
 
 def test_a_row_taken_whole_costs_its_lines() -> None:

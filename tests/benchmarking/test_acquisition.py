@@ -15,8 +15,14 @@ from a3gnn.objectives import Priority
 from a3gnn_envs.acquisition.studies import Studies
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED, WORK, World
 from benchmarks.acquisition.compare import baseline, rules, run
-from benchmarks.acquisition.priors import SETTINGS_PER_KEY, by_setting, simulated_priors
-from benchmarks.acquisition.replays import Grid, ReplayWorlds, held_out_grids
+from benchmarks.acquisition.replays import (
+    SETTINGS_PER_KEY,
+    Grid,
+    ReplayWorlds,
+    by_setting,
+    held_out_grids,
+    simulated_priors,
+)
 from tests.benchmarking.conftest import GRAPHS
 
 

@@ -21,7 +21,7 @@ from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from benchmarks.corpus.measure import DEFAULT_EVERY, WORK_KNOBS, Corpus, design
 from benchmarks.corpus.subjects import SUBJECTS, Subject
-from benchmarks.result_lines import ResultLines
+from benchmarks.report import ResultLines
 from tests.tuning.formulas import Formulas
 
 SUBJECT = Subject("synthetic:nodes=300,degree=8,classes=4,features=16")

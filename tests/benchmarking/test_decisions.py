@@ -13,11 +13,10 @@ from a3gnn.objectives import Priority
 from a3gnn_envs.acquisition.studies import FIDELITIES, WHOLE, Studies
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED, World
 from benchmarks.acquisition.compare import baseline, follow, rules, whole_trials
-from benchmarks.acquisition.goals import Goals, goals
 from benchmarks.acquisition.optuna_rules import SamplerValues, optuna_rules
 from benchmarks.acquisition.replays import Grid, held_out_grids
-from benchmarks.acquisition.suggester import SAMPLERS
-from benchmarks.decisions import lines, replay, untrained
+from benchmarks.acquisition.sampler_proposals import SAMPLERS
+from benchmarks.decisions import Goals, goals, lines, replay, untrained
 
 BY_SPEED = Priority.parse("throughput")
 

@@ -20,10 +20,8 @@ from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.propose import Proposed, propose
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED
 from a3gnn_surrogate.surrogate import Surrogate
-from benchmarks.acquisition.emulated import EmulatedGraph
-from benchmarks.acquisition.emulated_tune import EmulatedTune
-from benchmarks.acquisition.priors import MeasuredDefault, by_setting
-from benchmarks.acquisition.replays import median_costs
+from benchmarks.acquisition.emulated import EmulatedGraph, EmulatedTune
+from benchmarks.acquisition.replays import MeasuredDefault, by_setting, median_costs
 from benchmarks.emulated_tunes import lines
 
 BY_TIME = Priority.parse("time")

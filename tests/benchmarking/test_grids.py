@@ -23,15 +23,13 @@ from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
-from benchmarks.corpus.subject_trials import DEFAULT, SubjectTrials
+from benchmarks.corpus.measure import DEFAULT, SubjectTrials
 from benchmarks.corpus.subjects import SUBJECTS as CORPUS
 from benchmarks.corpus.subjects import Subject
 from benchmarks.grids.__main__ import write_grid
-from benchmarks.grids.design import grid_design
-from benchmarks.grids.forecast import forecast, table
-from benchmarks.grids.measure import Shape, best, cells, measure_grid
-from benchmarks.grids.subjects import SUBJECTS
-from benchmarks.result_lines import ResultLines
+from benchmarks.grids.design import SUBJECTS, grid_design
+from benchmarks.grids.measure import Shape, best, cells, forecast, measure_grid, table
+from benchmarks.report import ResultLines
 from tests.tuning.formulas import Formulas
 
 SUBJECT = Subject("synthetic:nodes=300,degree=8,classes=4,features=16")

@@ -13,13 +13,10 @@ from a3gnn.training.hybrid.counts import CountCurve
 from a3gnn.training.hybrid.schedule import NO_PREFETCHING, ONE_STAGE_PREFETCHING, TWO_STAGE_PREFETCHING
 from a3gnn.training.hybrid.simulation.operations import SimulatedModel
 from a3gnn.training.hybrid.simulation.training import SimulatedTraining
-from benchmarks.hybrid import adapt as adapting
-from benchmarks.hybrid import adapt_one
 from benchmarks.hybrid.ablation import ablation, ablation_of
-from benchmarks.hybrid.exhaustive import Grid, best_division
-from benchmarks.hybrid.management import on_random_platform
-from benchmarks.hybrid.model_error import model_error
+from benchmarks.hybrid.management import Grid, best_division, on_random_platform
 from benchmarks.hybrid.platforms import ACCELERATORS, BATCH, DATASETS, FANOUTS, paper_training, random_training, still
+from benchmarks.hybrid.probe import model_error
 from benchmarks.hybrid.scaling import accelerators_only
 
 
@@ -147,33 +144,3 @@ def test_every_batch_of_the_papers_set_up_fits():
     training = paper_training("GPU", "MAG240M", "sage")
     whole = Assignment(training.platform.kinds, (0, *(BATCH for _ in range(4))), 0, Threads(64, 64, 0))
     training.check(whole)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pinned", [False, True])
-def test_what_adapting_costs_and_gains_is_measured_in_each_phase(pinned, monkeypatch):
-    monkeypatch.setattr(adapting, "_SKIPPED", 1)
-    monkeypatch.setattr(adapting, "_TRIED", (0.3, 0.5))
-    found = adapting.adapt("cpu:1,cpu:1", 2, pinned=pinned)
-    assert tuple(one.phase for one in found) == adapting.PHASES
-    for one in found:
-        assert min(one.fixed_s, one.adapted_s) > 0
-        assert sum(one.shares) == 1024
-        assert bool(one.best) == (one.phase == "a core taken") == (one.best_s is not None)
-        assert len([line for line in one.lines if "->" in line]) == one.changes
-
-
-@pytest.mark.slow
-def test_what_adapting_costs_and_gains_one_trainer_is_measured_in_each_phase(monkeypatch):
-    monkeypatch.setattr(adapt_one, "_FINDS", 2)
-    monkeypatch.setattr(adapt_one, "_CHOSEN_BY", 1)
-    monkeypatch.setattr(adapt_one, "WIDE_GRAPH", "synthetic:nodes=100000,degree=10,classes=16,features=192")
-    monkeypatch.setattr(adapt_one, "_OVER", 100 << 20)
-    *found, scarce = adapt_one.adapt_one(2)
-    assert tuple(one.phase for one in found) == adapting.PHASES
-    for one in found:
-        assert min(one.fixed_s or 0, one.adapted_s) > 0
-        assert bool(one.best) == (one.phase == "a core taken") == (one.best_s is not None)
-    assert "without, it ends at its limit" in scarce.phase
-    assert scarce.changes >= 1
-    assert "of the memory limit" in scarce.lines[0]

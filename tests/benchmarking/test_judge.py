@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.engine.draw import draw
-from benchmarks.engine.figures import COPY_BYTES_PER_S, READS_PER_S, scaled_ms
-from benchmarks.engine.judge import Verdict, judge
-from benchmarks.engine.report import new_report, read_report, write_report
+from benchmarks.engine.judge import COPY_BYTES_PER_S, READS_PER_S, Verdict, judge, scaled_ms
+from benchmarks.engine.report import draw, new_report, read_report, write_report
 
 
 def outcome(*rounds: float, missing: str = "") -> dict[str, Any]:

@@ -22,11 +22,8 @@ from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from benchmarks.levers.__main__ import parser, run
-from benchmarks.levers.cells import Cell, Side
-from benchmarks.levers.combination import Measured
-from benchmarks.levers.gains import Gains
+from benchmarks.levers.bench import Cell, Gains, Measured, Side, Variant, single_knobs
 from benchmarks.levers.report import stored, summary_table, worth_on
-from benchmarks.levers.variants import Variant, single_knobs
 from tests.tuning.formulas import Formulas
 
 DEFAULT = Side(throughput=1.0, peak_bytes=1000, val_accuracy=0.9, seconds_to_accuracy=10.0)

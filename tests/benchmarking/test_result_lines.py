@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.result_lines import ResultLines
+from benchmarks.report import ResultLines
 
 
 def test_results_survive_an_interruption(tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ from a3gnn.service.orders import StudyOrder
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.tuning.arguments import make_request
 from benchmarks.service.beside_a_tune import order
-from benchmarks.service.finished_studies import fill
-from benchmarks.service.memory import growth
-from benchmarks.service.server import serving
+from benchmarks.service.readers import growth
+from benchmarks.service.server import fill, serving
 
 
 def test_the_tunes_have_the_default_alone_to_measure(tmp_path: Path, measurement) -> None:

@@ -13,13 +13,12 @@ from rich.console import Console
 
 from a3gnn.graphs.graph import Graph
 from a3gnn.spread import Spread
-from benchmarks.engine.memory import Resident, resident, watched
+from benchmarks.engine.client import Resident, resident, watched
 from benchmarks.engine.workers.folder import GraphFolder
 from benchmarks.table2 import ours
 from benchmarks.table2.__main__ import parser, run
 from benchmarks.table2.ours import Trained
-from benchmarks.table2.report import goal_lines, graph_table, stored
-from benchmarks.table2.rows import Row, goals
+from benchmarks.table2.report import Row, goal_lines, goals, graph_table, stored
 
 MiB = 2**20
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from a3gnn.graphs.graph import Graph
-from benchmarks.engine.client import Engine
+from benchmarks.engine.client import Engine, resident, settle
 from benchmarks.engine.measure import Effort, measure
-from benchmarks.engine.memory import resident, settle
 from benchmarks.engine.rows import ROWS
 from benchmarks.engine.workers.folder import GraphFolder
 from benchmarks.engine.workers.serve import RequestHandler

@@ -34,14 +34,11 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn explore --platform u250 --dataset graph.npz --beta 0.8 --model gcn": RUN,
         "a3gnn explore --platform mine.toml --devices 8 --json": PLATFORM,
         "a3gnn explore --platform u250 --dataset graph.npz --algorithms": RUN,
-        "python -m benchmarks.two_stage": LONG,
     },
     "docs/algorithms.md": {
         "a3gnn train --algorithm distdgl --ranks 2 --model sage --dataset graph.npz --out runs/distdgl": RUN,
         "torchrun --standalone --nproc-per-node 4 -m a3gnn train --algorithm p3 --config runs/mine/tuned.json"
         " --out runs/p3": FOUR,
-        "python -m benchmarks.algorithms": LONG,
-        "python -m benchmarks.algorithms --accuracy": LONG,
     },
     "docs/distributed.md": {
         "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json --out runs/two": RUN,
@@ -168,7 +165,6 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn train --config runs/small/tuned.json --host-memory-limit 4GiB --out runs/trained --resume": RUN,
     },
     "docs/howto/own_loop.md": {"a3gnn serve": SERVES},
-    "docs/many_machines.md": {"python -m benchmarks.many_machines": RUN},
     "docs/out_of_core.md": {
         "a3gnn graph convert huge.npz /fast/huge": RUN,
         "a3gnn train --dataset /fast/huge --config tuned.json": RUN,
@@ -192,8 +188,6 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/search.md": {
         "python -m benchmarks.search_engines --graphs minesweeper dblp actor acm --evaluations 3000 5000"
         " --engines local ppo random --seeds 5": LONG,
-        "python -m benchmarks.search_engines --seeds 3 --engines local ppo random": LONG,
-        "python -m benchmarks.search_engines --seeds 3 --engines local ppo random --fine": LONG,
     },
     "docs/service.md": {
         'pip install ".[serve]"': INSTALLS,

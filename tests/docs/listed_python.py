@@ -44,7 +44,7 @@ ids = np.arange(100, dtype=np.int32)
 from functools import partial
 
 from a3gnn.limits import Limits
-from benchmarks.toy_problem import ToyProblem
+from tests.toy_problem import ToyProblem
 
 toy = ToyProblem()
 space = toy.space()

@@ -7,7 +7,7 @@ import pytest
 
 from a3gnn.limits import Limits
 from a3gnn_envs.context import Context
-from benchmarks.toy_problem import ToyProblem
+from tests.toy_problem import ToyProblem
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from numba.core.dispatcher import Dispatcher
 
 from a3gnn.errors import UsageError
 from a3gnn.sampling import kernels
-from a3gnn.sampling.sampler import METHODS, NeighbourSampler, warm_up
+from a3gnn.sampling.sampler import NeighbourSampler, warm_up
 from a3gnn.sampling.subgraph import Subgraph
 
 HOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -31,15 +31,14 @@ def same(one: Subgraph, other: Subgraph) -> bool:
     most=st.integers(0, 40),
     fanouts=st.lists(st.sampled_from([-1, 1, 2, 3, 7]), min_size=1, max_size=3),
     bias=st.sampled_from([1.0, 2.0, 16.0]),
-    method=st.sampled_from(METHODS),
     seed=st.integers(0, 2**63 - 1),
 )
-def test_a_subgraph_is_what_fanouts_and_graph_allow(nodes, most, fanouts, bias, method, seed, random_graph) -> None:
+def test_a_subgraph_is_what_fanouts_and_graph_allow(nodes, most, fanouts, bias, seed, random_graph) -> None:
     indptr, indices = random_graph(nodes, most, seed % 1000)
     draw = np.random.default_rng(seed)
     seeds = draw.choice(nodes, size=draw.integers(1, nodes + 1), replace=False).astype(np.int32)
     cached = draw.random(nodes) < 0.4
-    sampler = NeighbourSampler(indptr, indices, fanouts, seed=seed, bias_rate=bias, cached=cached, method=method)
+    sampler = NeighbourSampler(indptr, indices, fanouts, seed=seed, bias_rate=bias, cached=cached)
     subgraph = sampler.sample(seeds, epoch=1, batch=2)
 
     assert np.array_equal(subgraph.n_id[: len(seeds)], seeds)
@@ -80,11 +79,10 @@ def test_blocks_are_prefixes_that_share_memory(random_graph: Callable) -> None:
         subgraph.block(3)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_any_thread_and_order_give_the_same_batch(method: str, random_graph: Callable) -> None:
+def test_any_thread_and_order_give_the_same_batch(random_graph: Callable) -> None:
     indptr, indices = random_graph(2000, 60, 2)
     cached = np.arange(2000) % 3 == 0
-    make = lambda: NeighbourSampler(indptr, indices, (5, 4), seed=8, bias_rate=3.0, cached=cached, method=method)  # noqa: E731
+    make = lambda: NeighbourSampler(indptr, indices, (5, 4), seed=8, bias_rate=3.0, cached=cached)  # noqa: E731
     seeds = np.arange(2000, dtype=np.int32).reshape(40, 50)
     here, there = make(), make()
     expected = [here.sample(seeds[i], 3, i) for i in range(40)]
@@ -113,27 +111,9 @@ def test_after_warm_up_sampling_compiles_nothing(random_graph: Callable) -> None
     compiled = {kernel: len(kernel.signatures) for kernel in vars(kernels).values() if isinstance(kernel, Dispatcher)}
     indptr, indices = random_graph(100, 20, 0)
     seeds, cached = np.arange(9, dtype=np.int32), np.arange(100) < 30
-    for method in METHODS:
-        for bias in (1.0, 4.0):
-            sampler = NeighbourSampler(indptr, indices, (3, 2), seed=0, bias_rate=bias, cached=cached, method=method)
-            sampler.sample(seeds, 0, 0)
+    for bias in (1.0, 4.0):
+        NeighbourSampler(indptr, indices, (3, 2), seed=0, bias_rate=bias, cached=cached).sample(seeds, 0, 0)
     assert {kernel: len(kernel.signatures) for kernel in compiled} == compiled
-
-
-@pytest.mark.parametrize("method", ["rejection", "a_res"])
-def test_a_cache_may_change_between_calls(method: str, repeated_row: Callable) -> None:
-    indptr, indices = repeated_row(100, 200)
-    cached, seeds = np.zeros(300, dtype=bool), np.arange(100, 300, dtype=np.int32)
-    sampler = NeighbourSampler(indptr, indices, (5,), seed=0, bias_rate=1000.0, cached=cached, method=method)
-    shares = []
-    for nodes in (slice(0, 0), slice(0, 50), slice(50, 100)):
-        cached[:] = False
-        cached[nodes] = True
-        subgraph = sampler.sample(seeds, 0, 0)
-        shares.append(float((subgraph.n_id[subgraph.indices] < 50).mean()))
-    assert 0.4 < shares[0] < 0.6
-    assert shares[1] > 0.95
-    assert shares[2] < 0.05
 
 
 def test_epoch_batch_and_seed_each_change_the_draw(random_graph: Callable) -> None:
@@ -156,19 +136,16 @@ def test_without_bias_the_cache_does_not_matter(random_graph: Callable) -> None:
         assert same(plain.sample(seeds, 0, 0), other.sample(seeds, 0, 0))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_no_mask_is_a_mask_of_none(method: str, random_graph: Callable) -> None:
+def test_no_mask_is_a_mask_of_none(random_graph: Callable) -> None:
     indptr, indices = random_graph(300, 100, 4)
     nobody, seeds = np.zeros(300, dtype=bool), np.arange(30, dtype=np.int32)
     # Where a kernel looked into a mask that is not there, it would find what these leave in memory.
     noise = [np.ones(2**k, dtype=bool) for k in range(16)]
     del noise
     without, none = (
-        NeighbourSampler(indptr, indices, (5, 5), seed=1, bias_rate=8.0, cached=cached, method=method)
-        for cached in (None, nobody)
+        NeighbourSampler(indptr, indices, (5, 5), seed=1, bias_rate=8.0, cached=cached) for cached in (None, nobody)
     )
-    if method != "rejection":  # which draws otherwise where a cache may come
-        assert same(without.sample(seeds, 0, 0), none.sample(seeds, 0, 0))
+    assert same(without.sample(seeds, 0, 0), none.sample(seeds, 0, 0))
 
 
 def test_bias_needs_fewer_distinct_nodes_and_more_cached_ones(random_graph: Callable) -> None:
@@ -217,7 +194,6 @@ def test_seeds_out_of_range_are_refused(seeds: list[int], message: str) -> None:
         ({"seed": -1}, r"seed must be an integer in \[0, 2\*\*64\), got -1"),
         ({"seed": "a"}, r"seed must be an integer in .*got 'a'"),
         ({"bias_rate": 0.5}, "bias_rate must be finite and >= 1, got 0.5"),
-        ({"method": "two_buckets"}, "did you mean 'two_bucket'"),
         ({"bias_rate": 2.0, "cached": np.ones(3, dtype=bool)}, "one bool per node"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from a3gnn.limits import FEASIBLE, Limits
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.search.problem import Problem
-from benchmarks.toy_problem import ToyProblem
+from tests.toy_problem import ToyProblem
 
 
 @pytest.fixture(scope="session")

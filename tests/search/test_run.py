@@ -15,7 +15,7 @@ from a3gnn.search.run import run_search
 from a3gnn.search.searchable import ENUMERABLE
 from a3gnn.search.searcher import ENGINES
 from a3gnn.space import SearchSpace
-from benchmarks.toy_problem import ToyProblem
+from tests.toy_problem import ToyProblem
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from a3gnn.search.searcher import ENGINES, make_searcher
 _IN_ANOTHER_PROCESS = """
 import json, sys
 from functools import partial
-from benchmarks.toy_problem import ToyProblem
+from tests.toy_problem import ToyProblem
 from a3gnn.limits import Limits
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.search.problem import Problem

@@ -16,8 +16,7 @@ from a3gnn.tuning.history import History
 from a3gnn.tuning.propose import ROUND_TRIALS, problem_of, round_trials
 from a3gnn.tuning.tried import tried_rows
 from benchmarks.acquisition import sampler_proposals
-from benchmarks.acquisition.sampler_proposals import SamplerProposals
-from benchmarks.acquisition.suggester import SAMPLERS, Suggester
+from benchmarks.acquisition.sampler_proposals import SAMPLERS, SamplerProposals, Suggester
 from tests.tuning.measured import FOUR_PARTS, MODE1, TWO_PARTS, Measured
 
 MiB = 2**20

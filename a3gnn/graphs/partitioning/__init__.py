@@ -1,1 +1,1 @@
-"""Partitioners (METIS, random, BGL's blocks) and the quality of their parts."""
+"""Partitioners: METIS, random, BGL's blocks."""

@@ -19,7 +19,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
 from a3gnn.measurement import StageSeconds
 from a3gnn.runtime.pipeline import Pipeline
-from a3gnn.sampling.sampler import METHODS, Method, NeighbourSampler
+from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.task import ModelName, Task
 from a3gnn.threads import pool
 from a3gnn.training.trainer import Trainer
@@ -72,15 +72,13 @@ class A3GNN:
         self._graph = None
 
     def variants(self, work: Work) -> list[str]:
-        """Returns the sampler's method, or the parallel modes."""
-        if work.kind == "changing":
-            return [method for method in METHODS if method != "two_bucket"]
+        """Returns the sampler, or the parallel modes."""
         return ["two_bucket"] if work.one_thread else list(_MODES)
 
     def batches(self, work: Work, variant: str) -> Iterator[Batch]:
         """Returns mini-batches without end."""
         if work.one_thread:
-            return _sampled(self._opened, work, cast(Method, variant))
+            return _sampled(self._opened, work)
         mode, workers = _MODES[variant]
         config = TrainConfig(batch_size=work.batch_size, parallel_mode=mode, num_workers=workers)
         return (_loaded if work.kind == "load" else _trained)(self._opened, work, config)
@@ -102,15 +100,13 @@ class A3GNN:
         return self._graph
 
 
-def _sampled(graph: Graph, work: Work, method: Method) -> Iterator[Batch]:
+def _sampled(graph: Graph, work: Work) -> Iterator[Batch]:
     cached = np.zeros(graph.num_nodes, dtype=np.bool_)
     biased = work.kind != "sample"
     if biased:
         cached[hottest_first(graph)[: max(1, round(work.cache_share * graph.num_nodes))]] = True
     bias = work.bias if biased else 1.0
-    sampler = NeighbourSampler(
-        graph.indptr, graph.indices, work.fanouts, seed=_SEED, bias_rate=bias, cached=cached, method=method
-    )
+    sampler = NeighbourSampler(graph.indptr, graph.indices, work.fanouts, seed=_SEED, bias_rate=bias, cached=cached)
     random, epoch = np.random.default_rng(_SEED), 0
     while True:
         order = random.permutation(graph.train_ids)

@@ -1,13 +1,22 @@
-"""Which share of the machine's limits a3gnn's sampler and gather reach, measured side by side in one process."""
+"""What of the machine's limits sampling and gathering reach.
+
+The limits are measured in this process, on the memory that a3gnn works on. Of a sampler's random reads, those that it
+can't avoid are counted beside those that it issues.
+"""
 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numba import njit
+from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.features import DenseFeatures
@@ -16,9 +25,147 @@ from a3gnn.runtime.pipeline import Pipeline
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool
-from benchmarks.engine.accounting import Reads, issued_reads, least_seconds, unavoidable_lines
-from benchmarks.engine.workers.limits import RowCopies, copy_bytes_per_s, medians, random_reads_per_s
 from benchmarks.engine.workers.work import Unavailable
+
+_ENTRIES_PER_LINE = 16  # int32 in a cache line of 64 bytes
+
+
+class Reads(NamedTuple):
+    """Random reads of one mini-batch.
+
+    Attributes:
+        pointers: Reads of `indptr`: one per row, since a row's two pointers are adjacent.
+        slots: Reads of `indices`.
+        relabel: Reads of the map from global to local ids.
+    """
+
+    pointers: float
+    slots: float
+    relabel: float
+
+
+def issued_reads(picks: NDArray[np.int64], num_nodes: int) -> Reads:
+    """Returns the reads of sampling: a slot and a look-up per pick, and clearing each node's entry in the map.
+
+    Args:
+        picks: In-neighbours sampled of each row, shape (num_rows,).
+        num_nodes: Distinct nodes of the mini-batch.
+    """
+    total = float(picks.sum())
+    return Reads(float(len(picks)), total, total + num_nodes)
+
+
+def unavoidable_lines(degrees: NDArray[np.int64], picks: NDArray[np.int64], num_nodes: int) -> Reads:
+    """Returns the distinct cache lines that a mini-batch needs, `picks` of `degrees` in-neighbours per row.
+
+    All lines of a row that is taken whole; else `picks` random ones among `lines` lines touch
+    `lines * (1 - (1 - 1 / lines) ** picks)` of them on average. Of the map each node when it is first met and when
+    it is cleared.
+    """
+    lines = np.ceil(degrees / _ENTRIES_PER_LINE)
+    safe = np.maximum(lines, 1)
+    touched = np.where(picks >= degrees, lines, safe * (1 - (1 - 1 / safe) ** picks))
+    return Reads(float(len(degrees)), float(touched.sum()), 2.0 * num_nodes)
+
+
+def least_seconds(reads: Reads, rates: Reads) -> float:
+    """Returns the seconds that `reads` take where each array's random reads run at the limit measured for its size."""
+    return reads.pointers / rates.pointers + reads.slots / rates.slots + reads.relabel / rates.relabel
+
+
+_READS = 1 << 22
+_REPEATS = 5
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _sum_at(array: NDArray[np.int32], places: NDArray[np.int32]) -> np.int64:
+    # Four sums: additions are independent, so as many cache misses are in flight as the core supports.
+    a, b, c, d = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for i in range(0, len(places) - 3, 4):
+        a += array[places[i]]
+        b += array[places[i + 1]]
+        c += array[places[i + 2]]
+        d += array[places[i + 3]]
+    return a + b + c + d
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _copy_rows(rows: NDArray[Any], ids: NDArray[np.int64], out: NDArray[Any]) -> None:
+    for i in range(len(ids)):
+        out[i, :] = rows[ids[i], :]
+
+
+def random_reads_per_s(num_entries: int) -> float:
+    """Returns the independent random 4-byte reads per second of one thread over an int32 array of `num_entries`.
+
+    The places come from an array that is read in order, which costs next to nothing: the fastest of several passes.
+    """
+    array = np.ones(max(num_entries, 1), dtype=np.int32)  # written, so that every page is its own
+    random = np.random.default_rng(0)
+    places = random.integers(0, len(array), _READS, dtype=np.int32)
+    _sum_at(array, places[:4])
+    best = min(_seconds(lambda: _sum_at(array, places)) for _ in range(_REPEATS))
+    return _READS / best
+
+
+def copy_bytes_per_s(num_bytes: int = 1 << 28) -> float:
+    """Returns the bytes per second of one thread copying a long array into a warm one; each byte counts once."""
+    source = np.ones(num_bytes, dtype=np.uint8)
+    target = np.ones(num_bytes, dtype=np.uint8)
+    return num_bytes / min(_seconds(lambda: np.copyto(target, source)) for _ in range(_REPEATS))
+
+
+class RowCopies:
+    """Bare copies of rows into a warm buffer, by several methods; the fastest is the limit.
+
+    Args:
+        rows: float32 or float16, shape (num_nodes, num_features).
+        threads: Thread counts that are tried.
+    """
+
+    def __init__(self, rows: NDArray[Any], threads: tuple[int, ...] = (1, 2)) -> None:
+        self._rows = rows
+        self._team = ThreadPoolExecutor(max(threads))
+        self.means: dict[str, Callable[[NDArray[np.int64], NDArray[Any]], object]] = {"numpy take": self._take}
+        for count in threads:
+            self.means[f"torch index_select, {count} threads"] = partial(self._select, count)
+            self.means[f"numba loop, {count} threads"] = partial(self._loop, count)
+
+    def seconds(self, ids: NDArray[np.int64], out: NDArray[Any]) -> dict[str, float]:
+        """Returns the seconds of one copy of rows `ids` into `out` by each method."""
+        return {name: _seconds(partial(copy, ids, out)) for name, copy in self.means.items()}
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._team.shutdown()
+
+    def _take(self, ids: NDArray[np.int64], out: NDArray[Any]) -> None:
+        np.take(self._rows, ids, axis=0, out=out, mode="clip")  # "raise" would go through a buffer
+
+    def _select(self, threads: int, ids: NDArray[np.int64], out: NDArray[Any]) -> None:
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        torch.index_select(torch.from_numpy(self._rows), 0, torch.from_numpy(ids), out=torch.from_numpy(out))
+        torch.set_num_threads(before)
+
+    def _loop(self, threads: int, ids: NDArray[np.int64], out: NDArray[Any]) -> None:
+        step = -(-len(ids) // threads)
+        # numba has no float16; copying bits is the same.
+        rows, bits = (array.view(np.uint16 if array.itemsize == 2 else array.dtype) for array in (self._rows, out))
+        parts = [(ids[low : low + step], bits[low : low + step]) for low in range(0, len(ids), step)]
+        list(self._team.map(lambda part: _copy_rows(rows, *part), parts))
+
+
+def medians(times: list[dict[str, float]]) -> dict[str, float]:
+    """Returns the median of each name over `times`."""
+    return {name: statistics.median(one[name] for one in times) for name in times[0]}
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    begin = perf_counter()
+    call()
+    return perf_counter() - begin
+
 
 _WARM_UP = 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
@@ -13,17 +14,59 @@ os.environ.setdefault("DGLBACKEND", "pytorch")
 import dgl  # type: ignore[import-not-found]
 import dgl.graphbolt as gb  # type: ignore[import-not-found]
 import torch
-from torch import Tensor
+from dgl.nn import GATConv, GINConv, GraphConv, SAGEConv  # type: ignore[import-not-found]
+from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.engine.workers.dgl_models import BlockModel, optimiser
 from benchmarks.engine.workers.folder import GraphFolder
 from benchmarks.engine.workers.serve import serve
-from benchmarks.engine.workers.work import LEARNING_RATE, Batch, Unavailable, Work
+from benchmarks.engine.workers.work import DROPOUT, HEADS, LEARNING_RATE, Batch, Unavailable, Work
 
 _SEED = 1
 #: Ids of input nodes, blocks (input layer first) and milliseconds by stage.
 _Sampled = tuple[Tensor, list[Any], dict[str, float]]
+
+
+class BlockModel(nn.Module):
+    """The benchmark's model as DGL's users write it: one layer a block, with ReLU and dropout between them."""
+
+    def __init__(self, kind: str, widths: list[int]) -> None:
+        super().__init__()
+        pairs = list(pairwise(widths))
+        self.layers = nn.ModuleList(_layer(kind, *pair, last=i == len(pairs) - 1) for i, pair in enumerate(pairs))
+        self._kind = kind
+
+    def forward(self, blocks: list[Any], x: Tensor) -> Tensor:
+        """Returns the seeds' logits, shape (num_seeds, num_classes)."""
+        for i, (layer, block) in enumerate(zip(self.layers, blocks, strict=True)):
+            last = i == len(self.layers) - 1
+            x = layer(block, x)
+            if self._kind == "gat":
+                x = x.mean(1) if last else x.flatten(1)
+            if not last:
+                x = functional.dropout(functional.relu(x), DROPOUT, self.training)
+        return x
+
+
+def _layer(kind: str, narrow: int, wide: int, *, last: bool) -> nn.Module:
+    layer: nn.Module
+    if kind == "sage":
+        layer = SAGEConv(narrow, wide, "mean")
+    elif kind == "gcn":
+        # Adding self loops to every block would cost DGL more than the layer; it goes without.
+        layer = GraphConv(narrow, wide, norm="both", allow_zero_in_degree=True)
+    elif kind == "gat":
+        width = wide if last else wide // HEADS
+        layer = GATConv(narrow, width, HEADS, attn_drop=DROPOUT, allow_zero_in_degree=True)
+    else:
+        norm = nn.BatchNorm1d(wide)
+        layer = GINConv(nn.Sequential(nn.Linear(narrow, wide), norm, nn.ReLU(), nn.Linear(wide, wide)), "sum")
+    return layer
+
+
+def optimiser(model: nn.Module, rate: float) -> torch.optim.Optimizer:
+    """Returns Adam in the fastest form that this torch has on a CPU."""
+    return torch.optim.Adam(model.parameters(), lr=rate, foreach=True)
 
 
 class Dgl:
@@ -95,7 +138,7 @@ def _timed(
 
 def _epochs(folder: GraphFolder, work: Work, variant: str) -> Callable[[], Iterator[_Sampled]]:
     weights = None
-    if work.kind in ("biased", "changing"):
+    if work.kind == "biased":
         hot = torch.from_numpy(folder.hottest(work.cache_share))
         weights = torch.where(hot[torch.from_numpy(folder.indices).long()], work.bias, 1.0)
     if variant == "graphbolt operators":
@@ -109,7 +152,7 @@ def _epochs(folder: GraphFolder, work: Work, variant: str) -> Callable[[], Itera
 def _by_operators(graph: Any, folder: GraphFolder, work: Work) -> Iterator[_Sampled]:
     """Yields what GraphBolt's operators sample: pairs of CSC and destinations, made blocks where a model needs them."""
     order = torch.from_numpy(folder.train_ids)[torch.randperm(len(folder.train_ids))].int()
-    weighted = "weight" if work.kind in ("biased", "changing") else None
+    weighted = "weight" if work.kind == "biased" else None
     for seeds in torch.split(order, work.batch_size):
         begin = perf_counter()
         nodes = seeds

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, Self
 
-Kind = Literal["sample", "biased", "changing", "load", "train"]
+Kind = Literal["sample", "biased", "load", "train"]
 
 LEARNING_RATE = 0.003
 DROPOUT = 0.5
@@ -22,8 +22,8 @@ class Work:
     """One kind of mini-batch, the same for every engine.
 
     Attributes:
-        kind: sample (ids only, one thread), biased (cached nodes weigh `bias`, a cache that stays), changing (one that
-            may change between batches), load (sample and gather), train (a whole step).
+        kind: sample (ids only, one thread), biased (cached nodes weigh `bias`), load (sample and gather), train (a
+            whole step).
         fanouts: In-neighbours per node, the seeds' hop first.
         batch_size: Seeds.
         model: sage, gcn, gat or gin; only train reads it.
@@ -45,7 +45,7 @@ class Work:
     @property
     def one_thread(self) -> bool:
         """Whether it is measured on one thread."""
-        return self.kind in ("sample", "biased", "changing")
+        return self.kind in ("sample", "biased")
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""

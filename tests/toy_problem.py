@@ -1,4 +1,4 @@
-"""The toy problem: an invented, noiseless cost model of training, only for comparing search engines.
+"""The toy problem: an invented, noiseless cost model of training, on which searchers and environments are tested.
 
 It has the structure of the tuner's problem (mixed knobs, idle knobs, a limit that cuts the front), but all constants
 are invented: its figures say nothing about any graph or machine.

@@ -1,1 +1,0 @@
-"""The analytic model's predictions compared with what graphs do."""
