@@ -119,8 +119,8 @@ def hold(folder: Path) -> None:
     for _ in range(_TRIES):
         if folder in _held and _is_at(_held[folder], lock):
             break
-        folder.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # it was removed just now
+        with suppress(FileNotFoundError, FileExistsError):  # it was removed just now, or as it was looked at
+            folder.mkdir(parents=True, exist_ok=True)
             file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
             wait_for_lock(file, shared=True)
             if folder in _held:
@@ -184,6 +184,7 @@ def _remove_if_unused(folder: Path) -> None:
     try:
         if try_lock(file) and _is_at(file, lock):
             removed = folder.with_name(f"{folder.name}.removed")
+            shutil.rmtree(removed, ignore_errors=True)
             folder.rename(removed)
             shutil.rmtree(removed, ignore_errors=True)
     finally:
