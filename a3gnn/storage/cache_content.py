@@ -15,15 +15,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from a3gnn.storage.cache import FINGERPRINT
+from a3gnn.storage.kernel_folder import KERNEL_FOLDER, in_use
 from a3gnn.storage.lock import try_lock
 from a3gnn.storage.stamp import STAMP
 
 #: graph: a converted graph. probe: what was measured of a machine. download: a data set's own files. source: which
 #: graph a file holds. stamp: that a folder elsewhere was verified. curve: what a learning curve is extended from.
-#: surrogate: what is fitted to measurements. kernels: compiled code of a folder of sources. draft: what a process that
+#: surrogate: what is fitted to measurements. kernels: compiled code. draft: what a process that
 #: ended left behind.
 Kind = Literal["graph", "probe", "download", "source", "stamp", "curve", "surrogate", "kernels", "draft"]
 
+#: Our kernels' folders; the others are numba's own, of the user's functions or of an older version of a3gnn.
+_KERNELS = re.compile(rf"{KERNEL_FOLDER.pattern}|.+_[0-9a-f]{{40}}")
 _DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")
 _GRAPH_FILES = re.compile(
     r"(\w+\.npy|meta\.json|" + re.escape(STAMP) + r"|derived/(parts-[\w-]+\.npy|seconds-[\w-]+\.txt|"
@@ -93,8 +96,8 @@ def entries(root: Path) -> list[Entry]:
         _surrogate(path) for path in _children(root / "surrogates", FINGERPRINT) if (path / "manifest.json").is_file()
     ]
     found += [
-        Entry("kernels", path.name, path, *_size_and_change(path))
-        for path in _children(root / "kernels", re.compile(r".+_[0-9a-f]{40}"))
+        Entry("kernels", path.name, path, *_size_and_change(path), "in use" if in_use(path) else "")
+        for path in _children(root / "kernels", _KERNELS)
     ]
     return [*found, *_drafts(root)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+from contextlib import suppress
 
 
 def try_lock(file: int) -> bool:
@@ -12,3 +13,14 @@ def try_lock(file: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def wait_for_lock(file: int, *, shared: bool = False) -> None:
+    """Locks the open file `file` as soon as no other process locks it; does nothing if the file system has no locks.
+
+    Args:
+        file: Its descriptor. Forked processes share the lock, which lasts until all of them have closed it.
+        shared: Whether others may lock it too, if they share it.
+    """
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)

@@ -9,21 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-import sys
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from time import perf_counter
 
-import numba
 from numba.core.registry import cpu_target
 
-import a3gnn
-from a3gnn.graphs.kernels import count_entries
 from a3gnn.process.interpreter import as_program
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.process.status import described_status
+from a3gnn.storage.compiled import KERNELS
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.units import format_duration
 from a3gnn.version import __version__
@@ -90,19 +85,7 @@ def _compile(wanted: KernelSet) -> str:
 
 
 def _note(wanted: KernelSet) -> Path:
-    """Returns the file that is there once `wanted` is compiled, by what decides which kernels numba loads."""
-    text = json.dumps([wanted.to_dict(), *_this_machine()])
-    name = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-    return Path(count_entries.stats.cache_path) / f"a3gnn-{name}.compiled"
-
-
-@cache
-def _this_machine() -> list[str]:
-    """Returns the versions, the processor as numba sees it, and a hash of the sources that hold kernels."""
+    """Returns the file that is there once `wanted` is compiled for this processor: it lies beside the kernels."""
     processor = cpu_target.target_context.codegen().magic_tuple()
-    sources = hashlib.blake2b(digest_size=16)
-    for path in sorted(Path(a3gnn.__file__).parent.rglob("*.py")):
-        with suppress(OSError):
-            text = path.read_bytes()
-            sources.update(text if b"njit(" in text else b"")
-    return [__version__, numba.__version__, sys.version, *processor, sources.hexdigest()]
+    text = json.dumps([wanted.to_dict(), __version__, *processor])
+    return KERNELS / f"{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}.compiled"

@@ -178,6 +178,22 @@ def test_a_graph_that_a_process_has_open_is_kept(root: Path, start: Callable[[st
     assert list(graphs(root)) == []
 
 
+def test_kernels_that_a_process_uses_are_kept(root: Path, start: Callable[[str], subprocess.Popen[str]]) -> None:
+    folder = root / "kernels" / f"a3gnn-{'0f' * 16}"
+    process = start(
+        "import time; from pathlib import Path; from a3gnn.storage.kernel_folder import hold\n"
+        f"hold(Path({str(folder)!r})); print('ready', flush=True); time.sleep(60)"
+    )
+    (entry,) = [entry for entry in json.loads(run("info", "--json"))["entries"] if entry["name"] == folder.name]
+    assert (entry["kind"], entry["keep"]) == ("kernels", "in use")
+    run("clean")
+    assert list((root / "kernels").iterdir()) == [folder]
+    process.kill()
+    process.wait()
+    run("clean")
+    assert list((root / "kernels").iterdir()) == []
+
+
 def test_drafts_of_killed_processes_go_and_those_of_others_stay(
     root: Path, start: Callable[[str], subprocess.Popen[str]]
 ) -> None:

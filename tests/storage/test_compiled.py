@@ -13,9 +13,13 @@ import pytest
 import a3gnn
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.graph import Graph
+from a3gnn.process.worker import Worker
 from a3gnn.storage.atomic import write_text
+from a3gnn.storage.compiled import KERNELS
+from a3gnn.storage.kernel_folder import KERNEL_FOLDER, UNUSED_SECONDS
 from a3gnn.storage.root import expanded
 
+ROOT = Path(a3gnn.__file__).parents[1]
 CODE = """
 import sys, numpy as np
 from a3gnn.storage.compiled import njit
@@ -33,6 +37,41 @@ from a3gnn.storage.compiled import njit
 def doubled(x):
     return x * 2
 """
+#: Three files: a compiled function, what it calls, and a constant.
+OUTER = """
+from a3gnn.inner import step
+from a3gnn.storage.compiled import njit
+
+@njit(cache=True)
+def twice(x):
+    return step(step(x))
+"""
+INNER = """
+from a3gnn.amount import (
+    AMOUNT,
+)
+from a3gnn.storage.compiled import njit
+
+@njit(cache=True)
+def step(x):
+    return x + AMOUNT
+"""
+CALL = """
+from a3gnn.outer import twice
+from a3gnn.storage.compiled import KERNELS
+print(twice(100))
+print(KERNELS)
+print(len(twice.stats.cache_hits))
+"""
+#: Samples three in-neighbours of node 0, which has nodes 1 to 40.
+SAMPLE = """
+import numpy as np
+import a3gnn
+from a3gnn.sampling.sampler import NeighbourSampler
+indptr = np.array([0, *[40] * 41], dtype=np.int64)
+sampler = NeighbourSampler(indptr, np.arange(1, 41, dtype=np.int32), (3,), seed=0)
+print(*sampler.sample(np.zeros(1, dtype=np.int32), 0, 0).n_id, a3gnn.__file__)
+"""
 
 
 class Installation:
@@ -44,6 +83,8 @@ class Installation:
         for path in Path(a3gnn.__file__).parent.glob("*.py"):
             shutil.copy(path, self.folder / "a3gnn")
         (self.folder / "kernel.py").write_text(KERNEL)
+        for name, text in (("outer", OUTER), ("inner", INNER), ("amount", "AMOUNT = 1\n")):
+            (self.folder / "a3gnn" / f"{name}.py").write_text(text)
         self.home.mkdir()
         self.writable = False
 
@@ -74,7 +115,8 @@ def installation(tmp_path: Path) -> Installation:
 def test_beside_the_sources_where_these_can_be_written(installation: Installation) -> None:
     installation.writable = True
     where, place, _ = installation.run().stdout.splitlines()
-    assert (where, place) == ("", str(installation.folder / "__pycache__"))
+    assert (where, str(Path(place).parent)) == ("", str(installation.folder / "a3gnn" / "__pycache__"))
+    assert KERNEL_FOLDER.fullmatch(Path(place).name)
 
 
 def test_below_the_cache_folder_where_not(installation: Installation, tmp_path: Path) -> None:
@@ -95,6 +137,133 @@ def test_what_the_user_has_chosen_stays(installation: Installation, tmp_path: Pa
     ran = installation.run(NUMBA_CACHE_DIR=str(tmp_path / "mine"), A3GNN_CACHE=str(tmp_path / "own"))
     assert ran.stdout.splitlines()[0] == str(tmp_path / "mine")
     assert not (tmp_path / "own").exists()
+    place = Path(ran.stdout.splitlines()[1])
+    assert place.parent == tmp_path / "mine"
+    assert KERNEL_FOLDER.fullmatch(place.name)
+
+
+def test_where_the_user_has_chosen_a_folder_that_can_not_be_written_it_is_the_cache_folder(
+    installation: Installation, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    chosen = tmp_path / "file" / "mine"
+    code = CODE + "import os; print(os.environ['NUMBA_CACHE_DIR'])"
+    ran = installation.run(code, NUMBA_CACHE_DIR=str(chosen), A3GNN_CACHE=str(tmp_path / "own"))
+    where, place, _, of_children = ran.stdout.splitlines()
+    assert where == of_children == str(tmp_path / "own" / "kernels")
+    assert Path(place).parent == Path(where)
+    assert f"NUMBA_CACHE_DIR must name a folder that can be written, got {chosen}" in ran.stderr
+
+
+def _edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.mark.parametrize("place", ["beside the sources", "the user's folder", "the cache folder"])
+def test_an_edit_of_what_a_kernel_calls_is_seen(installation: Installation, tmp_path: Path, place: str) -> None:
+    package = installation.folder / "a3gnn"
+    installation.writable = place == "beside the sources"
+    variables = {"A3GNN_CACHE": str(tmp_path / "own")}
+    if place == "the user's folder":
+        variables["NUMBA_CACHE_DIR"] = str(tmp_path / "mine")
+
+    def called() -> list[str]:
+        return installation.run(CALL, **variables).stdout.splitlines()
+
+    (first, folder, hits), again = called(), called()
+    assert (first, hits, again) == ("102", "0", ["102", folder, "1"])
+    _edit(package / "inner.py", "x + AMOUNT", "x + 10 * AMOUNT")
+    assert called()[::2] == ["120", "0"]
+    _edit(package / "amount.py", "AMOUNT = 1", "AMOUNT = 200")  # which is not compiled itself
+    assert called()[::2] == ["4100", "0"]
+    _edit(package / "outer.py", "step(step(x))", "step(x)")
+    assert called()[::2] == ["2100", "0"]
+    (package / "errors.py").write_text((package / "errors.py").read_text() + "\n# which no kernel needs\n")
+    assert called()[::2] == ["2100", "1"]
+    _edit(package / "inner.py", "x + 10 * AMOUNT", "x + AMOUNT")
+    _edit(package / "amount.py", "AMOUNT = 200", "AMOUNT = 1")
+    _edit(package / "outer.py", "step(x)", "step(step(x))")
+    assert called() == ["102", folder, "1"]  # kept from before, for a look at another branch
+
+
+def test_what_is_compiled_while_sources_change_is_not_kept(installation: Installation) -> None:
+    installation.writable = True
+    inner = installation.folder / "a3gnn" / "inner.py"
+    edit = f"open({str(inner)!r}, 'a').write('# edited')\n"
+    _, folder, _ = installation.run("from a3gnn.outer import twice\n" + edit + CALL).stdout.splitlines()
+    assert list(Path(folder).glob("*.nb*")) == []
+    inner.write_text(INNER)
+    assert installation.run(CALL).stdout.splitlines() == ["102", folder, "0"]
+    assert len(list(Path(folder).glob("*.nbc"))) == 2
+
+
+def test_what_else_decides_machine_code_names_the_folder_too(installation: Installation) -> None:
+    installation.writable = True
+    code = "from a3gnn.storage.compiled import KERNELS; print(KERNELS)"
+    variables: list[dict[str, str]] = [{}, {"NUMBA_BOUNDSCHECK": "1"}, {"NUMBA_OPT": "1"}, {"PYTHONOPTIMIZE": "1"}]
+    assert len({installation.run(code, **one).stdout for one in variables}) == len(variables)
+    same: list[dict[str, str]] = [{}, {"NUMBA_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "1"}]
+    assert len({installation.run(code, **one).stdout for one in same}) == 1
+
+
+def test_functions_of_the_user_stay_where_numba_keeps_them(installation: Installation) -> None:
+    installation.writable = True
+    (installation.folder / "kernel.py").write_text(KERNEL.replace("a3gnn.storage.compiled", "numba"))
+    _, place, _ = installation.run().stdout.splitlines()
+    assert place == str(installation.folder / "__pycache__")
+
+
+def test_a_start_removes_what_was_unused_for_a_week(installation: Installation) -> None:
+    installation.writable = True
+    _, folder, _ = installation.run(CALL).stdout.splitlines()
+    lock = Path(folder) / "in-use.lock"
+    os.utime(lock, (lock.stat().st_mtime - UNUSED_SECONDS,) * 2)
+    _edit(installation.folder / "a3gnn" / "inner.py", "x + AMOUNT", "x + 10 * AMOUNT")
+    _, other, _ = installation.run(CALL).stdout.splitlines()
+    assert sorted(Path(folder).parent.glob("a3gnn-*")) == [Path(other)]
+
+
+def test_processes_of_one_start_have_one_folder(worker: Worker, chores: Path) -> None:
+    (chores / "kernels_place.py").write_text(
+        "from a3gnn.storage.compiled import KERNELS\ndef place(argument=None):\n    return {'folder': str(KERNELS)}\n",
+        encoding="utf-8",
+    )
+    spawn = "from multiprocessing import get_context as get\nfrom kernels_place import place\n"
+    code = f"{spawn}print(get('spawn').Pool(1).apply(place)['folder'], place()['folder'])"
+    path = os.pathsep.join([str(chores), *sys.path])
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True, timeout=120
+    )
+    trial = worker.run("kernels_place:place", {}).result
+    assert trial == {"folder": str(KERNELS)}
+    assert set(ran.stdout.split()) == {str(KERNELS)}
+
+
+@pytest.mark.slow
+def test_an_edit_of_how_neighbours_are_picked_is_seen_by_the_sampler(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "a3gnn", tmp_path / "a3gnn", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def sampled() -> list[int]:
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        ran = subprocess.run(
+            [sys.executable, "-c", SAMPLE], env=environment, capture_output=True, text=True, check=True, timeout=600
+        )
+        *nodes, where = ran.stdout.split()
+        assert where.startswith(str(tmp_path))
+        return [int(node) for node in nodes]
+
+    drawn = sampled()
+    assert drawn == sampled()
+    assert set(drawn) != {0, 1, 2, 3}
+    _edit(
+        tmp_path / "a3gnn" / "sampling" / "pick_kernels.py",
+        "picks[i] = low + pick\n            prefetch",
+        ("picks[i] = low + i - first\n            prefetch"),
+    )
+    assert set(sampled()) == {0, 1, 2, 3}
 
 
 def test_in_a_temporary_folder_where_nothing_else_can_be_written(installation: Installation, tmp_path: Path) -> None:
@@ -153,9 +322,6 @@ def test_what_can_not_be_written_in_the_cache_folder_names_its_variable(
     with pytest.raises(NotADirectoryError) as elsewhere:
         write_text(tmp_path / "file" / "other" / "a.json", "{}")
     assert "A3GNN_CACHE" not in str(elsewhere.value)
-
-
-ROOT = Path(a3gnn.__file__).parents[1]
 
 
 @pytest.mark.parametrize(
