@@ -6,6 +6,7 @@ The same code raises for both. What it calls `option("memory_limit", "4GiB")` is
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -54,8 +55,8 @@ def option(name: str, value: object = None) -> str:
     """Returns how people give the argument `name`, with a value if there is one."""
     if isinstance(value, float):
         value = f"{value:g}"
-    elif isinstance(value, str | Path) and not _flags:
-        value = repr(str(value))
+    elif isinstance(value, str | Path):
+        value = shlex.quote(str(value)) if _flags else repr(str(value))
     if not _flags:
         return name if value is None else f"{name}={value}"
     flag = _typed.get(name, f"--{name.replace('_', '-')}")

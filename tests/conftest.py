@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
+import torch
+from hypothesis import HealthCheck, settings
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
@@ -30,7 +31,7 @@ from tests.own_models import Package
 # A shell that starts the tests in the background has them ignore Ctrl-C, which several of them send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Other work may have the cores for a while: how long an example takes decides nothing.
-settings.register_profile("a3gnn", deadline=None)
+settings.register_profile("a3gnn", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("a3gnn")
 
 
@@ -45,6 +46,15 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("A3GNN_CACHE", str(folder))
         patch.setenv("A3GNN_MACHINE_LOCK", str(folder / "machine.lock"))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_names_of_ours() -> Iterator[None]:
+    """What whoever runs the tests calls the machine, or has servers ask for, is not what is tested."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("A3GNN_MACHINE_LABEL", "A3GNN_TOKEN", "A3GNN_PARTS_TOKEN"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -240,6 +250,12 @@ def measurement(tiny_graph: Graph, this_machine: Hardware, metrics: Metrics) -> 
         )
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def the_same_draws() -> None:
+    """Whatever a process has tested before, torch draws the same for a test."""
+    torch.manual_seed(0)
 
 
 #: Each package has a name of its own: what one test imports, no other finds.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from a3gnn.cli.options import SIZE
-from a3gnn.cli.output import QUIET, fitted, progress
+from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.errors import ExitCode
 from a3gnn.units import count
 
@@ -69,7 +69,8 @@ def generate(
         click.echo(json.dumps(said | {"checks": [one.to_dict() for one in found]}))
     else:
         lines = [_summary(design, out, len(files)), *(line for one in found for line in _lines(one))]
-        click.echo("\n".join(part for line in lines for part in fitted(line)))
+        for line in lines:
+            show(line)
     if not all(one.passed for one in found):
         raise SystemExit(ExitCode.FAILED)
 

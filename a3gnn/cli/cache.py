@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from a3gnn.cli.options import DURATION
-from a3gnn.cli.output import fitted
+from a3gnn.cli.output import show
 from a3gnn.errors import A3GNNError
 from a3gnn.units import count, format_size
 
@@ -39,7 +39,7 @@ def info(as_json: bool) -> None:
         return
     click.echo(f"{root}: {format_size(total)} in {_counted(found)}")
     for entry in found:
-        click.echo(_line(entry, f"  ({entry.keep})" if entry.keep else ""))
+        show(_line(entry, f"  ({entry.keep})" if entry.keep else ""))
 
 
 @cache.command(epilog=_EPILOG)
@@ -65,7 +65,7 @@ def clean(older_than: float | None, downloads: bool, dry_run: bool, as_json: boo
         click.echo(json.dumps({"removed": [e.to_dict() for e in gone], "freed_bytes": freed, "dry_run": dry_run}))
     else:
         for entry in gone:
-            click.echo(_line(entry))
+            show(_line(entry))
         verb = "would be freed" if dry_run else "freed"
         click.echo(f"{format_size(freed)} {verb}, {_counted(gone)} of {_counted(found)}")
     if failed:
@@ -86,8 +86,7 @@ def _remove(chosen: list[Entry]) -> tuple[list[Entry], list[str]]:
 
 def _line(entry: Entry, keep: str = "") -> str:
     used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.last_used))
-    line = f"{entry.kind:<9}  {format_size(entry.num_bytes):>9}  {used}  {entry.name}  {entry.path}{keep}"
-    return "\n".join(fitted(line))
+    return f"{entry.kind:<9}  {format_size(entry.num_bytes):>9}  {used}  {entry.name}  {entry.path}{keep}"
 
 
 def _counted(found: list[Entry]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from a3gnn._imports import install_line
-from a3gnn.cli.output import QUIET, fitted, progress
+from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.machine.processor import cache_sizes, cpu_name, instruction_sets
 from a3gnn.storage.host_memory import host_memory_bytes
 from a3gnn.threads.affinity import available_cores
@@ -134,35 +134,31 @@ def _devices() -> list[dict[str, Any]]:
     return [{"name": device.name, "memory_bytes": device.total_memory} for device in devices]
 
 
-def _echo(text: str) -> None:
-    click.echo("\n".join(fitted(text)))
-
-
 def _print(found: dict[str, Any]) -> None:
-    _echo(f"a3gnn {found['a3gnn']}, Python {found['python']}, {found['system']}")
-    _echo(f"{found['cpu']}, {count(found['cores'], 'core')}, {format_size(found['host_memory_bytes'])} memory")
+    show(f"a3gnn {found['a3gnn']}, Python {found['python']}, {found['system']}")
+    show(f"{found['cpu']}, {count(found['cores'], 'core')}, {format_size(found['host_memory_bytes'])} memory")
     caches = (f"{name} {format_size(size)}" for name, size in zip(_CACHES, found["cache_bytes"], strict=False) if size)
-    _echo(f"caches: {', '.join(caches) or 'unknown'}; instructions: {' '.join(found['instruction_sets']) or 'unknown'}")
+    show(f"caches: {', '.join(caches) or 'unknown'}; instructions: {' '.join(found['instruction_sets']) or 'unknown'}")
     for device in found["devices"]:
-        _echo(f"{device['name']}, {format_size(device['memory_bytes'])} memory")
+        show(f"{device['name']}, {format_size(device['memory_bytes'])} memory")
     if not found["devices"]:
-        _echo("no CUDA device: sampling and training run on the CPU, and --memory-limit bounds host memory")
+        show("no CUDA device: sampling and training run on the CPU, and --memory-limit bounds host memory")
     missing = [p for p in found["packages"] if p["version"] is None]
-    _echo("\npackages: " + ", ".join(f"{p['name']} {p['version']}" for p in found["packages"] if p["version"]))
+    show("\npackages: " + ", ".join(f"{p['name']} {p['version']}" for p in found["packages"] if p["version"]))
     for line in dict.fromkeys(p["install"] for p in missing):
         alike = [p for p in missing if p["install"] == line]
         kind = "missing" if alike[0]["required"] else "not installed (optional)"
-        _echo(f"{kind}: {', '.join(p['name'] for p in alike)}, for {alike[0]['purpose']}:\n    {line}")
+        show(f"{kind}: {', '.join(p['name'] for p in alike)}, for {alike[0]['purpose']}:\n    {line}")
     if not missing:
-        _echo("nothing is missing")
+        show("nothing is missing")
     if found["probe"] is not None:
         _print_probe(found["probe"])
 
 
 def _print_probe(probe: dict[str, Any]) -> None:
-    _echo(f"\nthis machine, {probe['fingerprint']}, as just measured; kept at\n    {probe['kept_at']}")
+    show(f"\nthis machine, {probe['fingerprint']}, as just measured; kept at\n    {probe['kept_at']}")
     for name, value in probe["limits"].items():
-        _echo(f"  {name:<27} {_shown(name, value)}")
+        show(f"  {name:<27} {_shown(name, value)}")
 
 
 def _shown(name: str, value: float) -> str:

@@ -10,7 +10,7 @@ import click
 
 from a3gnn.cli.completion import DATASET, PLATFORM
 from a3gnn.cli.options import FANOUTS, FANOUTS_HELP, LAYERS, LAYERS_HELP, asked_fanouts
-from a3gnn.cli.output import fitted
+from a3gnn.cli.output import show
 
 if TYPE_CHECKING:
     from a3gnn.algorithms.prediction.predict import AlgorithmEstimate
@@ -92,7 +92,7 @@ def explore(
 
         lines += ["", *algorithm_lines(compared)]
     for line in lines:
-        click.echo("\n".join(fitted(line)))
+        show(line)
 
 
 def _compared(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from a3gnn.cli.output import QUIET, fitted, progress
+from a3gnn.cli.output import QUIET, progress, show
 
 
 @click.command()
@@ -29,4 +29,4 @@ def export(folder: Path, url: str, study_name: str | None, replace: bool, quiet:
     if as_json:
         click.echo(json.dumps(found._asdict(), indent=2))
         return
-    click.echo("\n".join(fitted(found.describe())))
+    show(found.describe())

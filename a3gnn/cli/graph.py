@@ -11,7 +11,7 @@ import click
 from a3gnn.characteristics import CACHE_FRACTIONS
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.options import SIZE, split_options
-from a3gnn.cli.output import QUIET, fitted, progress
+from a3gnn.cli.output import QUIET, fitted, progress, show
 from a3gnn.errors import ExitCode
 from a3gnn.units import count, format_size
 
@@ -94,7 +94,7 @@ def verify(folder: Path, as_json: bool) -> None:
         for finding in found:
             size = format_size(finding.num_bytes)
             line = f"{finding.name:<{width}}  {size:>9}  {finding.problem or 'sound'}"
-            click.echo("\n".join(fitted(line)))
+            show(line)
     if any(finding.problem for finding in found):
         raise SystemExit(ExitCode.FAILED)
 

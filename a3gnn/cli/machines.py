@@ -7,6 +7,7 @@ from contextlib import closing
 
 import click
 
+from a3gnn.cli.output import show
 from a3gnn.units import count
 
 
@@ -37,10 +38,10 @@ def machines(here: bool, ray_address: str | None, as_json: bool) -> None:
         return
     for kind in kinds.values():
         label = f", hardware {kind.fingerprint}" if kind.label else ""
-        click.echo(f"{kind.name}{label}")
+        show(f"{kind.name}{label}")
         for one in kind.machines:
             gpus = f", {count(round(one.gpus), 'GPU')}" if one.gpus else ""
             runs = "1 study" if studies[one.node] == 1 else f"{studies[one.node]} studies"
-            click.echo(f"  {one.name}  {count(round(one.cpus), 'core')}{gpus}, {runs}")
+            show(f"  {one.name}  {count(round(one.cpus), 'core')}{gpus}, {runs}")
     if not kinds:
-        click.echo("the cluster has no machine that trials may be sent to; a3gnn machines --help says how it gets one")
+        show("the cluster has no machine that trials may be sent to; a3gnn machines --help says how it gets one")

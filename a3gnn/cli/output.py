@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import click
 
@@ -27,6 +29,17 @@ def say(line: str) -> None:
     if sys.stderr.isatty():
         line = "\n".join(fitted(line, max(_LEAST_COLUMNS, os.get_terminal_size(sys.stderr.fileno()).columns)))
     click.echo(line, err=True)
+
+
+def show(line: str) -> None:
+    """Writes `line`, a part of the results, on stdout; what is longer than 80 columns is broken."""
+    click.echo("\n".join(fitted(line)))
+
+
+def show_written(files: str, config: str | Path) -> None:
+    """Writes that `files` are written, and the command that trains with `config`: a line, for a shell to take."""
+    show(f"\n{files} written; train with it:")
+    click.echo(f"  a3gnn train --config {shlex.quote(str(config))}")
 
 
 def fitted(text: str, width: int = _LEAST_COLUMNS) -> Iterator[str]:

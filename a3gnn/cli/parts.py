@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from a3gnn.cli.completion import DATASET
-from a3gnn.cli.output import QUIET, fitted, progress
+from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.config import PARTITIONERS, Partitioner
 from a3gnn.units import count, format_size
 
@@ -52,7 +52,7 @@ def make(
         line = (
             f"{one.folder}: {count(one.nodes, 'node')}, {count(one.edges, 'edge')}, {cut}, {format_size(one.num_bytes)}"
         )
-        click.echo("\n".join(fitted(line)))
+        show(line)
 
 
 @parts.command()

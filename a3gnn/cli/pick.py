@@ -10,6 +10,7 @@ import click
 
 from a3gnn.cli.completion import PRIORITY
 from a3gnn.cli.options import ANY_LIMIT
+from a3gnn.cli.output import show_written
 
 
 @click.command()
@@ -46,5 +47,4 @@ def pick(folder: Path, out: Path | None, as_json: bool, **asked: Any) -> None:
         return
     for line in pick_lines(found):
         click.echo(line)
-    click.echo(f"\n{file} is written; train with it:")
-    click.echo(f"  a3gnn train --config {file}")
+    show_written(f"{file} is", file)

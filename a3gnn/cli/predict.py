@@ -9,7 +9,7 @@ import click
 
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.options import SIZE, import_from_here
-from a3gnn.cli.output import QUIET, fitted, progress
+from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.errors import UsageError
 
 _WHAT = {"classes": "the probability of each class", "labels": "the probability of each label", "values": "the value"}
@@ -50,7 +50,7 @@ def predict(model: Path, dataset: str, out: Path, host_memory_limit: int | None,
         click.echo(json.dumps({"file": str(out), "target": saved.target, "shape": list(found.shape)}))
     else:
         size = " x ".join(f"{length:,}" for length in found.shape)
-        click.echo("\n".join(fitted(f"{out}: {_WHAT[saved.target]}, float32, {size}")))
+        show(f"{out}: {_WHAT[saved.target]}, float32, {size}")
 
 
 def _check(out: Path) -> None:

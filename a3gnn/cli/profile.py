@@ -11,7 +11,7 @@ import click
 
 from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
 from a3gnn.cli.options import SIZE
-from a3gnn.cli.output import QUIET
+from a3gnn.cli.output import QUIET, show
 from a3gnn.cli.task_options import take_task, task_options
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
@@ -138,7 +138,10 @@ def profile(
         if export is not None:
             opened.export_jsonl(export)
     summary = _summary(store, found)
-    click.echo(json.dumps(summary) if as_json else _text(summary))
+    if as_json:
+        click.echo(json.dumps(summary))
+    else:
+        show(_text(summary))
 
 
 def _measure(

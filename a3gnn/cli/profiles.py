@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from a3gnn.cli.output import show
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.profiling.store.default_place import DEFAULT_STORE
 from a3gnn.units import count
@@ -57,7 +58,7 @@ def list_(store: str | None, as_json: bool) -> None:
         click.echo(json.dumps({"sources": sources, "machines": machines}))
         return
     for line in _listed(found):
-        click.echo(line)
+        show(line)
 
 
 @profiles.command(short_help="Check every row of a file or a store.")
@@ -80,9 +81,9 @@ def check(place: str | None, as_json: bool) -> None:
         click.echo(json.dumps({"rows": {one: checked.num_rows for one, checked in found.items()}, "faults": faults}))
     for one, checked in () if as_json else found.items():
         for fault in checked.faults:
-            click.echo(fault.describe())
+            show(fault.describe())
         wrong = len({fault.row for fault in checked.faults})
-        click.echo(f"{one}: {count(checked.num_rows, 'row')}, {f'{wrong:,} wrong' if wrong else 'all sound'}")
+        show(f"{one}: {count(checked.num_rows, 'row')}, {f'{wrong:,} wrong' if wrong else 'all sound'}")
     if any(checked.faults for checked in found.values()):
         raise SystemExit(1)
 
@@ -100,7 +101,7 @@ def export(file: Path, store: str | None) -> None:
     _need_suffix(file)
     with _existing(store) as opened:
         rows = export_rows(opened, file)
-    click.echo(f"{count(rows, 'row')} of {store or DEFAULT_STORE} in {file}")
+    show(f"{count(rows, 'row')} of {store or DEFAULT_STORE} in {file}")
 
 
 @profiles.command("import", short_help="Add the rows of a file to the store.")
@@ -118,7 +119,7 @@ def import_(file: Path, store: str | None) -> None:
     place = store or str(DEFAULT_STORE)
     added, rows = import_rows(file, place)
     left_out = f"; {rows - added:,} left out, as it has those configurations already" if rows > added else ""
-    click.echo(f"{added:,} of {count(rows, 'row')} added to {place}{left_out}")
+    show(f"{added:,} of {count(rows, 'row')} added to {place}{left_out}")
 
 
 def _need_suffix(file: Path) -> None:

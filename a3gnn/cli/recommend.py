@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from a3gnn.cli.options import SIZE
-from a3gnn.cli.output import QUIET, progress
+from a3gnn.cli.output import QUIET, progress, show_written
 from a3gnn.cli.study_options import as_arguments, study_options
 from a3gnn.profiling.store.default_place import DEFAULT_STORE
 
@@ -41,5 +41,4 @@ def recommend(quiet: bool, as_json: bool, **options: Any) -> None:
     for line in recommendation_lines(found):
         click.echo(line)
     if found.folder is not None:
-        click.echo(f"\n{found.folder}/tuned.json is written; train with it:")
-        click.echo(f"  a3gnn train --config {found.folder}/tuned.json")
+        show_written(f"{found.folder}/tuned.json is", f"{found.folder}/tuned.json")

@@ -38,7 +38,7 @@ from a3gnn.cli.options import (
     import_from_here,
     split_options,
 )
-from a3gnn.cli.output import QUIET, fitted
+from a3gnn.cli.output import QUIET, show
 from a3gnn.cli.output import progress as lines
 from a3gnn.cli.start_ranks import start_ranks
 from a3gnn.cli.train_summary import summary
@@ -248,4 +248,4 @@ def train(
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
-        click.echo("\n".join(fitted(summary(result, tuned))))
+        show(summary(result, tuned))

@@ -11,7 +11,7 @@ import click
 from a3gnn.cli.completion import ENGINE
 from a3gnn.cli.executor_options import executor_options, refuse_executor, take_choice
 from a3gnn.cli.options import BUDGET, LIMIT
-from a3gnn.cli.output import QUIET, progress
+from a3gnn.cli.output import QUIET, progress, show_written
 from a3gnn.cli.study_options import as_arguments, study_options
 
 
@@ -77,5 +77,4 @@ def tune(quiet: bool, as_json: bool, server: str | None, token: str | None, **op
         indent = " " * (len(line) - len(line.lstrip()))
         for part in wrapped(line.strip(), indent, indent + "  "):
             click.echo(part)
-    click.echo(f"\n{result.folder}/tuned.json, front.csv and front.png are written; train with it:")
-    click.echo(f"  a3gnn train --config {result.folder}/tuned.json")
+    show_written(f"{result.folder}/tuned.json, front.csv and front.png are", f"{result.folder}/tuned.json")

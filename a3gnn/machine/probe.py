@@ -25,7 +25,8 @@ from a3gnn.units import format_size
 #: Raised when the profile is measured in another way; profiles that were cached by another version are measured anew.
 PROBE_VERSION = 3
 _NO_PROFILE = MachineProfile(0, 0, 0, 0, 0, 1, 0, 0)
-_TIMEOUT_SECONDS = 120.0
+#: Seconds after which the probe hangs. It takes about 10, and took over 120 where five processes shared two cores.
+_TIMEOUT_SECONDS = 600.0
 #: Cores of other work from which on a check that finds the machine slower says nothing of the machine. Guess.
 _BUSY_CORES = 0.25
 _MOVED = "what the hardware probe found "

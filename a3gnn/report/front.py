@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,7 +203,7 @@ class Front:
         except FileNotFoundError:
             raise ConfigError(
                 f"{folder} must be the --out folder of a finished a3gnn tune, but it holds no front.json; "
-                f"run a3gnn tune --out {folder} first"
+                f"run a3gnn tune --out {shlex.quote(str(folder))} first"
             ) from None
         except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
             raise ConfigError(

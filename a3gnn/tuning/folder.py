@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -123,8 +124,8 @@ def read_request(folder: Path) -> TuneRequest:
 def no_tune(folder: Path, name: str) -> UsageError:
     """Returns what is said where `folder` is to be that of a tune, and lacks the file `name` of one."""
     return UsageError(
-        f"{folder} must be the --out folder of an a3gnn tune, but it holds no {name}; run a3gnn tune --out {folder} "
-        "first"
+        f"{folder} must be the --out folder of an a3gnn tune, but it holds no {name}; "
+        f"run a3gnn tune --out {shlex.quote(str(folder))} first"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from a3gnn.profiling.store.provenance import describe_machine
@@ -58,4 +59,4 @@ def _told(one: TunedMachine, tune: ToldTune) -> Iterator[str]:
         yield f"  target     {tune.front.metric.show(tune.front.target)}"
     if tune.config is not None:
         yield from configuration("  chosen", tune.config)
-    yield f"  a3gnn train --config {one.folder}/tuned.json"
+    yield f"  a3gnn train --config {shlex.quote(f'{one.folder}/tuned.json')}"

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from a3gnn.cli.main import COMMANDS, main
 from a3gnn.cli.output import fitted
+from a3gnn.profiling.store.shipped import shipped_profiles
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "tests" / "tuning" / "kept"
@@ -66,6 +68,48 @@ def test_results_fit(arguments: tuple[str, ...], here: Path, capsys: pytest.Capt
     assert found
     # A word that is longer, such as a path of this machine, stays whole.
     long = [line for line in found.splitlines() if len(line) > 80 and len(line.split()) > 1]
+    assert long == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("profiles", "check", "{far}/rows.jsonl.gz"),
+        ("profiles", "check", "{far}/wrong.jsonl"),
+        ("profiles", "import", "{far}/rows.jsonl.gz", "--store", "{far}/own.db"),
+        ("profiles", "list", "--store", "{far}/rows.db"),
+        ("profiles", "export", "{far}/out.jsonl", "--store", "{far}/rows.db"),
+        ("pick", "{far}/memory"),
+        ("compare", "{far}/memory", "time"),
+        ("export", "{far}/memory", "--optuna", "sqlite:///{far}/o.db"),
+        ("parts", "make", SPEC, "{far}/parts", "--num-parts", "2", "--partitioner", "random"),
+        ("cache", "clean", "--dry-run"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_results_fit_however_long_paths_are(
+    arguments: tuple[str, ...], here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    far = here / "a folder of mine" / ("deep" * 30)
+    shutil.copytree(KEPT / "memory", far / "memory")
+    shipped = shipped_profiles()
+    assert shipped is not None
+    shutil.copy(shipped / "corpus.jsonl.gz", far / "rows.jsonl.gz")
+    (far / "wrong.jsonl").write_text("{}\n")
+    (far / "hardware").mkdir()
+    (far / "hardware" / "0f-v1.json").write_text(json.dumps({"cpu": "a processor"}))
+    monkeypatch.setenv("A3GNN_CACHE", str(far))
+    if str(far / "rows.db") in [one.format(far=far) for one in arguments]:
+        run(capsys, "profiles", "import", far / "rows.jsonl.gz", "--store", far / "rows.db")
+    with pytest.raises(SystemExit) as ended:
+        main([one.format(far=far) for one in arguments])
+    assert bool(ended.value.code) == ("{far}/wrong.jsonl" in arguments)
+    lines = capsys.readouterr().out.splitlines()
+    assert any("deepdeep" in line for line in lines)
+    # A command stays a line, which a shell takes as it is.
+    commands = [shlex.split(line) for line in lines if line.startswith("  a3gnn ")]
+    assert commands == [["a3gnn", "train", "--config", str(far / "memory" / "picked.json")]] * (arguments[0] == "pick")
+    long = [line for line in lines if len(line) > 80 and len(line.split()) > 1 and not line.startswith("  a3gnn ")]
     assert long == []
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -144,7 +145,7 @@ def test_ctrl_c_exits_with_130_and_resumes(tuned, tmp_path):
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert f"--out {out} --resume goes on from there" in err
+    assert f"--out {shlex.quote(str(out))} --resume goes on from there" in err
     assert "Traceback" not in err
     done = len((out / "metrics.jsonl").read_text().splitlines())
     assert run("--config", tuned, "--out", out, "--resume", "--epochs", done + 2, "--patience", 10**6) == 0

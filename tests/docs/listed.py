@@ -243,6 +243,6 @@ SUBSTITUTIONS: Substitutions = (
     (re.compile(r"(?<![\w.])/(fast|data)/"), r"\1/"),
     (re.compile(r"nodes=20000000,degree=17"), "nodes=2000,degree=17"),
     (re.compile(r"synthetic: "), "synthetic:nodes=2000 "),
-    (re.compile(r"benchmarks/results/"), "$ROOT/benchmarks/results/"),
+    (re.compile(r"benchmarks/results/"), '"$ROOT"/benchmarks/results/'),
     (re.compile(r"^curl "), "curl -sSf --max-time 120 "),
 )

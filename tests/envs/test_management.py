@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import gymnasium
@@ -76,7 +77,10 @@ def test_an_untrained_policy_does_what_it_starts_from_and_a_trained_one_what_pay
             return training.policy.get_distribution(seen).get_actions(deterministic=True).tolist()
 
     assert set(done()) == {1}
-    training.train(60)
+    for _ in range(10):  # processors round in their own ways, and so learn it after more rollouts or fewer
+        training.train(30)
+        if done()[:3] == [2, 2, 2] and done()[-3:] == [0, 0, 0] and training.reward > 1:
+            break
     assert done()[:3] == [2, 2, 2]
     assert done()[-3:] == [0, 0, 0]
     assert training.reward > 1
@@ -93,10 +97,12 @@ def test_a_training_is_gone_on_with(tmp_path: Path):
     assert again.steps == 3 * 16 * HORIZON
 
 
-def test_a_seed_decides_a_training():
+def test_a_seed_decides_a_training_whatever_was_drawn_before():
     def weights() -> list[torch.Tensor]:
         training = ManagerTraining(episodes(), seed=5)
-        training.train(2)
+        for _ in range(2):
+            random.random(), np.random.random(), torch.rand(1)  # noqa: NPY002 - SB3 draws from the legacy generator
+            training.train(1)
         return list(training.policy.state_dict().values())
 
     assert all(torch.equal(one, other) for one, other in zip(weights(), weights(), strict=True))

@@ -26,7 +26,7 @@ from a3gnn.sampling.subgraph import Block
 
 FORMS = ["dense-float32", "dense-float16", "sparse-float32", "sparse-float16"]
 KERNELS = (row_kernels, sparse_kernels, kernels, policy_kernels)
-HOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HOW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def values(x: torch.Tensor) -> np.ndarray:

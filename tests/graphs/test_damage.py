@@ -97,7 +97,7 @@ def test_a_wrong_value_is_named(
         Graph.load(folder)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(drawn=st.data())
 def test_any_changed_byte_of_any_array_is_found(drawn: st.DataObject, sparse: Path) -> None:
     copy = sparse.with_name("copy")

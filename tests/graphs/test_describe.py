@@ -27,7 +27,7 @@ def _components(nodes: int, edges: set[tuple[int, int]]) -> list[set[int]]:
     return components
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_against_plain_python(arrays: Arrays, npz: Callable[..., Path], data: st.DataObject) -> None:
     ends = st.integers(0, 5)

@@ -35,7 +35,7 @@ _MAGICS = [
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".pt", ".pth"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(magic=st.sampled_from(_MAGICS), content=st.one_of(st.binary(max_size=300), st.text().map(str.encode)))
 def test_any_bytes_are_no_graph(suffix: str, magic: bytes, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / f"foreign{suffix}"
@@ -61,7 +61,7 @@ def test_the_command_says_in_a_line_that_a_text_is_no_data(tmp_path: Path) -> No
     assert "text.pt is not a readable PyG Data" in done.stderr
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), keep=st.floats(0, 1))
 def test_a_damaged_archive_is_said_or_is_the_graph(
     place: float, bit: int, keep: float, arrays: Arrays, npz: Callable[..., Path]

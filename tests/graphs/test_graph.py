@@ -61,7 +61,7 @@ def drawn_arrays(draw: st.DrawFn) -> Arrays:
     return drawn | parts | {"x_shape": np.array(csr.shape)}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(drawn=drawn_arrays())
 def test_npz_graph_folder_graph(
     drawn: Arrays, npz: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
@@ -77,7 +77,7 @@ def test_npz_graph_folder_graph(
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(drawn=drawn_arrays())
 def test_pyg_and_npz_give_the_same_graph(drawn: Arrays, npz: Callable[..., Path]) -> None:
     expected = Graph.load(npz(drawn))

@@ -73,7 +73,8 @@ def test_constants_are_kept_and_idle_memory_is_measured_again(probed: Hardware, 
 
 def test_constants_that_have_moved_are_probed_again_and_said(probed: Hardware, worker: Worker, cache: Path) -> None:
     fields = probed.to_dict()
-    kept = fields["limits"] | {"copy_bytes_per_s": probed.profile.copy_bytes_per_s / 5, "thread_efficiency": 0.125}
+    # A thousandth: however much other work slows the check, it finds far more.
+    kept = fields["limits"] | {"copy_bytes_per_s": probed.profile.copy_bytes_per_s / 1000, "thread_efficiency": 0.125}
     kept_at(probed, cache).write_text(json.dumps(fields | {"limits": kept}))
     lines: list[str] = []
     again = probe_hardware(cache=cache, worker=worker, notify=lines.append)

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,12 +65,12 @@ def test_the_picker_follows_its_inputs_and_gives_command_and_file(open_page, fin
     own, words = page.locator("#pick-words"), lambda: page.locator("#pick-words").inner_text()
     assert own.get_attribute("aria-live") == "polite"
     assert words().startswith(f"{views['rows'][views['best']]['name']}, the tune's own choice:")
-    assert page.locator("#pick-command").inner_text() == f"a3gnn pick {finished}"
+    assert page.locator("#pick-command").inner_text() == f"a3gnn pick {shlex.quote(str(finished))}"
     assert downloaded(page) == TunedConfig.read(finished)
     page.select_option("#pick-priority", "memory")
     least = min((row for row in views["rows"] if row["feasible"]), key=lambda row: row["figures"]["peak_host_bytes"])
     assert words().startswith(f"{least['name']}:")
-    assert page.locator("#pick-command").inner_text() == f"a3gnn pick {finished} --priority memory"
+    assert page.locator("#pick-command").inner_text() == f"a3gnn pick {shlex.quote(str(finished))} --priority memory"
     page.fill("#pick-memory", "100")
     assert words() == "None of the 20 measured configurations keeps these limits."
     assert page.locator("#pick-download").is_disabled()
@@ -233,8 +234,8 @@ def test_weights_of_the_studys_own_are_asked_as_they_are(open_page, running) -> 
     (running / "request.json").write_text(json.dumps(request), encoding="utf-8")
     page = open_page(running)
     assert page.locator("#pick-priority").input_value() == "weights"
-    assert page.locator("#pick-command").inner_text() == f"a3gnn pick {running}"
+    assert page.locator("#pick-command").inner_text() == f"a3gnn pick {shlex.quote(str(running))}"
     assert downloaded(page).config == pick(running).config
     page.fill("#weight-memory", "90")
-    assert page.locator("#pick-command").inner_text() == f"a3gnn pick {running} --priority 61,90,10"
+    assert page.locator("#pick-command").inner_text() == f"a3gnn pick {shlex.quote(str(running))} --priority 61,90,10"
     assert downloaded(page).config == pick(running, priority="61,90,10").config

@@ -50,7 +50,7 @@ def read(graph: PartedGraph) -> np.ndarray:
 
 
 def test_a_server_that_comes_back_is_taken_up(halves: Path, small_folder_graph: Graph) -> None:
-    with two_parts(halves, 20.0) as (graph, told, addresses):
+    with two_parts(halves, 120.0) as (graph, told, addresses):
         found: list[np.ndarray] = []
         reader = threading.Thread(target=lambda: found.append(read(graph)))
         reader.start()
@@ -58,7 +58,7 @@ def test_a_server_that_comes_back_is_taken_up(halves: Path, small_folder_graph: 
             time.sleep(0.01)
         port = int(addresses[1].rpartition(":")[2])
         with serving(open_part(halves / "part-1"), HOST, port, None):
-            reader.join(20)
+            reader.join(120)
         assert np.array_equal(found[0], small_folder_graph.features.array)
         assert f"part 1 of {graph.name} at {addresses[1]} does not answer" in told[0]
         assert told[-1] == f"part 1 of {graph.name} at {addresses[1]} answers again"
@@ -70,7 +70,7 @@ def test_a_server_that_does_not_is_named(halves: Path) -> None:
         begin = time.monotonic()
         with pytest.raises(GraphServerError) as error:
             read(graph)
-        assert 0.4 < time.monotonic() - begin < 5
+        assert time.monotonic() - begin > 0.4
         message = str(error.value)
         assert f"part 1 of {graph.name} at {addresses[1]} has not answered since " in message
         assert re.search(r"since \d\d:\d\d:\d\d, for 0.5 s and \d+ attempts", message)
@@ -79,7 +79,7 @@ def test_a_server_that_does_not_is_named(halves: Path) -> None:
 
 
 def test_another_part_in_its_place_is_refused_at_once(halves: Path) -> None:
-    with two_parts(halves, 20.0) as (graph, _, addresses):
+    with two_parts(halves, 3600.0) as (graph, _, addresses):
         port = int(addresses[1].rpartition(":")[2])
         begin = time.monotonic()
         with (
@@ -89,7 +89,7 @@ def test_another_part_in_its_place_is_refused_at_once(halves: Path) -> None:
             ),
         ):
             read(graph)
-        assert time.monotonic() - begin < 10
+        assert time.monotonic() - begin < 600  # far from its patience
 
 
 def test_waiting_can_be_ended(halves: Path) -> None:

@@ -23,7 +23,7 @@ def check_equal(one: Subgraph, other: Subgraph) -> None:
     assert one.hop_sizes == other.hop_sizes
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     fanouts=st.lists(st.sampled_from([1, 2, 3, 7, 15, -1]), min_size=0, max_size=3),
     seed=st.integers(0, 2**64 - 1),

@@ -30,7 +30,7 @@ def test_ctrl_c_ends_the_waiting_with_a_checkpoint(
     with ExitStack() as kept, ExitStack() as lost:
         addresses = [kept.enter_context(serving(part, HOST, 0, None))[1] for part in parts[:2]]
         addresses.append(lost.enter_context(serving(parts[2], HOST, 0, None))[1])
-        graph = open_parts(PartsSpec(tuple(addresses), 60.0))
+        graph = open_parts(PartsSpec(tuple(addresses), 3600.0))
         interrupted_at = []
 
         def notify(line: str) -> None:
@@ -42,7 +42,7 @@ def test_ctrl_c_ends_the_waiting_with_a_checkpoint(
 
         with pytest.raises(KeyboardInterrupt, match="saved after 1 epoch"):
             train(config, graph, out=tmp_path / "there", notify=notify, **asked)  # type: ignore[arg-type]
-        assert time.monotonic() - interrupted_at[0] < 20
+        assert time.monotonic() - interrupted_at[0] < 600  # far from its patience
         port = int(addresses[2].rpartition(":")[2])
         kept.enter_context(serving(parts[2], HOST, port, None))
         train(config, graph, out=tmp_path / "there", resume=True, notify=lambda line: None, **asked)  # type: ignore[arg-type]

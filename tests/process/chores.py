@@ -95,6 +95,10 @@ def kill_server(argument):
     time.sleep(60)
 
 
+def wait_for_long(argument):
+    time.sleep(3600)
+
+
 def wait_for_nobody(argument):
     import threading
 

@@ -9,13 +9,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from a3gnn.process import memory
 from a3gnn.process.memory import RESERVE_SHARE
-from a3gnn.process.worker import Worker
+from a3gnn.process.worker import Ended, Worker
 from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
 from a3gnn.storage.workplace import sweep
 
@@ -30,7 +32,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_until(reached: object, seconds: float = 10.0) -> bool:
+def wait_until(reached: object, seconds: float = 60.0) -> bool:
     """Whether the callable `reached` came true in time."""
     assert callable(reached)
     end = time.monotonic() + seconds
@@ -39,6 +41,16 @@ def wait_until(reached: object, seconds: float = 10.0) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def stopped(worker: Worker, entry: str, argument: dict[str, Any], reached: Callable[[Ended], bool]) -> Ended:
+    """How a process that hangs ended, after more and more time until it had `reached` the place where it does."""
+    for timeout_s in (1.0, 8.0, 60.0):  # a busy machine is slow to start it
+        ended = worker.run(entry, argument, timeout_s=timeout_s)
+        assert (ended.result, ended.killed) == (None, "timeout")
+        if reached(ended):
+            break
+    return ended
 
 
 def test_a_result_comes_back(worker: Worker) -> None:
@@ -100,28 +112,36 @@ def test_a_peak_of_less_than_a_poll_counts(worker: Worker) -> None:
 
 
 def test_a_timeout_ends_the_process(worker: Worker, tmp_path: Path) -> None:
-    ended = worker.run("chores:sleep_after_telling", {"path": str(tmp_path / "pid")}, timeout_s=1.0)
-    assert (ended.result, ended.killed) == (None, "timeout")
-    assert wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
+    path = tmp_path / "pid"
+    stopped(worker, "chores:sleep_after_telling", {"path": str(path)}, lambda _: path.exists())
+    assert wait_until(lambda: not alive(int(path.read_text())))
 
 
 def test_a_process_that_hangs_tells_where(worker: Worker) -> None:
-    ended = worker.run("chores:wait_for_nobody", {}, timeout_s=1.0)
-    assert ended.killed == "timeout"
+    ended = stopped(worker, "chores:wait_for_nobody", {}, lambda ended: ended.where.endswith(" in wait"))
     assert ended.where.endswith(" in wait")
     assert "chores.py" in ended.log
-    slept = worker.run("chores:hold", {"bytes": 1, "seconds": 60}, timeout_s=1.0)
-    assert re.fullmatch(r".*/chores\.py:\d+ in hold", slept.where)
+    slept = stopped(worker, "chores:wait_for_long", {}, lambda ended: ended.where.endswith(" in wait_for_long"))
+    assert re.fullmatch(r".*/chores\.py:\d+ in wait_for_long", slept.where)
     assert worker.run("chores:echo", {}).where == ""
 
 
 def test_what_is_free_less_a_reserve_is_a_limit_of_every_process(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    free: list[int] = []
+
+    def kept() -> int | None:
+        found = available_bytes()
+        free.append(found or 0)
+        return found
+
+    monkeypatch.setattr(memory, "available_bytes", kept)
     idle = worker.run("chores:hold", {"bytes": 1, "seconds": 0.2})
     assert idle.limit_bytes is not None
-    machine = idle.peak.anonymous_bytes + (available_bytes() or 0)
-    assert machine - 2 * RESERVE_SHARE * host_memory_bytes() < idle.limit_bytes < machine
+    # By what was free as it began: other work may take or leave memory at any time.
+    spare = free[-1] - round(RESERVE_SHARE * host_memory_bytes())
+    assert 0 < idle.limit_bytes - max(0, spare) < idle.peak.anonymous_bytes + 8 * MIB
     # A machine that has just been filled can't be had here: what the kernel says is free is lowered.
     monkeypatch.setattr(memory, "available_bytes", lambda: 64 * MIB)
     for asked in (None, 64 << 30):

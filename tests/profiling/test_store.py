@@ -43,7 +43,7 @@ def store(tmp_path: Path) -> object:
         yield opened
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(config=configs, failure=failures, throughput=st.floats(1e-6, 1e6), succeeded=st.booleans())
 def test_what_goes_in_comes_out(
     store: ProfileStore,

@@ -15,7 +15,7 @@ from a3gnn.sampling import kernels
 from a3gnn.sampling.sampler import NeighbourSampler, warm_up
 from a3gnn.sampling.subgraph import Subgraph
 
-HOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HOW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def same(one: Subgraph, other: Subgraph) -> bool:

@@ -117,7 +117,7 @@ def test_a_job_that_ends_while_its_server_does_is_not_queued_again(
     command = [sys.executable, "-c", _ENDING, str(ready), status]
     monkeypatch.setattr(running_job, "start_program", lambda *_: subprocess.Popen(command, stdout=subprocess.PIPE))
     running = worker._running[job.id] = RunningJob(job, home.of(job), lock, {})
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not ready.exists() and time.monotonic() < end:
         time.sleep(0.01)
     if told:
@@ -190,7 +190,7 @@ def test_a_job_that_could_not_be_begun_can_be_begun_later(
         with engine.begin() as connection:
             connection.execute(sa.text(breaks))
     worker.start()
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not worker.failures and time.monotonic() < end:
         time.sleep(0.01)
     worker.close()

@@ -3,7 +3,6 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -45,21 +44,19 @@ def database() -> Iterator[str]:
         user = next((name for name in ("postgres", "nobody") if name in names), None)
         if user is None:
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres or nobody")
-    folder = Path(tempfile.mkdtemp(prefix="a3gnn-postgresql-"))
+    # A socket takes no port that another process may take first; its path has a hundred characters at most.
+    folder = Path(tempfile.mkdtemp(prefix="a3gnn-postgresql-", dir="/tmp"))
     if user is not None:
         shutil.chown(folder, user)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
     asked = {"user": user, "cwd": folder, "check": True, "capture_output": True, "timeout": 120}
     subprocess.run(
         [programs / "initdb", "-D", folder / "data", "-U", "a3gnn", "--auth=trust", "--no-sync", "-E", "UTF8"], **asked
     )
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
+    options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
     control = [programs / "pg_ctl", "-D", folder / "data", "-w", "-l", folder / "log"]
     subprocess.run([*control, "-o", options, "start"], **asked)
     try:
-        yield f"postgresql+psycopg://a3gnn@127.0.0.1:{port}/postgres"
+        yield f"postgresql+psycopg://a3gnn@/postgres?host={folder}"
     finally:
         subprocess.run([*control, "-m", "immediate", "stop"], **asked)
         shutil.rmtree(folder, ignore_errors=True)

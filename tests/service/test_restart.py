@@ -38,7 +38,7 @@ def test_a_study_goes_on_where_its_server_ended(tmp_path: Path, number: int) -> 
         wait_for(lambda: study.state().get("trials", 0) >= 2)
         status = server.end(number)
         assert status == (-signal.SIGKILL if number == signal.SIGKILL else 0)
-        wait_for(lambda: not processes_of(tmp_path / "home"), 20)  # nothing measures on without its server
+        wait_for(lambda: not processes_of(tmp_path / "home"))  # nothing measures on without its server
         before = journal(server.folder, study.id)
         before = before if before[-1].endswith("}") else before[:-1]
         server.start()

@@ -40,7 +40,7 @@ def test_a_study_that_can_choose_is_ended_without_by_a_second_request_alone(
         time.sleep(0.1)  # one that was killed is dead by then; importing torch takes longer
         assert running.outcome() is None
         folder.hurry.touch()
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while (outcome := running.outcome()) is None and time.monotonic() < end:
         time.sleep(0.01)
     assert outcome == Outcome("stopped")

@@ -1,6 +1,7 @@
 """Studies from their start to a training with what they chose, on a real server with real trials."""
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -171,7 +172,7 @@ def test_the_command_line_tunes_on_the_server(server: Server, tmp_path: Path) ->
     assert "default  " in run.stderr
     assert "chosen   " in run.stderr
     assert "Pareto front" in run.stdout
-    assert f"a3gnn train --config {out}/tuned.json" in run.stdout
+    assert f"a3gnn train --config {shlex.quote(str(out / 'tuned.json'))}" in run.stdout
     kept = {path.name for path in out.iterdir()}
     assert {"tuned.json", "front.csv", "front.json", "front.png", "request.json", "probes.jsonl", "state.json"} <= kept
     shown = subprocess.run(

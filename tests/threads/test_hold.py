@@ -71,7 +71,7 @@ def test_helpers_run_where_their_caller_says_and_are_free_again() -> None:
     home, core = affinity.home(), frozenset({max(affinity.home())})
 
     def places(cores: frozenset[int]) -> set[frozenset[int]]:
-        met, found = threading.Barrier(2, timeout=10), {}
+        met, found = threading.Barrier(2, timeout=60), {}
 
         def look(low: int, high: int) -> None:
             found[threading.current_thread().name] = affinity.cores()

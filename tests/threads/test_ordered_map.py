@@ -31,7 +31,7 @@ def test_at_most_workers_run_ahead() -> None:
 
 
 def test_workers_run_side_by_side() -> None:
-    barrier = threading.Barrier(3, timeout=10)
+    barrier = threading.Barrier(3, timeout=60)
     assert len(list(ordered_map(lambda _: barrier.wait(), range(3), 3))) == 3
 
 

@@ -158,7 +158,7 @@ def test_one_hop_less_is_sampled_and_its_fanout_is_idle(small_folder_graph, tmp_
     assert found[0][2] <= 4 * FULL.batch_size
 
 
-HOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HOW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @HOW

@@ -172,7 +172,7 @@ def test_a_default_that_misses_the_target_makes_the_ratio_a_bound(pair) -> None:
     assert (missed.missed, missed.time.low, missed.differs) == (1, 0.0, False)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_what_is_shown_of_both_divides_into_the_shown_ratios(make_metrics, data: st.DataObject) -> None:
     """Whatever the pairs: the figures of the choice and of the default are what the ratios are of."""

@@ -25,6 +25,7 @@ def test_python_reads_arguments_and_the_command_line_flags() -> None:
             "--budget 7",
         ]
         assert (options(out="a", resume=True), call()) == ("--out a --resume", "command")
+        assert option("out", Path("my runs/a")) == "--out 'my runs/a'"  # as a shell takes it
     assert option("out") == "out"
 
 

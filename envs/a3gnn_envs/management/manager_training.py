@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from stable_baselines3.common.utils import set_random_seed
 
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.seeding import derive
@@ -40,7 +41,7 @@ class ManagerTraining:
     """
 
     def __init__(self, episodes: ManagementEpisodes, seed: int, path: Path | None = None) -> None:
-        self._path, self._env = path, BatchedVecEnv(episodes)
+        self._path, self._env, self._seed = path, BatchedVecEnv(episodes), seed
         state = None if path is None or not path.exists() else _read(path)
         # Platforms of a part that is gone on with are other ones than those of the parts before.
         self.steps = 0 if state is None else int(state["steps"])
@@ -48,7 +49,7 @@ class ManagerTraining:
             self._ppo = quiet_ppo(
                 ManagerPolicy,
                 self._env,
-                derive(seed, "train_manager", self.steps),
+                self._next_seed(),
                 learning_rate=_RATE,
                 n_steps=HORIZON,
                 batch_size=self.rollout // _PARTS,
@@ -84,12 +85,18 @@ class ManagerTraining:
         if rollouts < 1:
             raise UsageError(f"rollouts must be >= 1, got {rollouts}")
         with isolated_torch():
+            # SB3 draws from the global generators, which have the caller's state again since they were seeded.
+            set_random_seed(self._next_seed() % 2**32)
             self._ppo.learn(rollouts * self.rollout, reset_num_timesteps=False)
         self.steps += rollouts * self.rollout
         if self._path is not None:
             state = {"policy": self.policy.state_dict(), "optimizer": self.policy.optimizer.state_dict()}
             self._path.parent.mkdir(parents=True, exist_ok=True)
             torch.save(state | {"steps": self.steps}, self._path)
+
+    def _next_seed(self) -> int:
+        """Returns the seed of the rollouts that come next."""
+        return derive(self._seed, "train_manager", self.steps)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from a3gnn.graphs.partition import partition
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.sampling.subgraph import Block
 
-HOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HOW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def draw_ids(num_nodes: int, seed: int, count: int) -> np.ndarray:

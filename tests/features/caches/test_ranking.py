@@ -12,7 +12,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
 from a3gnn.sampling.sampler import NeighbourSampler
 
-HOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HOW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @HOW

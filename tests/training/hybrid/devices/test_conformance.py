@@ -100,10 +100,12 @@ class TestConformance:
         assert calls[0].tolist() == [1.0, 2.0, 3.0]
 
     def test_waiting_for_others_is_no_execution(self, device, batch):
-        waits = 0.5
+        waits, waited = 0.5, []
 
         def exchange(given: Tensor) -> Tensor:
+            begin = time.perf_counter()
             time.sleep(waits)
+            waited.append(time.perf_counter() - begin)
             return given
 
         def kernel(arrived: MiniBatch) -> Tensor:
@@ -113,8 +115,11 @@ class TestConformance:
 
         sent = device.send(batch)
         with device.running():
+            begin = time.perf_counter()
             device.launch(kernel, sent)
-            assert device.execution_seconds() < waits
+            seconds = device.execution_seconds()
+            passed = time.perf_counter() - begin
+        assert seconds <= max(waits / 2, passed - sum(waited))  # a busy machine may take longer than half the wait
 
     def test_an_accelerator_has_speeds_for_the_performance_model_and_room_for_a_little(self, device, this_machine):
         assert device.fits(Counts((8.0, 20.0, 40.0), (32.0, 60.0)))

@@ -132,19 +132,23 @@ def test_swapping_what_two_trainers_took_changes_the_action(graph):
 
 
 def test_by_default_a_slow_trainer_gives_seeds(graph, monkeypatch):
-    """Trainer 0 sleeps as long as its share is large; the controller sees seconds alone."""
+    """Trainer 0 sleeps as long as its share is large; the controller sees seconds alone, those of no other work."""
     config = TrainConfig(batch_size=BATCH)
     devices = [ProcessorDevice("cpu:1", 1), ProcessorDevice("cpu:1", 1)]
-    launch = devices[0].launch
 
-    def slowly(kernel: Any, batch: Any) -> Any:
-        def work(given: Any) -> Any:
-            time.sleep(5e-4 * given.num_seeds)
-            return kernel(given)
+    def takes(device: ProcessorDevice, seconds: float) -> None:
+        launch, seeds = device.launch, [0]
 
-        return launch(work, batch)
+        def slowly(kernel: Any, batch: Any) -> Any:
+            seeds[0] = batch.num_seeds
+            time.sleep(seconds * batch.num_seeds)
+            return launch(kernel, batch)
 
-    monkeypatch.setattr(devices[0], "launch", slowly)
+        monkeypatch.setattr(device, "launch", slowly)
+        monkeypatch.setattr(device, "execution_seconds", lambda: seconds * seeds[0])
+
+    takes(devices[0], 5e-4)
+    takes(devices[1], 5e-5)
     kinds = tuple(device.kind for device in devices)
     start = Assignment(kinds, (64, 64), 0, Threads(1, 1, 2), trainer_threads=(1, 1))
     given: dict[str, Any] = {"devices": devices, "assignment": start, "controller": default_controller(config, devices)}

@@ -27,8 +27,8 @@ TASK = Task(model="gin", hidden_channels=8, fanouts=(4, 3))
 CONFIG = TrainConfig(batch_size=32)
 #: Seconds that a trainer may take: far more than stages of so small a graph do.
 STALL_S = 1.5
-#: Seconds in which a failure must be told.
-TOLD_S = 5.0
+#: Seconds after which one that stalls comes back, which is far later than it must be told.
+BACK_S = 110.0
 SAMPLING: Any = ("whole", "independent")
 
 
@@ -115,7 +115,7 @@ def test_an_exception_is_named_and_the_run_goes_on_bit_identically(
     )
     with pytest.raises(TrainerError, match=told):
         run(tiny_folder_graph, tmp_path / "run", CONFIG.replace(**mode), trainer_sampling=sampling, **ahead)
-    assert time.monotonic() - failed_at[0] < TOLD_S
+    assert time.monotonic() - failed_at[0] < PATIENCE_S  # others are not waited for until they are late
     assert not threads_of_trainers()
     goes_on(tiny_folder_graph, tmp_path / "run", sampling, undisturbed[sampling], monkeypatch)
 
@@ -124,11 +124,10 @@ def test_an_exception_is_named_and_the_run_goes_on_bit_identically(
 def test_one_that_stalls_is_named_and_the_run_goes_on_bit_identically(
     stage, trainer, sampling, tiny_folder_graph, tmp_path, disturb, undisturbed, monkeypatch
 ):
-    release, stalled_at = threading.Event(), []
+    release, came_back = threading.Event(), []
 
     def stall() -> None:
-        stalled_at.append(time.monotonic())
-        release.wait(30)
+        came_back.append(release.wait(BACK_S))
 
     disturb(failing_at(stage, trainer, stall))
     whose = "all trainers" if trainer is None else rf"trainer {trainer} \(cpu:1\)"
@@ -136,7 +135,7 @@ def test_one_that_stalls_is_named_and_the_run_goes_on_bit_identically(
     try:
         with pytest.raises(TrainerStalledError, match=told):
             run(tiny_folder_graph, tmp_path / "run", trainer_sampling=sampling, trainer_stall=STALL_S)
-        assert time.monotonic() - stalled_at[0] < STALL_S + TOLD_S
+        assert not came_back
         goes_on(tiny_folder_graph, tmp_path / "run", sampling, undisturbed[sampling], monkeypatch)
     finally:
         release.set()
@@ -149,7 +148,7 @@ def test_a_worker_that_stalls_is_named_too(
     stage, mode, ahead, tiny_folder_graph, tmp_path, disturb, undisturbed, monkeypatch
 ):
     release = threading.Event()
-    disturb(failing_at(stage, 1, lambda: release.wait(30) and None))
+    disturb(failing_at(stage, 1, lambda: release.wait(BACK_S) and None))
     told = rf"{stage} of trainer 1 .* has not come back.*is saved after"
     try:
         with pytest.raises(TrainerStalledError, match=told):
@@ -226,7 +225,7 @@ def test_after_a_stall_the_same_trainers_train_no_more(tiny_graph):
     release = threading.Event()
     try:
         with hybrid(tiny_graph, CONFIG, TASK, (20, 12), stall_s=1.0) as trainer:
-            failing_at("propagation", 1, lambda: release.wait(30) and None)(trainer)
+            failing_at("propagation", 1, lambda: release.wait(BACK_S) and None)(trainer)
             list(trainer.steps(0))
             with pytest.raises(TrainerStalledError):
                 list(trainer.steps(1))

@@ -25,6 +25,11 @@ def never() -> None:
     pass
 
 
+def until_one_waits(made: Synchroniser) -> None:
+    while not made._done:
+        time.sleep(1e-3)
+
+
 @pytest.mark.parametrize("arrival", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
 def test_sums_are_in_the_order_of_trainers_whoever_comes_first(arrival):
     made, begun = synchroniser(), [threading.Event() for _ in arrival]
@@ -93,7 +98,7 @@ def test_a_failure_stops_those_who_wait_and_those_who_would_update():
         waiting = threads.submit(made.exchange, 0, VALUES[0])
         made.fail(RuntimeError("why"))
         with pytest.raises(StoppedError):
-            waiting.result(10)
+            waiting.result(60)
     with pytest.raises(StoppedError), made.update(0):
         pytest.fail("nothing is to be updated")
     with pytest.raises(RuntimeError, match="why"):
@@ -122,10 +127,11 @@ def test_who_waits_for_others_is_not_late():
 
     with ThreadPoolExecutor(1) as threads:
         ended = threads.submit(wait)
+        until_one_waits(made)
         time.sleep(0.4)
         watch.check()
         made.fail(RuntimeError())
-        ended.result(10)
+        ended.result(60)
 
 
 def test_who_waits_on_a_thread_of_autograd_is_not_late():
@@ -134,16 +140,17 @@ def test_who_waits_on_a_thread_of_autograd_is_not_late():
 
     def propagate(threads: ThreadPoolExecutor) -> None:
         with watch.at("propagation", 0, 0, 0), pytest.raises(StoppedError):
-            threads.submit(made.exchange, 0, VALUES[0]).result(10)
+            threads.submit(made.exchange, 0, VALUES[0]).result(60)
 
     with ThreadPoolExecutor(2) as threads, watch.at("loading", 0, 1, 0):  # of the next mini-batch, which is late
         ended = threads.submit(propagate, threads)
+        until_one_waits(made)
         time.sleep(0.4)
         with pytest.raises(TrainerStalledError, match="loading of trainer 0"):
             watch.check()
         late = [thread for thread in threading.enumerate() if watch.is_late(thread.ident)]
         made.fail(RuntimeError())
-        ended.result(10)
+        ended.result(60)
     assert late == [threading.current_thread()]
 
 
