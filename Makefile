@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 BUDGET ?= 5min
 # Which tests take longest is printed, and every test's seconds are in build/, for whoever makes them faster.
-PYTEST = $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal \
+# Threads that spin at barriers stall the other tests (a3gnn/threads/wait_policy.py).
+PYTEST = OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal \
 	--durations=40 --junitxml=build/$@.xml
 BENCHMARKS := engine distributed_training loader_swap accuracy_parity out_of_core cache_policies cache_reads seed_order \
 	partitioners graph_servers isolation search_engines service surrogate_card two_stage wait_policy
