@@ -4,7 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 BUDGET ?= 5min
-PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
+# Which tests take longest is printed, and every test's seconds are in build/, for whoever makes them faster.
+# Threads that spin at barriers stall the other tests (a3gnn/threads/wait_policy.py).
+PYTEST = OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal \
+	--durations=40 --junitxml=build/$@.xml
 BENCHMARKS := engine search_engines service surrogate_card
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
@@ -26,7 +29,7 @@ lint: $(VENV)/.dev  ## check style and types
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs  ## build the docs site into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build
 	@echo "site/index.html is the docs site; to search in it, serve it: $(BIN)/python -m http.server --directory site"
 
 notebooks: $(VENV)/.dev  ## execute the notebooks in place
@@ -51,7 +54,7 @@ services:  ## install PostgreSQL, Chromium and OpenCL on the processor by apt, f
 		g++ pocl-opencl-icd ocl-icd-opencl-dev opencl-headers
 
 clean:  ## remove the environment and what the tools cached
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"a3gnn needs Python >= 3.11, got {sys.version}; make PYTHON=python3.11 ...")'
@@ -62,8 +65,9 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[plot,report]'
 	@touch $@
 
-$(VENV)/.docs: $(VENV)/.installed
-	$(PIP) --editable '.[docs]'
+# a3gnn itself is not installed: its commands' parsers import click and numpy alone, and docstrings are read, not run.
+$(VENV)/.docs: $(VENV)/bin/python constraints.txt
+	$(PIP) mkdocs-material 'mkdocstrings[python]' click numpy
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed

@@ -22,6 +22,7 @@ from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.process.worker import Worker
+from a3gnn.quick import QUICK_VARIABLE
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training import compile_ahead
@@ -55,6 +56,27 @@ def no_names_of_ours() -> Iterator[None]:
         for name in ("A3GNN_MACHINE_LABEL", "A3GNN_TOKEN", "A3GNN_PARTS_TOKEN"):
             patch.delenv(name, raising=False)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_trials() -> Iterator[None]:
+    """Tunes in processes that tests start measure as little as they can (`a3gnn.quick`).
+
+    This process has imported a3gnn before, so that tunes in it have whole trials and play-offs: most of them by
+    formulas.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(QUICK_VARIABLE, "1")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small tensors gain nothing from threads, and on a busy machine their barriers cost a hundredfold."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ VOCABULARY = {
     "pareto",
     "prediction",
     "printable",
+    "quick",
     "search_values",
     "seeding",
     "setting",
@@ -90,7 +92,8 @@ ALLOWED = {
 }
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     """Every module that `path` imports, wherever in the file, as dotted names."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -99,7 +102,7 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import"
             names.add(node.module)
-    return names
+    return frozenset(names)
 
 
 def room(module: str) -> str | None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
+from a3gnn.quick import QUICK
 from a3gnn.tuning.history import History
 from a3gnn.tuning.trial_cost import TrialCost
 from a3gnn.tuning.trial_plan import timing_plan
 
 #: Finalists beside the default, rounds in which they are compared, alternations of the choice and the default that
 #: what is printed stands on, and seeds beside the task's that both train with.
-FINALISTS, ROUNDS, ALTERNATIONS, SEEDS = 3, 2, 5, 2
+FINALISTS, ROUNDS, ALTERNATIONS, SEEDS = (3, 1, 1, 0) if QUICK else (3, 2, 5, 2)
 #: Alternations and further seeds for which a budget in seconds that is left over is used, at most. Guesses: twice as
 #: many would narrow a range that is wide by a third at best.
-MOST_ALTERNATIONS, MOST_SEEDS = 15, 5
+MOST_ALTERNATIONS, MOST_SEEDS = (1, 0) if QUICK else (15, 5)
 #: Alternations beyond those, at most, where other work disturbed so many that too few would count. Guess: on a machine
 #: that is never quiet, more of them would take the seconds from further seeds for nothing.
 MOST_REPEATED = MOST_ALTERNATIONS

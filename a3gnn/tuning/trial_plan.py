@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from a3gnn.figures import Reference
 from a3gnn.learning_curve import CurveEnd
 from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan
+from a3gnn.quick import QUICK
 from a3gnn.tuning.history import History
 from a3gnn.tuning.proposal import Proposal
 from a3gnn.tuning.trial import JudgedTrial
@@ -20,7 +21,7 @@ _SLOWER, _FAR_SLOWER = 1.1, 2.0
 #: hoped for is not there, and others that are predicted as quick are not tried yet. Guesses.
 _DISAPPOINTING, _STILL_QUICK = 2.0, 0.5
 #: Seconds of a timing in the play-off, or for the machine's drift; fewer than a trial's, for there are many. Guess.
-_TIMED_S = 1.0
+_TIMED_S = 0.1 if QUICK else 1.0
 #: Where in the reference's time the accuracy is looked at. Guess.
 _LOOKS = (1 / 2, 3 / 4)
 #: Of the largest gain that a measured curve made from there on, what a later one is believed capable of, and what is

@@ -13,13 +13,14 @@ import pytest
 
 from a3gnn._imports import install_line
 from a3gnn.cli.main import COMMANDS, main
+from tests.commands import a3gnn
 
 ROOT = Path(__file__).parents[2]
 
 
-def a3gnn(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def process(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "a3gnn", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -75,6 +76,16 @@ def test_wrong_usage_exits_with_two_and_says_the_law(arguments: list[str], words
     assert "Traceback" not in run.stderr
 
 
+def test_a_process_ends_and_prints_as_the_command_does() -> None:
+    for arguments in (["tnue"], ["profiles", "--help"]):
+        run, here = process(*arguments), a3gnn(*arguments)
+        assert (run.returncode, run.stdout.split(), run.stderr.split()) == (
+            here.returncode,
+            here.stdout.split(),
+            here.stderr.split(),
+        )
+
+
 def test_a_missing_graph_exits_with_one(tmp_path: Path) -> None:
     run = a3gnn("tune", "--dataset", "nowhere.npz", "--out", str(tmp_path / "run"))
     assert run.returncode in (1, 2)
@@ -84,7 +95,7 @@ def test_a_missing_graph_exits_with_one(tmp_path: Path) -> None:
 
 
 def test_doctor_probes_again_and_shows_what_it_finds() -> None:
-    text = a3gnn("doctor", "--probe").stdout
+    text = process("doctor", "--probe").stdout
     said, _, shown = text.partition("kept at\n")
     place, *limits = shown.splitlines()
     kept = json.loads(Path(place.strip()).read_text())
@@ -107,7 +118,7 @@ def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
     spec = "synthetic:nodes=800,degree=6,classes=3,features=16"
     options = ["--hidden", "16", "--fanouts", "4,4", "--accuracy-epochs", "1", "--max-accuracy-drop", "100"]
     limit = ["--memory-limit", "1GiB", "--budget", "20s"]
-    run = a3gnn("tune", "--dataset", spec, *options, *limit, "--out", str(out), "--json")
+    run = process("tune", "--dataset", spec, *options, *limit, "--out", str(out), "--json")
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
     assert found["search"]["engine"] == "local"
@@ -117,7 +128,7 @@ def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
     assert "Pareto front" in table.stdout
     assert json.loads(a3gnn("front", str(out), "--json").stdout)["rows"]
 
-    trained = a3gnn(
+    trained = process(
         "train", "--config", str(out / "tuned.json"), "--epochs", "2", "--out", str(tmp_path / "m"), "--json"
     )
     assert trained.returncode == 0, trained.stderr
@@ -151,11 +162,11 @@ def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:
     assert "nothing is chosen" in so_far.stderr
     assert len(json.loads(so_far.stdout)["rows"]) == kept.count("\n")
 
-    run = a3gnn(*command, "2", "--resume")
+    run = process(*command, "2", "--resume")
     assert run.returncode == 0, run.stderr
     assert (out / "probes.jsonl").read_text().startswith(kept)
     assert (out / "tuned.json").exists()
-    again = a3gnn(*command, "2", "--resume")
+    again = process(*command, "2", "--resume")
     assert again.returncode == 0
     assert "is finished" in again.stderr
     assert not any(line.startswith("default ") for line in again.stderr.splitlines())  # no trial

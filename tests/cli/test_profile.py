@@ -15,6 +15,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.figures import covers
 from a3gnn.profiling.store.store import ProfileStore
+from tests.commands import a3gnn
 
 ROOT = Path(__file__).parents[2]
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
@@ -75,7 +76,7 @@ def test_an_interrupted_profile_goes_on_where_it_stopped(tmp_path: Path) -> None
 def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:
     place = tmp_path / "notes.txt"
     place.write_text("shopping list\n" * 100)
-    code, out, err = finish(start(*SMALL, "--configs", "1", "--store", str(place)))
+    code, out, err = a3gnn("profile", *SMALL, "--configs", "1", "--store", place)
     assert (code, out) == (1, "")
     assert "notes.txt" in err
     assert "Traceback" not in err
@@ -92,7 +93,7 @@ def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options_are_named(arguments: list[str], message: str, tmp_path: Path) -> None:
-    code, out, err = finish(start(*arguments, "--store", str(tmp_path / "profiles.db")))
+    code, out, err = a3gnn("profile", *arguments, "--store", tmp_path / "profiles.db")
     assert code in (1, 2, 3)
     assert out == ""
     assert message in err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -54,9 +56,10 @@ def test_shares_that_are_none_are_refused(split: str, file: Path, capsys: pytest
 def test_a_tuned_configuration_is_trained_on_the_tunes_split(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, split = tmp_path / "tune", ["--split", SPLIT, "--split-seed", 3]
-    task = ["--hidden", 16, "--fanouts", "4,4", "--accuracy-epochs", 1, "--max-accuracy-drop", 100]
-    assert run("tune", "--dataset", file, *split, *task, "--budget", "10s", "--out", out) == 0
+    out, split = tmp_path / "tune", ["--split", SPLIT, "--split-seed", "3"]
+    task = ["--hidden", "16", "--fanouts", "4,4", "--accuracy-epochs", "1", "--max-accuracy-drop", "100"]
+    command = ["tune", "--dataset", file, *split, *task, "--budget", "10s", "--out", out]
+    subprocess.run([sys.executable, "-m", "a3gnn", *command], check=True)
     graph = json.loads((out / "tuned.json").read_text(encoding="utf-8"))["graph"]
     assert graph["spec"] == f"split:{SPLIT}:3:{file}"
     assert graph["fingerprint"] == Graph.load(file, SPLIT, 3).fingerprint == Graph.load(graph["spec"]).fingerprint

@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.commands import a3gnn
 from tests.docs.listed import COMMANDS, RUN, SHARED, SUBSTITUTIONS
 from tests.docs.pages import shown
 from tests.docs.running import run, server_if_asked, substituted
 
-#: What a page's script begins with: its own cache folder, where it empties one.
-FIRST = {"docs/cache_folder.md": "export A3GNN_CACHE=$HOME/cache"}
+#: Pages whose commands are run as one script of a shell, as who reads them first types them, or for the shell's sake.
+BY_SHELL = ("README.md", "docs/command_line.md", "docs/own_models.md", "docs/service.md", "docs/tutorial.md")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page, told in COMMANDS.items() if RUN in told.values()])
-def test_a_page(page: str, folder: Path) -> None:
+@pytest.mark.parametrize("page", BY_SHELL)
+def test_a_page_by_a_shell(page: str, folder: Path) -> None:
+    script = "\n".join(commands_of(page, folder))
+    with server_if_asked(script, folder) as asking:
+        run(asking, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in COMMANDS if RUN in COMMANDS[page].values() and page not in BY_SHELL])
+def test_a_page(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(folder))
+    if page == "docs/cache_folder.md":  # it empties one
+        monkeypatch.setenv("A3GNN_CACHE", str(folder / "cache"))
+    for command in commands_of(page, folder):
+        call(command, folder)
+
+
+def call(command: str, folder: Path) -> None:
+    """Runs a command in this process, where it is one of a3gnn's that needs no other and no whole tune."""
+    program, *words = shlex.split(command)
+    if program != "a3gnn" or words[0] == "tune" or "--ranks" in words:
+        run(command, folder)
+        return
+    ended = a3gnn(*words)
+    assert ended.returncode == 0, f"{command}\nexited with {ended.returncode}\n{ended.stderr}"
+
+
+def commands_of(page: str, folder: Path) -> list[str]:
+    """Returns the commands of a page that are run, as they are run; the folders that they make are removed first."""
     made = SHARED if page == "README.md" else ()  # already run, for the folder
     told = [command for command, what in COMMANDS[page].items() if what == RUN and command not in made]
     commands = [command for block in shown(page, "bash") for command in block.commands if command in told]
     for place in new_folders(commands):
         shutil.rmtree(folder / place, ignore_errors=True)
-    script = "\n".join([FIRST.get(page, ""), *(substituted(command, SUBSTITUTIONS) for command in commands)])
-    with server_if_asked(script, folder) as asking:
-        run(asking, folder)
+    return [substituted(command, SUBSTITUTIONS) for command in commands]
 
 
 def new_folders(commands: list[str]) -> Iterator[str]:

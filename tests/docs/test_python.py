@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ from tests.docs.running import run, server_if_asked, substituted
 BLOCKS = [block for page in PAGES for block in shown(page, "python")]
 #: The page whose block is a module: `folder` has it, and the page's commands import it.
 MODULE = "docs/own_models.md"
+#: Pages that tune, or ask a server that tunes: a process of their own does, whose trials are quick (`a3gnn.quick`).
+TUNE = ("README.md", "docs/howto/own_loop.md", "docs/python.md", "docs/service.md")
 
 
 def left_out(text: str) -> bool:
@@ -40,11 +43,15 @@ def test_what_it_imports_is_there(block) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in GIVEN if page != MODULE])
-def test_a_page(page: str, folder: Path) -> None:
+def test_a_page(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = [substituted(block.text, SUBSTITUTIONS) for block in shown(page, "python") if not left_out(block.text)]
     script = "\n".join([GIVEN[page], *blocks])
     for place in re.findall(r'out="(runs/\w+)"', script):  # made by the page
         shutil.rmtree(folder / place, ignore_errors=True)
     with server_if_asked(script, folder) as asking:
         (folder / "page.py").write_text(asking, encoding="utf-8")
-        run("page.py", folder, program=(sys.executable,))
+        if page in TUNE:
+            run("page.py", folder, program=(sys.executable,))
+        else:
+            monkeypatch.chdir(folder)
+            runpy.run_path("page.py", run_name="__main__")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +17,7 @@ from a3gnn.graphs.as_graph import as_unlabelled
 from a3gnn.graphs.conversion.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.option_names import as_flags
+from tests.commands import a3gnn
 
 Arrays = dict[str, np.ndarray]
 
@@ -54,8 +53,7 @@ def test_a_text_file_is_no_graph(suffix: str, text: str, tmp_path: Path) -> None
 
 def test_the_command_says_in_a_line_that_a_text_is_no_data(tmp_path: Path) -> None:
     (tmp_path / "text.pt").write_text("hello")
-    command = [sys.executable, "-m", "a3gnn", "graph", "info", str(tmp_path / "text.pt")]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = a3gnn("graph", "info", tmp_path / "text.pt")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1), done.stderr
     assert done.stderr.startswith("error: ")
     assert "text.pt is not a readable PyG Data" in done.stderr

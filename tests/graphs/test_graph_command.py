@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,15 +8,14 @@ import numpy as np
 import pytest
 
 from a3gnn.graphs.graph import Graph
+from tests.commands import Ended, a3gnn
 
 Arrays = dict[str, np.ndarray]
 SPEC = "synthetic:nodes=200,degree=5,features=4"
 
 
-def _a3gnn(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "a3gnn", "graph", *map(str, arguments)], capture_output=True, text=True, check=False
-    )
+def _a3gnn(*arguments: str | Path) -> Ended:
+    return a3gnn("graph", *arguments)
 
 
 def test_convert_then_info(tmp_path: Path) -> None:

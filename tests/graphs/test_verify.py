@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
 from a3gnn.graphs.verify import verify
 from a3gnn.storage.stamp import STAMP
+from tests.commands import a3gnn
 
 
 @pytest.fixture
@@ -64,10 +63,6 @@ def test_a_legal_change_that_no_stamp_knows_of_breaks_the_fingerprint(folder: Pa
 def test_what_is_no_graph_is_said(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match="is not a converted graph"):
         verify(tmp_path)
-
-
-def a3gnn(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "a3gnn", *map(str, arguments)], capture_output=True, text=True)
 
 
 def test_the_command_says_what_it_found(folder: Path) -> None:

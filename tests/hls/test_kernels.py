@@ -11,13 +11,9 @@ from a3gnn.hls.check import TOLERANCE, rows_read
 from a3gnn.hls.simulation import run_opencl, simulate
 from tests.hls.cases import Accelerator, case_with, computed, layer, random_layer, worst
 
-#: (n, m) around HitGNN's (8, 2048) and (16, 1024) and, per die, (2, 512) and (4, 256); and small ones. The array of
-#: multipliers has fewer than 16 rows up to m = 8, and fewer than 16 columns up to m = 128.
-GRID = [
-    *((1, 1), (1, 2), (2, 4), (2, 8), (1, 16), (4, 32), (8, 128), (32, 64)),
-    *((1, 512), (1, 1024), (2, 256), (2, 512), (2, 1024), (4, 128), (4, 256), (4, 512), (8, 256)),
-    *((4, 2048), (8, 512), (8, 1024), (8, 2048), (16, 512), (16, 1024), (16, 2048), (32, 1024)),
-]
+#: (n, m) of HitGNN, (8, 2048) and (16, 1024); the smallest; and corners: the array of multipliers has fewer than 16
+#: rows up to m = 8, and fewer than 16 columns up to m = 128; 32 units have the deepest network.
+GRID = [(1, 1), (2, 8), (32, 64), (8, 128), (16, 1024), (8, 2048)]
 
 
 def two_layers(parts: int) -> Case:
@@ -91,7 +87,7 @@ def test_opencl_equals_the_simulation(parts: int, accelerator: Accelerator, open
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("units", "multipliers"), [(1, 1), (2, 8), (2, 512), (4, 256), (16, 1024), (8, 2048)])
+@pytest.mark.parametrize(("units", "multipliers"), [(1, 1), (2, 8), (16, 1024), (8, 2048)])
 def test_opencl_equals_numpy_whatever_the_design(
     units: int, multipliers: int, accelerator: Accelerator, opencl: None
 ) -> None:

@@ -4,8 +4,6 @@ import contextlib
 import http.client
 import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +14,8 @@ import pytest
 
 from a3gnn.errors import GraphError, StoreError, UsageError
 from a3gnn.service.client import Client
-from tests.service.servers import GRAPH, JSON, ROOT, Answer, Server, problem
+from tests.commands import a3gnn
+from tests.service.servers import GRAPH, JSON, Answer, Server, problem
 
 
 @pytest.fixture(scope="module")
@@ -214,8 +213,7 @@ def test_health_counters_and_the_description_are_there(idle: Server) -> None:
 
 
 def test_a_server_that_others_reach_needs_a_token(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "a3gnn", "serve", "--folder", str(tmp_path), "--host", "0.0.0.0"]
     for more, words in ((), "needs a --token"), (("--token", "short"), "16 characters or more"):
-        run = subprocess.run([*command, *more], capture_output=True, text=True, cwd=ROOT, check=False, timeout=60)
+        run = a3gnn("serve", "--folder", tmp_path, "--host", "0.0.0.0", *more)
         assert run.returncode == 2
         assert words in run.stderr

@@ -2,8 +2,6 @@
 
 import json
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +10,8 @@ import pytest
 
 from a3gnn.errors import InfeasibleError
 from a3gnn.service.client import Client, RemoteStudy
-from tests.service.servers import GRAPH, QUICK, ROOT, SMALL, Server, journal, serving
+from tests.commands import a3gnn
+from tests.service.servers import GRAPH, QUICK, SMALL, Server, journal, serving
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 pytestmark = pytest.mark.slow
@@ -145,10 +144,8 @@ def test_a_recommendation_is_what_a3gnn_recommend_says(server: Server, finished:
     assert answer.status == 200, answer.content
     assert answer.json == server.ask("POST", "/recommend", asked, headers).json
     store = server.folder / "service.sqlite"
-    command = [sys.executable, "-m", "a3gnn", "recommend", "--dataset", GRAPH, "--hidden", "16", "--fanouts", "4,4"]
-    run = subprocess.run(
-        [*command, "--store", str(store), "--json"], capture_output=True, text=True, cwd=ROOT, check=True, timeout=300
-    )
+    task = ["--dataset", GRAPH, "--hidden", 16, "--fanouts", "4,4"]
+    run = a3gnn("recommend", *task, "--store", store, "--json")
     assert answer.json["config"] == json.loads(run.stdout)["config"]
     refused = server.ask("POST", "/recommend", {**asked, "memory_limit": "default"}, headers)
     assert refused.status == 422
@@ -157,17 +154,10 @@ def test_a_recommendation_is_what_a3gnn_recommend_says(server: Server, finished:
 
 def test_the_command_line_tunes_on_the_server(server: Server, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "a3gnn", "tune", "--server", server.url, "--dataset", GRAPH, "--out", str(out)]
+    command = ["tune", "--server", server.url, "--dataset", GRAPH, "--out", out]
     options = ["--hidden", "16", "--fanouts", "2,2", "--accuracy-epochs", "1", "--max-accuracy-drop", "100"]
     fixed = [f"--fix={name}={value}" for name, value in SMALL["fix"].items() if value is not None]
-    run = subprocess.run(
-        [*command, *options, *fixed, "--engine", "random", "--budget", "1"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-        timeout=300,
-    )
+    run = a3gnn(*command, *options, *fixed, "--engine", "random", "--budget", 1)
     assert run.returncode == 0, run.stderr
     assert "default  " in run.stderr
     assert "chosen   " in run.stderr
@@ -175,10 +165,8 @@ def test_the_command_line_tunes_on_the_server(server: Server, tmp_path: Path) ->
     assert f"a3gnn train --config {shlex.quote(str(out / 'tuned.json'))}" in run.stdout
     kept = {path.name for path in out.iterdir()}
     assert {"tuned.json", "front.csv", "front.json", "front.png", "request.json", "probes.jsonl", "state.json"} <= kept
-    shown = subprocess.run(
-        [*command[:3], "pick", str(out), "--json"], capture_output=True, text=True, cwd=ROOT, check=True, timeout=300
-    )
+    shown = a3gnn("pick", out, "--json")
     assert json.loads(shown.stdout)["config"] == json.loads((out / "tuned.json").read_text())["config"]
-    again = subprocess.run([*command, *options], capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
+    again = a3gnn(*command, *options)
     assert again.returncode == 2
     assert "must be a new or empty folder" in again.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,12 +12,10 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import Hardware
 from a3gnn.report.front import Front
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.result import TuneResult
-from a3gnn.tuning.tune import tune
 from tests.tuning.formulas import Formulas
 
 
@@ -66,21 +66,22 @@ def test_tunes_by_different_metrics_share_nothing_in_one_store(
         ("values_graph", "mae", "MAE"),
     ],
 )
-def test_a_real_tune(
-    kind: str, metric: str, label: str, hardware: Hardware, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    lines: list[str] = []
-    task = Task(hidden_channels=16, fanouts=(4, 4))
-    options = {"budget": 1, "fix": {"parallel_mode": "sequential"}, "accuracy_epochs": 2, "hardware": hardware}
-    graph = request.getfixturevalue(kind)
-    tune(graph, task=task, **options, metric=metric, out=tmp_path / "run", notify=lines.append)
+def test_a_real_tune(kind: str, metric: str, label: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    graph = request.getfixturevalue(kind).save(tmp_path / "graph")
+    options = ["--hidden", "16", "--fanouts", "4,4", "--fix", "parallel_mode=sequential", "--accuracy-epochs", "2"]
+    command = [sys.executable, "-m", "a3gnn", "tune", "--dataset", graph.folder, *options, "--budget", "1"]
+    run = subprocess.run(
+        [*command, "--metric", metric, "--out", tmp_path / "run"], capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
     text = (tmp_path / "run" / "probes.jsonl").read_text()
     assert {json.loads(line)["measurement"]["task"]["metric"] for line in text.splitlines()} == {metric}
     measured = TunedConfig.read(tmp_path / "run").measured
     assert measured is not None
     assert measured.test_accuracy is not None
     assert -1 < measured.test_accuracy < 1
-    assert any(line.lstrip().startswith(f"test {label} ") for line in "\n".join(lines).splitlines())
+    lines = (run.stderr + run.stdout).splitlines()
+    assert any(line.lstrip().startswith(f"test {label} ") for line in lines)
 
 
 @pytest.mark.parametrize(("kind", "label"), [("labels_graph", "micro-F1"), ("values_graph", "MAE")])

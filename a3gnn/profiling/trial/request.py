@@ -12,6 +12,7 @@ from a3gnn._fields import from_fields
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import CurveEnd, LearningCurve
+from a3gnn.quick import QUICK
 from a3gnn.setting import Setting
 
 
@@ -96,8 +97,8 @@ class TrialPlan:
 
     curve: CurvePlan | None = None
     warmup_batches: int = 3
-    timed_seconds: float = 2.0
-    windows: int = 3
+    timed_seconds: float = 0.1 if QUICK else 2.0
+    windows: int = 1 if QUICK else 3
     least_timed_batches: int = 2
     timeout_s: float = 600.0
     host_limit_bytes: int | None = None

@@ -13,13 +13,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.profiling.trial.window import Epochs, Window
+from a3gnn.quick import QUICK
 from a3gnn.threads.stolen_time import stretch
 
 Step = TypeVar("Step")
 
 #: Windows beyond the plan's that are timed where others disturb, at most. Guess: by default a trial on a machine that
 #: is never quiet then times twice as long.
-MOST_REPEATS = 3
+MOST_REPEATS = 0 if QUICK else 3
 #: Other processes disturb a window in which they took more than this share of the machine's cores,
 _DISTURBING_SHARE = 0.1
 #: and more than these seconds of them: the kernel counts by ticks of a hundredth on each core. Guess.

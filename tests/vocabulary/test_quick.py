@@ -1,0 +1,33 @@
+"""Processes that tests start measure little; tunes in the tests' own process have the whole plan."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.profiling.trial.timing import MOST_REPEATS
+from a3gnn.quick import QUICK
+from a3gnn.tuning.play_off_plan import ALTERNATIONS, ROUNDS, SEEDS
+
+PLAN = """
+import json
+from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.profiling.trial.timing import MOST_REPEATS
+from a3gnn.tuning.play_off_plan import ALTERNATIONS, MOST_ALTERNATIONS, MOST_SEEDS, ROUNDS, SEEDS
+trial = [TrialPlan().windows, TrialPlan().timed_seconds, MOST_REPEATS]
+print(json.dumps([*trial, ROUNDS, ALTERNATIONS, SEEDS, MOST_ALTERNATIONS, MOST_SEEDS]))
+"""
+
+
+def test_processes_that_tests_start_measure_little() -> None:
+    ran = subprocess.run([sys.executable, "-c", PLAN], capture_output=True, text=True, check=True, timeout=120)
+    assert json.loads(ran.stdout) == [1, 0.1, 0, 1, 1, 0, 1, 0]
+
+
+def test_this_process_has_the_whole_plan() -> None:
+    plan = TrialPlan()
+    assert not QUICK
+    assert (plan.windows, plan.timed_seconds, MOST_REPEATS) == (3, 2.0, 3)
+    assert (ROUNDS, ALTERNATIONS, SEEDS) == (2, 5, 2)
