@@ -16,19 +16,22 @@ import time
 
 import sqlalchemy as sa
 
+from a3gnn.errors import UsageError
 from a3gnn.profiling.executor_choice import ExecutorChoice
-from a3gnn.service import running_job
+from a3gnn.service import job_process, running_job
 from a3gnn.service.database import open_service_database
 from a3gnn.service.graph_shelf import GraphShelf
-from a3gnn.service.home import Home
+from a3gnn.service.home import Home, JobFolder
 from a3gnn.service.job import Job, Kind
 from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.jobs import Jobs
+from a3gnn.service.places import Places
 from a3gnn.service.problems import Problem
 from a3gnn.service.running_job import RunningJob
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.worker import QueueWorker
+from a3gnn.task import Task
 
 
 def test_a_list_has_what_was_just_changed(tmp_path: Path) -> None:
@@ -143,6 +146,15 @@ def test_failures_are_forgotten_once_that_was_asked_for_whatever_has_the_study_g
         service.stop("study", job.id)
         service.resume(job, {})  # that retry never ran: it is still due
         assert flag.exists()
+
+
+def test_a_retry_of_a_study_that_had_measured_nothing_is_over_once_it_begins(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path / "1", Places((tmp_path,)))
+    folder.ask_for_retries()
+    given = {"task": Task().to_dict(), "trials": {}, "trainer": "server", "dataset": "synthetic:", "priority": "none"}
+    with pytest.raises(UsageError):
+        job_process._tune(folder, given)
+    assert not folder.retries.exists()
 
 
 def test_of_two_requests_at_once_the_one_that_is_refused_leaves_nothing(tmp_path: Path) -> None:
