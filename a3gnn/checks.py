@@ -103,9 +103,12 @@ def checked_limit(name: str, value: Any) -> int | None:
     """
     size = size_or_none(name, value)
     if size is not None and size < _LEAST_LIMIT:
+        given = repr(value) if isinstance(value, str) else f"{size} B"
+        with_unit = isinstance(value, str) and value.strip()[-1].isalpha()
+        remedy = "allow more" if with_unit else "write the limit with its unit"
         raise UsageError(
-            f"{name} must be at least {format_size(_LEAST_LIMIT)}, got {format_size(size)}; a process takes about "
-            "200 MiB before it trains anything; write the limit with its unit, such as 4GiB"
+            f"{name} must be at least {format_size(_LEAST_LIMIT)}, got {given}; a process takes about 200 MiB before "
+            f"it trains anything; {remedy}, such as 4GiB"
         )
     return size
 

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
+from a3gnn.checks import checked_limit
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.metric import AUTO, METRIC_NAMES
+from a3gnn.option_names import option
 from a3gnn.own_model import names_factory
 from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS, NORMS, SCHEDULES, usual_fanouts
 from a3gnn.units import parse_budget, parse_duration, parse_size
@@ -31,7 +33,18 @@ class Size(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
-class Limit(Size):
+class SizeLimit(Size):
+    """A size that a process could keep to, as bytes."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Returns the bytes of `value`; what is too small is quoted as it was given."""
+        size = super().convert(value, param, ctx)
+        if param is not None and param.name is not None:
+            checked_limit(option(param.name), value)
+        return size
+
+
+class Limit(SizeLimit):
     """A size, or the word `default`, which stays as it is."""
 
     name = "size or default"
@@ -174,6 +187,7 @@ WEIGHTS_HELP = "balanced: train seeds of rarer classes weigh more."
 MODEL = Model()
 MODELS_HELP = f"{', '.join(MODELS)}, or your own as package.module:function."
 SIZE = Size()
+SIZE_LIMIT = SizeLimit()
 LIMIT = Limit()
 ANY_LIMIT = AnyLimit()
 DURATION = Duration()

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from a3gnn.cli.completion import DATASET
-from a3gnn.cli.options import SIZE, import_from_here
+from a3gnn.cli.options import SIZE_LIMIT, import_from_here
 from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.errors import UsageError
 
@@ -21,7 +21,7 @@ _WHAT = {"classes": "the probability of each class", "labels": "the probability 
     "--dataset", type=DATASET, required=True, help="FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt."
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE.npy", help="A new file.")
-@click.option("--host-memory-limit", type=SIZE, help="Stop beyond this.")
+@click.option("--host-memory-limit", type=SIZE_LIMIT, help="Stop beyond this.")
 @QUIET
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def predict(model: Path, dataset: str, out: Path, host_memory_limit: int | None, quiet: bool, as_json: bool) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from a3gnn.cli.options import SIZE
+from a3gnn.cli.options import SIZE_LIMIT
 from a3gnn.cli.output import QUIET, progress, show_written
 from a3gnn.cli.study_options import as_arguments, study_options
 from a3gnn.profiling.store.default_place import DEFAULT_STORE
 
 
 @click.command()
-@study_options(SIZE, "such as 4GiB")
+@study_options(SIZE_LIMIT, "such as 4GiB")
 @click.option("--store", help=f"Your measurements: a path or a database URL; {DEFAULT_STORE}, if there, by default.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder for a tuned.json.")
 @QUIET

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from a3gnn.cli.completion import FIX, PRIORITY, RANGE
-from a3gnn.cli.options import SIZE
+from a3gnn.cli.options import SIZE_LIMIT
 from a3gnn.cli.task_options import take_task, task_options
 from a3gnn.config import KNOBS
 from a3gnn.domains import Size
@@ -30,7 +30,7 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
     options = (
         click.option("--priority", type=PRIORITY, default="time", show_default=True, help=priorities),
         click.option("--memory-limit", type=memory_limit, help=limit),
-        click.option("--host-memory-limit", type=SIZE, help="Of the host, beside a GPU."),
+        click.option("--host-memory-limit", type=SIZE_LIMIT, help="Of the host, beside a GPU."),
         click.option(
             "--max-accuracy-drop",
             type=float,

@@ -31,7 +31,7 @@ from a3gnn.cli.options import (
     SCHEDULE,
     SCHEDULE_HELP,
     SHARES,
-    SIZE,
+    SIZE_LIMIT,
     WEIGHTS,
     WEIGHTS_HELP,
     asked_fanouts,
@@ -86,7 +86,9 @@ from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, T
 @click.option(
     "--seed", type=click.IntRange(0), help="Of weights, order, neighbours and dropout; the tune's by default."
 )
-@click.option("--host-memory-limit", type=SIZE, help="Stop, with a checkpoint, beyond this; the tune's by default.")
+@click.option(
+    "--host-memory-limit", type=SIZE_LIMIT, help="Stop, with a checkpoint, beyond this; the tune's by default."
+)
 @click.option(
     "--target-accuracy",
     type=float,

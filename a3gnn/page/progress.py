@@ -16,9 +16,9 @@ from a3gnn.tuning.trial import Predicted
 
 
 def regret_views(measured: Measured) -> list[dict[str, Any]]:
-    """Returns a dict per trial: the seconds that all trials took by then, the best so far, and its regret.
+    """Returns a dict per trial: the seconds that all trials took by then, the best measured so far, and its regret.
 
-    The regret is the priority's score of the best trial of all less that of the best so far, both as judged now. It
+    The regret is the priority's score of the best trial of all less that of that one, both as judged now. It
     is None before anything keeps the limits. What the best possible configuration would reach is not known.
     """
     history = measured.history

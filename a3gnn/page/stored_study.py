@@ -88,7 +88,7 @@ class Measured:
 
     @cached_property
     def best(self) -> int | None:
-        """The index of the trial of what was chosen, or before that of the best so far; None where nothing is."""
+        """The index of the trial of what was chosen, or before that of the best measured so far; None without one."""
         if self.tune.tuned is not None:
             chosen = self.tune.tuned.config.key()
             # Of one configuration the last trial counts, as in the history's order by the priority.

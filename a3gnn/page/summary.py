@@ -53,7 +53,7 @@ def time_view(study: StoredStudy) -> dict[str, Any]:
 
 
 def summary_view(measured: Measured | None) -> dict[str, Any]:
-    """Returns the default, the best so far and the lines that a tune ends with in words, and what the best gains."""
+    """Returns default, best measured so far and the lines that a tune ends with in words, and what the best gains."""
     if measured is None:
         return {"default": None, "best": None, "gain": None, "lines": []}
     tuned, front = measured.tune.tuned, measured.front

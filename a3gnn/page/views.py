@@ -85,6 +85,8 @@ def _objectives(measured: Measured) -> dict[str, Any]:
     """Returns by what rows are judged, and what that is called."""
     wanted, front, reference = measured.history.objectives, measured.front, measured.history.reference
     metric = front.metric
+    if reference is not None and measured.tune.played_off:  # by what those rows are judged
+        reference = reference.at(measured.history.drift)
     return {
         "memory": front.memory,
         "memory_name": MEMORY_NAMES["device_bytes" if wanted.has_device else "host_bytes"],

@@ -36,13 +36,10 @@ class JobFolder:
         self.asked, self.retries, self.hurry = path / "asked", path / "retry", path / "hurry"
         self.events = EventLog(path / "events.jsonl")
 
-    def set_retries(self, wanted: bool) -> None:
-        """Makes or removes the file `retries`; nobody may run the job meanwhile."""
-        if wanted:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self.retries.touch()
-        else:
-            self.retries.unlink(missing_ok=True)
+    def ask_for_retries(self) -> None:
+        """Makes the file `retries`, which the job's process removes once it has obeyed; nobody may run it meanwhile."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.retries.touch()
 
     def lock(self) -> int | None:
         """Returns the open file whose lock says that the job runs, or None where another server holds it.

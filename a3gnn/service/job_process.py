@@ -73,9 +73,11 @@ def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
     told = None
     if arguments.pop("trainer") == "client":  # figures of another trainer are no measurements for other studies
         told, choice, arguments["store"] = ToldTrials(Suggestions(folder.asked)), ExecutorChoice(), None
-    if resume and folder.retries.exists():
-        with ProfileStore.open(arguments["store"] or folder.run / "profiles.sqlite") as store:
-            folder.events.append("line", text=f"{count(forget_failures(folder.run, store), 'failed trial')} forgotten")
+    if folder.retries.exists():
+        if resume:  # else there is nothing to forget
+            with ProfileStore.open(arguments["store"] or folder.run / "profiles.sqlite") as store:
+                forgotten = count(forget_failures(folder.run, store), "failed trial")
+            folder.events.append("line", text=f"{forgotten} forgotten")
         folder.retries.unlink()
     with choice.opened(notify) as machines:
         result = tune(task=task, out=folder.run, resume=resume, notify=notify, executor=told or machines, **arguments)

@@ -86,15 +86,16 @@ class Service:
         Args:
             job: What goes on.
             arguments: Those from now on.
-            forget: Whether its failed trials are forgotten first.
+            forget: Whether its failed trials are forgotten first; they are as well where that was asked for before and
+                has not been done.
 
         Raises:
             Problem: It waits or runs.
         """
 
         def prepare() -> None:
-            if job.home in (None, self.home.id):
-                self.home.of(job).set_retries(forget)
+            if forget and job.home in (None, self.home.id):
+                self.home.of(job).ask_for_retries()
 
         return self._tell(self.jobs.requeue(job, arguments, prepare))
 

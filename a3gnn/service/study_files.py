@@ -21,6 +21,7 @@ from a3gnn.service.study_copy import with_places
 from a3gnn.storage.file_state import file_state
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.finished import unfinished_front
+from a3gnn.tuning.journal import Journal
 
 T = TypeVar("T")
 
@@ -34,16 +35,16 @@ class _Kept:
     """What was made of files lately, as long as they are as they were."""
 
     def __init__(self) -> None:
-        self._values: OrderedDict[tuple[str, Path], tuple[list[int], Any]] = OrderedDict()
+        self._values: OrderedDict[tuple[str, Path], tuple[list[list[int]], Any]] = OrderedDict()
         self._mutex = threading.Lock()
 
-    def get(self, name: str, path: Path, make: Callable[[], T]) -> T:
-        """Returns what `make` makes of the file `path`, or has made of it before.
+    def get(self, name: str, path: Path, make: Callable[[], T], *beside: Path) -> T:
+        """Returns what `make` makes of the file `path` and of those `beside` it that are there, or has made before.
 
         Raises:
             FileNotFoundError: There is no such file.
         """
-        stamp, key = file_state(path), (name, path)
+        stamp, key = [file_state(path), *(file_state(one) for one in beside if one.exists())], (name, path)
         with self._mutex:
             before = self._values.get(key)
             if before is not None and before[0] == stamp:
@@ -64,20 +65,18 @@ _one_makes_views = threading.Lock()
 
 
 def trials(folder: JobFolder) -> list[dict[str, Any]]:
-    """Returns the trials so far, in their order, as the journal has them, each with its number."""
+    """Returns the trials so far, in their order, each with its number: as measured, with the drift as known by now."""
+    journal = Journal(folder.run)
 
     def read() -> list[dict[str, Any]]:
-        text = path.read_bytes().decode("utf-8")
-        lines = text[: text.rfind("\n") + 1].splitlines()
-        found = [{"number": number, **json.loads(line)} for number, line in enumerate(lines)]
+        found = [{"number": number, **one.to_dict()} for number, one in enumerate(journal.read(mend=False))]
         for measurement in (trial["measurement"] for trial in found):
             if "failure" in measurement:
                 measurement["failure"] = folder.places.shown_in(measurement["failure"])
         return found
 
-    path = folder.run / "probes.jsonl"
     try:
-        return _kept.get("trials", path, read)
+        return _kept.get("trials", journal.path, read, journal.timings_path)
     except FileNotFoundError:
         return []
 
@@ -88,9 +87,12 @@ def front_json(folder: JobFolder) -> bytes:
     Raises:
         Problem: Nothing was measured yet.
     """
+    journal = Journal(folder.run)
     try:
         if not _has_finished(folder):
-            so_far = _kept.get("so far", folder.run / "probes.jsonl", lambda: _encoded(unfinished_front(folder.run)))
+            so_far = _kept.get(
+                "so far", journal.path, lambda: _encoded(unfinished_front(folder.run)), journal.timings_path
+            )
             if so_far is not None:
                 return with_places(folder, so_far)
         return with_places(folder, (folder.run / "front.json").read_bytes())
@@ -124,7 +126,7 @@ def views(folder: JobFolder, graph: str) -> dict[str, Any]:
         return shown
 
     with _one_makes_views:
-        return _kept.get("views", folder.events.path, make)
+        return _kept.get("views", folder.events.path, make, Journal(folder.run).timings_path)
 
 
 def has_begun(folder: JobFolder) -> bool:
@@ -151,12 +153,13 @@ def summary(folder: JobFolder) -> dict[str, Any]:
     found: dict[str, Any] = {"line": _last_line(folder)}
     journal, tuned = folder.run / "probes.jsonl", folder.run / "tuned.json"
     if journal.is_file():
-        found["trials"] = len(trials(folder))
+        found["trials"] = journal.read_bytes().count(b"\n")
     if tuned.is_file():
         choice = TunedConfig.read(tuned)
         against = choice.against_default
         found["chosen"] = describe_config(choice.config)
         found["against_default"] = None if against is None else dict(against)
+        found["no_gain"] = None if choice.no_gain is None else dict(choice.no_gain)
     return found
 
 

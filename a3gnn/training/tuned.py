@@ -35,9 +35,11 @@ class TunedConfig:
         versions: Versions of the packages that decide results.
         wait_policy: OpenMP's wait policy in trials, as `a3gnn.threads.wait_policy` names it; None in older files.
         target_accuracy: The validation quality whose seconds count; None in older files.
-        seconds_to_accuracy: Training seconds to it with the task's seed: median, low and high over the play-off's
-            timed trials; None where it is not reached, and in older files.
-        default_budget_s: Seconds of training that every configuration was given: the default's; None in older files.
+        seconds_to_accuracy: Training seconds to it: median, low and high over the seeds and the alternations of the
+            play-off where the choice was measured beside the default, and elsewhere with the task's seed alone; None
+            where it is not reached, and in older files.
+        default_budget_s: Seconds of training that every configuration was given: the default's, at the speed of the
+            machine in the play-off where there was one, else at that of the default's trial; None in older files.
         still_rising: Whether the default's validation quality was still rising then; None in older files.
         against_default: The choice against the default, as `a3gnn.tuning.comparison.Comparison` has it; None where the
             default is the choice or was not measured, and in older files.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from a3gnn.checks import checked_limit
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.objectives import Priority
 from a3gnn.option_names import option
@@ -13,7 +14,7 @@ from a3gnn.profiling.store.database import database_url
 from a3gnn.task import Task
 from a3gnn.tuning.folder import check_folder
 from a3gnn.tuning.request import DEFAULT_PEAK, TuneRequest
-from a3gnn.units import parse_budget, parse_size
+from a3gnn.units import parse_budget
 
 T = TypeVar("T")
 
@@ -56,12 +57,12 @@ def _parsed(name: str, value: Any, parse: Callable[[str], T]) -> Any:
 
 
 def parsed_limit(name: str, value: Any) -> Any:
-    """Returns what a limit on memory means if it is text, else itself; "default" stays, where that may be.
+    """Returns what a limit on memory means if it is text, else itself, checked; "default" stays, where that may be.
 
     Raises:
-        UsageError: It is no size.
+        UsageError: It is no size, or too small a one (`checked_limit`).
     """
-    return value if name == "memory_limit" and value == DEFAULT_PEAK else _parsed(name, value, parse_size)
+    return value if name == "memory_limit" and value == DEFAULT_PEAK else checked_limit(option(name), value)
 
 
 def _entries(name: str, value: Any, example: str) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from a3gnn.config import TrainConfig
-from a3gnn.figures import Figures
+from a3gnn.figures import Figures, Reference
 from a3gnn.measurement import Metrics
 from a3gnn.tuning.comparison import Comparison
 from a3gnn.tuning.trial import Trial
@@ -64,6 +64,7 @@ class Choice:
         figures: By the key of a configuration, the figures of all that were measured in the play-off.
         notes: By the key of a configuration, why another finalist was not chosen.
         left_out: What the budget was too small for, in words; or `STOPPED`.
+        reference: By what the play-off judged, at the speed of the machine then; None without a play-off.
     """
 
     trial: Trial
@@ -74,3 +75,4 @@ class Choice:
     notes: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     no_gain: NoGain | None = None
+    reference: Reference | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from a3gnn.measurement import Failure, Metrics
 from a3gnn.search.result import SearchResult
 from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
@@ -29,8 +30,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     """
     request, setting, objectives = history.study.request, history.study.setting, history.objectives
     config, budget = choice.trial.measurement.config, runner.budget
-    default, reference = history.default, history.reference
-    outcome = default.measurement.outcome if default else None
+    reference = choice.reference or history.reference
     seconds = choice.judged.figures.seconds
     tuned = TunedConfig(
         config=config,
@@ -39,7 +39,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
         limits=training_limits(history, config, choice.judged.figures),
         predicted=choice.trial.predicted,
         measured=choice.judged.metrics,
-        default=choice.default.metrics if choice.default else outcome,
+        default=_of_default(history, choice),
         seeds={"tune": request.seed, "task": setting.task.seed},
         versions=versions(),
         wait_policy=wait_policy.of_trials(),
@@ -58,6 +58,16 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     if searches:
         runner.notify(_describe(search))
     return result
+
+
+def _of_default(history: History, choice: Choice) -> Metrics | Failure | None:
+    """Returns what the default came to where the choice was measured, or in its first trial; None without one."""
+    if choice.default is not None:
+        return choice.default.metrics
+    beside = history.reference_trial if history.has_default_reference else None
+    if beside is not None and beside.measurement.config == choice.trial.measurement.config:
+        return choice.judged.metrics
+    return history.default.measurement.outcome if history.default else None
 
 
 def _describe(search: SearchSummary) -> str:

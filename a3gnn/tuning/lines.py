@@ -23,9 +23,9 @@ def describe_trial(trial: Trial, history: History, budget: Budget) -> str:
     if best is None:
         so_far = "nothing fits yet"
     elif best.trial is trial:
-        so_far = "the best so far"
+        so_far = "the best measured so far"
     else:
-        so_far = f"best so far {_described(best.figures, history)}"
+        so_far = f"best measured so far {_described(best.figures, history)}"
     head = f"trial {budget.trials} ({trial.reason})" if trial.counts else f"{trial.reason:8}"
     what = describe_config(trial.measurement.config)
     return f"{head} {what}\n    -> {_found(trial, history)}\n    [{so_far}, {budget.describe()}]"

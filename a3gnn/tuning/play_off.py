@@ -136,6 +136,7 @@ class _PlayOff:
 
     def _completed(self, choice: Choice) -> Choice:
         """Returns `choice` with what the whole play-off found and left out."""
+        choice = dataclasses.replace(choice, reference=self._trials.reference)
         key = choice.trial.measurement.config.key()
         notes = {other: note for other, note in self._trials.notes.items() if other != key}
         figures, left_out = {**self._figures, **choice.figures}, (*self._left_out, *choice.left_out)

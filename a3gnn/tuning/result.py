@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: What of tuned.json the result repeats.
 _TUNED = (
     *("config", "predicted", "measured", "default"),
-    *("target_accuracy", "seconds_to_accuracy", "against_default", "left_out"),
+    *("target_accuracy", "seconds_to_accuracy", "against_default", "no_gain", "left_out"),
 )
 
 

@@ -116,13 +116,14 @@ class Runner:
             why = made.outcome.describe()
             self.notify(f"the speed of the machine stays what it was: the default could not be timed, {why}")
             return history
-        drift = made.outcome.throughput_epochs_per_s / reference.metrics.throughput_epochs_per_s
+        drift, before = made.outcome.throughput_epochs_per_s / reference.metrics.throughput_epochs_per_s, history.drift
+        history = self._keep_timing(SpeedTiming(made.created, drift), history)  # before anyone is told of it
         if differs(drift):
             now = f"{drift:.2g} of the speed"
             self.notify(f"the machine runs at {now} at which the reference was measured; trials are judged by that")
-        elif differs(history.drift):
+        elif differs(before):
             self.notify("the machine runs as fast again as when the reference was measured")
-        return self._keep_timing(SpeedTiming(made.created, drift), history)
+        return history
 
     def train_whole(self, config: TrainConfig, history: History, task_seed: int | None = None) -> Measurement:
         """Returns a new trial of `config` that trains afresh under the limits, and tests at its end.

@@ -53,6 +53,9 @@ def test_every_command_has_help(command: str) -> None:
             ["tune", "--dataset", "synthetic:", "--memory-limit", "4k"],
             "error: --memory-limit must be at least 1.00 MiB",
         ),
+        (["tune", "--dataset", "synthetic:", "--host-memory-limit", "900KiB"], "got '900KiB'; a process takes"),
+        (["recommend", "--dataset", "synthetic:", "--memory-limit", "900KiB"], "got '900KiB'; a process takes"),
+        (["pick", ".", "--max-memory", "900KiB"], "error: --max-memory must be at least 1.00 MiB, got '900KiB'"),
         (["recommend", "--dataset", "synthetic:", "--memory-limit", "99999999999TiB"], "must be below 8,388,608 TiB"),
         (
             ["tune", "--dataset", "synthetic:", "--fix", "cache_bytes=64"],

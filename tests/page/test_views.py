@@ -16,6 +16,7 @@ from a3gnn.report.table import front_cells
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.finished import unfinished_front
 from a3gnn.tuning.journal import Journal
+from tests.tuning.test_drift import PARTS, Machine
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -185,3 +186,19 @@ def test_where_every_trial_failed_there_is_nothing_to_pick_from(failed: Path) ->
     assert views["law"]["candidates"] == []
     assert views["best"] is views["default"] is views["tuned"] is None
     json.dumps(views, allow_nan=False)
+
+
+def test_the_seconds_that_each_is_judged_within_are_those_of_the_play_off(quick_tune, formulas, tmp_path: Path) -> None:
+    executor = formulas(Machine(after=2).run)
+    result = quick_tune(**PARTS, executor=executor)
+    history = StoredStudy.read(tmp_path / "run").measured.history
+    seconds = {one.plan.curve.most_seconds for one in executor.whole}
+    assert seconds == {history.reference.budget_s / history.drift} != {history.reference.budget_s}
+    assert {study_views(tmp_path / "run")["objectives"]["default_budget_s"]} == seconds
+    assert {result.tuned.default_budget_s} == seconds
+
+
+def test_a_folder_without_timings_means_what_it_did(finished: Path, running: Path) -> None:
+    for folder in (finished, running):
+        reference = StoredStudy.read(folder).measured.history.reference
+        assert study_views(folder)["objectives"]["default_budget_s"] == reference.budget_s

@@ -16,19 +16,22 @@ import time
 
 import sqlalchemy as sa
 
+from a3gnn.errors import UsageError
 from a3gnn.profiling.executor_choice import ExecutorChoice
-from a3gnn.service import running_job
+from a3gnn.service import job_process, running_job
 from a3gnn.service.database import open_service_database
 from a3gnn.service.graph_shelf import GraphShelf
-from a3gnn.service.home import Home
+from a3gnn.service.home import Home, JobFolder
 from a3gnn.service.job import Job, Kind
 from a3gnn.service.job_filter import JobFilter
 from a3gnn.service.jobs import Jobs
+from a3gnn.service.places import Places
 from a3gnn.service.problems import Problem
 from a3gnn.service.running_job import RunningJob
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.worker import QueueWorker
+from a3gnn.task import Task
 
 
 def test_a_list_has_what_was_just_changed(tmp_path: Path) -> None:
@@ -130,7 +133,7 @@ def test_a_job_that_ends_while_its_server_does_is_not_queued_again(
     engine.dispose()
 
 
-def test_failures_are_forgotten_for_the_request_that_queued_the_study(tmp_path: Path) -> None:
+def test_failures_are_forgotten_once_that_was_asked_for_whatever_has_the_study_go_on(tmp_path: Path) -> None:
     with Service(ServiceSettings(folder=tmp_path / "home", at_once=0)) as service:
         job = service.jobs.add("study", "", 1, {}, None)
         flag = service.home.of(job).retries
@@ -141,8 +144,17 @@ def test_failures_are_forgotten_for_the_request_that_queued_the_study(tmp_path: 
         service.resume(job, {}, forget=True)  # its folder may not be there
         assert flag.exists()
         service.stop("study", job.id)
-        service.resume(job, {})  # that retry never ran
-        assert not flag.exists()
+        service.resume(job, {})  # that retry never ran: it is still due
+        assert flag.exists()
+
+
+def test_a_retry_of_a_study_that_had_measured_nothing_is_over_once_it_begins(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path / "1", Places((tmp_path,)))
+    folder.ask_for_retries()
+    given = {"task": Task().to_dict(), "trials": {}, "trainer": "server", "dataset": "synthetic:", "priority": "none"}
+    with pytest.raises(UsageError):
+        job_process._tune(folder, given)
+    assert not folder.retries.exists()
 
 
 def test_of_two_requests_at_once_the_one_that_is_refused_leaves_nothing(tmp_path: Path) -> None:
@@ -150,6 +162,7 @@ def test_of_two_requests_at_once_the_one_that_is_refused_leaves_nothing(tmp_path
         job = service.jobs.add("study", "", 1, {}, None)
         for _ in range(20):
             service.stop("study", job.id)
+            service.home.of(job).retries.unlink(missing_ok=True)  # as its process does
             ended, meet = service.jobs.get(job.id), threading.Barrier(2)
 
             def ask(forget: bool, job: Job = ended, meet: threading.Barrier = meet) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from a3gnn import tune
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.hardware import Hardware
-from a3gnn.tuning.arguments import make_request
+from a3gnn.tuning.arguments import make_request, parsed_limit
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
 REQUEST = {
@@ -105,3 +105,10 @@ def test_numbers_of_numpy_and_text_are_taken() -> None:
     assert request.fixed == (("batch_size", 512),)
     assert [type(value) for value in (request.budget, request.seed, request.fixed[0][1])] == [float, int, int]
     assert make_request(**REQUEST | {"budget": "7"}).budget == 7
+
+
+@pytest.mark.parametrize("name", ["memory_limit", "host_memory_limit"])
+@pytest.mark.parametrize("value", ["4096", "900KiB"])
+def test_a_limit_that_is_too_small_is_quoted_as_it_was_given(name: str, value: str) -> None:
+    with pytest.raises(UsageError, match=f"^{name} must be at least 1.00 MiB, got '{value}';"):
+        parsed_limit(name, value)

@@ -21,6 +21,7 @@ from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.drift import SpeedTiming, at_reference_pace, drift_at
 from a3gnn.tuning.expectations import expected_trial_s, fit_surrogate, predict
 from a3gnn.tuning.explore import measure_round
+from a3gnn.tuning.finish import finish
 from a3gnn.tuning.history import History
 from a3gnn.tuning.journal import Journal
 from a3gnn.tuning.play_off import play_off
@@ -229,6 +230,27 @@ def test_of_what_the_play_off_times_its_own_pace_alone_is_left(measured, formula
     loser = choice.figures[TWO_PARTS.key()]
     assert loser.seconds_to_accuracy == pytest.approx((0.5 + 30 / (1.2 * 10)) / 0.25)  # set-up, and three points
     assert choice.judged.metrics.setup_seconds == pytest.approx(0.5 / 0.25)
+
+
+def test_the_seconds_that_both_were_given_are_told_at_the_pace_of_the_play_off(measured, formulas, machine) -> None:
+    tune = measured(executor=formulas(machine.run), max_accuracy_drop=10.0)
+    machine.speed = 0.5
+    history = a_round(tune, tune.history, MODE1)
+    result = finish(history, play_off(history, tune.runner), [], tune.runner)
+    given_s = {one.plan.curve.most_seconds for one in tune.executor.whole}
+    assert {result.tuned.default_budget_s} == given_s == {2 * history.reference.budget_s}
+    assert f" in the same {2 * history.reference.budget_s:.3g} s of training" in repr(result)
+
+
+def test_a_timing_is_on_disk_before_anyone_is_told_of_it(measured, formulas, machine) -> None:
+    tune, kept = measured(executor=formulas(machine.run)), []
+    tune.runner.notify = lambda line: kept.append((line, Journal(tune.runner.folder).timings()[-1:]))
+    machine.speed, history = 0.5, tune.history
+    history = tune.runner.time_reference(history)
+    machine.speed = 1.0
+    history = tune.runner.time_reference(history)
+    assert [line.split()[3] for line, _ in kept] == ["at", "as"]  # half the speed, as fast again
+    assert [timings for _, timings in kept] == [[one] for one in history.timings]
 
 
 @pytest.mark.parametrize("priority", ["time", "throughput", "accuracy"])

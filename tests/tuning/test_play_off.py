@@ -263,6 +263,22 @@ def test_what_its_alternations_find_no_better_than_the_default_is_not_chosen(mea
     assert note(tune, choice, MODE1) == "no measurable gain over the default"
 
 
+@pytest.mark.parametrize("no_gain", [True, False])
+def test_of_a_default_that_is_the_choice_the_figures_are_one(measured, formulas, no_gain: bool) -> None:
+    def slower(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        if request.plan.curve is not None and not request.plan.curve.whole:
+            return metrics
+        return faster(metrics, 0.5 if request.config == DEFAULT else 0.3)  # than both were in their first trials
+
+    options = {} if no_gain else {"max_accuracy_drop": 1.0}
+    tune = measured(MODE1 if no_gain else TWO_PARTS, executor=formulas(slower), **options)
+    choice = play_off(tune.history, tune.runner)
+    assert choice.trial.measurement.config == DEFAULT
+    tuned = finish(tune.history, choice, [], tune.runner).tuned
+    assert tuned.measured.throughput_epochs_per_s == pytest.approx(0.5)
+    assert tuned.default == tuned.measured
+
+
 def test_the_default_that_is_the_choice_is_compared_with_nothing(measured, formulas) -> None:
     tune = measured(TWO_PARTS, executor=formulas(), max_accuracy_drop=1.0)
     choice = play_off(tune.history, tune.runner)
@@ -343,6 +359,7 @@ def test_what_turns_out_late_in_the_play_off_makes_the_default_the_choice(measur
     assert choice.no_gain.against.time.high < 1
     result = finish(tune.history, choice, [], tune.runner)
     assert "no measurable gain over the default, which is the choice" in repr(result)
+    assert result.to_dict()["no_gain"] == choice.no_gain.to_dict()
     assert TunedConfig.read(result.folder).no_gain == choice.no_gain.to_dict()
     assert NoGain.from_dict(choice.no_gain.to_dict()) == choice.no_gain
 

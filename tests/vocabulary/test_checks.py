@@ -45,9 +45,19 @@ def test_sizes_beyond_any_machine_are_refused() -> None:
         size_or_none("s", 2**63)
 
 
-@pytest.mark.parametrize("value", [4, 512, "4", "65536", "4kB", "1B", 2**20 - 1])
-def test_a_limit_that_lacks_its_unit_is_refused(value: int | str) -> None:
-    with pytest.raises(UsageError, match=r"^s must be at least 1\.00 MiB, got .*; write the limit with its unit"):
+@pytest.mark.parametrize(
+    ("value", "given", "remedy"),
+    [
+        *((value, f"{value} B", "write the limit with its unit") for value in (4, 512, 2**20 - 1, np.int64(4096))),
+        *((value, repr(value), "write the limit with its unit") for value in ("4", "65536", "4096", " 4096 ")),
+        *((value, repr(value), "allow more") for value in ("4kB", "1B", "900KiB", "900 k ")),
+    ],
+)
+def test_a_limit_that_is_too_small_is_quoted_and_told_to_have_a_unit_where_it_lacks_one(
+    value: int | str, given: str, remedy: str
+) -> None:
+    said = f"s must be at least 1.00 MiB, got {given}; a process takes about 200 MiB before it trains anything; "
+    with pytest.raises(UsageError, match=f"^{re.escape(said + remedy)}, such as 4GiB$"):
         checked_limit("s", value)
 
 

@@ -2,7 +2,7 @@
 
 /** Returns the named trials of the study: default, best, picked and selected, each once. */
 function namedTrials(views, state) {
-  const best = isChosen(views) ? "chosen" : "best so far";
+  const best = isChosen(views) ? "chosen" : "best measured so far";
   const named = [["default", views.default], [best, views.best], ["picked", state.picked], ["selected", state.selected]];
   const found = new Map();
   for (const [name, index] of named) {
@@ -98,7 +98,7 @@ function drawSteps(views, state) {
   }));
 }
 
-/** Draws the regret of the best so far over seconds of trials, or over the trials. */
+/** Draws the regret of the best measured so far over seconds of trials, or over the trials. */
 function drawRegret(views, state, onClick) {
   const known = views.regret.filter((one) => one.regret !== null);
   const overSeconds = state.regretOver === "seconds";
@@ -106,7 +106,7 @@ function drawRegret(views, state, onClick) {
   const x = (one) => (overSeconds ? one.took_s : one.index);
   draw("regret-figure", [
     {
-      type: "scatter", mode: "lines", name: "regret of the best so far", hoverinfo: "skip",
+      type: "scatter", mode: "lines", name: "regret of the best measured so far", hoverinfo: "skip",
       x: known.map(x), y: known.map((one) => one.regret), line: { shape: "hv", color: colour("line-1"), width: 2 },
     },
     {

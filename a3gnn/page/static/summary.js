@@ -42,7 +42,7 @@ function drawSummary(views) {
   const left = isChosen(views) ? "" : time.left_s === null || time.left_s > 0 ? `, ${time.left}` : ", the budget is spent";
   byId("status").textContent =
     `${views.status}: ${time.elapsed} taken, ${countOf(time.trials, "trial")} after the default${left}`;
-  const named = summary.best ? make("b", {}, isChosen(views) ? "Chosen: " : "Best so far: ") : null;
+  const named = summary.best ? make("b", {}, isChosen(views) ? "Chosen: " : "Best measured so far: ") : null;
   fill(
     byId("summary-words"),
     make("p", {}, named, bestWords(views)),

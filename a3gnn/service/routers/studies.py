@@ -107,7 +107,10 @@ def list_trials(
     reason: Annotated[str | None, Query(max_length=50)] = None,
     sort: Annotated[Literal["number", "throughput", "memory", "seconds"], Query()] = "number",
 ) -> Response:
-    """Lists trials as the journal has them; sorted by a figure, the best come first and those without it last."""
+    """Lists trials as measured; sorted by a figure, the best come first and those without it last.
+
+    The drift of each is the machine's as it is known by now.
+    """
     found = [one for one in study_files.trials(service.job("study", study)[1]) if one["number"] > after]
     if outcome is not None:
         found = [one for one in found if ("failure" in one["measurement"]) == (outcome == "failed")]

@@ -13,6 +13,7 @@ from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError
 from a3gnn.figures import Figures
 from a3gnn.profiling.store.provenance import describe_machine
+from a3gnn.tuning.comparison import Comparison
 from a3gnn.tuning.outcome.told_tune import ToldTune
 
 #: Columns of the CSV that are figures, of the default and of the choice.
@@ -20,6 +21,8 @@ _FIGURES = (
     *("throughput_epochs_per_s", "throughput_low", "throughput_high", "seconds_to_accuracy"),
     *("peak_host_bytes", "peak_device_bytes", "val_accuracy", "complete"),
 )
+#: Fields of a tune whose parts have columns of their own, or that the columns stand for.
+_NESTED = ("config", "default", "choice", "over_default", "no_gain", "differs")
 _RATIOS = ("throughput", "time", "accuracy")
 _BOUNDS = ("median", "low", "high")
 
@@ -103,7 +106,7 @@ class Compared:
             yield "Other targets: the seconds are to different accuracies."
         if unfinished := [tune.letter for tune in self.tunes if not tune.finished]:
             which = f"{', '.join(unfinished)} {'has' if len(unfinished) == 1 else 'have'}"
-            yield f"{which} not finished: shown is the best trial so far, which nothing was measured beside."
+            yield f"{which} not finished: shown is the best measured so far, which nothing was measured beside."
         settings: dict[object, list[ToldTune]] = {}
         for tune in self.tunes:
             if tune.default is not None and tune.finished:
@@ -136,15 +139,20 @@ def _apart(defaults: Sequence[Figures]) -> bool:
 
 def _record(tune: ToldTune) -> dict[str, Any]:
     fields = tune.to_dict()
-    record = {name: fields[name] for name in fields if name not in ("config", "default", "choice", "over_default")}
+    record = {name: fields[name] for name in fields if name not in _NESTED}
     for name, figures in (("default", tune.default), ("choice", tune.choice)):
         record |= {f"{name}_{field}": None if figures is None else getattr(figures, field) for field in _FIGURES}
-    for name in _RATIOS:
-        ratio = None if tune.against is None else getattr(tune.against, name)
-        record |= {
-            f"over_default_{name}_{bound}": None if ratio is None else getattr(ratio, bound) for bound in _BOUNDS
-        }
-    record["over_default_memory"] = None if tune.against is None else tune.against.memory
-    record["differs"] = None if tune.against is None else bool(tune.better_by)
+    record |= _ratios("over_default", tune.against)
+    record["differs"] = tune.differs
+    record |= _ratios("no_gain", None if tune.no_gain is None else tune.no_gain.against)
     config = {} if tune.config is None else tune.config.to_dict()
     return record | {knob.name: config.get(knob.name) for knob in KNOBS}
+
+
+def _ratios(prefix: str, against: Comparison | None) -> dict[str, float | None]:
+    """Returns the columns of a comparison with the default."""
+    found: dict[str, float | None] = {}
+    for name in _RATIOS:
+        ratio = None if against is None else getattr(against, name)
+        found |= {f"{prefix}_{name}_{bound}": None if ratio is None else getattr(ratio, bound) for bound in _BOUNDS}
+    return found | {f"{prefix}_memory": None if against is None else against.memory}

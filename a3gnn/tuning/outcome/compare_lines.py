@@ -47,7 +47,7 @@ def _introduced(tune: ToldTune) -> Iterator[str]:
     if tune.config is None:
         yield "   nothing that was measured keeps the limits"
     else:
-        yield from configuration("   chosen" if tune.finished else "   best so far", tune.config)
+        yield from configuration("   chosen" if tune.finished else "   best measured so far", tune.config)
 
 
 def _rows(found: Compared) -> Iterator[_Row]:
@@ -80,7 +80,7 @@ def _rows(found: Compared) -> Iterator[_Row]:
         "  points more",
         tuple("-" if one is None or one.accuracy is None else one.accuracy.describe("+.1f") for one in against),
     )
-    yield "  tells them apart", tuple("-" if one.against is None else _verdict(one.better_by) for one in tunes)
+    yield "  tells them apart", tuple(_verdict(one) for one in tunes)
     if found.knobs:
         yield "knobs that differ", ()
         for name, values in found.knobs.items():
@@ -124,8 +124,10 @@ def _ratio(spread: Spread) -> str:
     return spread.describe(".3g")
 
 
-def _verdict(better_by: Sequence[str]) -> str:
-    return f"yes, by {' and '.join(better_by)}" if better_by else "no"
+def _verdict(tune: ToldTune) -> str:
+    if tune.differs is None:
+        return "-"
+    return f"yes, by {' and '.join(tune.better_by)}" if tune.differs else "no"
 
 
 def _value(name: str, value: object) -> str:

@@ -203,6 +203,7 @@ def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: J
         "target_accuracy": target,
         "seconds_to_accuracy": seconds.to_dict() if seconds else None,
     }
+    drift = tune.play_off_drift if tune.played_off else 1.0
     if tune.tuned is not None and config == tune.tuned.config:
         return dataclasses.replace(tune.tuned, **judged, against_default=None, no_gain=None)
     beside = asked.reference_trial.measurement.config if asked.reference_trial else None
@@ -217,7 +218,7 @@ def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: J
         seeds={"tune": asked.study.request.seed, "task": tune.setting.task.seed},
         versions=tune.tuned.versions if tune.tuned else versions(),
         wait_policy=tune.tuned.wait_policy if tune.tuned else None,
-        default_budget_s=reference.budget_s if reference else None,
+        default_budget_s=reference.at(drift).budget_s if reference else None,
         still_rising=reference.still_rising if reference else None,
         **judged,
     )

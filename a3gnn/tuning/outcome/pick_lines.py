@@ -27,6 +27,8 @@ def pick_lines(found: Pick) -> Iterator[str]:
     yield from configuration("picked", found.config)
     if found.default_row is not None:
         yield from configuration("default", found.default_row.config)
+    elif found.is_choice and found.tuned.no_gain is not None:
+        yield from wrapped("No measurable gain over the default configuration was found.")
     elif found.default == found.config:
         yield from wrapped("Nothing measured is better by this priority than the default configuration.")
     yield ""

@@ -11,6 +11,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.report.front import Front
 from a3gnn.setting import Setting
+from a3gnn.tuning.choice import NoGain
 from a3gnn.tuning.comparison import Comparison
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.request import TuneRequest
@@ -26,8 +27,9 @@ class ToldTune:
         request: What it was asked for.
         setting: What was trained, on which graph and machine.
         front: What it measured.
-        config: What it chose, or the best so far; None where nothing keeps the limits yet.
+        config: What it chose, or the best measured so far; None where nothing keeps the limits yet.
         against: That against the default, from the play-off's alternations; None without.
+        no_gain: What the default was chosen over for want of a measurable gain; None where it was not.
         finished: Whether it has chosen.
         trials: Trials after the default.
         seconds: What it took, in seconds.
@@ -41,6 +43,7 @@ class ToldTune:
     front: Front
     config: TrainConfig | None
     against: Comparison | None
+    no_gain: NoGain | None
     finished: bool
     trials: int
     seconds: float
@@ -61,7 +64,7 @@ class ToldTune:
         if tune.tuned is not None:
             config = tune.tuned.config
             measured = f"a3gnn {tune.tuned.versions.get('a3gnn', 'of an unknown version')}, {measured}"
-        ratios = None if tune.tuned is None else tune.tuned.against_default
+        ratios, no_gain = (None, None) if tune.tuned is None else (tune.tuned.against_default, tune.tuned.no_gain)
         return cls(
             letter=_letter(place),
             folder=tune.folder,
@@ -70,6 +73,7 @@ class ToldTune:
             front=tune.front,
             config=config,
             against=None if ratios is None else Comparison.from_dict(ratios),
+            no_gain=None if no_gain is None else NoGain.from_dict(no_gain),
             finished=tune.tuned is not None,
             trials=sum(trial.counts for trial in tune.history.trials),
             seconds=tune.state.elapsed_s,
@@ -91,6 +95,11 @@ class ToldTune:
         speed = "seconds" if self.request.priority.time else "epochs/s"
         names = {"speed": speed, "memory": "memory", "accuracy": self.front.metric.label}
         return tuple(names[one] for one in self.against.better_by(self.request.priority))
+
+    @property
+    def differs(self) -> bool | None:
+        """Whether the tune could tell its choice from the default; None where it did not compare them."""
+        return None if self.against is None and self.no_gain is None else bool(self.better_by)
 
     @property
     def default(self) -> Figures | None:
@@ -129,6 +138,8 @@ class ToldTune:
             "over_default": None
             if self.against is None
             else self.against.to_dict() | {"differs": bool(self.better_by)},
+            "no_gain": None if self.no_gain is None else self.no_gain.to_dict(),
+            "differs": self.differs,
         }
 
 

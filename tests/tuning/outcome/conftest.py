@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from a3gnn.config import TrainConfig
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.choice import NoGain
+from a3gnn.tuning.comparison import Comparison
+
 KEPT = Path(__file__).parents[1] / "kept"
 UNFINISHED = Path(__file__).parents[1] / "old_folder"
+
+
+@pytest.fixture
+def without_gain(kept: Callable[[str], Path]) -> Path:
+    """The folder of a kept tune whose choice is the default, for want of a measurable gain."""
+    folder, default = kept("memory"), TrainConfig().canonical()
+    tuned = TunedConfig.read(folder)
+    no_gain = NoGain(tuned.config, Comparison.from_dict(tuned.against_default)).to_dict()
+    chosen = dataclasses.replace(tuned, config=default, measured=tuned.default, against_default=None, no_gain=no_gain)
+    chosen.write(folder / "tuned.json")
+    return folder
 
 
 @pytest.fixture

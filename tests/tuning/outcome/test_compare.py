@@ -121,3 +121,27 @@ def test_the_verdict_follows_from_the_figures_above_it(kept: Kept, name: str, ch
     differs = verdict != "no"
     assert found.tunes[0].to_dict()["over_default"]["differs"] is differs
     assert next(csv.DictReader(io.StringIO(found.csv())))["differs"] == str(differs)
+
+
+def test_a_tune_that_found_no_gain_says_no_and_over_what(kept: Kept, without_gain: Path) -> None:
+    found = compare([without_gain, kept("time")])
+    (line,) = (line for line in compare_lines(found) if "tells them apart" in line)
+    assert line.split("apart")[1].split() == ["no", "yes,", "by", "seconds"]
+    no_gain = TunedConfig.read(without_gain).no_gain
+    told = json.loads(json.dumps(found.to_dict()))["tunes"]
+    assert [(one["no_gain"], one["differs"]) for one in told] == [(no_gain, False), (None, True)]
+    assert told[0]["over_default"] is None
+    rows = list(csv.DictReader(io.StringIO(found.csv())))
+    assert [row["differs"] for row in rows] == ["False", "True"]
+    against = no_gain["against_default"]
+    assert float(rows[0]["no_gain_throughput_median"]) == against["throughput"]["median"]
+    assert float(rows[0]["no_gain_memory"]) == against["memory"]
+    assert (rows[1]["no_gain_memory"], rows[0]["over_default_memory"]) == ("", "")
+
+
+def test_an_unfinished_tune_has_compared_nothing(kept: Kept) -> None:
+    found = compare([kept("memory"), kept("unfinished")])
+    (line,) = (line for line in compare_lines(found) if "tells them apart" in line)
+    assert line.split()[-1] == "-"
+    assert found.tunes[1].to_dict()["differs"] is None
+    assert list(csv.DictReader(io.StringIO(found.csv())))[1]["differs"] == ""

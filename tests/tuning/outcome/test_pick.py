@@ -252,3 +252,10 @@ def test_a_peak_without_a_training_is_no_answer_by_memory(kept: Kept) -> None:
     assert found.config != lean.config
     assert found.row.on_front
     assert found.row.measured.peak_host_bytes > lean.row.measured.peak_host_bytes
+
+
+def test_where_no_gain_could_be_measured_nothing_is_said_to_be_no_better(without_gain: Path) -> None:
+    found, words = pick(without_gain), " ".join(" ".join(pick_lines(pick(without_gain))).split())
+    assert (found.is_choice, found.config) == (True, TrainConfig().canonical())
+    assert "No measurable gain over the default configuration was found." in words
+    assert "Nothing measured is better" not in words
