@@ -238,7 +238,7 @@ def _lucky(
     found = []
     for one, scores_more, is_better in zip(measured, score > score[at], dominates, strict=True):
         beside = one.in_play_off and one.config in (chosen, default, no_gain)
-        looks = bool(is_better) or bool(scores_more) and not beside
+        looks = bool(is_better) or (bool(scores_more) and not beside)
         found.append(looks and (not beside or one.config == no_gain))
     return found
 

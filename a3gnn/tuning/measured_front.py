@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from a3gnn.figures import Figures
-from a3gnn.option_names import option
+from a3gnn.option_names import flags_are_used, option
 from a3gnn.pareto import hypervolume
 from a3gnn.report.front import Front
 from a3gnn.report.front_row import REJECTED, MeasuredConfig
@@ -20,7 +20,7 @@ LATE = "at the target later than the default"
 
 def outside_note() -> str:
     """Returns why what was measured outside the space, as the default may be, is not chosen."""
-    return f"outside what {option('fix')} and {option('range')} allow"
+    return f"outside what {option('fix')} and {option('range' if flags_are_used() else 'ranges')} allow"
 
 
 #: The hypervolume's reference point is the first measurement's costs (-log2 throughput, log2 memory, -accuracy) plus
