@@ -9,7 +9,7 @@ from typing import Any
 from a3gnn.objectives import DOUBLINGS, MIN_WEIGHT
 from a3gnn.page.stored_study import Measured
 from a3gnn.tuning.memory_limits import training_limits
-from a3gnn.tuning.outcome.candidates import limits_of, trained_keys_of
+from a3gnn.tuning.outcome.candidates import limits_of, reference_among, trained_keys_of
 from a3gnn.tuning.trial import JudgedTrial
 
 
@@ -38,13 +38,13 @@ def law_view(measured: Measured) -> dict[str, Any]:
 
 
 def _reference(measured: Measured) -> int | None:
-    """Returns the index of the reference among the candidates, later than which nothing may be where speed decides."""
-    history = measured.history
-    trial = history.reference_trial
-    if trial is None or not history.reference_is_alternative:
-        return None
-    config = trial.measurement.config
-    return next((i for i, one in measured.candidates.items() if one.trial.measurement.config == config), None)
+    """Returns the index of the reference among the candidates, later than which nothing may be where speed decides.
+
+    It may break a limit: whether it keeps those that are asked for is seen when they are (`latest` in law.js).
+    """
+    found = measured.candidates
+    reference = reference_among(measured.tune, measured.history, list(found.values()))
+    return next((i for i, one in found.items() if one is reference), None)
 
 
 def _candidate(measured: Measured, index: int, one: JudgedTrial, trained: Collection[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures
 from a3gnn.report.front import Front
 from a3gnn.report.front_row import FrontRow
 from a3gnn.tuning.folder import read_request
@@ -50,17 +52,32 @@ class Measured:
     def rows(self) -> dict[int, FrontRow]:
         """The front's row of each trial that succeeded, by the trial's index.
 
-        Trials of one configuration have a row each, told apart by their figures; the play-off gives all of them one.
+        A configuration has one row, which is its last trial's; earlier ones show it with their own figures, off the
+        front, unless the play-off has measured them all anew. Older fronts have a row per trial, told apart by figures.
         """
         left: dict[str, list[FrontRow]] = {}
         for row in self.front.rows:
             left.setdefault(row.config.key(), []).append(row)
+        last = {trial.measurement.config.key(): i for i, trial in enumerate(self.trials) if trial.metrics}
         found = {}
         for i, trial in enumerate(self.trials):
-            own, figures = left.get(trial.measurement.config.key()), self.history.figures(trial)
-            if own and figures is not None:
+            key, figures = trial.measurement.config.key(), self.history.figures(trial)
+            own = left.get(key)
+            if not own or figures is None:
+                continue
+            if len(own) > 1:
                 found[i] = own.pop(next((n for n, row in enumerate(own) if row.measured == figures), 0))
+            else:
+                found[i] = own[0] if i == last[key] else self._earlier(own[0], figures)
         return found
+
+    def _earlier(self, row: FrontRow, figures: Figures) -> FrontRow:
+        """Returns what `row` is to a trial before its last one, which came to `figures`."""
+        row = dataclasses.replace(row, on_front=False, compared=False, labels=())
+        if row.in_play_off:
+            return row
+        broken = self.history.objectives.limits.broken_by(figures)
+        return dataclasses.replace(row, measured=figures, feasible=not broken, broken=broken)
 
     @cached_property
     def candidates(self) -> dict[int, JudgedTrial]:
@@ -82,9 +99,9 @@ class Measured:
 
     @cached_property
     def default(self) -> int | None:
-        """The index of the default's first successful trial, or None."""
+        """The index of the default's last successful trial, or None: of one configuration the last trial counts."""
         wanted = TrainConfig().canonical()
-        return next((i for i in self.rows if self.trials[i].measurement.config == wanted), None)
+        return max((i for i in self.rows if self.trials[i].measurement.config == wanted), default=None)
 
     @cached_property
     def best(self) -> int | None:

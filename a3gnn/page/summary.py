@@ -75,7 +75,9 @@ def _gain(measured: Measured) -> dict[str, Any] | None:
     tuned, memory = measured.tune.tuned, measured.front.memory
     if tuned is not None and tuned.against_default is not None:
         return Comparison.from_dict(tuned.against_default).to_dict() | {"in_turns": True}
-    if measured.default is None or measured.best is None or measured.best == measured.default:
+    if measured.default is None or measured.best is None:
+        return None
+    if measured.rows[measured.best].config == measured.rows[measured.default].config:
         return None
     default, best = (measured.rows[index].measured for index in (measured.default, measured.best))
     seconds = default.seconds_to_accuracy, best.seconds_to_accuracy

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 #: Why a faster configuration is not chosen that keeps the limits.
 _OUTWEIGHED = "its memory or {label} outweighs its speed"
+#: The same where a gain over the default, which is the choice, could not be told from none.
+NO_GAIN = "no measurable gain over the default"
 #: Why one is not that has a better score.
+_IN_ROUNDS = "measured less often than the choice, and the best of such measurements is often a lucky one"
 _ONCE = "measured once, and the best of many single measurements is often a lucky one"
 #: The priorities whose best configurations are named.
 PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
@@ -41,9 +44,11 @@ PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
 class Front:
     """Every measured configuration of a tune, best of each priority named.
 
-    The front is made of what compares. Left out is what breaks a limit, and what was only timed: its peak is not that
-    of a training. So is, once a tune has chosen, what was measured once and looks better than the choice, which was
-    measured again: the best of many single measurements is often a lucky one. So the choice is always on the front.
+    The front is made of what compares. Left out is what breaks a limit or was rejected in the play-off, what lies
+    outside that which may be chosen, and what was only timed: its peak is not that of a training. So is, once a tune
+    has chosen, what looks better than the choice and was measured less often: the best of many such measurements is
+    often a lucky one. Where the default was chosen for want of a measurable gain, what it was chosen over is left out
+    if its figures dominate the default's. So the choice is always on the front.
 
     Attributes:
         rows: Fastest first, by `speed`; those that do not reach the target come last.
@@ -88,6 +93,7 @@ class Front:
         objectives: Objectives,
         chosen: TrainConfig | None = None,
         reference_s: float | None = None,
+        no_gain: TrainConfig | None = None,
     ) -> Self:
         """Returns the front of `measured` under the limits of `objectives`; it names the best of every priority.
 
@@ -97,10 +103,11 @@ class Front:
             chosen: What was chosen, and so keeps its limits, as its play-off found; None before.
             reference_s: Seconds after which the default reaches the target, where it may be chosen: no priority that
                 weighs speed names a configuration that is later.
+            no_gain: What the default was chosen over for want of a measurable gain; None where it was not.
         """
         broken = [() if one.config == chosen else objectives.limits.broken_by(one.figures) for one in measured]
-        lucky = _lucky(measured, objectives, chosen)
-        compared = [not broken[i] and not lucky[i] and not one.only_timed for i, one in enumerate(measured)]
+        lucky = _lucky(measured, objectives, chosen, no_gain)
+        compared = [not broken[i] and not lucky[i] and one.may_compare for i, one in enumerate(measured)]
         on_front = np.zeros(len(measured), dtype=np.bool_)
         kept = [i for i, takes_part in enumerate(compared) if takes_part]
         feasible = [measured[i].figures for i in kept]
@@ -108,9 +115,9 @@ class Front:
         best = {kept[i]: names for i, names in _picks(feasible, objectives, own, reference_s).items()}
         if kept:
             on_front[kept] = non_dominated(objectives.measured_costs(feasible))
-        notes = _notes(measured, broken, lucky, objectives, chosen)
+        notes = _notes(measured, broken, lucky, objectives, chosen, no_gain)
         rows = []
-        for i, (config, figures, predicted, _, in_play_off, _) in enumerate(measured):
+        for i, (config, figures, predicted, _, in_play_off, *_) in enumerate(measured):
             said = ["chosen"] if config == chosen else []
             said += ["default"] if config == TrainConfig().canonical() else []
             labels = (*said, *best.get(i, ()))
@@ -211,20 +218,30 @@ class Front:
             ) from error
 
 
-def _lucky(measured: Sequence[MeasuredConfig], objectives: Objectives, chosen: TrainConfig | None) -> list[bool]:
+def _lucky(
+    measured: Sequence[MeasuredConfig],
+    objectives: Objectives,
+    chosen: TrainConfig | None,
+    no_gain: TrainConfig | None,
+) -> list[bool]:
     """Returns which of `measured` look better than the `chosen`, and were not measured beside it.
 
     They have a better score, or dominate it: what a score caps, such as accuracy beyond the target, may be more.
+    `no_gain` was measured beside it, so that it is among them only where it dominates.
     """
     at = next((i for i, one in enumerate(measured) if one.config == chosen), None)
     if at is None:
         return [False] * len(measured)
     figures = [one.figures for one in measured]
     score, costs = objectives.measured_score(figures), objectives.measured_costs(figures)
-    better = (score > score[at]) | ((costs <= costs[at]).all(axis=1) & (costs < costs[at]).any(axis=1))
+    dominates = (costs <= costs[at]).all(axis=1) & (costs < costs[at]).any(axis=1)
     default = TrainConfig().canonical()
-    beside = [one.in_play_off and one.config in (chosen, default) for one in measured]
-    return [bool(looks) and not known for looks, known in zip(better, beside, strict=True)]
+    found = []
+    for one, scores_more, is_better in zip(measured, score > score[at], dominates, strict=True):
+        beside = one.in_play_off and one.config in (chosen, default, no_gain)
+        looks = bool(is_better) or (bool(scores_more) and not beside)
+        found.append(looks and (not beside or one.config == no_gain))
+    return found
 
 
 def _picks(
@@ -251,6 +268,7 @@ def _notes(
     lucky: Sequence[bool],
     objectives: Objectives,
     chosen: TrainConfig | None,
+    no_gain: TrainConfig | None,
 ) -> list[str]:
     """Returns the notes of `measured`, and why what looks better than the `chosen` is not it, where it has none."""
     costs = objectives.measured_costs([one.figures for one in measured])
@@ -260,6 +278,7 @@ def _notes(
         note = one.note
         if not (note or broken[i] or at is None):
             faster = costs[i, 0] < costs[at, 0]
-            note = _ONCE if lucky[i] else _OUTWEIGHED.format(label=objectives.metric.label) if faster else ""
+            again = NO_GAIN if one.config == no_gain else _IN_ROUNDS if one.in_play_off else _ONCE
+            note = again if lucky[i] else _OUTWEIGHED.format(label=objectives.metric.label) if faster else ""
         found.append(note)
     return found

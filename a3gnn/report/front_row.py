@@ -18,7 +18,7 @@ _FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off", "co
 #: Figures that a record holds beside the metrics.
 _RANGES = ("throughput_low", "throughput_high", "complete", "seconds_low", "seconds_high")
 #: What keeps the limits, and the front does not compare with others.
-UNCOMPARED = "measured once or only timed, not compared"
+UNCOMPARED = "keeps the limits, but does not compare (its note says why, or it was only timed)"
 #: How the note of a row begins that failed, or broke a limit, in the play-off.
 REJECTED = "rejected in the play-off"
 
@@ -27,7 +27,7 @@ class MeasuredConfig(NamedTuple):
     """A configuration with its figures, what was predicted of it before, by metric and bound, and why it lost.
 
     `in_play_off` is whether its speed was measured in the play-off, and `only_timed` whether nothing was trained when
-    its peaks were measured, so that they are not those of a training.
+    its peaks were measured, so that they are not those of a training. `outside` is whether it may not be chosen.
     """
 
     config: TrainConfig
@@ -36,6 +36,12 @@ class MeasuredConfig(NamedTuple):
     note: str = ""
     in_play_off: bool = False
     only_timed: bool = False
+    outside: bool = False
+
+    @property
+    def may_compare(self) -> bool:
+        """Whether it may be chosen, was not rejected in the play-off, and its peaks are those of a training."""
+        return not (self.only_timed or self.outside or self.note.startswith(REJECTED))
 
 
 @dataclass(frozen=True, slots=True)

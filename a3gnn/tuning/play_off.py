@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.measurement import Metrics
+from a3gnn.report.front import NO_GAIN
 from a3gnn.report.text import describe_config
 from a3gnn.spread import Spread
 from a3gnn.tuning.against_default import AgainstDefault
@@ -150,7 +151,7 @@ class _PlayOff:
         if trial is None or choice.default is None or choice.against is None or choice.against.differs:
             return choice
         config = choice.trial.measurement.config
-        notes = {**choice.notes, config.key(): LATE if choice.against.late else "no measurable gain over the default"}
+        notes = {**choice.notes, config.key(): LATE if choice.against.late else NO_GAIN}
         return dataclasses.replace(
             choice,
             trial=trial,

@@ -11,6 +11,7 @@ import pytest
 
 from a3gnn.errors import InfeasibleError
 from a3gnn.page.report import write_report
+from a3gnn.page.stored_study import StoredStudy
 from a3gnn.page.views import study_views
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.pick import pick
@@ -239,3 +240,22 @@ def test_weights_of_the_studys_own_are_asked_as_they_are(open_page, running) -> 
     page.fill("#weight-memory", "90")
     assert page.locator("#pick-command").inner_text() == f"a3gnn pick {shlex.quote(str(running))} --priority 61,90,10"
     assert downloaded(page).config == pick(running, priority="61,90,10").config
+
+
+def test_the_seconds_of_a_file_are_those_at_the_median_throughput(open_page, finished) -> None:
+    """A trial of two uneven replicates, of which the median of the seconds is another number."""
+    path = finished / "probes.jsonl"
+    trials = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for trial in trials:
+        metrics = trial["measurement"].get("metrics", {})
+        if metrics:
+            speed = metrics["throughput_epochs_per_s"]
+            metrics["throughput_replicates"] = [0.5 * speed, 1.5 * speed]
+    path.write_text("".join(json.dumps(trial) + "\n" for trial in trials), encoding="utf-8")
+    page = open_page(finished)
+    page.select_option("#pick-priority", "memory")
+    page.fill("#pick-drop", "2")
+    expected = pick(finished, priority="memory", max_accuracy_drop=2.0).tuned
+    assert not StoredStudy.read(finished).measured.tune.played_off.get(expected.config.key())
+    found = downloaded(page).seconds_to_accuracy
+    assert found == pytest.approx(expected.seconds_to_accuracy)

@@ -2,20 +2,26 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.measurement import METRICS
+from a3gnn.measurement import METRICS, Metrics
 from a3gnn.page.stored_study import StoredStudy
 from a3gnn.page.views import study_views
+from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.report.front import Front
+from a3gnn.report.front_row import REJECTED
 from a3gnn.report.table import front_cells
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.finished import unfinished_front
 from a3gnn.tuning.journal import Journal
+from a3gnn.tuning.outcome.candidates import candidates, latest_seconds
+from a3gnn.tuning.outcome.kept_tune import KeptTune
 from tests.tuning.test_drift import PARTS, Machine
 
 
@@ -202,3 +208,39 @@ def test_a_folder_without_timings_means_what_it_did(finished: Path, running: Pat
     for folder in (finished, running):
         reference = StoredStudy.read(folder).measured.history.reference
         assert study_views(folder)["objectives"]["default_budget_s"] == reference.budget_s
+
+
+def test_a_default_that_was_tried_three_times_gains_nothing_over_itself(quick_tune, formulas) -> None:
+    def slow(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        own = request.config == TrainConfig().canonical()
+        return metrics if own else replace(metrics, throughput_epochs_per_s=0.1, throughput_replicates=(0.1, 0.1))
+
+    options = {"memory_limit": "default", "priority": "throughput", "budget": 1}
+    views = study_views(quick_tune(executor=formulas(slow), **options).folder)
+    default = views["rows"][views["default"]]["config"]
+    assert sum(row["config"] == default for row in views["rows"]) > 1
+    assert views["rows"][views["best"]]["config"] == default
+    assert views["summary"]["gain"] is None
+    assert sum(line.startswith("->") for line in views["summary"]["lines"]) == 1
+
+
+def test_a_default_that_the_play_off_refused_is_no_limit(finished: Path) -> None:
+    path = finished / "front.json"
+    front = json.loads(path.read_text(encoding="utf-8"))
+    row = next(row for row in front["rows"] if "default" in row["labels"])
+    assert study_views(finished)["law"]["reference"] is not None
+    tune = KeptTune.read(finished)
+    assert latest_seconds(tune, tune.history, candidates(tune, tune.history)) is not None
+    row["note"] = f"{REJECTED}: out of memory"
+    path.write_text(json.dumps(front), encoding="utf-8")
+    assert study_views(finished)["law"]["reference"] is None
+    tune = KeptTune.read(finished)
+    assert latest_seconds(tune, tune.history, candidates(tune, tune.history)) is None
+
+
+def test_a_default_that_misses_the_tunes_own_limit_may_keep_those_asked_for(running: Path) -> None:
+    path = running / "request.json"
+    request = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(request | {"memory_limit": 2**21}), encoding="utf-8")
+    law = study_views(running)["law"]
+    assert law["reference"] is not None

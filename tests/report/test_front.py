@@ -11,9 +11,9 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.measurement import METRICS, Metrics
 from a3gnn.metric import ACCURACY
-from a3gnn.report.front import Front
+from a3gnn.report.front import NO_GAIN, Front
 from a3gnn.report.front_lines import front_lines
-from a3gnn.report.front_row import MeasuredConfig
+from a3gnn.report.front_row import REJECTED, MeasuredConfig
 from a3gnn.report.table import front_cells
 from a3gnn.report.text import describe_config, describe_figures
 from tests.report.rows import MiB, figures, objectives
@@ -236,3 +236,40 @@ def test_the_figure_shows_every_row_and_the_limit(front: Front, tmp_path: Path) 
     assert "breaks a limit: host memory by up to 200 MiB (1)" in legend
     front.plot("a graph").savefig(tmp_path / "front.png")
     assert (tmp_path / "front.png").stat().st_size > 10_000
+
+
+def compared(front: Front) -> dict[int, tuple[bool, bool, str]]:
+    return {row.config.batch_size: (row.compared, row.on_front, row.note) for row in front.rows}
+
+
+def test_what_may_not_be_chosen_is_not_compared() -> None:
+    slow, fast = (figures(throughput=one, host=500 * MiB, accuracy=0.9) for one in (1.0, 2.0))
+    rejected = f"{REJECTED}: out of memory"
+    measured = [
+        MeasuredConfig(TrainConfig(batch_size=512), slow, None, in_play_off=True),
+        MeasuredConfig(TrainConfig(batch_size=256), fast, None, note=rejected),
+        MeasuredConfig(TrainConfig(), fast, None, note="fixed otherwise", in_play_off=True, outside=True),
+    ]
+    front = Front.of(measured, objectives(), TrainConfig(batch_size=512))
+    assert compared(front) == {
+        512: (True, True, ""),
+        256: (False, False, rejected),
+        1024: (False, False, "fixed otherwise"),
+    }
+    assert [row.labels for row in front.rows if not row.compared] == [(), ("default",)]
+
+
+@pytest.mark.parametrize("host", [400, 600])
+def test_what_has_no_measurable_gain_leaves_the_choice_on_the_front(host: int) -> None:
+    other = TrainConfig(batch_size=512)
+    measured = [
+        MeasuredConfig(TrainConfig(), figures(1.0, 500 * MiB, 0.9), None, in_play_off=True),
+        MeasuredConfig(other, figures(1.01, host * MiB, 0.9), None, in_play_off=True),
+        MeasuredConfig(TrainConfig(batch_size=64), figures(1.02, 300 * MiB, 0.9), None, in_play_off=True),
+    ]
+    found = compared(Front.of(measured, objectives(), TrainConfig().canonical(), no_gain=other))
+    assert found[1024][:2] == (True, True)
+    assert found[512][0] == (host > 500)  # where it dominates the choice, it is left out
+    assert (found[512][2] == NO_GAIN) == (host < 500)
+    assert "measured once" not in found[64][2]
+    assert found[64][2].startswith("measured less often than the choice")

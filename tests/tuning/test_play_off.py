@@ -375,3 +375,24 @@ def test_a_machine_that_has_become_slow_leaves_the_only_trial_its_accuracy(quick
     result = quick_tune(budget=0.1, executor=formulas(slow))
     (row,) = result.front.rows
     assert (row.on_front, row.note, row.measured.val_accuracy) == (True, "", 0.5)
+
+
+def test_a_configuration_that_was_tried_again_has_one_row(measured, formulas) -> None:
+    tune = measured(DEFAULT, DEFAULT, MODE1, executor=formulas())
+    rows = [row for row in measured_front(tune.history).rows if row.config == DEFAULT]
+    assert len(rows) == 1
+    assert rows[0].note == ""
+    again = measured(DEFAULT, executor=formulas())
+    front = measured_front(again.history, play_off(again.history, again.runner))
+    assert [(row.labels[:2], row.on_front) for row in front.rows] == [(("chosen", "default"), True)]
+
+
+def test_a_default_that_may_not_be_chosen_does_not_push_the_choice_off_the_front(measured, formulas) -> None:
+    def slow(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        return larger(faster(metrics, 0.1), 900 * MiB) if request.config == TWO_PARTS else metrics
+
+    tune = measured(TWO_PARTS, executor=formulas(slow), max_accuracy_drop=9.0, fixed=(("num_partitions", 2),))
+    rows = {row.config: row for row in measured_front(tune.history, play_off(tune.history, tune.runner)).rows}
+    assert rows[TWO_PARTS].on_front
+    assert (rows[DEFAULT].compared, rows[DEFAULT].on_front) == (False, False)
+    assert rows[DEFAULT].note.startswith("outside what")

@@ -7,15 +7,19 @@ function secondsTo(candidate, target, own) {
   return at < 0 ? Infinity : candidate.setup_s + candidate.batches[at] / candidate.batches_per_s;
 }
 
-/** Returns the seconds to the target at the pace of each timed replicate, as a tuned.json has them; null where it is not reached. */
-function secondsRange({ measured }, target) {
+/**
+ * Returns the seconds to the target as a tuned.json has them; null where it is not reached.
+ *
+ * The median is at the median throughput, as `secondsTo` says; low and high are at the fastest and slowest replicate.
+ */
+function secondsRange(candidate, target, own) {
+  const { measured } = candidate;
   const { curve, throughput_replicates: replicates, batches_per_epoch: perEpoch, setup_seconds: setup } = measured;
   const at = target === null || curve === null ? -1 : curve.val_accuracy.findIndex((quality) => quality >= target);
   if (at < 0) return null;
   const paces = replicates.length ? replicates : [measured.throughput_epochs_per_s];
   const seconds = paces.map((epochs) => setup + curve.batches[at] / (epochs * perEpoch)).sort((a, b) => a - b);
-  const middle = seconds.length >> 1;
-  const median = seconds.length % 2 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
+  const median = secondsTo(candidate, target, own);
   return { median, low: seconds[0], high: seconds.at(-1), repeats: seconds.length };
 }
 

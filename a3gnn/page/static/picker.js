@@ -66,7 +66,7 @@ function tunedOf(views, candidate, asked) {
     limits: { ...limits, least_accuracy: asked.least, metric: law.metric },
     target_accuracy: asked.least,
     seconds_to_accuracy:
-      asked.least !== law.least ? secondsRange(candidate, asked.least)
+      asked.least !== law.least ? secondsRange(candidate, asked.least, law.least)
       : isChoice ? tuned.seconds_to_accuracy
       : candidate.seconds_range,
     against_default: isChoice && asked.least === law.least ? tuned.against_default : null,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.limits import Limits
 from a3gnn.measurement import Metrics
 from a3gnn.report.front_row import FrontRow
+from a3gnn.tuning.choice import NoGain
 from a3gnn.tuning.drift import at_reference_pace
 from a3gnn.tuning.history import History
 from a3gnn.tuning.measured_front import trained_keys
@@ -41,18 +43,36 @@ def limits_of(asked: History, candidate: JudgedTrial) -> Limits:
     return dataclasses.replace(memory, least_accuracy=limits.least_accuracy, metric=limits.metric)
 
 
-def latest_seconds(asked: History, found: Sequence[JudgedTrial]) -> float | None:
-    """Returns the seconds after which the reference among `found` reaches the target, where it may be picked."""
+def reference_among(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> JudgedTrial | None:
+    """Returns the reference among `found`, where it may be picked if it keeps the limits; None elsewhere.
+
+    It learns what the default does, lies inside the space, and was not rejected in the play-off.
+    """
     reference = asked.reference_trial
-    if reference is None or not asked.reference_is_alternative:
+    if reference is None or not asked.has_default_reference:
         return None
-    own = next((one for one in found if one.trial.measurement.config == reference.measurement.config), None)
+    config = reference.measurement.config
+    if asked.row(config) is None or config.key() in tune.rejected:
+        return None
+    return next((one for one in found if one.trial.measurement.config == config), None)
+
+
+def latest_seconds(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> float | None:
+    """Returns the seconds after which the reference among `found` reaches the target, where it may be picked."""
+    own = reference_among(tune, asked, found)
     return None if own is None or limits_of(asked, own).broken_by(own.figures) else own.figures.seconds_to_accuracy
 
 
 def trained_keys_of(tune: KeptTune) -> set[str]:
     """Returns the keys of what trained, in a trial or in the play-off: a choice by memory is one of these."""
-    return trained_keys(tune.history) | set(tune.timed_again)
+    no_gain = no_gain_of(tune)
+    return trained_keys(tune.history) | set(tune.timed_again) | ({no_gain.key()} if no_gain else set())
+
+
+def no_gain_of(tune: KeptTune) -> TrainConfig | None:
+    """Returns what the default was chosen over for want of a measurable gain; None where it was not."""
+    kept = None if tune.tuned is None else tune.tuned.no_gain
+    return None if kept is None else NoGain.from_dict(kept).config
 
 
 def _by_trial(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial:

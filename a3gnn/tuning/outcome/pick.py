@@ -16,9 +16,9 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.arguments import parsed_limit
 from a3gnn.tuning.history import History
 from a3gnn.tuning.infeasible import nothing_fits
-from a3gnn.tuning.measured_front import LATE
+from a3gnn.tuning.measured_front import LATE, outside_note
 from a3gnn.tuning.memory_limits import training_limits
-from a3gnn.tuning.outcome.candidates import candidates, latest_seconds, limits_of, trained_keys_of
+from a3gnn.tuning.outcome.candidates import candidates, latest_seconds, limits_of, no_gain_of, trained_keys_of
 from a3gnn.tuning.outcome.doubts import doubts
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.outcome.picked import Pick
@@ -91,7 +91,7 @@ def _key(one: JudgedTrial) -> str:
 def _eligible(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> list[JudgedTrial]:
     """Returns those of `found` that may be chosen."""
     speed_decides, memory_decides, _ = asked.objectives.priority.deciding
-    latest_s = latest_seconds(asked, found) if speed_decides else None
+    latest_s = latest_seconds(tune, asked, found) if speed_decides else None
     eligible = [
         one
         for one in found
@@ -106,10 +106,12 @@ def _eligible(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> l
     return eligible
 
 
-def _note(tune: KeptTune, one: JudgedTrial, latest_s: float | None) -> str:
+def _note(tune: KeptTune, asked: History, one: JudgedTrial, latest_s: float | None) -> str:
     """Returns why a candidate may not be picked, or ""."""
     if _key(one) in tune.rejected:
         return tune.rejected[_key(one)].note
+    if asked.row(one.trial.measurement.config) is None:
+        return outside_note()
     is_late = one.figures.seconds_to_accuracy is not None and one.figures.later_than(latest_s)
     return LATE if is_late else ""
 
@@ -166,16 +168,17 @@ def _nothing(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> In
 
 def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: JudgedTrial, is_choice: bool) -> Pick:
     config, request = best.trial.measurement.config, asked.study.request
-    reference_s, trained = latest_seconds(asked, found), trained_keys_of(tune) | {config.key()}
+    reference_s, trained = latest_seconds(tune, asked, found), trained_keys_of(tune) | {config.key()}
     latest_s = reference_s if request.priority.deciding[0] else None
     rows = [
         MeasuredConfig(
             one.trial.measurement.config,
             one.figures,
             one.trial.predicted,
-            _note(tune, one, latest_s),
+            _note(tune, asked, one, latest_s),
             _key(one) in tune.played_off,
             _key(one) not in trained,
+            asked.row(one.trial.measurement.config) is None,
         )
         for one in found
     ]
@@ -185,7 +188,7 @@ def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: 
         tune.folder,
         request,
         _tuned(tune, asked, found, best),
-        Front.of(rows, asked.objectives, config, reference_s),
+        Front.of(rows, asked.objectives, config, reference_s, no_gain_of(tune) if is_choice else None),
         default,
         is_choice,
         tuple(doubts(tune, asked, found, best, is_choice)),
