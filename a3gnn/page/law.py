@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
 from typing import Any
 
 from a3gnn.objectives import DOUBLINGS, MIN_WEIGHT
 from a3gnn.page.stored_study import Measured
 from a3gnn.tuning.memory_limits import training_limits
-from a3gnn.tuning.outcome.candidates import limits_of, reference_among, trained_keys_of
+from a3gnn.tuning.outcome.candidates import limits_of, reference_among
 from a3gnn.tuning.trial import JudgedTrial
 
 
@@ -18,8 +17,7 @@ def law_view(measured: Measured) -> dict[str, Any]:
     tune, history = measured.tune, measured.history
     wanted, reference, request = history.objectives, history.reference, history.study.request
     chosen = None if tune.tuned is None else tune.tuned.config.key()
-    trained = trained_keys_of(tune)
-    found = [_candidate(measured, index, one, trained) for index, one in measured.candidates.items()]
+    found = [_candidate(measured, index, one) for index, one in measured.candidates.items()]
     return {
         "priority": dataclasses.asdict(wanted.priority),
         "memory": wanted.memory,
@@ -47,7 +45,7 @@ def _reference(measured: Measured) -> int | None:
     return next((i for i, one in found.items() if one is reference), None)
 
 
-def _candidate(measured: Measured, index: int, one: JudgedTrial, trained: Collection[str]) -> dict[str, Any]:
+def _candidate(measured: Measured, index: int, one: JudgedTrial) -> dict[str, Any]:
     history, (trial, metrics, figures) = measured.history, one
     config = trial.measurement.config
     curve = history.curve(config) if metrics.curve is None else metrics.curve
@@ -55,7 +53,6 @@ def _candidate(measured: Measured, index: int, one: JudgedTrial, trained: Collec
     return {
         "index": index,
         "may_be_chosen": history.row(config) is not None and config.key() not in measured.tune.rejected,
-        "trained": config.key() in trained,
         "throughput_epochs_per_s": figures.throughput_epochs_per_s,
         "peak_host_bytes": figures.peak_host_bytes,
         "peak_device_bytes": figures.peak_device_bytes,

@@ -85,15 +85,12 @@ function standing(kept, asked, law) {
 function pick(law, asked) {
   const until = latest(asked, law);
   const inTime = (one) => until === Infinity || secondsTo(one, asked.least, law.least) <= until;
-  const eligible = law.candidates.filter((one) => one.may_be_chosen && keeps(one, asked, law) && inTime(one));
-  // Peaks of what only timed mini-batches are not those of a training.
-  const trained = eligible.filter((one) => one.trained || asked.priority.memory < law.min_weight);
-  const compared = trained.length ? trained : eligible;
-  let candidate = standing(compared, asked, law);
+  const kept = law.candidates.filter((one) => one.may_be_chosen && keeps(one, asked, law) && inTime(one));
+  let candidate = standing(kept, asked, law);
   if (!candidate) {
-    const scores = compared.map((one) => score(one, asked, law));
+    const scores = kept.map((one) => score(one, asked, law));
     const best = scores.reduce((at, value, i) => (at < 0 || value > scores[at] ? i : at), -1);
-    candidate = compared[best];
+    candidate = kept[best];
   }
-  return { candidate, kept: eligible };
+  return { candidate, kept };
 }

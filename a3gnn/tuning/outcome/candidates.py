@@ -64,7 +64,7 @@ def latest_seconds(tune: KeptTune, asked: History, found: Sequence[JudgedTrial])
 
 
 def trained_keys_of(tune: KeptTune) -> set[str]:
-    """Returns the keys of what trained, in a trial or in the play-off: a choice by memory is one of these."""
+    """Returns the keys of what trained, in a trial or in the play-off; the peaks of others are too small."""
     no_gain = no_gain_of(tune)
     return trained_keys(tune.history) | set(tune.timed_again) | ({no_gain.key()} if no_gain else set())
 

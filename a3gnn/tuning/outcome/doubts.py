@@ -10,7 +10,7 @@ from a3gnn.measurement import FailureKind
 from a3gnn.option_names import option
 from a3gnn.tuning.drift import differs
 from a3gnn.tuning.history import History
-from a3gnn.tuning.outcome.candidates import limits_of
+from a3gnn.tuning.outcome.candidates import limits_of, trained_keys_of
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.trial import JudgedTrial
 from a3gnn.units import count
@@ -36,6 +36,8 @@ def doubts(
         yield "The tune has not finished: nothing was measured again in a play-off yet."
     elif best is not None and best.trial.measurement.config.key() not in tune.played_off:
         yield from _single_trial(tune)
+        if best.trial.measurement.config.key() not in trained_keys_of(tune):
+            yield "Its trial only timed mini-batches, for its learning curve was known: a training takes more memory."
     if is_choice:
         return
     if out_of_memory := _untold_by_memory(tune, asked):

@@ -90,9 +90,8 @@ def _key(one: JudgedTrial) -> str:
 
 def _eligible(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> list[JudgedTrial]:
     """Returns those of `found` that may be chosen."""
-    speed_decides, memory_decides, _ = asked.objectives.priority.deciding
-    latest_s = latest_seconds(tune, asked, found) if speed_decides else None
-    eligible = [
+    latest_s = latest_seconds(tune, asked, found) if asked.objectives.priority.deciding[0] else None
+    return [
         one
         for one in found
         if asked.row(one.trial.measurement.config) is not None
@@ -100,10 +99,6 @@ def _eligible(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> l
         and _key(one) not in tune.rejected
         and not one.figures.later_than(latest_s)
     ]
-    if memory_decides:
-        trained = trained_keys_of(tune)
-        return [one for one in eligible if _key(one) in trained] or eligible
-    return eligible
 
 
 def _note(tune: KeptTune, asked: History, one: JudgedTrial, latest_s: float | None) -> str:
@@ -206,7 +201,7 @@ def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: J
         "target_accuracy": target,
         "seconds_to_accuracy": seconds.to_dict() if seconds else None,
     }
-    drift = tune.play_off_drift if tune.played_off else 1.0
+    drift = tune.history.drift if tune.played_off else 1.0
     if tune.tuned is not None and config == tune.tuned.config:
         return dataclasses.replace(tune.tuned, **judged, against_default=None, no_gain=None)
     beside = asked.reference_trial.measurement.config if asked.reference_trial else None
