@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import signal
 from typing import NamedTuple
 
 import pytest
@@ -21,7 +22,10 @@ class Ended(NamedTuple):
 
 def a3gnn(*arguments: object) -> Ended:
     """Runs `a3gnn ARGUMENTS` as its entry point does, up to the exit."""
-    stdout, stderr = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr), pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
+    stdout, stderr, before = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGTERM)
+    try:
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr), pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return Ended(int(ended.value.code or 0), stdout.getvalue(), stderr.getvalue())

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +73,13 @@ def _settled(name: str) -> Path:
     parent = _below_cache(name) or _temporary()
     if chosen:
         warnings.warn(
-            f"{_FOLDER} must name a folder that can be written, got {chosen}: compiled kernels are kept in {parent}",
+            f"{_FOLDER} must name a folder that can be written, got {chosen}, where {name} can't: compiled kernels are "
+            f"kept in {parent}",
             RuntimeWarning,
             stacklevel=2,
         )
-    os.environ[_FOLDER] = numba.config.CACHE_DIR = str(parent)
+    else:
+        os.environ[_FOLDER] = numba.config.CACHE_DIR = str(parent)
     hold(parent / name)
     return parent / name
 
@@ -129,15 +131,22 @@ def _temporary() -> Path:
     return _kept[-1].folder
 
 
+def _states() -> list[tuple[int, int, int]]:
+    """Returns when each of the sources was changed, and its size; none of a package that lies in an archive."""
+    states = []
+    with suppress(OSError):
+        for source in _SOURCES:
+            state = (_PACKAGE / source).stat()
+            states.append((state.st_mtime_ns, state.st_ctime_ns, state.st_size))
+    return states
+
+
 _check_enabled()
+#: Before they are hashed: while these are the same, kernels are compiled from what the name says.
+_HASHED = _states()
 #: The folder of compiled kernels that this process loads and adds to.
 KERNELS = _settled(_name())
 remove_unused(KERNELS.parent)
-
-
-@cache
-def _content(path: str) -> str:
-    return hashlib.blake2b(Path(path).read_bytes()).hexdigest()
 
 
 class _Place:
@@ -157,7 +166,7 @@ class _Place:
         return str(KERNELS)
 
     def get_source_stamp(self) -> str:
-        return _content(self._py_file)
+        return hashlib.blake2b(Path(self._py_file).read_bytes()).hexdigest()
 
     def get_disambiguator(self) -> str:
         return str(self._line)
@@ -173,13 +182,17 @@ class _Files(CompileResultCacheImpl):  # type: ignore[misc]  # numba carries no 
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # numba carries no types
-    """Numba's cache of one function. What was compiled while sources changed is used by this process alone."""
+    """Numba's cache of one function, unused once sources have changed: what is imported then may be of other ones."""
 
     _impl_class = _Files
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Returns compiled code from the folder, or None where it has none, or is no longer the sources' folder."""
+        return super().load_overload(sig, target_context) if _states() == _HASHED else None
+
     def save_overload(self, sig: Any, data: Any) -> None:
         """Adds compiled code to the folder, unless that is no longer the sources' folder."""
-        if _name() == KERNELS.name:
+        if _states() == _HASHED:
             with adding(KERNELS):
                 super().save_overload(sig, data)
 
@@ -194,7 +207,7 @@ def njit(*, cache: bool = False, **options: Any) -> Any:
 
     def decorate(function: Callable[..., Any]) -> Any:
         kernel = numba.njit(**options)(function)
-        if cache:
+        if cache and Path(inspect.getfile(function)).is_file():  # not in an archive
             kernel._cache = _Cache(function)
         return kernel
 

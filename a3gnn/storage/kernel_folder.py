@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from a3gnn.storage.lock import try_lock, wait_for_lock
+from a3gnn.storage.lock import release, try_lock, wait_for_lock
 
 #: Such a folder; with the ending, one that is being removed.
 KERNEL_FOLDER = re.compile(r"a3gnn-[0-9a-f]{32}(\.removed)?")
@@ -143,7 +143,7 @@ def adding(folder: Path) -> Iterator[None]:
         wait_for_lock(file)
         yield
     finally:
-        os.close(file)
+        release(file)
 
 
 def in_use(folder: Path) -> bool:
@@ -157,7 +157,7 @@ def in_use(folder: Path) -> bool:
     try:
         return not try_lock(file)
     finally:
-        os.close(file)
+        release(file)
 
 
 def remove_unused(parent: Path) -> None:
@@ -188,7 +188,7 @@ def _remove_if_unused(folder: Path) -> None:
             folder.rename(removed)
             shutil.rmtree(removed, ignore_errors=True)
     finally:
-        os.close(file)
+        release(file)
 
 
 def _is_at(file: int, path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from contextlib import suppress
 
 
@@ -24,3 +25,10 @@ def wait_for_lock(file: int, *, shared: bool = False) -> None:
     """
     with suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+
+
+def release(file: int) -> None:
+    """Unlocks the open file `file` and closes it: a child that was forked meanwhile may have a copy open."""
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_UN)
+    os.close(file)

@@ -147,11 +147,14 @@ def test_where_the_user_has_chosen_a_folder_that_can_not_be_written_it_is_the_ca
 ) -> None:
     (tmp_path / "file").touch()
     chosen = tmp_path / "file" / "mine"
-    code = CODE + "import os; print(os.environ['NUMBA_CACHE_DIR'])"
-    ran = installation.run(code, NUMBA_CACHE_DIR=str(chosen), A3GNN_CACHE=str(tmp_path / "own"))
+    ran = installation.run(
+        CODE + "import os; print(os.environ['NUMBA_CACHE_DIR'])",
+        NUMBA_CACHE_DIR=str(chosen),
+        A3GNN_CACHE=str(tmp_path / "own"),
+    )
     where, place, _, of_children = ran.stdout.splitlines()
-    assert where == of_children == str(tmp_path / "own" / "kernels")
-    assert Path(place).parent == Path(where)
+    assert where == of_children == str(chosen)  # functions of the user's stay where the user wants them
+    assert Path(place).parent == tmp_path / "own" / "kernels"
     assert f"NUMBA_CACHE_DIR must name a folder that can be written, got {chosen}" in ran.stderr
 
 
@@ -197,6 +200,24 @@ def test_what_is_compiled_while_sources_change_is_not_kept(installation: Install
     inner.write_text(INNER)
     assert installation.run(CALL).stdout.splitlines() == ["102", folder, "0"]
     assert len(list(Path(folder).glob("*.nbc"))) == 2
+
+
+def test_an_edit_after_the_start_is_neither_missed_nor_kept(installation: Installation) -> None:
+    installation.writable = True
+    package = installation.folder / "a3gnn"
+
+    def replaced(name: str, old: str, new: str) -> str:
+        return f"p = Path({str(package / name)!r}); p.write_text(p.read_text().replace({old!r}, {new!r}))\n"
+
+    begun = "from pathlib import Path\nimport a3gnn.storage.compiled\n"
+    assert installation.run(CALL).stdout.splitlines()[0] == "102"  # kept from here on
+    edit = replaced("inner.py", "x + AMOUNT", "x + 50 * AMOUNT")
+    assert installation.run(begun + edit + CALL).stdout.splitlines()[0] == "200"
+    exec(begun.splitlines()[0] + "\n" + replaced("inner.py", "x + 50 * AMOUNT", "x + AMOUNT"))
+    there, back = replaced("amount.py", "= 1", "= 7"), replaced("amount.py", "= 7", "= 1")
+    loaded = begun + there + "from a3gnn.outer import twice\n" + back
+    assert installation.run(loaded + CALL).stdout.splitlines()[0] == "114"
+    assert installation.run(CALL).stdout.splitlines()[0] == "102"
 
 
 def test_what_else_decides_machine_code_names_the_folder_too(installation: Installation) -> None:

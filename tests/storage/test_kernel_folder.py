@@ -216,3 +216,24 @@ def test_no_process_loses_a_folder_that_it_has_begun_to_use(tmp_path: Path) -> N
         [sys.executable, "-c", RACE, str(tmp_path), OURS], stderr=subprocess.PIPE, text=True, check=False, timeout=120
     )
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+FORK = """
+import os, signal, sys, time
+from pathlib import Path
+from a3gnn.storage.kernel_folder import adding
+with adding(Path(sys.argv[1])):
+    child = os.fork()
+    if not child:
+        time.sleep(600)
+with adding(Path(sys.argv[1])):
+    print("added")
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_child_that_is_forked_while_a_kernel_is_added_keeps_nobody_waiting(tmp_path: Path) -> None:
+    run = [sys.executable, "-c", FORK, str(tmp_path / OURS)]
+    ended = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120)
+    assert ended.stdout == "added\n"
