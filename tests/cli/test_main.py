@@ -148,14 +148,14 @@ def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:
     command = ["tune", "--dataset", spec, *options, "--engine", "random", "--out", str(out), "--budget"]
     with subprocess.Popen(
         [sys.executable, "-m", "a3gnn", *command, "1000"], stderr=subprocess.PIPE, text=True, cwd=ROOT
-    ) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
+    ) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
             if line.startswith("trial 1"):
-                process.send_signal(signal.SIGINT)
+                running.send_signal(signal.SIGINT)
                 break
-        said = process.stderr.read()
-        assert process.wait(timeout=60) == 130
+        said = running.stderr.read()
+        assert running.wait(timeout=60) == 130
     assert "--resume goes on" in said
     assert "Traceback" not in said
     kept = (out / "probes.jsonl").read_text()

@@ -123,7 +123,8 @@ def test_a_model_that_hangs_is_examined_no_longer_than_the_budget(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_examination_keeps_a_budget_that_is_nearly_spent(package, tiny_folder_graph) -> None:
+def test_the_examination_keeps_a_budget_that_is_nearly_spent(package, tiny_folder_graph, monkeypatch) -> None:
+    monkeypatch.setattr("a3gnn.training.own.examine._LEAST_SECONDS", 1.0)
     model = package.add_class(_HANGS["being built"].replace("time.sleep", "__import__('time').sleep"))
     lines: list[str] = []
     with pytest.raises(ModelError, match=r"took longer than 2\.0 s"):

@@ -23,9 +23,9 @@ from a3gnn.training.own.evaluation_plans import EvaluationPlans
 from a3gnn.training.trainer import Trainer
 from a3gnn.units import format_duration
 
-#: Seconds that it may take where a budget is spent already, and at most: small models take 3 to 10 of them, most for
-#: imports. Guesses.
-_LEAST_SECONDS, _MOST_SECONDS = 1.0, 120.0
+#: Seconds that it may take at least and at most, whatever is left of a budget: small models take 3 to 10 of them, most
+#: for imports. Guesses.
+_LEAST_SECONDS, _MOST_SECONDS = 30.0, 120.0
 #: Bytes that it may take at least: one of a small model takes 330 MiB. Guess.
 _LEAST_BYTES = 512 << 20
 #: Mini-batches that are trained twice, and their seeds. Guesses.
@@ -49,7 +49,7 @@ def examined(
         task: What is to be tuned or profiled.
         graph: On what.
         evaluation_bytes: What a pass of evaluation may take.
-        left_s: Seconds that are left of a budget, which it keeps.
+        left_s: Seconds that are left of a budget.
         limit_bytes: What the process may take beside what is free; `_LEAST_BYTES` at least, None for no more than that.
         notify: Takes the line that says what is waited for, and how long.
 
