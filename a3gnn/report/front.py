@@ -44,11 +44,11 @@ PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
 class Front:
     """Every measured configuration of a tune, best of each priority named.
 
-    The front is made of what compares. Left out is what breaks a limit or was rejected in the play-off, what lies
-    outside that which may be chosen, and what was only timed: its peak is not that of a training. So is, once a tune
-    has chosen, what looks better than the choice and was measured less often: the best of many such measurements is
-    often a lucky one. Where the default was chosen for want of a measurable gain, what it was chosen over is left out
-    if its figures dominate the default's. So the choice is always on the front.
+    The front compares only comparable rows. It leaves out rows that break a limit, were rejected in the play-off, may
+    not be chosen, or were only timed: a timed trial peaks below a training. Once a tune has chosen, it also leaves out
+    rows that look better than the choice but were measured less often: the best of many such measurements is often
+    lucky. Where the default was chosen for want of a measurable gain, it leaves out the configuration that lost to the
+    default, if its figures dominate. So the choice is always on the front.
 
     Attributes:
         rows: Fastest first, by `speed`; those that do not reach the target come last.

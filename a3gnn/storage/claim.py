@@ -15,6 +15,7 @@ from pathlib import Path
 from socket import gethostname
 
 from a3gnn.errors import A3GNNError, UsageError
+from a3gnn.storage.lock import release
 
 #: In a folder that is written by a run. The kernel releases its lock when that process ends, however it ends.
 LOCK_NAME = ".lock"
@@ -146,9 +147,8 @@ def _locked(lock: Path, place: Path, notify: Callable[[str], None]) -> Iterator[
             with suppress(OSError):
                 if _is_at(lock, file):
                     lock.unlink()
-                fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile may have a copy
             _held.discard(file)
-            os.close(file)
+            release(file)
 
 
 def _taken(lock: Path, place: Path, notify: Callable[[str], None]) -> int:

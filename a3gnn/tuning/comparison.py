@@ -17,10 +17,10 @@ from a3gnn.objectives import Priority
 from a3gnn.spread import Spread, median_interval
 from a3gnn.tuning.play_off_plan import ALTERNATIONS
 
-#: What the worse end of a ratio is divided by where fewer than `ALTERNATIONS` pairs give its range. In ten tunes of two
-#: graphs the ratio of one pair was up to 1.51 times the median of its tune's, in the others up to 1.26 times.
+#: Divisor of a ratio whose range fewer than `ALTERNATIONS` pairs give. In ten tunes of two graphs one pair's ratio was
+#: 1.51 times the median of its tune; the largest deviation in the other nine was 1.26 times.
 _ONE_PAIR = 1.5
-#: Seeds of which a gain of accuracy is believed: one may be lucky.
+#: A gain of accuracy needs so many seeds: a single one may be lucky.
 _SEEDS = 2
 
 

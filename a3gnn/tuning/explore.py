@@ -159,10 +159,8 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
     A round that an earlier run of the tune did not end is proposed again, of what was known when it began.
     """
     searches = []
-    known, stalls = len(runner.round_begun(history).trials), runner.state.stalls
+    known, stalls = runner.known_before_round(history), runner.state.stalls
     volume = measured_hypervolume(history.first(known))
-    if known < len(history.trials):
-        surrogate = fit_surrogate(history.first(known), surrogate)
     while True:
         due = runner.timing_is_due(history)
         timing_s = PlayOffCost.expected(history).timing_s if due else 0.0
@@ -170,8 +168,9 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
             break
         if due:
             history = runner.time_reference(history)
-            surrogate = fit_surrogate(history.first(known), surrogate)
         before = history.first(known)
+        if due or known < len(history.trials):  # `surrogate` knows another drift, or trials of the round
+            surrogate = fit_surrogate(before, surrogate)
         proposals, gain, search = proposer(before, surrogate)
         searches.append(search)
         keep_predicted_front(runner.folder, search)
@@ -186,8 +185,6 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
         surrogate = fit_surrogate(history, surrogate)
         least, volume = volume * (1 + MIN_GAIN), measured_hypervolume(history)
         stalls = stalls + 1 if 0 < volume < least else 0
-    if known < len(history.trials):
-        surrogate = fit_surrogate(history, surrogate)
     runner.notify(f"exploring ends after {count(runner.budget.trials, 'trial')}: {ended}")
     return Explored(history, surrogate, tuple(searches))
 

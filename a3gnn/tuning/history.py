@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -184,19 +184,11 @@ class History:
 
     def eligible(self) -> list[JudgedTrial]:
         """Returns the trials inside the space that keep every limit and are not late: what may be chosen."""
-        limits = self.objectives.limits
-        return [
-            one
-            for one in self.inside()
-            if not limits.broken_by(one.figures) and not one.figures.later_than(self.latest_s)
-        ]
+        return [one for one in self._keeping_limits() if not one.figures.later_than(self.latest_s)]
 
     def late(self) -> list[JudgedTrial]:
         """Returns what may not be chosen only because it is late, the best first; of one configuration the last."""
-        limits = self.objectives.limits
-        inside = (one for one in self.inside() if one.figures.later_than(self.latest_s))
-        kept = {one.trial.measurement.config.key(): one for one in inside if not limits.broken_by(one.figures)}
-        return self.by_score(list(kept.values()))
+        return self._best_first(one for one in self._keeping_limits() if one.figures.later_than(self.latest_s))
 
     @cached_property
     def latest_s(self) -> float | None:
@@ -237,8 +229,7 @@ class History:
 
     def ranked(self) -> list[JudgedTrial]:
         """Returns the eligible trials, that first which the priority prefers; of one configuration the last trial."""
-        kept = list({one.trial.measurement.config.key(): one for one in self.eligible()}.values())
-        return self.by_score(kept)
+        return self._best_first(self.eligible())
 
     def by_score(self, judged: Sequence[JudgedTrial]) -> list[JudgedTrial]:
         """Returns `judged` in the order of the priority's score, the best first, whatever the limits."""
@@ -257,6 +248,14 @@ class History:
             return self.space.encode(config)
         except ConfigError:
             return None
+
+    def _keeping_limits(self) -> list[JudgedTrial]:
+        limits = self.objectives.limits
+        return [one for one in self.inside() if not limits.broken_by(one.figures)]
+
+    def _best_first(self, judged: Iterable[JudgedTrial]) -> list[JudgedTrial]:
+        """Returns the last trial of each configuration in `judged`, the best by the priority first."""
+        return self.by_score(list({one.trial.measurement.config.key(): one for one in judged}.values()))
 
     @cached_property
     def _curves(self) -> dict[LearningKey, LearningCurve]:

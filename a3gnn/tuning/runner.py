@@ -148,11 +148,10 @@ class Runner:
         self.state = dataclasses.replace(self.state, round_after=last, stalls=stalls)
         self.keep_time()
 
-    def round_begun(self, history: History) -> History:
-        """Returns what `history` was when the round began that an earlier run of the tune did not end."""
+    def known_before_round(self, history: History) -> int:
+        """Returns how many trials of `history` there were when the round began that an earlier run did not end."""
         ids = [trial.measurement.id for trial in history.trials]
-        known = ids.index(self.state.round_after) + 1 if self.state.round_after in ids else len(ids)
-        return history.first(known)
+        return ids.index(self.state.round_after) + 1 if self.state.round_after in ids else len(ids)
 
     def report_unmade_parts(self, history: History, before: int = 0) -> None:
         """Says which partitions the space of `history` leaves out; the first `before` of them were said earlier."""

@@ -213,7 +213,7 @@ def test_an_edit_after_the_start_is_neither_missed_nor_kept(installation: Instal
     assert installation.run(CALL).stdout.splitlines()[0] == "102"  # kept from here on
     edit = replaced("inner.py", "x + AMOUNT", "x + 50 * AMOUNT")
     assert installation.run(begun + edit + CALL).stdout.splitlines()[0] == "200"
-    exec(begun.splitlines()[0] + "\n" + replaced("inner.py", "x + 50 * AMOUNT", "x + AMOUNT"))
+    _edit(package / "inner.py", "x + 50 * AMOUNT", "x + AMOUNT")
     there, back = replaced("amount.py", "= 1", "= 7"), replaced("amount.py", "= 7", "= 1")
     loaded = begun + there + "from a3gnn.outer import twice\n" + back
     assert installation.run(loaded + CALL).stdout.splitlines()[0] == "114"
