@@ -72,6 +72,8 @@ class Figures:
         seconds_low: The least of the seconds whose median `seconds_to_accuracy` is; None where it is.
         seconds_high: Their largest.
         seconds_repeats: How many they are.
+        seeds: With how many seeds it was trained.
+        seeds_missed: With how many of them it missed the target.
     """
 
     throughput_epochs_per_s: float
@@ -85,6 +87,8 @@ class Figures:
     seconds_low: float | None = None
     seconds_high: float | None = None
     seconds_repeats: int = 1
+    seeds: int = 1
+    seeds_missed: int = 0
 
     @classmethod
     def of(cls, metrics: Metrics, curve: LearningCurve | None, reference: Reference | None) -> Self:

@@ -79,12 +79,18 @@ def show_throughput(figures: Figures) -> str:
 
 
 def show_seconds(figures: Figures) -> str:
-    """Returns the seconds to the target: `1.65`, or `not reached`."""
-    return "not reached" if figures.seconds_to_accuracy is None else f"{figures.seconds_to_accuracy:.3g}"
+    """Returns the seconds to the target: `1.65`, `not reached`, or with how many seeds it was: `1 of 2 seeds`."""
+    if figures.seconds_to_accuracy is not None:
+        return f"{figures.seconds_to_accuracy:.3g}"
+    reached = figures.seeds - figures.seeds_missed
+    return f"{reached} of {figures.seeds} seeds" if figures.seeds_missed and reached else "not reached"
 
 
 def _seconds_to(figures: Figures, target: str) -> str:
-    return f"{target} not reached" if figures.seconds_to_accuracy is None else f"{show_seconds(figures)} s to {target}"
+    if figures.seconds_to_accuracy is not None:
+        return f"{show_seconds(figures)} s to {target}"
+    shown = show_seconds(figures)
+    return f"{target} {shown if shown == 'not reached' else f'reached with {shown}'}"
 
 
 def show_quality(figures: Figures, metric: Metric) -> str:

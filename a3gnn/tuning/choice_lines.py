@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures
 from a3gnn.metric import Metric
 from a3gnn.option_names import option
 from a3gnn.report.front import Front
@@ -33,6 +34,7 @@ def choice_lines(tuned: TunedConfig, front: Front) -> Iterator[str]:
     for row in front.rows:
         if "chosen" in row.labels:
             yield f"    -> {describe_figures(row.measured, front.memory, front.speed, metric, target)}"
+            yield from _fell_short(row.measured, target, metric)
     if tuned.measured is not None and tuned.measured.test_accuracy is not None:
         found = metric.show(tuned.measured.test_accuracy)
         yield f"    test {metric.label} {found}, evaluated once{_default_test(tuned, metric)}"
@@ -54,6 +56,16 @@ def choice_lines(tuned: TunedConfig, front: Front) -> Iterator[str]:
     if tuned.left_out:
         why = "" if STOPPED in tuned.left_out else ", for the budget is too small"
         yield f"    left out{why}: {'; '.join(tuned.left_out)}"
+
+
+def _fell_short(measured: Figures, target: float | None, metric: Metric) -> Iterator[str]:
+    """Yields that the choice misses the target when measured again, as the default may: its own trial reached it."""
+    found = measured.val_accuracy
+    if target is not None and found is not None and measured.complete and found < target:
+        yield (
+            f"    its first training reached the target of {metric.show(target)}, and this one did not: equal trainings "
+            "differ by as much"
+        )
 
 
 def _nothing_better(tuned: TunedConfig) -> bool:

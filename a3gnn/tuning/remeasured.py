@@ -56,7 +56,7 @@ def judged_in_turns(
     seconds = [one.choice for one in reached], [inf if one.default_missed else one.default for one in reached]
     alike = trained_alike(seeds)
     choice, default = (
-        _judged_side(trained, timed, seen, own_seconds, [best_accuracy(one) for one in learnt], reference)
+        _judged_side(trained, timed, seen, own_seconds, [best_accuracy(one) for one in learnt], target, reference)
         for trained, timed, seen, own_seconds, learnt in zip(
             _sides(seeds), _sides(counted), _sides([*seeds[1:], *left_out]), seconds, _sides(alike), strict=True
         )
@@ -74,6 +74,7 @@ def _judged_side(
     seen: Sequence[Metrics],
     seconds: Sequence[float],
     accuracies: Sequence[float],
+    target: float,
     reference: Reference | None,
 ) -> Judged:
     alone = judged_over(trained[0], timed, seen, reference)
@@ -87,6 +88,8 @@ def _judged_side(
         seconds_low=None if reached is None else reached.low,
         seconds_high=None if reached is None else reached.high,
         seconds_repeats=1 if reached is None else reached.repeats,
+        seeds=len(trained),
+        seeds_missed=sum(one.curve is not None and one.curve.first_reaching(target) is None for one in trained),
     )
     if accuracies:
         figures = dataclasses.replace(figures, val_accuracy=median(accuracies), complete=True)

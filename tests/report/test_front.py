@@ -201,6 +201,16 @@ def test_a_configuration_in_one_line() -> None:
             *("seconds_to_accuracy", 0.9),
             "90.00% not reached · 1.23 epochs/s · 300 MiB · 87.60% validation accuracy",
         ),
+        (
+            {"seeds": 2, "seeds_missed": 1},
+            *("seconds_to_accuracy", 0.87),
+            "87.00% reached with 1 of 2 seeds · 1.23 epochs/s · 300 MiB · 87.60% validation accuracy",
+        ),
+        (
+            {"seeds": 2, "seeds_missed": 2},
+            *("seconds_to_accuracy", 0.9),
+            "90.00% not reached · 1.23 epochs/s · 300 MiB · 87.60% validation accuracy",
+        ),
         ({"val_accuracy": None}, "throughput_epochs_per_s", None, "1.23 epochs/s · 300 MiB · no validation accuracy"),
     ],
 )

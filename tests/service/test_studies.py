@@ -66,7 +66,7 @@ def test_whoever_follows_late_reads_all_lines(server: Server, finished: RemoteSt
     lines: list[str] = []
     finished.wait(lines.append)
     assert any(line.startswith("default  ") for line in lines)
-    assert any(line.startswith("chosen   ") for line in lines)
+    assert any(line.startswith("search   ") for line in lines)
     content = server.ask("GET", f"/studies/{finished.id}/events").content
     assert content.count(b"event: trial\n") == len(journal(server.folder, finished.id))
 
@@ -162,7 +162,7 @@ def test_the_command_line_tunes_on_the_server(server: Server, tmp_path: Path) ->
     run = a3gnn(*command, *options, *fixed, "--engine", "random", "--budget", 1)
     assert run.returncode == 0, run.stderr
     assert "default  " in run.stderr
-    assert "chosen   " in run.stderr
+    assert "chosen   " in run.stdout
     assert "Pareto front" in run.stdout
     assert f"a3gnn train --config {shlex.quote(str(out / 'tuned.json'))}" in run.stdout
     kept = {path.name for path in out.iterdir()}

@@ -270,7 +270,13 @@ def test_an_edit_of_how_neighbours_are_picked_is_seen_by_the_sampler(tmp_path: P
     def sampled() -> list[int]:
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
         ran = subprocess.run(
-            [sys.executable, "-c", SAMPLE], env=environment, capture_output=True, text=True, check=True, timeout=600
+            [sys.executable, "-c", SAMPLE],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=600,
         )
         *nodes, where = ran.stdout.split()
         assert where.startswith(str(tmp_path))

@@ -199,6 +199,9 @@ def test_what_is_shown_of_both_divides_into_the_shown_ratios(make_metrics, data:
     assert found.memory == pytest.approx(own.peak_host_bytes / default.peak_host_bytes)
     assert found.accuracy.median == pytest.approx(100 * (own.val_accuracy - default.val_accuracy))
     assert (found.time is None) == (own.seconds_to_accuracy is None)
+    for side, one in enumerate((own, default)):
+        missed = [pair[side].curve.first_reaching(0.5) is None for pair in seeds]
+        assert (one.seeds, one.seeds_missed) == (len(seeds), sum(missed))
     if found.time is not None and not found.time_at_least:
         assert found.time.median == pytest.approx(default.seconds_to_accuracy / own.seconds_to_accuracy)
     for spread in (found.throughput, found.time, found.accuracy):

@@ -1,5 +1,6 @@
 """What a tune returns, as a notebook shows it and a script goes on with it."""
 
+import dataclasses
 from collections.abc import Callable
 from html import unescape
 
@@ -26,3 +27,17 @@ def test_a_notebook_shows_the_choice_and_the_front(quick_tune: Callable[..., Tun
     axes = result.plot().axes[0]
     assert axes.get_title() == f"{result.tuned.setting.graph.name}, sage"
     assert (result.folder / "front.png").stat().st_size > 10_000
+
+
+def test_a_choice_that_misses_the_target_when_measured_again_says_so(quick_tune: Callable[..., TuneResult]) -> None:
+    result = quick_tune()
+    (row,) = [row for row in result.front.rows if "chosen" in row.labels]
+    found = row.measured.val_accuracy
+    assert found is not None
+
+    def says(target: float) -> bool:
+        lines = choice_lines(dataclasses.replace(result.tuned, target_accuracy=target), result.front)
+        return any("its first training reached the target" in line for line in lines)
+
+    assert says(found + 0.01)
+    assert not says(found)

@@ -8,7 +8,7 @@ from a3gnn.breach import MEMORY_NAMES
 from a3gnn.figures import Figures
 from a3gnn.objectives import Priority
 from a3gnn.report.columns import configuration, row, wrapped
-from a3gnn.report.text import show_quality, show_throughput
+from a3gnn.report.text import show_quality, show_seconds, show_throughput
 from a3gnn.spread import Spread
 from a3gnn.tuning.outcome.picked import Pick
 from a3gnn.units import format_size
@@ -101,8 +101,12 @@ def _memory(found: Pick, label: str, field: str, own: Figures, default: Figures 
 
 
 def _seconds(found: Pick) -> tuple[str, str]:
-    own, default = (None if one is None else one.describe(".3g") for one in found.seconds)
-    return own or "not reached", (default or "not reached") if found.default_row is not None else ""
+    rows = found.row, found.default_row
+    own, default = (
+        "" if row is None else seconds.describe(".3g") if seconds is not None else show_seconds(row.measured)
+        for row, seconds in zip(rows, found.seconds, strict=True)
+    )
+    return own, default
 
 
 def _over(ratio: Spread | None, label: str = "  over the default's", at_least: str = "") -> Iterator[tuple[str, ...]]:

@@ -56,6 +56,14 @@ def run_loop(script: str | Path, *arguments: str | Path, processes: int = 2) -> 
     run(Path(__file__).parent / "ended_early.py", script, *arguments, processes=processes)
 
 
+def says_why(err: str) -> bool:
+    """Returns whether `err` says why ranks stopped one of which was killed.
+
+    torchrun ends the others as soon as it sees that, which may be before they miss it: then they were interrupted.
+    """
+    return "lost another one" in err or "interrupted" in err
+
+
 def kill_rank(process: subprocess.Popen[str], rank: int, when: Callable[[], bool]) -> None:
     """Kills the process of `rank`, by SIGKILL, as soon as `when` says."""
     wait(process, when)
