@@ -110,8 +110,12 @@ class AgainstDefault:
         return len(self._alternations) + len(self._timed_alone)
 
     def _steps(self) -> Iterator[Callable[[], None]]:
-        """Yields what is measured after the finalist's whole training; each step may refuse the finalist."""
-        yield partial(self._train_seeds, SEEDS, timed=2 * ALTERNATIONS)
+        """Yields what is measured after the finalist's whole training; each step may refuse the finalist.
+
+        Seeds come before the alternations that fit beside them; where speed does not decide, before all but one.
+        """
+        speed_decides = bool(self._history.study.request.priority.deciding[0])
+        yield partial(self._train_seeds, SEEDS, timed=2 * (ALTERNATIONS if speed_decides else 1))
         yield partial(self._alternate, ALTERNATIONS)
         if self._trials.in_seconds and not self._alone:
             yield partial(self._train_seeds, SEEDS)

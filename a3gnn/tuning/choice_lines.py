@@ -12,7 +12,7 @@ from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config, describe_figures
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.choice import STOPPED, NoGain
-from a3gnn.tuning.comparison import Comparison
+from a3gnn.tuning.comparison import SEEDS_OF_A_GAIN, Comparison
 from a3gnn.tuning.play_off_plan import ALTERNATIONS
 from a3gnn.units import count
 
@@ -63,8 +63,8 @@ def _fell_short(measured: Figures, target: float | None, metric: Metric) -> Iter
     found = measured.val_accuracy
     if target is not None and found is not None and measured.complete and found < target:
         yield (
-            f"    its first training reached the target of {metric.show(target)}, and this one did not: equal trainings "
-            "differ by as much"
+            f"    its first training reached the target of {metric.show(target)}, and this one did not: equal "
+            "trainings differ by as much"
         )
 
 
@@ -92,6 +92,8 @@ def _not_gained(found: NoGain, tuned: TunedConfig, metric: Metric) -> Iterator[s
         why = "; it is later at the target"
     elif found.against.throughput.repeats < ALTERNATIONS:
         why = f"; a gain as small needs {ALTERNATIONS} alternations to be told"
+    elif (more := found.against.accuracy) is not None and more.low > 0 and more.repeats < SEEDS_OF_A_GAIN:
+        why = f"; a gain of {metric.label} needs {SEEDS_OF_A_GAIN} seeds to be told"
     yield (
         f"    no measurable gain over the default, which is the choice: the best other configuration has "
         f"{', '.join(_ratios(found.against, tuned, metric))}{why}"

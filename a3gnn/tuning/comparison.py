@@ -21,7 +21,7 @@ from a3gnn.tuning.play_off_plan import ALTERNATIONS
 #: 1.51 times the median of its tune; the largest deviation in the other nine was 1.26 times.
 _ONE_PAIR = 1.5
 #: A gain of accuracy needs so many seeds: a single one may be lucky.
-_SEEDS = 2
+SEEDS_OF_A_GAIN = 2
 
 
 def tells_apart(found: Spread | None, equal: float = 1.0) -> bool:
@@ -77,7 +77,7 @@ class Comparison:
         accuracy: Difference of validation accuracy at equal training time, over the seeds, in points.
         differs: Whether the choice is better by the priority's score at the worse end of every range. With fewer than
             `ALTERNATIONS` alternations it has to be better by `_ONE_PAIR` more; a gain of accuracy counts with
-            `_SEEDS` seeds. What is `late` does not differ.
+            `SEEDS_OF_A_GAIN` seeds. What is `late` does not differ.
         late: Whether it is better, but reaches the target later than the default, where speed decides, whatever that
             means.
         disturbed: Share of all alternations' trials in which other work disturbed a timed window, in [0, 1].
@@ -286,4 +286,4 @@ def _worst_speed(speed: Spread, alternations: int) -> float:
 
 def _worst_points(accuracy: Spread) -> float:
     """Returns the worse end of a difference of accuracy; of too few seeds a loss alone counts."""
-    return accuracy.low if accuracy.repeats >= _SEEDS else min(accuracy.low, 0.0)
+    return accuracy.low if accuracy.repeats >= SEEDS_OF_A_GAIN else min(accuracy.low, 0.0)

@@ -99,6 +99,18 @@ def test_a_default_that_is_chosen_is_timed_as_often_as_another_choice(measured) 
     assert choice.left_out == ()
 
 
+@pytest.mark.parametrize(("priority", "seeds", "alternations"), [("accuracy", 2, 2), ("throughput", 1, 10)])
+def test_where_speed_does_not_decide_seeds_come_before_alternations(
+    measured, formulas, clock: Clock, priority: str, seeds: int, alternations: int
+) -> None:
+    executor = formulas(clock.passes)
+    budget = {"budget": 100.0, "spent_s": 100.0 - 40.0, "trial_s": 2.0}  # 8 s a training, 2 s an alternation
+    tune = measured(MODE1, executor=executor, priority=Priority.parse(priority), **budget)
+    choice = play_off(tune.history, tune.runner)
+    against = choice.against or choice.no_gain.against
+    assert (against.accuracy.repeats, against.throughput.repeats) == (seeds, alternations)
+
+
 def test_what_is_kept_for_a_play_off_is_no_more_than_it_takes(measured) -> None:
     few = measured(MODE1, trial_s=2.0).history
     cost = PlayOffCost.expected(few)
