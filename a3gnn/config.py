@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 import a3gnn.search_values as at
+from a3gnn._fields import SCHEMA_VERSION, check_names, check_version, hash_of
 from a3gnn.domains import OneOf, Real, Size, Whole, WholeOrTask
 from a3gnn.knobs import Phrase, document, knob, knobs_of
-from a3gnn.stored_fields import SCHEMA_VERSION, check_names, check_version, hash_of
 from a3gnn.task import Task
 from a3gnn.where import ALWAYS, NEVER, where
 

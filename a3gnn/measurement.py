@@ -1,19 +1,169 @@
-"""What a trial found, its outcome (`a3gnn.outcome`), with everything that it depends on."""
+"""What a trial found, its outcome (`a3gnn.measurement`), with everything that it depends on."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import LearningKey, TrainConfig
-from a3gnn.learning_curve import NO_CURVE, LearningCurve
-from a3gnn.outcome import Failure, FailureKind, Metrics, StageSeconds
+from a3gnn.learning_curve import NO_CURVE, LearningCurve, Pace
 from a3gnn.setting import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class StageSeconds:
+    """Mean seconds of work per mini-batch in each stage; where stages overlap, their sum exceeds its duration."""
+
+    sample: float
+    gather: float
+    transfer: float
+    train: float
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the stages of `dataclasses.asdict`."""
+        return from_fields(cls, fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What a trial of one configuration measured; `docs/measurement.md` defines each figure.
+
+    What is judged at equal training time is derived from them (`a3gnn.figures`).
+
+    Attributes:
+        throughput_epochs_per_s: Epochs per second over all train seeds, epoch overhead included, evaluation excluded,
+            without the time that the hypervisor gave to other machines (included up to version 4): the median of
+            `throughput_replicates`.
+        peak_host_bytes: Peak of anonymous and shared-anonymous memory over the process tree.
+        peak_device_bytes: Peak device memory of all processes, context included; 0 without a device.
+        resident_file_bytes: Peak of resident file-backed memory, which the system can reclaim.
+        test_accuracy: Test accuracy from the weights of the curve's best point, in [0, 1], where a whole curve was
+            trained; None otherwise. In version 2: at the best validation epoch.
+        val_accuracy: In version 2: validation accuracy at the best epoch, in [0, 1]; None since.
+        accuracy_epochs: In version 2: epochs trained for the accuracy; 0 since.
+        timed_batches: Whole mini-batches that were timed after warm-up.
+        batches_per_epoch: Mini-batches of an epoch.
+        epoch_overhead_s: Seconds of an epoch outside its mini-batches.
+        stage_seconds: Mean seconds of work per mini-batch in each stage.
+        cache_hit_rate: Share of input rows that the cache served.
+        cache_bytes: What the cache really took.
+        input_nodes_per_batch: Mean distinct input nodes per mini-batch.
+        sampled_edges_per_batch: Mean sampled edges per mini-batch.
+        throughput_replicates: Epochs per second of each timed window.
+        disturbed_windows: Windows that were timed again, for others took too much of the cores meanwhile.
+        setup_seconds: Seconds before the first mini-batch: partitions, orders, caches and tables.
+        curve: What the configuration learnt, as far as its learning key was trained by the end of the trial; None
+            where no curve was asked for, and in version 2.
+        curve_train_seconds: What training the curve's new mini-batches took.
+        curve_eval_seconds: What evaluating its new points took.
+        curve_first: Mini-batches before its first point, by which it is known that a curve without points has none in
+            so much time; None where no curve was asked for, and in rows from before it was noted.
+    """
+
+    throughput_epochs_per_s: float
+    peak_host_bytes: int
+    peak_device_bytes: int
+    resident_file_bytes: int
+    test_accuracy: float | None
+    val_accuracy: float | None
+    accuracy_epochs: int
+    timed_batches: int
+    batches_per_epoch: int
+    epoch_overhead_s: float
+    stage_seconds: StageSeconds
+    cache_hit_rate: float
+    cache_bytes: int
+    input_nodes_per_batch: float
+    sampled_edges_per_batch: float
+    throughput_replicates: tuple[float, ...] = ()
+    disturbed_windows: int = 0
+    setup_seconds: float = 0.0
+    curve: LearningCurve | None = None
+    curve_train_seconds: float = 0.0
+    curve_eval_seconds: float = 0.0
+    curve_first: int | None = None
+
+    @property
+    def pace(self) -> Pace:
+        """How fast it trains."""
+        return Pace(self.setup_seconds, self.throughput_epochs_per_s * self.batches_per_epoch)
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether the throughput comes from less than an epoch of timed mini-batches."""
+        return self.timed_batches < self.batches_per_epoch
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self) | {"curve": None if self.curve is None else self.curve.to_dict()}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the metrics of `to_dict`."""
+        curve = fields.get("curve")
+        parts = {
+            "stage_seconds": StageSeconds.from_dict(fields["stage_seconds"]),
+            "curve": None if curve is None else LearningCurve.from_dict(curve),
+        }
+        return from_fields(cls, dict(fields) | parts)
+
+
+class FailureKind(StrEnum):
+    """Why a trial has no metrics."""
+
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMEOUT = "timeout"
+    INVALID = "invalid"
+    CRASHED = "crashed"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A trial that did not finish, kept with its configuration.
+
+    Attributes:
+        kind: Why.
+        detail: What happened, for people: the error and its traceback's end.
+        peak_host_bytes: Peak until then.
+        limit: The limit that it passed (bytes or seconds, by `kind`), or 0.
+        tries: How often the trial was tried.
+        taken_over_from: Id of the measurement whose partitioning failed for this trial too, or "".
+    """
+
+    kind: FailureKind
+    detail: str
+    peak_host_bytes: int = 0
+    limit: float = 0.0
+    tries: int = 1
+    taken_over_from: str = ""
+
+    @property
+    def transient(self) -> bool:
+        """Whether another try may end otherwise: a crash, or memory that ran out below any limit of the trial's own."""
+        return self.kind is FailureKind.CRASHED or (self.kind is FailureKind.OUT_OF_MEMORY and not self.limit)
+
+    def describe(self) -> str:
+        """Returns the kind and the last line of the detail."""
+        last = self.detail.strip().rpartition("\n")[2]
+        return f"{self.kind.replace('_', ' ')}: {last}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self) | {"kind": str(self.kind)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the failure of `to_dict`."""
+        return from_fields(cls, dict(fields) | {"kind": FailureKind(fields["kind"])})
+
 
 __all__ = [
     "MEASUREMENT_VERSION",

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from a3gnn._fields import SCHEMA_VERSION
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, UsageError
-from a3gnn.stored_fields import SCHEMA_VERSION
 
 
 def read_tuned(path: Any) -> tuple[Path, dict[str, Any]]:

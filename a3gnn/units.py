@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from a3gnn.errors import UsageError
+
+
+def printable(text: str) -> str:
+    """Returns `text` with a replacement character for each byte of a file name that is not UTF-8, such as of Latin-1.
+
+    Python keeps such bytes as lone surrogates, which can be neither printed, drawn nor stored in a database.
+    """
+    return os.fsencode(text).decode("utf-8", "replace")
+
 
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SIZES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}

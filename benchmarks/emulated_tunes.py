@@ -26,8 +26,8 @@ import numpy as np
 from a3gnn.objectives import Priority
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.profiling.store.shipped import shipped_measurements
-from a3gnn.tuning.explore import Proposer
-from a3gnn.tuning.propose import ROUND_TRIALS, propose
+from a3gnn.tuning.engines.propose import ROUND_TRIALS, propose
+from a3gnn.tuning.run.rounds import Proposer
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.emulated import EmulatedGraph, EmulatedTune
 from benchmarks.acquisition.replays import by_setting

@@ -44,11 +44,11 @@ from a3gnn.training.choose_metric import with_metric
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.arguments import make_request
-from a3gnn.tuning.explore import Proposer
-from a3gnn.tuning.folder import holds_tune
-from a3gnn.tuning.propose import propose
-from a3gnn.tuning.session import open_study
+from a3gnn.tuning.engines.propose import propose
+from a3gnn.tuning.run.rounds import Proposer
+from a3gnn.tuning.run.session import open_study
+from a3gnn.tuning.study.arguments import make_request
+from a3gnn.tuning.study.folder import holds_tune
 from a3gnn.tuning.tune import tune_study
 from a3gnn.units import parse_budget
 from benchmarks.acquisition.sampler_proposals import SAMPLERS, SamplerProposals

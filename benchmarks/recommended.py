@@ -27,11 +27,11 @@ from a3gnn.objectives import Objectives, Priority
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.setting import Setting
-from a3gnn.tuning.arguments import make_request
-from a3gnn.tuning.history import DEFAULT_TOLERANCE, History
-from a3gnn.tuning.outlook import Outlook
-from a3gnn.tuning.predicted_best import probability_of_keeping
-from a3gnn.tuning.study import Study
+from a3gnn.tuning.beliefs.outlook import Outlook
+from a3gnn.tuning.engines.predicted_best import probability_of_keeping
+from a3gnn.tuning.study.arguments import make_request
+from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
+from a3gnn.tuning.study.study import Study
 from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.replays import MeasuredDefault, by_setting

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from a3gnn.machine.processor import cpu_name
+from a3gnn.machine.host import cpu_name
 from a3gnn.threads.affinity import available_cores
 
 

@@ -24,7 +24,7 @@ def compare(folders: tuple[Path, ...], as_json: bool, as_csv: bool) -> None:
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other; give one of them")
     from a3gnn.tuning.outcome.compare import compare as run
-    from a3gnn.tuning.outcome.compare_lines import compare_lines
+    from a3gnn.tuning.outcome.compare import compare_lines
 
     found = run(folders)
     if as_json:

@@ -13,8 +13,7 @@ from a3gnn.checks import checked_limit
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.metric import AUTO, METRIC_NAMES
 from a3gnn.option_names import option
-from a3gnn.own_model import names_factory
-from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS, NORMS, SCHEDULES, usual_fanouts
+from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS, NORMS, SCHEDULES, names_factory, usual_fanouts
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -35,8 +35,7 @@ def pick(folder: Path, out: Path | None, as_json: bool, **asked: Any) -> None:
     measured keeps the limits, and says what comes closest.
     """
     from a3gnn.tuning.outcome.pick import pick as run
-    from a3gnn.tuning.outcome.pick_lines import pick_lines
-    from a3gnn.tuning.outcome.picked import file_at
+    from a3gnn.tuning.outcome.picked import file_at, pick_lines
 
     if out is not None:
         file_at(out)

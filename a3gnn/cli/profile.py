@@ -93,13 +93,13 @@ def profile(
     from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
     from a3gnn.setting import Setting
     from a3gnn.space import SearchSpace
+    from a3gnn.storage.host_memory import evaluation_bytes
     from a3gnn.training.choose_metric import with_metric
     from a3gnn.training.compile_ahead import compile_ahead
     from a3gnn.training.kernel_set import KernelSet
-    from a3gnn.training.own.evaluation_bytes import evaluation_bytes
     from a3gnn.training.own.examine import examined
-    from a3gnn.tuning.memory_limits import BEYOND
-    from a3gnn.tuning.model_lines import model_lines
+    from a3gnn.tuning.study.memory_limits import BEYOND
+    from a3gnn.tuning.tell.model_lines import model_lines
 
     console = Console(stderr=True, quiet=quiet)
 

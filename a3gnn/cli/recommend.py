@@ -30,7 +30,7 @@ def recommend(quiet: bool, as_json: bool, **options: Any) -> None:
     """
     asked = as_arguments(options)
     from a3gnn.tuning.recommend import recommend as run
-    from a3gnn.tuning.recommendation_lines import recommendation_lines
+    from a3gnn.tuning.tell.recommendation_lines import recommendation_lines
 
     found = run(notify=progress(quiet), **asked)
     if as_json:

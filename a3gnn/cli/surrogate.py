@@ -26,7 +26,7 @@ def card(store: str | None, seed: int, quiet: bool, as_json: bool) -> None:
     Held out are rows at random, whole graphs, and whole graphs except their default configuration or ten rows. Each
     model is fitted anew for every fold, which takes from several minutes to over half an hour; progress is printed.
     """
-    from a3gnn.tuning.surrogate_card import surrogate_card
+    from a3gnn.tuning.beliefs.surrogate_card import surrogate_card
 
     found = surrogate_card(store, seed, progress(quiet))
     click.echo(found.to_json() if as_json else found.to_markdown(), nl=as_json)

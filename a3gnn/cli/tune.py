@@ -64,9 +64,8 @@ def tune(quiet: bool, as_json: bool, server: str | None, token: str | None, **op
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
         return
-    from a3gnn.report.columns import wrapped
-    from a3gnn.report.front_lines import front_lines
-    from a3gnn.tuning.choice_lines import choice_lines
+    from a3gnn.report.table import front_lines, wrapped
+    from a3gnn.tuning.tell.choice_lines import choice_lines
 
     if not quiet:
         click.echo(err=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from a3gnn.errors import UsageError
 
 if TYPE_CHECKING:
-    from a3gnn.tuning.result import TuneResult
+    from a3gnn.tuning.study.result import TuneResult
 
 #: Options of `a3gnn tune` that are not a study's.
 _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
@@ -32,7 +32,7 @@ def tune_on_server(
     """
     from a3gnn.service.client import Client
     from a3gnn.storage.claim import reserved_next
-    from a3gnn.tuning.folder import check_folder
+    from a3gnn.tuning.study.folder import check_folder
 
     if options["split"] is not None:
         raise UsageError(

@@ -18,8 +18,8 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.split import IDS, MASKS, Split, masks_of
 from a3gnn.graphs.validate import num_rows
 from a3gnn.option_names import option
-from a3gnn.printable import printable
 from a3gnn.storage.cache import source_of
+from a3gnn.units import printable
 
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 

@@ -3,13 +3,123 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
+from a3gnn._imports import optional
 from a3gnn.errors import A3GNNError
-from a3gnn.machine.nvml import NvmlCounter
-from a3gnn.machine.rapl import POWERCAP, RaplCounter, open_rapl
+
+
+class NvmlCounter:
+    """The energy of one GPU since this was made: the counter holds mJ in 64 bits, and does not wrap around.
+
+    Args:
+        index: torch's number of the device.
+
+    Raises:
+        MissingDependencyError: nvidia-ml-py is not installed.
+        A3GNNError: The driver, or the GPU (before Volta), doesn't tell.
+    """
+
+    def __init__(self, index: int) -> None:
+        import torch
+
+        self._nvml: Any = optional("pynvml", "energy", "the energy of GPUs")
+        try:
+            self._nvml.nvmlInit()
+            properties = torch.cuda.get_device_properties(index)
+            self.name = f"cuda:{index} ({properties.name})"
+            self._device = self._nvml.nvmlDeviceGetHandleByUUID(f"GPU-{properties.uuid}")
+            self._first = self._millijoules()
+        except self._nvml.NVMLError as error:
+            raise A3GNNError(f"NVML doesn't tell the energy of cuda:{index}: {error}") from error
+
+    def read(self) -> float:
+        """Returns the joules that the GPU has taken since this was made.
+
+        Raises:
+            A3GNNError: The driver doesn't tell any more.
+        """
+        try:
+            return (self._millijoules() - self._first) / 1e3
+        except self._nvml.NVMLError as error:
+            raise A3GNNError(f"NVML doesn't tell the energy of {self.name} any more: {error}") from error
+
+    def _millijoules(self) -> int:
+        return int(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._device))
+
+
+#: Where Linux shows them, Intel's and AMD's.
+POWERCAP = Path("/sys/class/powercap")
+
+
+class RaplCounter:
+    """The energy of one domain, such as package-0, since this was made.
+
+    The kernel's counter wraps around at `max_energy_range_uj`: read it at least once in that time, which is about 20
+    minutes of a processor at 200 W.
+
+    Args:
+        folder: The domain's, with `name`, `energy_uj` and `max_energy_range_uj`.
+        within: The name of the domain that it is within; "" for none.
+
+    Attributes:
+        name: The domain's; of one within another, after that one's.
+
+    Raises:
+        OSError: A file can't be read.
+        ValueError: A file holds no number.
+    """
+
+    def __init__(self, folder: Path, within: str = "") -> None:
+        self.name = f"{within} {_text(folder / 'name')}".strip()
+        self._counter, self._range = folder / "energy_uj", int(_text(folder / "max_energy_range_uj"))
+        self._last, self._total = int(_text(self._counter)), 0
+
+    def read(self) -> float:
+        """Returns the joules that the domain has taken since this was made."""
+        now = int(_text(self._counter))
+        self._total += now - self._last if now >= self._last else now - self._last + self._range
+        self._last = now
+        return self._total / 1e6
+
+
+def open_rapl(powercap: Path = POWERCAP) -> list[RaplCounter]:
+    """Returns the counters of all packages, and of memory beside them, which a package's does not count.
+
+    Cores and graphics are within a package's energy, and psys has packages in it, so that these are left out.
+
+    Args:
+        powercap: The folder of RAPL's domains.
+
+    Raises:
+        A3GNNError: There are none, or they can't be read.
+    """
+    try:
+        found = list(_counters(powercap))
+    except (OSError, ValueError) as error:
+        raise A3GNNError(
+            f"RAPL's counters can't be read ({error}); where root owns them, train as root, or chmod a+r them"
+        ) from error
+    if not found:
+        raise A3GNNError(f"there is no RAPL: {powercap} has no intel-rapl:N of a package, as in most virtual machines")
+    return found
+
+
+def _counters(powercap: Path) -> Iterator[RaplCounter]:
+    for folder in sorted(powercap.glob("intel-rapl:*")):
+        parent, *inner = folder.name.removeprefix("intel-rapl:").split(":")
+        if not inner and _text(folder / "name").startswith("package"):
+            yield RaplCounter(folder)
+        elif len(inner) == 1 and _text(folder / "name") == "dram":
+            yield RaplCounter(folder, _text(powercap / f"intel-rapl:{parent}" / "name"))
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="ascii").strip()
+
 
 #: Seconds between two readings at least, unless one is asked for: reading takes some microseconds per counter. Guess.
 _INTERVAL_S = 0.1

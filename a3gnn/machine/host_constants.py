@@ -11,11 +11,25 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from a3gnn.features.rows.csr import csr
-from a3gnn.machine.kernels import random_reads
 from a3gnn.machine.other_work import OtherWork
+from a3gnn.storage.compiled import njit
+
+
+@njit(cache=True, nogil=True)
+def random_reads(table: NDArray[np.int32], reads: int, seed: np.uint64) -> np.int64:
+    """Returns the sum of `reads` entries of `table` at independent pseudo-random places; its size is a power of two."""
+    mask = np.uint64(len(table) - 1)
+    state, total = seed, np.int64(0)
+    for _ in range(reads):
+        # Knuth's MMIX generator; its high bits are the random ones.
+        state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+        total += table[(state >> np.uint64(33)) & mask]
+    return total
+
 
 #: The sizes of a mini-batch of the default configuration, about: input rows, features, hidden units, in-neighbours.
 _ROWS, _FEATURES, _HIDDEN, _FANOUT = 10_000, 128, 256, 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 from a3gnn.errors import A3GNNError
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
-from a3gnn.machine.moved import moved, newer
 from a3gnn.measurement import Measurement
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.process.memory import process_memory
@@ -21,6 +20,40 @@ from a3gnn.process.worker import Worker
 from a3gnn.storage.atomic import write_text
 from a3gnn.storage.cache import cache_root
 from a3gnn.units import format_size
+
+#: A constant that differs by this factor from what is kept has moved; repetitions differ by less. Guess.
+_FACTOR = 1.5
+#: Measured at every start, and so never moved; and the one constant of which less is faster.
+_NOT_KEPT = "idle_host_bytes"
+_LESS_IS_FASTER = "batch_overhead_s"
+
+
+def moved(kept: MachineProfile, found: Mapping[str, float], only_faster: bool = False) -> dict[str, str]:
+    """Returns the constants in `found` that differ by half from the kept ones.
+
+    Args:
+        kept: As they were probed.
+        found: As they are now, by name.
+        only_faster: Whether to leave out those by which the machine is slower now: other work does that.
+
+    Returns:
+        By name, for people: the name and by what factor it differs.
+    """
+    changes = {}
+    for name, now in found.items():
+        before = getattr(kept, name)
+        if name == _NOT_KEPT or before <= 0 or now <= 0:
+            continue
+        faster = (now < before) == (name == _LESS_IS_FASTER)
+        if max(now / before, before / now) > _FACTOR and (faster or not only_faster):
+            changes[name] = f"{name} is {now / before:.2g} times what it was ({before:.3g}, now {now:.3g})"
+    return changes
+
+
+def newer(kept: MachineProfile, again: MachineProfile, changed: Collection[str]) -> MachineProfile:
+    """Returns `kept` with the constants that `changed` names as `again` has them: what two probes agree on stays."""
+    return dataclasses.replace(kept, **{name: getattr(again, name) for name in changed})
+
 
 #: Raised when the profile is measured in another way; profiles that were cached by another version are measured anew.
 PROBE_VERSION = 3

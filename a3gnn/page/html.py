@@ -6,10 +6,59 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cache
 from html import escape
+from importlib import resources
 from typing import Any
 
-from a3gnn.page.static_files import read_part, static_file
+from a3gnn._imports import optional
+
+#: Parts of the script, in the order in which they are put together; each uses names of those before it.
+_SCRIPTS = ("dom", "law", "front", "curves", "parallel", "table", "picker", "summary", "study")
+#: What `static_file` has, each with its media type.
+MEDIA_TYPES = {
+    "study.js": "text/javascript; charset=utf-8",
+    "study.css": "text/css; charset=utf-8",
+    "plotly.min.js": "text/javascript; charset=utf-8",
+}
+
+
+def static_file(name: str) -> str:
+    """Returns the text of a file that the page takes, one of `MEDIA_TYPES`.
+
+    Raises:
+        KeyError: There is no such file.
+        MissingDependencyError: It is of Plotly, and that is not installed.
+    """
+    if name not in MEDIA_TYPES:
+        raise KeyError(name)
+    if name == "plotly.min.js":
+        return _plotly()
+    return _script() if name == "study.js" else read_part(name)
+
+
+@cache
+def read_part(name: str) -> str:
+    """Returns the text of the file `name` beside this module, in static/."""
+    return (resources.files("a3gnn.page") / "static" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _script() -> str:
+    """Returns the script: its parts in one function, so that their names are no one else's."""
+    parts = "\n".join(read_part(f"{name}.js") for name in _SCRIPTS)
+    return f'(() => {{\n"use strict";\n{parts}\n}})();\n'
+
+
+@cache
+def _plotly() -> str:
+    """Returns Plotly's library as its Python package brings it, of about 5 MB."""
+    optional("plotly", "report", "The page of a study")
+    from plotly.offline import get_plotlyjs
+
+    library: str = get_plotlyjs()
+    return library
+
 
 #: What a page that needs nothing else may do: run the scripts in it, and nothing from elsewhere.
 _POLICY = "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:"
@@ -47,7 +96,7 @@ def study_html(views: Mapping[str, Any], live: str | None = None, before: str = 
             server-sent event of the type trial or status comes from `live`/events, until a status is finished, stopped
             or failed.
         before: HTML that stands above the page, such as a server's navigation.
-        static: The URL under which a server serves `a3gnn.page.static_files`.
+        static: The URL under which a server serves `a3gnn.page.html`.
 
     Raises:
         MissingDependencyError: The page is to hold everything, and Plotly is not installed.

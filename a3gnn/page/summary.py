@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from a3gnn.knobs import Knob
+from a3gnn.measurement import METRICS, Metrics
 from a3gnn.page.stored_study import Measured, StoredStudy
-from a3gnn.report.text import describe_figures
-from a3gnn.tuning.budget import Budget
-from a3gnn.tuning.choice_lines import choice_lines
-from a3gnn.tuning.comparison import Comparison
-from a3gnn.tuning.request import TuneRequest
+from a3gnn.pareto import non_dominated
+from a3gnn.prediction import Prediction
+from a3gnn.report.text import describe_figures, describe_knob
+from a3gnn.tuning.study.budget import Budget
+from a3gnn.tuning.study.predicted_front import read_predicted_front
+from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.trial import Predicted
+from a3gnn.tuning.tell.choice_lines import choice_lines
+from a3gnn.tuning.verify.comparison import Comparison
 from a3gnn.units import count, format_duration, format_size
+from a3gnn_surrogate.analytic import analytic_metrics, expected_work
+from a3gnn_surrogate.calibrate import own_calibration
+from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
+from a3gnn_surrogate.columns import as_columns
+from a3gnn_surrogate.measured_setting import MeasuredSetting
+from a3gnn_surrogate.stage_seconds import train_terms
+from a3gnn_surrogate.training_rows import OUTPUTS
 
 
 def asked(request: TuneRequest) -> Iterator[tuple[str, str]]:
@@ -92,3 +108,136 @@ def _gain(measured: Measured) -> dict[str, Any] | None:
         "accuracy": None,
         "in_turns": False,
     }
+
+
+def regret_views(measured: Measured) -> list[dict[str, Any]]:
+    """Returns a dict per trial: the seconds that all trials took by then, the best measured so far, and its regret.
+
+    The regret is the priority's score of the best trial of all less that of that one, both as judged now. It
+    is None before anything keeps the limits. What the best possible configuration would reach is not known.
+    """
+    history = measured.history
+    eligible = history.eligible()
+    scores = history.objectives.measured_score([one.figures for one in eligible]) if eligible else ()
+    score_of = {id(one.trial): float(score) for one, score in zip(eligible, scores, strict=True) if np.isfinite(score)}
+    most, took_s, best, at = max(score_of.values(), default=0.0), 0.0, -np.inf, None
+    found = []
+    for index, trial in enumerate(measured.trials):
+        took_s += trial.measurement.seconds
+        score = score_of.get(id(trial), -np.inf)
+        if score > best:
+            best, at = score, index
+        found.append({"index": index, "took_s": took_s, "best": at, "regret": None if at is None else most - best})
+    return found
+
+
+def predicted_front(measured: Measured) -> dict[str, Any]:
+    """Returns the feasible front that the last search predicted; of an older tune, or before a search, of its trials.
+
+    Its `points` have each metric's mean, low and high; its `name` says what it is the front of.
+    """
+    found = read_predicted_front(measured.tune.folder)
+    if found is not None:
+        return {"name": "front that the last search predicted", "points": found}
+    return {"name": "front of what was predicted of the trials", "points": _of_trials(measured)}
+
+
+def _of_trials(measured: Measured) -> list[Predicted]:
+    """Returns the front of what was predicted of the trials, each before it ran, without what breaks a limit."""
+    history = measured.history
+    known = [i for i, trial in enumerate(measured.trials) if set(METRICS) <= set(trial.predicted)]
+    if not known:
+        return []
+    bounds = [
+        np.array([[measured.trials[i].predicted[metric][bound] for metric in METRICS] for i in known])
+        for bound in ("mean", "low", "high")
+    ]
+    prediction, objectives = Prediction(*bounds), history.objectives
+    if history.reference is not None:  # as the search judges them
+        due_s = history.reference.budget_s if history.latest_s is None else history.latest_s
+        prediction = dataclasses.replace(prediction, default_accuracy=history.reference.val_accuracy, budget_s=due_s)
+    kept = np.flatnonzero(objectives.limits.violation(prediction) == 0)
+    kept = kept[non_dominated(objectives.costs(prediction)[kept])] if len(kept) else kept
+    return [measured.trials[known[i]].predicted for i in kept]
+
+
+#: What people call the parts of a step: three measured stages, and what training is split into.
+PARTS = (
+    *("sampling neighbours", "gathering rows", "copying to the device"),
+    *("matrix products", "sums over neighbours", "activations", "the optimiser", "starting operations"),
+)
+#: A knob that is predicted to gain less is not named, and no more than so many are. Guesses.
+_LEAST_GAIN, _MOST_NAMED = 1.05, 4
+
+
+class _Step(NamedTuple):
+    """A trial by its index, with its measured seconds per mini-batch of sampling, gathering, copying and training."""
+
+    trial: int
+    stages: tuple[float, ...]
+
+
+def step_views(measured: Measured) -> dict[str, Any]:
+    """Returns the seconds per mini-batch of `parts`, by trial, and what would help the default and the best.
+
+    What sampling, gathering, copying and training take was measured; training is split in proportion to the terms of
+    the analytic model, whose factors are fitted to the study's own trials. Where stages overlap, their sum exceeds what
+    a step takes.
+    """
+    steps = [_Step(i, _stages(one.metrics)) for i, one in measured.judged.items()]
+    if not steps:
+        return {"parts": list(PARTS), "trials": [], "helps": []}
+    setting = measured.history.study.setting
+    columns = as_columns([measured.trials[one.trial].measurement.config for one in steps])
+    stages = np.array([one.stages for one in steps])[:, [0, 1, 3]]
+    nothing_else = np.full((len(steps), len(OUTPUTS)), np.nan)
+    rows = MeasuredSetting(setting, columns, expected_work(columns, setting), nothing_else, stages)
+    # The factors that suit the trials best; those of the equations where the trials are few.
+    calibration = own_calibration([rows], UNCALIBRATED) or UNCALIBRATED
+    split = _split(rows, calibration)
+    trials = [
+        {
+            "index": one.trial,
+            "seconds": [*one.stages[:3], *(one.stages[3] * shares).tolist()],
+            "batches_per_epoch": measured.judged[one.trial].metrics.batches_per_epoch,
+        }
+        for one, shares in zip(steps, split, strict=True)
+    ]
+    named = dict.fromkeys(index for index in (measured.default, measured.best) if index is not None)
+    return {"parts": list(PARTS), "trials": trials, "helps": [_helps(measured, index, calibration) for index in named]}
+
+
+def _stages(metrics: Metrics) -> tuple[float, ...]:
+    found = metrics.stage_seconds
+    return found.sample, found.gather, found.transfer, found.train
+
+
+def _split(rows: MeasuredSetting, calibration: Calibration) -> np.ndarray:
+    """Returns the shares of training's parts, float64, shape (n_configs, 5), each row's sum 1."""
+    terms = train_terms(rows.work.cost, rows.setting.hardware) * np.array(calibration.train)
+    return np.asarray(terms / terms.sum(axis=1, keepdims=True))
+
+
+def _helps(measured: Measured, index: int, calibration: Calibration) -> dict[str, Any]:
+    """Returns by what single knobs a trial's epochs per second would gain most, as the analytic model has it."""
+    config = measured.trials[index].measurement.config
+    changes = [
+        (knob, value)
+        for knob in measured.history.space.knobs
+        for value in knob.values
+        if value != getattr(config, knob.name)
+    ]
+    others = [config.replace(**{knob.name: value}).canonical() for knob, value in changes]
+    found = analytic_metrics(as_columns([config, *others]), measured.history.study.setting, calibration)
+    gains = found["throughput_epochs_per_s"][1:] / found["throughput_epochs_per_s"][0]
+    best: dict[str, dict[str, Any]] = {}
+    for (knob, value), gain in zip(changes, gains.tolist(), strict=True):
+        if gain >= max(_LEAST_GAIN, best.get(knob.name, {"gain": 0.0})["gain"]):
+            best[knob.name] = {"knob": knob.name, "words": _words(knob, value), "gain": gain}
+    ranked = sorted(best.values(), key=lambda one: -one["gain"])
+    return {"index": index, "knobs": ranked[:_MOST_NAMED]}
+
+
+def _words(knob: Knob, value: Any) -> str:
+    """Returns what the change is called; the words of text are for values that are not the default."""
+    return f"{knob.name} {value}" if value == knob.default else describe_knob(knob, value).strip()

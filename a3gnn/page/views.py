@@ -6,21 +6,16 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from a3gnn.breach import MEMORY_NAMES
+from a3gnn.limits import MEMORY_NAMES
 from a3gnn.objectives import Priority
-from a3gnn.page.knobs import knob_views
-from a3gnn.page.law import law_view
-from a3gnn.page.progress import predicted_front, regret_views
-from a3gnn.page.rows import row_views
-from a3gnn.page.step import step_views
+from a3gnn.page.rows import knob_views, law_view, row_views
 from a3gnn.page.stored_study import Measured, StoredStudy
-from a3gnn.page.summary import asked, summary_view, time_view
-from a3gnn.printable import printable
-from a3gnn.report.front import PICKS
-from a3gnn.report.front_row import UNCOMPARED
+from a3gnn.page.summary import asked, predicted_front, regret_views, step_views, summary_view, time_view
+from a3gnn.report.front import PICKS, UNCOMPARED
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.intro import intro
-from a3gnn.tuning.versions import versions
+from a3gnn.tuning.study.folder import versions
+from a3gnn.tuning.tell.intro import intro
+from a3gnn.units import printable
 
 #: Raised when a view's keys change, so that a page does not read what it can't.
 VIEWS_VERSION = 1

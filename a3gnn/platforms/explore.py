@@ -25,7 +25,7 @@ from a3gnn.platforms.performance import (
     work_seconds,
 )
 from a3gnn.platforms.workload import Workload
-from a3gnn.search.grid import Grid
+from a3gnn.search.exhaustive import Grid
 
 #: The paper states none. Its design takes 90.6 % of the DSPs; with all of them (16, 2048) fits (Table V).
 CEILING = 0.91

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from a3gnn.process.compilations import Compilations
 
-from a3gnn.process.lifetime import die_with_parent
+from a3gnn.process.child import die_with_parent
 from a3gnn.threads import wait_policy
 
 #: What every trial imports.

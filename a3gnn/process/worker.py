@@ -6,7 +6,9 @@ import json
 import os
 import re
 import select
+import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,14 +18,109 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from a3gnn.errors import A3GNNError
-from a3gnn.process.deadline import Deadline
+from a3gnn.process.child import as_program
 from a3gnn.process.fork_server import WHERE_SIGNAL
-from a3gnn.process.interpreter import as_program
-from a3gnn.process.memory import FREE_LIMIT, MemoryUse, process_memory, spare_bytes
-from a3gnn.process.status import described_status
-from a3gnn.process.watch import MemoryWatch, kill_group
+from a3gnn.process.memory import (
+    FREE_LIMIT,
+    MemoryUse,
+    PeakMemory,
+    described_status,
+    process_memory,
+    process_tree,
+    spare_bytes,
+)
 from a3gnn.storage.workplace import Workplace
+from a3gnn.threads.stolen_time import StolenTime, stretch
 from a3gnn.units import format_size
+
+#: By the clock a process may take so many times its timeout, however much is stolen: one that hangs must end. Guess.
+MOST_TIMES = 4
+
+
+class Deadline:
+    """Counts from when it is made.
+
+    Args:
+        timeout_s: Seconds that may pass, by a machine of which nothing is stolen.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._stolen = StolenTime()
+
+    def left_s(self) -> float:
+        """Returns the seconds that are left at least; 0 once it has passed. What is stolen in them adds to them."""
+        return left_seconds(self._timeout_s, self._stolen.passed_s(), self._stolen.share())
+
+
+def left_seconds(timeout_s: float, passed_s: float, stolen_share: float) -> float:
+    """Returns how many seconds of `timeout_s` are left, if nothing is stolen in them.
+
+    What has passed counts as what it would have taken without the stolen time; but nothing is left after
+    `MOST_TIMES * timeout_s` seconds of the clock.
+
+    Args:
+        timeout_s: Seconds that may pass, by a machine of which nothing is stolen.
+        passed_s: Seconds that have passed by the clock.
+        stolen_share: Share of the cores' time that was stolen in them, in [0, 1].
+    """
+    counted_s = passed_s / stretch(stolen_share)
+    return max(0.0, min(timeout_s - counted_s, MOST_TIMES * timeout_s - passed_s))
+
+
+#: Seconds between two looks at the memory of known processes, and between two looks for new processes. Guesses.
+POLL_SECONDS = 0.005
+TREE_SECONDS = 0.1
+
+
+class MemoryWatch:
+    """Records the peak memory of process `pid` and its descendants while the context is open.
+
+    Attributes:
+        peak: Largest figures, each on its own, those between two looks included (`PeakMemory`).
+        passed_limit: Whether the anonymous memory passed `limit_bytes`, for however short; then the process group of
+            `pid` was killed.
+    """
+
+    def __init__(self, pid: int, limit_bytes: int | None = None) -> None:
+        self.peak = MemoryUse()
+        self.passed_limit = False
+        self._pid = pid
+        self._limit = limit_bytes
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=f"memory-watch-{pid}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        tree, look_again = {self._pid: PeakMemory(self._pid)}, 0.0
+        while True:
+            now = time.monotonic()
+            if now >= look_again:
+                tree = {pid: tree.get(pid) or PeakMemory(pid) for pid in process_tree(self._pid)}
+                look_again = now + TREE_SECONDS
+            use = sum((one.look() for one in tree.values()), start=MemoryUse())
+            self.peak = self.peak.peak(use)
+            if self._limit is not None and use.anonymous_bytes > self._limit and not self.passed_limit:
+                self.passed_limit = True
+                kill_group(self._pid)
+            if self._stop.wait(POLL_SECONDS):
+                return
+
+
+def kill_group(pid: int) -> None:
+    """Kills the process group that `pid` leads; nothing happens where it is gone."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
 
 #: Seconds that the server may take for its imports, and for compiling every kernel where none is cached.
 _START_SECONDS = 600.0

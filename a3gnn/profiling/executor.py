@@ -14,8 +14,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.process.machine_turn import machine_turn
-from a3gnn.process.memory import MemoryUse
-from a3gnn.process.status import described_status, oom_kills
+from a3gnn.process.memory import MemoryUse, described_status, oom_kills
 from a3gnn.process.worker import Ended, Worker
 from a3gnn.profiling.trial.failures import DETAIL_CHARACTERS
 from a3gnn.profiling.trial.imports import imports_of

@@ -16,13 +16,12 @@ from a3gnn.learning_curve import NO_CURVE
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
 from a3gnn.process.machine_turn import seconds_waited
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
-from a3gnn.profiling.known_curves import KnownCurves
+from a3gnn.profiling.known_curves import KnownCurves, drop_oldest
 from a3gnn.profiling.partition_failures import PartitionFailures
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.storage.cache import cache_root
-from a3gnn.storage.curve_states import drop_oldest
 
 #: Rows of this version have a learning curve in place of an accuracy after so many epochs.
 _NO_ACCURACY_BUDGET = 0

@@ -7,9 +7,8 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 from a3gnn._imports import optional
-from a3gnn.breach import Breach
-from a3gnn.report.front import Front
-from a3gnn.report.front_row import UNCOMPARED, FrontRow
+from a3gnn.limits import Breach
+from a3gnn.report.front import UNCOMPARED, Front, FrontRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterator
 from html import escape
 from typing import NamedTuple
 
+from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config, show_quality, show_seconds, show_throughput
 from a3gnn.units import format_size
+
+WIDTH = 80
+#: Columns of a row's label, and of a cell.
+_LABEL, _CELL = 24, 28
+
+
+def wrapped(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
+    """Returns the lines of `text`, of at most `width` columns: `first` begins the first one, `rest` the others.
+
+    Words are not split: one that is longer, such as a path, stays whole.
+    """
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def configuration(label: str, config: TrainConfig, width: int = WIDTH) -> Iterator[str]:
+    """Yields `config` in words after its `label`, broken between knobs."""
+    indent = max(13, len(label) + 2)
+    text = describe_config(config).replace(" · ", " ·\n").replace(" ", "\xa0").replace("\n", " ")
+    for line in wrapped(text, f"{label:<{indent}}", " " * indent, width):
+        yield line.replace("\xa0", " ")
+
+
+def row(label: str, *cells: str) -> str:
+    """Returns a label and two cells below those of other rows; a label that is too long has a line of its own."""
+    above, label = (f"{label}\n", "") if len(label) >= _LABEL else ("", label)
+    *first, last = cells
+    return above + f"{label:<{_LABEL - 1}} {''.join(f'{cell:<{_CELL - 1}} ' for cell in first)}{last}".rstrip()
+
 
 #: Under a table of which some rows were timed in the play-off and others were not.
 _TIMED_BEFORE = "* timed once, before the play-off: the machine may have been faster or slower then"
@@ -99,3 +131,32 @@ def _title(front: Front) -> str:
     limit = f", limit {format_size(front.limit_bytes)}" if front.limit_bytes else ""
     kind = "device memory" if front.memory == "peak_device_bytes" else "host memory"
     return f"Pareto front: {count} of {len(front.rows)} measured configurations ({kind}{limit})"
+
+
+_INDENT = " " * 4
+
+
+def front_lines(front: Front, everything: bool = False) -> Iterator[str]:
+    """Yields the rows of `front_cells`: figures in columns, then labels with the configuration, then why not."""
+    cells = front_cells(front, everything)
+    numbers = [[row[i] for i in cells.figures] for row in cells.rows]
+    headings = [cells.headings[i] for i in cells.figures]
+    widths = [max(map(len, column)) for column in zip(headings, *numbers, strict=True)]
+    yield from wrapped(cells.title)
+    yield ""
+    yield _aligned(headings, widths)
+    for row, figures in zip(cells.rows, numbers, strict=True):
+        label, *_, words, why = row
+        yield _aligned(figures, widths)
+        text = words.replace(" · ", " ·\n").replace(" ", "\xa0").replace("\n", " ")
+        first = f"{_INDENT}{label}: " if label else _INDENT
+        yield from (line.replace("\xa0", " ") for line in wrapped(text, first, _INDENT * 2))
+        if why:
+            yield from wrapped(f"why not: {why}", _INDENT, _INDENT * 2)
+    if cells.footnote is not None:
+        yield ""
+        yield from wrapped(cells.footnote)
+
+
+def _aligned(texts: list[str], widths: list[int]) -> str:
+    return "  " + "  ".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from a3gnn.breach import Breach
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.domains import OneOf, Size
 from a3gnn.figures import Figures
 from a3gnn.knobs import Knob
+from a3gnn.limits import Breach
 from a3gnn.metric import Metric
 from a3gnn.units import format_size
 

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import optuna
 from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.trial import FrozenTrial
 
 from a3gnn.prediction import Prediction
-from a3gnn.search.candidate_pool import CandidatePool
-from a3gnn.search.problem import Problem
-from a3gnn.search.quiet_optuna import quiet_optuna
+from a3gnn.search.random_search import CandidatePool
+from a3gnn.search.searchable import Problem
+from a3gnn.seeding import derive
 from a3gnn.space import SearchSpace
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Hides Optuna's messages below warnings meanwhile."""
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+
 
 #: Suggestions per new row; after these, random new rows are told to the study instead. Guess.
 _TRIES = 4
@@ -81,3 +97,30 @@ class OptunaSearcher:
         costs, violation = self._known[key]
         trial.set_constraint("limits", violation)
         self._study.tell(trial, costs)
+
+
+class Nsga2Searcher(OptunaSearcher):
+    """Optuna's NSGA-II with its default operators."""
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        sampler = _KnownSpaceSampler(seed=derive(seed, "nsga2") % 2**32)
+        sampler.known = {name: d for name, d in distributions(problem.space).items() if not d.single()}
+        super().__init__(problem, seed, sampler)
+
+
+class _KnownSpaceSampler(optuna.samplers.NSGAIISampler):
+    """Knows the search space, which Optuna derives at each trial from all earlier ones: half of its time."""
+
+    known: dict[str, BaseDistribution]
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return self.known
+
+
+class TpeSearcher(OptunaSearcher):
+    """Optuna's TPE: good with few evaluations, and slow with many, as its models grow with the evaluations."""
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        # One joint model is built three times as fast as one per knob, which is the default for several objectives.
+        sampler = optuna.samplers.TPESampler(multivariate=True, seed=derive(seed, "tpe") % 2**32)
+        super().__init__(problem, seed, sampler)

@@ -33,8 +33,8 @@ class Searcher(Protocol):
 ENGINES = {
     "local": "a3gnn.search.local_search:LocalSearch",
     "ppo": "a3gnn.search.ppo:PpoSearcher",
-    "nsga2": "a3gnn.search.nsga2:Nsga2Searcher",
-    "tpe": "a3gnn.search.tpe:TpeSearcher",
+    "nsga2": "a3gnn.search.optuna_study:Nsga2Searcher",
+    "tpe": "a3gnn.search.optuna_study:TpeSearcher",
     "random": "a3gnn.search.random_search:RandomSearcher",
     "exhaustive": "a3gnn.search.exhaustive:ExhaustiveSearcher",
 }

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from a3gnn.errors import UsageError
 from a3gnn.notify import listener
-from a3gnn.printable import printable
 from a3gnn.report.front import Front
 from a3gnn.service.http_client import HttpClient, ServerAwayError, error_of
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.units import printable
 
 if TYPE_CHECKING:
-    from a3gnn.tuning.result import TuneResult
+    from a3gnn.tuning.study.result import TuneResult
 
 #: Seconds for which a server that is being restarted is waited for. Guess.
 _PATIENCE_S = 60.0

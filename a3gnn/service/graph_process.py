@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from a3gnn.process.order import take_order, take_stdout
+from a3gnn.process.child import take_order, take_stdout
 from a3gnn.service.npz_bounds import check_bound, check_npz
 from a3gnn.service.problems import Problem
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 
-from a3gnn.process.interpreter import as_program
+from a3gnn.process.child import as_program
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.home import Home
 from a3gnn.service.jail import admitted

@@ -11,7 +11,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.service.event_log import EventLog
 from a3gnn.service.job import Job
 from a3gnn.service.places import Places
-from a3gnn.storage.lock import try_lock
+from a3gnn.storage.atomic import try_lock
 
 _MARK = "home-id"
 

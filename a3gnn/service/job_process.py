@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from a3gnn.process.child import interrupt_by_sigterm, take_order, take_stdout
 from a3gnn.process.machine_turn import machine_turn
-from a3gnn.process.order import interrupt_by_sigterm, take_order, take_stdout
 from a3gnn.service.home import JobFolder
 from a3gnn.service.places import Places
 from a3gnn.service.problems import Problem
@@ -63,9 +63,9 @@ def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
     from a3gnn.profiling.executor_choice import ExecutorChoice
     from a3gnn.profiling.store.store import ProfileStore
     from a3gnn.service.told_trials import Suggestions, ToldTrials
-    from a3gnn.tuning.choice import STOPPED
-    from a3gnn.tuning.forget_failures import forget_failures
+    from a3gnn.tuning.run.forget_failures import forget_failures
     from a3gnn.tuning.tune import tune
+    from a3gnn.tuning.verify.choice import STOPPED
 
     resume = _goes_on(folder, "probes.jsonl")
     task = Task.from_dict(arguments.pop("task"))

@@ -9,10 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from a3gnn.errors import UsageError
 from a3gnn.metric import AUTO, checked_metric
-from a3gnn.own_model import names_factory
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.task import MODELS, Task, usual_fanouts
-from a3gnn.tuning.arguments import make_request
+from a3gnn.task import MODELS, Task, names_factory, usual_fanouts
+from a3gnn.tuning.study.arguments import make_request
 
 #: The largest number of a job or a graph: an integer of both databases.
 MOST = 2**31 - 1

@@ -12,7 +12,7 @@ import sys
 import traceback
 from typing import Any
 
-from a3gnn.process.order import take_stdout
+from a3gnn.process.child import take_stdout
 from a3gnn.service.problems import Problem
 from a3gnn.threads import wait_policy
 

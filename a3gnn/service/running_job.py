@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from a3gnn.process.order import start_program
-from a3gnn.process.status import described_status
+from a3gnn.process.child import start_program
+from a3gnn.process.memory import described_status
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
 from a3gnn.service.problems import Problem
-from a3gnn.tuning.stop import ask_to_stop
+from a3gnn.tuning.study.budget import ask_to_stop
 
 #: Seconds after which a process that was told to end is killed, and one that was asked to choose first: a tune looks
 #: for that once it has loaded its graph, which may take minutes. Guesses: choosing itself takes a second or two.

@@ -18,10 +18,10 @@ from a3gnn.report.text import describe_config
 from a3gnn.service.home import JobFolder
 from a3gnn.service.problems import conflict
 from a3gnn.service.study_copy import with_places
-from a3gnn.storage.file_state import file_state
+from a3gnn.storage.cache import file_state
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.finished import unfinished_front
-from a3gnn.tuning.journal import Journal
+from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.result import unfinished_front
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from a3gnn.service.problems import Problem
 from a3gnn.service.running_job import Outcome, RunningJob
 from a3gnn.service.study_files import summary
 from a3gnn.service.told_trials import Suggestions
-from a3gnn.tuning.stop import forget_stop
+from a3gnn.tuning.study.budget import forget_stop
 
 #: Seconds between two looks at the processes that run, and between two looks at the database. Guesses.
 _POLL_S, _LOOK_S = 0.1, 0.5

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from a3gnn.storage.atomic import try_lock
 from a3gnn.storage.cache import FINGERPRINT
 from a3gnn.storage.kernel_folder import KERNEL_FOLDER, in_use
-from a3gnn.storage.lock import try_lock
 from a3gnn.storage.stamp import STAMP
 
 #: graph: a converted graph. probe: what was measured of a machine. download: a data set's own files. source: which

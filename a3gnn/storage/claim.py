@@ -15,7 +15,7 @@ from pathlib import Path
 from socket import gethostname
 
 from a3gnn.errors import A3GNNError, UsageError
-from a3gnn.storage.lock import release
+from a3gnn.storage.atomic import release
 
 #: In a folder that is written by a run. The kernel releases its lock when that process ends, however it ends.
 LOCK_NAME = ".lock"

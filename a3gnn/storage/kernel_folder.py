@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from a3gnn.storage.lock import release, try_lock, wait_for_lock
+from a3gnn.storage.atomic import release, try_lock, wait_for_lock
 
 #: Such a folder; with the ending, one that is being removed.
 KERNEL_FOLDER = re.compile(r"a3gnn-[0-9a-f]{32}(\.removed)?")

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from a3gnn.errors import A3GNNError
 from a3gnn.storage.atomic import replacing
-from a3gnn.storage.cache import cache_root
-from a3gnn.storage.file_state import content_state, file_state
+from a3gnn.storage.cache import cache_root, content_state, file_state
 
 #: The stamp's name in a verified folder.
 STAMP = "verified.json"

@@ -11,7 +11,7 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from a3gnn.storage.lock import try_lock
+from a3gnn.storage.atomic import try_lock
 
 _PREFIX = "a3gnn-work-"
 #: Locked by the folder's process as long as that runs: the kernel gives the lock back however it ends.

@@ -15,9 +15,9 @@ from time import perf_counter
 
 from numba.core.registry import cpu_target
 
-from a3gnn.process.interpreter import as_program
+from a3gnn.process.child import as_program
 from a3gnn.process.machine_turn import machine_turn
-from a3gnn.process.status import described_status
+from a3gnn.process.memory import described_status
 from a3gnn.storage.compiled import KERNELS
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.units import format_duration

@@ -20,8 +20,8 @@ import numpy as np
 from a3gnn.config import CACHE_POLICIES, DYNAMIC_POLICIES, PARTITIONERS, TrainConfig
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.process.child import die_with_parent
 from a3gnn.process.fork_server import COMPILED
-from a3gnn.process.lifetime import die_with_parent
 from a3gnn.storage.workplace import Workplace
 from a3gnn.task import ATTENTION, Task
 from a3gnn.training.kernel_set import KernelSet

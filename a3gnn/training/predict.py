@@ -21,13 +21,13 @@ from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.runtime.devices import checked_device
 from a3gnn.runtime.input_nodes import InputNodes
+from a3gnn.storage.host_memory import evaluation_bytes
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.evaluate import checked_outputs
 from a3gnn.training.inference import Inference
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.memory import MemoryGuard
 from a3gnn.training.model import build_model
-from a3gnn.training.own.evaluation_bytes import evaluation_bytes
 from a3gnn.training.own.evaluation_plan import EvaluationPlan
 from a3gnn.training.own.evaluator import planned_outputs
 from a3gnn.training.own.factory import Factory

@@ -20,6 +20,7 @@ from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.parts.watching import watched
 from a3gnn.storage.claim import claimed, claimed_next
+from a3gnn.storage.host_memory import evaluation_bytes
 from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import check_adapting
 from a3gnn.training.checkpoint import identity
@@ -33,7 +34,6 @@ from a3gnn.training.hybrid.trainers.several import Said, open_several
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.make_result import make_result
 from a3gnn.training.optimiser_imports import optimiser_imports
-from a3gnn.training.own.evaluation_bytes import evaluation_bytes
 from a3gnn.training.own.factory import model_name
 from a3gnn.training.progress import Progress
 from a3gnn.training.ranks.processes import SynchronousAlgorithm, processes

@@ -26,18 +26,16 @@ from a3gnn.task import Task
 from a3gnn.training.choose_metric import with_metric
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.kernel_set import KernelSet
-from a3gnn.tuning.arguments import check_places, make_request
-from a3gnn.tuning.corpus_count import CorpusCount
-from a3gnn.tuning.forecast import Forecast
-from a3gnn.tuning.history import History
-from a3gnn.tuning.intro import intro
-from a3gnn.tuning.kept_surrogate import kept_surrogate
-from a3gnn.tuning.outlook import Outlook
-from a3gnn.tuning.predicted_best import predicted_best
-from a3gnn.tuning.recommendation import Recommendation
-from a3gnn.tuning.request import DEFAULT_PEAK
-from a3gnn.tuning.study import Study
-from a3gnn.tuning.unknowns import unknowns
+from a3gnn.tuning.beliefs.forecast import Forecast
+from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
+from a3gnn.tuning.beliefs.outlook import Outlook, unknowns
+from a3gnn.tuning.engines.predicted_best import predicted_best
+from a3gnn.tuning.outcome.recommendation import CorpusCount, Recommendation
+from a3gnn.tuning.study.arguments import check_places, make_request
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.request import DEFAULT_PEAK
+from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.tell.intro import intro
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike

@@ -29,12 +29,11 @@ from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.kernel_set import KernelSet
 from a3gnn.training.own.examine import examined
 from a3gnn.training.own.factory import model_name
-from a3gnn.tuning.arguments import check_places, make_request
-from a3gnn.tuning.believed import believed
-from a3gnn.tuning.budget import Budget
-from a3gnn.tuning.choice import Choice
-from a3gnn.tuning.expectations import fit_surrogate
-from a3gnn.tuning.explore import (
+from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate
+from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
+from a3gnn.tuning.engines.propose import propose
+from a3gnn.tuning.run.finish import finish, finish_stopped
+from a3gnn.tuning.run.rounds import (
     Explored,
     Proposer,
     explore,
@@ -42,20 +41,17 @@ from a3gnn.tuning.explore import (
     measure_smallest,
     warn_of_short_budget,
 )
-from a3gnn.tuning.finish import finish
-from a3gnn.tuning.finished import finished_result, say_finished
-from a3gnn.tuning.folder import repeating_as_before
-from a3gnn.tuning.history import History
-from a3gnn.tuning.kept_surrogate import kept_surrogate
-from a3gnn.tuning.memory_limits import BEYOND
-from a3gnn.tuning.play_off import play_off
-from a3gnn.tuning.propose import propose
-from a3gnn.tuning.request import TuneRequest
-from a3gnn.tuning.result import TuneResult
-from a3gnn.tuning.runner import Runner
-from a3gnn.tuning.session import open_study
-from a3gnn.tuning.stop import StopAsked, forget_stop, stopped_by_file
-from a3gnn.tuning.stopped import finish_stopped
+from a3gnn.tuning.run.runner import Runner
+from a3gnn.tuning.run.session import open_study
+from a3gnn.tuning.study.arguments import check_places, make_request
+from a3gnn.tuning.study.budget import Budget, StopAsked, forget_stop, stopped_by_file
+from a3gnn.tuning.study.folder import repeating_as_before
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.memory_limits import BEYOND
+from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.result import TuneResult, finished_result, say_finished
+from a3gnn.tuning.verify.choice import Choice
+from a3gnn.tuning.verify.play_off import play_off
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike

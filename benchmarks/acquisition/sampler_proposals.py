@@ -12,17 +12,16 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 from optuna.trial import FrozenTrial, create_trial
 
 from a3gnn.objectives import Objectives
-from a3gnn.search.optuna_study import distributions
-from a3gnn.search.problem import Problem
-from a3gnn.search.quiet_optuna import quiet_optuna
+from a3gnn.search.optuna_study import distributions, quiet_optuna
 from a3gnn.search.run import run_search
+from a3gnn.search.searchable import Problem
 from a3gnn.seeding import derive
 from a3gnn.space import SearchSpace
-from a3gnn.tuning.acquisition import Rows, unmeasured
-from a3gnn.tuning.history import History
-from a3gnn.tuning.proposal import Proposal
-from a3gnn.tuning.propose import SEARCH_EVALUATIONS, Proposed, candidates, problem_of, round_trials
-from a3gnn.tuning.tried import tried_rows
+from a3gnn.tuning.beliefs.expectations import tried_rows
+from a3gnn.tuning.engines.acquisition import Rows, unmeasured
+from a3gnn.tuning.engines.propose import SEARCH_EVALUATIONS, Proposed, candidates, problem_of, round_trials
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.trial import Proposal
 from a3gnn_envs.acquisition.world import Floats
 from a3gnn_surrogate.surrogate import Surrogate
 

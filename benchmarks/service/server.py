@@ -17,11 +17,11 @@ from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.service.database import open_service_database
 from a3gnn.service.home import Home
 from a3gnn.service.jobs import Jobs
-from a3gnn.tuning.history import History
-from a3gnn.tuning.measured_front import measured_front
-from a3gnn.tuning.request import TuneRequest
-from a3gnn.tuning.study import Study
-from a3gnn.tuning.trial import Trial
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.measured_front import measured_front
+from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.study.trial import Trial
 from benchmarks.engine.client import mapped
 
 

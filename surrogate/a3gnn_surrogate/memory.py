@@ -6,7 +6,7 @@ import numpy as np
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.hardware import Hardware
-from a3gnn.outcome import Metrics
+from a3gnn.measurement import Metrics
 from a3gnn.setting import Setting
 from a3gnn_surrogate.calibration import Calibration
 from a3gnn_surrogate.columns import Array, Columns

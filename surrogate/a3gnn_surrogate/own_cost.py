@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from a3gnn.own_model import OwnModel
+from a3gnn.task import OwnModel
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.rows import reads_table
 from a3gnn_surrogate.volume import BatchVolume

@@ -15,9 +15,9 @@ from a3gnn.objectives import Priority
 from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
 from a3gnn.search.result import SearchResult
 from a3gnn.space import SearchSpace
-from a3gnn.tuning.history import History
-from a3gnn.tuning.proposal import Proposal
-from a3gnn.tuning.propose import Proposed, propose
+from a3gnn.tuning.engines.propose import Proposed, propose
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.trial import Proposal
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.emulated import EmulatedGraph, EmulatedTune

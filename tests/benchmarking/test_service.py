@@ -12,7 +12,7 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 from a3gnn.config import TrainConfig
 from a3gnn.service.orders import StudyOrder
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.tuning.arguments import make_request
+from a3gnn.tuning.study.arguments import make_request
 from benchmarks.service.beside_a_tune import order
 from benchmarks.service.readers import growth
 from benchmarks.service.server import fill, serving

@@ -12,7 +12,7 @@ from a3gnn.cli.main import app
 from a3gnn.measurement import MEASUREMENT_VERSION
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.tuning import surrogate_card
+from a3gnn.tuning.beliefs import surrogate_card
 from a3gnn_surrogate.card import ModelCard
 
 

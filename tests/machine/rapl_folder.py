@@ -1,4 +1,4 @@
-"""A folder in RAPL's layout, as `a3gnn.machine.rapl` reads it: files, written as the kernel's would read."""
+"""A folder in RAPL's layout, as `a3gnn.machine.energy` reads it: files, written as the kernel's would read."""
 
 from __future__ import annotations
 

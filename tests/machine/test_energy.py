@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.errors import A3GNNError
-from a3gnn.machine.energy import EnergyMeter
-from a3gnn.machine.nvml import NvmlCounter
-from a3gnn.machine.rapl import POWERCAP, RaplCounter, open_rapl
+from a3gnn.machine.energy import POWERCAP, EnergyMeter, NvmlCounter, RaplCounter, open_rapl
 from tests.machine.rapl_folder import RANGE_UJ, RaplFolder, two_packages
 
 

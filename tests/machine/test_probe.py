@@ -11,9 +11,8 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware, MachineProfile
-from a3gnn.machine.moved import moved, newer
-from a3gnn.machine.probe import kept_at, kept_hardware, probe_hardware, within_peaks
-from a3gnn.machine.processor import cache_sizes, instruction_sets
+from a3gnn.machine.host import cache_sizes, instruction_sets
+from a3gnn.machine.probe import kept_at, kept_hardware, moved, newer, probe_hardware, within_peaks
 from a3gnn.measurement import Measurement, Metrics
 from a3gnn.process.worker import Worker
 from a3gnn.threads.affinity import available_cores

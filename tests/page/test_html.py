@@ -13,8 +13,7 @@ from click.testing import CliRunner
 
 from a3gnn.cli.report import report
 from a3gnn.errors import MissingDependencyError
-from a3gnn.page.html import study_html
-from a3gnn.page.static_files import MEDIA_TYPES, static_file
+from a3gnn.page.html import MEDIA_TYPES, static_file, study_html
 from a3gnn.page.views import study_views
 
 plotly = pytest.importorskip("plotly", reason="the extra report is not installed")

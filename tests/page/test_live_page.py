@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from a3gnn.page.html import study_html
-from a3gnn.page.static_files import MEDIA_TYPES, static_file
+from a3gnn.page.html import MEDIA_TYPES, static_file, study_html
 from a3gnn.page.views import study_views
 
 pytest.importorskip("plotly", reason="the extra report is not installed")

@@ -9,8 +9,8 @@ from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.pareto import non_dominated
 from a3gnn.platforms.designs import DesignProblem, DesignSpace, Indices, design_problem, shares
 from a3gnn.platforms.metadata import Die, Fpga, Kernels, Platform
-from a3gnn.search.evaluation_cache import EvaluationCache
-from a3gnn.search.play import play
+from a3gnn.search.result import EvaluationCache
+from a3gnn.search.run import play
 from a3gnn.search.searcher import make_searcher
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn.process.deadline import MOST_TIMES, Deadline, left_seconds
-from a3gnn.process.worker import Worker
+from a3gnn.process.worker import MOST_TIMES, Deadline, Worker, left_seconds
 from a3gnn.threads import core_time, stolen_time
 from a3gnn.threads.affinity import available_cores
 from a3gnn.threads.stolen_time import stretch

@@ -14,7 +14,7 @@ import pytest
 
 from a3gnn.process import memory
 from a3gnn.process.memory import MemoryUse, PeakMemory, process_memory, process_tree, spare_bytes, tree_memory
-from a3gnn.process.watch import MemoryWatch
+from a3gnn.process.worker import MemoryWatch
 
 MIB = 1 << 20
 HOLDER = "import sys, time; held = bytearray(b'1') * int(sys.argv[1]); print('ready', flush=True); time.sleep(60)"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.process.order import start_program
+from a3gnn.process.child import start_program
 
 PROGRAM = """
 import os, time
-from a3gnn.process.order import interrupt_by_sigterm, take_order, take_stdout
+from a3gnn.process.child import interrupt_by_sigterm, take_order, take_stdout
 interrupt_by_sigterm()
 order = take_order()
 if order is not None:

@@ -13,7 +13,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind
-from a3gnn.process.watch import MemoryWatch
+from a3gnn.process.worker import MemoryWatch
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.store import ProfileStore

@@ -9,8 +9,7 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import MissingDependencyError
-from a3gnn.report.front import Front
-from a3gnn.report.front_row import FrontRow, MeasuredConfig
+from a3gnn.report.front import Front, FrontRow, MeasuredConfig
 from a3gnn.report.table import front_cells
 from tests.report.rows import MiB, figures, objectives
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from a3gnn.config import TrainConfig
-from a3gnn.report.front import Front
-from a3gnn.report.front_lines import front_lines
-from a3gnn.report.front_row import MeasuredConfig
+from a3gnn.report.front import Front, MeasuredConfig
+from a3gnn.report.table import front_lines
 from tests.report.rows import MiB, figures, objectives
 
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from a3gnn._fields import SCHEMA_VERSION
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, DeviceError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.runtime.loader import Loader
-from a3gnn.stored_fields import SCHEMA_VERSION
 from a3gnn.task import Task
 from a3gnn.training.trainer import Trainer
 

@@ -14,7 +14,7 @@ from a3gnn.service.home import Home
 from a3gnn.service.jobs import Jobs
 from a3gnn.service.running_job import Outcome, RunningJob
 from a3gnn.task import Task
-from a3gnn.tuning.stop import stop_is_asked
+from a3gnn.tuning.study.budget import stop_is_asked
 
 
 @pytest.mark.parametrize("measured", [True, False])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.storage import control_groups
+from a3gnn.storage import host_memory as control_groups
 from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
 
 MIB = 2**20

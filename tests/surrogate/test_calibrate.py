@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from a3gnn.own_model import OwnCost, OwnModel
-from a3gnn.task import Task
+from a3gnn.task import OwnCost, OwnModel, Task
 from a3gnn_surrogate.analytic import expected_work
 from a3gnn_surrogate.calibrate import general_calibrations, own_calibration
 from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration, Calibrations

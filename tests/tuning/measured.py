@@ -16,15 +16,14 @@ from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
 from a3gnn.task import Task
-from a3gnn.tuning.budget import Budget
-from a3gnn.tuning.history import History
-from a3gnn.tuning.journal import Journal
-from a3gnn.tuning.proposal import Proposal
-from a3gnn.tuning.request import TuneRequest
-from a3gnn.tuning.runner import Runner
-from a3gnn.tuning.study import Study
-from a3gnn.tuning.trial import Trial
-from a3gnn.tuning.trial_plan import trial_plan
+from a3gnn.tuning.run.runner import Runner
+from a3gnn.tuning.run.trial_plan import trial_plan
+from a3gnn.tuning.study.budget import Budget
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.study.trial import Proposal, Trial
 from tests.tuning.formulas import Formulas
 
 #: Faster than the default, by 1.2 and 1.4 times, and less accurate, by two and four points.

@@ -15,9 +15,9 @@ from a3gnn.profiling import executor
 from a3gnn.task import Task
 from a3gnn.training import compile_ahead
 from a3gnn.training.kernel_set import KernelSet
-from a3gnn.tuning.request import TuneRequest
-from a3gnn.tuning.result import TuneResult
-from a3gnn.tuning.session import open_study
+from a3gnn.tuning.run.session import open_study
+from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.result import TuneResult
 
 
 def test_a_tune_whose_trials_run_elsewhere_compiles_nothing(

@@ -10,11 +10,10 @@ import pytest
 from optuna.trial import FrozenTrial
 
 from a3gnn.measurement import Failure, FailureKind
-from a3gnn.tuning.expectations import fit_surrogate
-from a3gnn.tuning.explore import explore
-from a3gnn.tuning.history import History
-from a3gnn.tuning.propose import ROUND_TRIALS, problem_of, round_trials
-from a3gnn.tuning.tried import tried_rows
+from a3gnn.tuning.beliefs.expectations import fit_surrogate, tried_rows
+from a3gnn.tuning.engines.propose import ROUND_TRIALS, problem_of, round_trials
+from a3gnn.tuning.run.rounds import explore
+from a3gnn.tuning.study.history import History
 from benchmarks.acquisition import sampler_proposals
 from benchmarks.acquisition.sampler_proposals import SAMPLERS, SamplerProposals, Suggester
 from tests.tuning.measured import FOUR_PARTS, MODE1, TWO_PARTS, Measured

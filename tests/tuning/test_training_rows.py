@@ -11,10 +11,10 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.objectives import Priority
 from a3gnn.task import Task
-from a3gnn.tuning.expectations import fit_surrogate
-from a3gnn.tuning.proposal import Proposal
-from a3gnn.tuning.request import TuneRequest
-from a3gnn.tuning.session import open_study
+from a3gnn.tuning.beliefs.expectations import fit_surrogate
+from a3gnn.tuning.run.session import open_study
+from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.trial import Proposal
 
 CONFIGS = (TrainConfig(), TrainConfig(batch_size=64))
 Run = Callable[..., tuple[int, int]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from a3gnn.breach import Breach
+from a3gnn.limits import Breach
 
 MiB = 2**20
 

@@ -10,8 +10,7 @@ import pytest
 
 from a3gnn.errors import UsageError
 from a3gnn.hardware import Hardware
-from a3gnn.machine.host import host_with
-from a3gnn.machine.processor import cache_sizes, instruction_sets
+from a3gnn.machine.host import cache_sizes, host_with, instruction_sets
 from a3gnn.profiling.store.shipped import shipped_profiles
 
 

@@ -24,7 +24,7 @@ def settle(total: Any, row: Any) -> None:
     raise NotImplementedError
 
 
-@overload(sum_of, inline="always")  # type: ignore[untyped-decorator]  # numba carries no types
+@overload(sum_of, inline="always")  # numba carries no types
 def _sum_of(row: Any, scratch: Any) -> Callable[..., Any]:
     # numba compares the parameters of what is returned with those of this function, annotations and all.
     def itself(row: Any, scratch: Any) -> Any:
@@ -36,7 +36,7 @@ def _sum_of(row: Any, scratch: Any) -> Callable[..., Any]:
     return itself if row.dtype == types.float32 else apart
 
 
-@overload(settle, inline="always")  # type: ignore[untyped-decorator]
+@overload(settle, inline="always")
 def _settle(total: Any, row: Any) -> Callable[..., None]:
     def rounded(total: Any, row: Any) -> None:
         for j in range(len(total)):

@@ -19,9 +19,9 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.npz import features_in, left_out, naming, needed_arrays, readable
 from a3gnn.graphs.split import masks_of
 from a3gnn.graphs.validate import num_rows
-from a3gnn.printable import printable
 from a3gnn.storage.atomic import need_room
 from a3gnn.storage.npy import open_npy
+from a3gnn.units import printable
 
 # What is read at a time, so that a file of any size costs tens of MiB. Guesses.
 _BYTES_PER_PIECE = 1 << 22

@@ -23,15 +23,15 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import bare_machine
 from a3gnn.measurement import MEASUREMENT_VERSION, Metrics
-from a3gnn.process.lifetime import die_with_parent
+from a3gnn.process.child import die_with_parent
 from a3gnn.process.machine_turn import call_this_process, seconds_waited
 from a3gnn.profiling.cluster import kept_state
 from a3gnn.profiling.cluster.graph_copy import received
 from a3gnn.profiling.cluster.kinds import START
 from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.profiling.known_curves import drop_oldest
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.storage.cache import cache_root
-from a3gnn.storage.curve_states import drop_oldest
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import compile_ahead
 from a3gnn.training.kernel_set import KernelSet

@@ -84,7 +84,7 @@ class TrialPlan:
         timed_seconds: Seconds of timed mini-batches in all windows together, at least.
         windows: Timed windows, each of which gives a replicate of the throughput.
         least_timed_batches: Timed mini-batches per window, at least; short epochs are repeated.
-        timeout_s: Seconds after which a trial is ended, stolen ones left out (`a3gnn.process.deadline`).
+        timeout_s: Seconds after which a trial is ended, stolen ones left out (`a3gnn.process.worker`).
         host_limit_bytes: Anonymous memory at which it is ended, or None.
         device_limit_bytes: Device memory that it may take, context included, or None.
         evaluation_bytes: What evaluating a model of the user's may take at a time; None for a share of the machine's.

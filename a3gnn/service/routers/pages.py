@@ -12,8 +12,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
 from a3gnn.errors import A3GNNError
-from a3gnn.page.html import study_html
-from a3gnn.page.static_files import MEDIA_TYPES, static_file
+from a3gnn.page.html import MEDIA_TYPES, static_file, study_html
 from a3gnn.service import study_files
 from a3gnn.service.answers import PROBLEMS, Asked, Number, form_of, json_answer
 from a3gnn.service.home import JobFolder

@@ -18,7 +18,7 @@ from a3gnn.service.problems import Problem
 from a3gnn.service.service import Service
 from a3gnn.service.study_copy import FileName, pieces, sizes, with_places
 from a3gnn.task import Task
-from a3gnn.tuning.arguments import make_request
+from a3gnn.tuning.study.arguments import make_request
 
 router = APIRouter(tags=["studies"], responses=PROBLEMS)
 Page = Annotated[int, Query(ge=1, le=200)]

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from a3gnn.features.rows.csr import csr
-from a3gnn.own_model import OwnCost
+from a3gnn.task import OwnCost
 from a3gnn.training.own.inputs import Extent, Inputs
 from a3gnn.training.own.user_model import UserModel
 

@@ -10,9 +10,8 @@ import torch
 
 from a3gnn.errors import ModelError
 from a3gnn.graphs.graph import Graph
-from a3gnn.own_model import OwnModel
 from a3gnn.sampling.sampler import NeighbourSampler
-from a3gnn.task import Task
+from a3gnn.task import OwnModel, Task
 from a3gnn.training.own.count import counted
 from a3gnn.training.own.factory import Factory
 from a3gnn.training.own.inputs import squared

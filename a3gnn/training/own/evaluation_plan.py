@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.graphs.graph import Graph
-from a3gnn.own_model import OwnModel
-from a3gnn.task import Task
+from a3gnn.task import OwnModel, Task
 from a3gnn.training.inference import CHUNK_BYTES
 from a3gnn.training.neighbourhoods import Neighbourhoods
 from a3gnn.training.own.inputs import Extent

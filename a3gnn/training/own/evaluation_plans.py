@@ -7,8 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from a3gnn.graphs.graph import Graph
-from a3gnn.own_model import Sampled
-from a3gnn.task import Task
+from a3gnn.task import Sampled, Task
 from a3gnn.training.evaluate import tested, validated
 from a3gnn.training.own.evaluation_plan import EvaluationPlan
 

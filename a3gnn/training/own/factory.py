@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from a3gnn.errors import ModelError, UsageError
-from a3gnn.own_model import names_factory
 from a3gnn.seeding import derive
+from a3gnn.task import names_factory
 
 _FILE = (
     "write it to a file that Python can import (in a notebook, by %%writefile my_models.py as the first line of its "

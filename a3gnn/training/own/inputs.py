@@ -10,10 +10,10 @@ from torch import Tensor
 
 from a3gnn.features.rows.csr import csr
 from a3gnn.graphs.graph import Graph
-from a3gnn.own_model import Takes
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.runtime.pyg_structure import adjacencies, edge_index
 from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.task import Takes
 from a3gnn.training.feature_rows import FeatureRows
 
 

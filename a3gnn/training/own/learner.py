@@ -14,15 +14,14 @@ from a3gnn.errors import ConfigError, ModelError
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.own_model import OwnModel
 from a3gnn.runtime.batch import MiniBatch
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
-from a3gnn.task import Task
+from a3gnn.storage.host_memory import evaluation_bytes as budget_bytes
+from a3gnn.task import OwnModel, Task
 from a3gnn.training.adam import Optimizer
 from a3gnn.training.input_table import table_rows
 from a3gnn.training.loss import loss_of
-from a3gnn.training.own.evaluation_bytes import evaluation_bytes as budget_bytes
 from a3gnn.training.own.evaluator import OwnEvaluator
 from a3gnn.training.own.factory import Factory
 from a3gnn.training.own.inputs import extent_of, of_batch

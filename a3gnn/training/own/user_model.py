@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from a3gnn.errors import ModelError
 from a3gnn.metric import Target
-from a3gnn.own_model import Aggregates, Takes
+from a3gnn.task import Aggregates, Takes
 from a3gnn.training.adam import Optimizer, make_adam
 from a3gnn.training.loss import Loss
 

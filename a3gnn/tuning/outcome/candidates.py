@@ -9,14 +9,14 @@ from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.limits import Limits
 from a3gnn.measurement import Metrics
-from a3gnn.report.front_row import FrontRow
-from a3gnn.tuning.choice import NoGain
-from a3gnn.tuning.drift import at_reference_pace
-from a3gnn.tuning.history import History
-from a3gnn.tuning.measured_front import trained_keys
-from a3gnn.tuning.memory_limits import memory_limits
+from a3gnn.report.front import FrontRow
 from a3gnn.tuning.outcome.kept_tune import KeptTune
-from a3gnn.tuning.trial import JudgedTrial, Trial
+from a3gnn.tuning.study.drift import at_reference_pace
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.measured_front import trained_keys
+from a3gnn.tuning.study.memory_limits import memory_limits
+from a3gnn.tuning.study.trial import JudgedTrial, Trial
+from a3gnn.tuning.verify.choice import NoGain
 
 #: Figures that the target decides.
 _SECONDS = ("seconds_to_accuracy", "seconds_low", "seconds_high", "seconds_repeats")

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import string
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.figures import Figures
 from a3gnn.measurement import Metrics
-from a3gnn.report.front import Front
-from a3gnn.report.front_row import FrontRow
+from a3gnn.report.front import Front, FrontRow
 from a3gnn.setting import Setting
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.folder import no_tune, read_request
-from a3gnn.tuning.history import History
-from a3gnn.tuning.journal import Journal
-from a3gnn.tuning.measured_front import measured_front
-from a3gnn.tuning.product_speeds import with_kept_speeds
-from a3gnn.tuning.state import TuneState
-from a3gnn.tuning.study import Study
+from a3gnn.tuning.study.folder import no_tune, read_request, with_kept_speeds
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.measured_front import measured_front
+from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.state import TuneState
+from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.verify.choice import NoGain
+from a3gnn.tuning.verify.comparison import Comparison
 
 
 @dataclass(frozen=True)
@@ -100,3 +104,135 @@ class KeptTune:
             return 1.0
         again = self.timed_again.get(reference.measurement.config.key())
         return 1.0 if again is None else again.throughput_epochs_per_s / reference.metrics.throughput_epochs_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class ToldTune:
+    """A tune, as a comparison tells it.
+
+    Attributes:
+        letter: By which it is called: A, B, ...
+        folder: Its --out.
+        request: What it was asked for.
+        setting: What was trained, on which graph and machine.
+        front: What it measured.
+        config: What it chose, or the best measured so far; None where nothing keeps the limits yet.
+        against: That against the default, from the play-off's alternations; None without.
+        no_gain: What the default was chosen over for want of a measurable gain; None where it was not.
+        finished: Whether it has chosen.
+        trials: Trials after the default.
+        seconds: What it took, in seconds.
+        version: Of a3gnn, where that is known, and of how measurements are made.
+    """
+
+    letter: str
+    folder: Path
+    request: TuneRequest
+    setting: Setting
+    front: Front
+    config: TrainConfig | None
+    against: Comparison | None
+    no_gain: NoGain | None
+    finished: bool
+    trials: int
+    seconds: float
+    version: str
+
+    @classmethod
+    def read(cls, folder: str | Path, place: int) -> Self:
+        """Returns the tune in `folder`, the `place`th of a comparison, from 0.
+
+        Raises:
+            UsageError: There is none.
+            ConfigError: Its files are not those of this version.
+        """
+        tune = KeptTune.read(folder)
+        best = tune.history.best()
+        config = None if best is None else best.trial.measurement.config
+        measured = f"measurements of version {tune.history.trials[0].measurement.version}"
+        if tune.tuned is not None:
+            config = tune.tuned.config
+            measured = f"a3gnn {tune.tuned.versions.get('a3gnn', 'of an unknown version')}, {measured}"
+        ratios, no_gain = (None, None) if tune.tuned is None else (tune.tuned.against_default, tune.tuned.no_gain)
+        return cls(
+            letter=_letter(place),
+            folder=tune.folder,
+            request=tune.history.study.request,
+            setting=tune.setting,
+            front=tune.front,
+            config=config,
+            against=None if ratios is None else Comparison.from_dict(ratios),
+            no_gain=None if no_gain is None else NoGain.from_dict(no_gain),
+            finished=tune.tuned is not None,
+            trials=sum(trial.counts for trial in tune.history.trials),
+            seconds=tune.state.elapsed_s,
+            version=measured,
+        )
+
+    @property
+    def trained(self) -> str:
+        """What is trained: the model, its width and its fanouts, and the task's key."""
+        task = self.setting.task
+        fanouts = ",".join(map(str, task.fanouts))
+        return f"{task.model}, {task.hidden_channels} wide, fanouts {fanouts}, task {task.key()[:8]}"
+
+    @property
+    def better_by(self) -> tuple[str, ...]:
+        """In which figures the choice is measurably better than the default, as people call them."""
+        if self.against is None:
+            return ()
+        speed = "seconds" if self.request.priority.time else "epochs/s"
+        names = {"speed": speed, "memory": "memory", "accuracy": self.front.metric.label}
+        return tuple(names[one] for one in self.against.better_by(self.request.priority))
+
+    @property
+    def differs(self) -> bool | None:
+        """Whether the tune could tell its choice from the default; None where it did not compare them."""
+        return None if self.against is None and self.no_gain is None else bool(self.better_by)
+
+    @property
+    def default(self) -> Figures | None:
+        """What the default reached; None where it could not be measured."""
+        return next((row.measured for row in self.front.rows if "default" in row.labels), None)
+
+    @property
+    def choice(self) -> Figures | None:
+        """What the choice reached."""
+        return next((row.measured for row in self.front.rows if row.config == self.config), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns it as JSON types."""
+        request = self.request
+        return {
+            "letter": self.letter,
+            "folder": str(self.folder),
+            "finished": self.finished,
+            "graph": self.setting.graph.name,
+            "graph_fingerprint": self.setting.graph.fingerprint,
+            "machine": self.setting.hardware.fingerprint,
+            "trained": self.trained,
+            "metric": self.setting.metric.name,
+            "priority": request.priority.text,
+            "memory_limit": request.memory_limit,
+            "host_memory_limit": request.host_memory_limit,
+            "max_accuracy_drop": request.max_accuracy_drop,
+            "target": self.front.target,
+            "budget": request.budget,
+            "trials": self.trials,
+            "seconds": self.seconds,
+            "version": self.version,
+            "config": None if self.config is None else self.config.to_dict(),
+            "default": None if self.default is None else asdict(self.default),
+            "choice": None if self.choice is None else asdict(self.choice),
+            "over_default": None
+            if self.against is None
+            else self.against.to_dict() | {"differs": bool(self.better_by)},
+            "no_gain": None if self.no_gain is None else self.no_gain.to_dict(),
+            "differs": self.differs,
+        }
+
+
+def _letter(place: int) -> str:
+    """Returns A to Z, then A2 to Z2, and so on."""
+    round_, letter = divmod(place, len(string.ascii_uppercase))
+    return string.ascii_uppercase[letter] + (str(round_ + 1) if round_ else "")

@@ -2,29 +2,182 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import optuna
-from optuna.trial import TrialState
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
+from a3gnn.domains import OneOf, Real, WholeOrTask
 from a3gnn.errors import StoreError, UsageError
+from a3gnn.figures import Figures
 from a3gnn.graphs.conversion.progress import ConversionProgress
+from a3gnn.knobs import TASKS, Knob
+from a3gnn.learning_curve import NO_CURVE, CurveEnd
+from a3gnn.measurement import Failure
+from a3gnn.objectives import Objectives
 from a3gnn.option_names import option
-from a3gnn.printable import printable
-from a3gnn.search.quiet_optuna import quiet_optuna
+from a3gnn.report.text import describe_breaches, describe_config, describe_figures
+from a3gnn.search.optuna_study import quiet_optuna
+from a3gnn.tuning.outcome.candidates import limits_of
 from a3gnn.tuning.outcome.kept_tune import KeptTune
-from a3gnn.tuning.outcome.optuna_trials import (
-    constraint_names,
-    directions,
-    distributions,
-    objective_names,
-    optuna_trial,
-)
-from a3gnn.units import count
+from a3gnn.tuning.study.trial import JudgedTrial, Trial
+from a3gnn.units import count, printable
+
+_LIMITS = ("host_bytes", "device_bytes", "least_accuracy")
+#: Where a trial's constraints are. Optuna reads a list there from every version; it has had names for constraints since
+#: version 5, which optuna-dashboard 0.21 does not read.
+_CONSTRAINTS = "constraints"
+#: Why a curve was trained no further, where that is what Optuna calls pruned.
+_PRUNED = {
+    CurveEnd.SLOWER: "its configuration could no longer beat the best so far",
+    CurveEnd.LOST: "it could no longer keep the least accuracy",
+}
+
+
+def distributions(tune: KeptTune) -> dict[str, BaseDistribution]:
+    """Returns the knobs' distributions: names as categories, numbers on their scale, over all that was tried."""
+    configs = [trial.measurement.config.to_dict() for trial in tune.history.trials]
+    return {
+        knob.name: _distribution(knob, [*knob.values, *(config[knob.name] for config in configs)])
+        for knob in tune.history.study.space.knobs
+    }
+
+
+def objective_names(objectives: Objectives) -> list[str]:
+    """Returns what the values of a trial are, with their units in their names."""
+    return [objectives.speed, objectives.memory, _quality_name(objectives)]
+
+
+def directions(objectives: Objectives) -> list[StudyDirection]:
+    """Returns whether each value is to be small or large."""
+    speed = StudyDirection.MINIMIZE if objectives.priority.time else StudyDirection.MAXIMIZE
+    return [speed, StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE]
+
+
+def optuna_trial(tune: KeptTune, trial: Trial, known: dict[str, BaseDistribution]) -> FrozenTrial:
+    """Returns `trial` as Optuna has it.
+
+    Failed ones are FAIL. PRUNED are those whose training ended because they could no longer win or keep the least
+    accuracy, and those of a tune for seconds that did not reach the target: they have no value for that. What they
+    reached is in their attributes, as why they have no values is.
+
+    Args:
+        tune: Its tune.
+        trial: Of its history.
+        known: What `distributions` returns.
+    """
+    measurement = trial.measurement
+    fields = _failed(measurement.outcome) if isinstance(measurement.outcome, Failure) else _measured(tune, trial)
+    attributes = {
+        "reason": trial.reason,
+        "configuration": describe_config(measurement.config),
+        "drift": trial.drift,
+        "measurement_id": measurement.id,
+        **fields.pop("user_attrs"),
+    }
+    if (row := tune.played_off.get(measurement.config.key())) is not None:
+        attributes["play_off"] = dataclasses.asdict(row.measured) | {"labels": list(row.labels), "note": row.note}
+    params = {name: _coded(value) for name, value in measurement.config.to_dict().items() if name in known}
+    found = create_trial(params=params, distributions=known, user_attrs=attributes, **fields)
+    found.datetime_start = datetime.fromisoformat(measurement.created).astimezone().replace(tzinfo=None)
+    found.datetime_complete = found.datetime_start + timedelta(seconds=measurement.seconds)
+    return found
+
+
+def _failed(failure: Failure) -> dict[str, Any]:
+    """Returns the fields of a trial that failed."""
+    why = {"failure": str(failure.kind), "failure_detail": failure.detail, "tries": failure.tries}
+    return {"state": TrialState.FAIL, "user_attrs": why | {"peak_host_bytes": failure.peak_host_bytes}}
+
+
+def _measured(tune: KeptTune, trial: Trial) -> dict[str, Any]:
+    """Returns the fields of a trial that did not fail."""
+    objectives, metrics, figures = tune.history.objectives, trial.metrics, tune.history.figures(trial)
+    assert metrics is not None, "it did not fail"
+    assert figures is not None, "it has metrics"
+    judged, curve = JudgedTrial(trial, metrics, figures), metrics.curve or NO_CURVE
+    stages = dataclasses.asdict(metrics.stage_seconds)
+    target = objectives.limits.least_accuracy
+    attributes = dataclasses.asdict(figures) | {
+        "setup_seconds": metrics.setup_seconds,
+        "batches_per_epoch": metrics.batches_per_epoch,
+        **{f"stage_{name}_seconds": seconds for name, seconds in stages.items()},
+        "figures": describe_figures(figures, objectives.memory, objectives.speed, objectives.metric, target),
+        "breaks": describe_breaches(limits_of(tune.history, judged).broken_by(figures)),
+    }
+    why = _why_pruned(judged, objectives)
+    return {
+        "state": TrialState.COMPLETE if why is None else TrialState.PRUNED,
+        "values": _values(figures, objectives) if why is None else None,
+        "user_attrs": attributes if why is None else attributes | {"pruned": why},
+        "intermediate_values": dict(zip(curve.batches, curve.val_accuracy, strict=True)),
+        "system_attrs": {_CONSTRAINTS: _constraints(tune, judged)},
+    }
+
+
+def _distribution(knob: Knob, values: Sequence[Any]) -> BaseDistribution:
+    distinct = list(dict.fromkeys(map(_coded, values)))
+    if isinstance(knob.domain, OneOf | WholeOrTask):
+        return CategoricalDistribution(distinct)
+    log = knob.scale == "log2" and min(distinct) > 0
+    if isinstance(knob.domain, Real):
+        return FloatDistribution(min(distinct), max(distinct), log=log)
+    return IntDistribution(min(distinct), max(distinct), log=log)
+
+
+def _coded(value: Any) -> Any:
+    """Returns a knob's value; None, which stands for what the task has, as the command line writes it."""
+    return TASKS if value is None else value
+
+
+def _quality_name(objectives: Objectives) -> str:
+    """Returns the name of the validation quality; of an error it is a quality, of which larger is better."""
+    name = objectives.metric.name
+    return f"validation_{name}" if objectives.metric.larger_is_better else f"validation_quality_by_{name}"
+
+
+def _values(figures: Figures, objectives: Objectives) -> list[float]:
+    speed = getattr(figures, objectives.speed)
+    return [float(speed), float(getattr(figures, objectives.memory)), float(figures.val_accuracy or 0.0)]
+
+
+def _why_pruned(judged: JudgedTrial, objectives: Objectives) -> str | None:
+    curve, figures = judged.metrics.curve, judged.figures
+    if curve is not None and curve.ended in _PRUNED and not figures.complete:
+        return _PRUNED[curve.ended]
+    if figures.val_accuracy is None:
+        return f"its {objectives.metric.label} was not evaluated within the time"
+    return "it did not reach the target" if getattr(figures, objectives.speed) is None else None
+
+
+def constraint_names(objectives: Objectives) -> list[str]:
+    """Returns the limits that there are, in the order in which a trial says by how much it breaks them."""
+    return [name for name in _LIMITS if getattr(objectives.limits, name) is not None]
+
+
+def _constraints(tune: KeptTune, judged: JudgedTrial) -> list[float]:
+    """Returns by how much each limit is broken, in bytes or quality: it is kept where that is 0 or less.
+
+    The default may set the limit on memory that it does not keep when it is measured again: that counts as kept.
+    """
+    figures, own = judged.figures, limits_of(tune.history, judged)
+    return [
+        0.0
+        if getattr(own, name) is None
+        else own.least_accuracy - (figures.val_accuracy or 0.0)
+        if name == "least_accuracy" and own.least_accuracy is not None
+        else float(getattr(figures, f"peak_{name}") - getattr(own, name))
+        for name in constraint_names(tune.history.objectives)
+    ]
+
 
 #: By which a study is known to be an export; its value is the tune's folder.
 _MARK = "a3gnn_tune"

@@ -100,7 +100,7 @@ def accuracy_feasibility(studies: Studies, fidelity: int) -> Floats:
     """Returns the probability of keeping the limit on accuracy as known after trials, (num_studies, K).
 
     Beliefs of accuracy and of the seconds to the target both say whether, and the geometric mean counts, as in a tune
-    (`a3gnn.tuning.acquisition.feasibility`).
+    (`a3gnn.tuning.engines.acquisition.feasibility`).
     """
     world, beliefs = studies.world, studies.beliefs
     by_accuracy = _at_most(studies, ACCURACY, _rise_left(studies, fidelity))

@@ -9,9 +9,8 @@ import pytest
 
 from a3gnn.errors import UsageError
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.comparison import Comparison
-from a3gnn.tuning.outcome.compare import compare
-from a3gnn.tuning.outcome.compare_lines import compare_lines
+from a3gnn.tuning.outcome.compare import compare, compare_lines
+from a3gnn.tuning.verify.comparison import Comparison
 
 Kept = Callable[[str], Path]
 

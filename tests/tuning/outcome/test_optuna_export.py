@@ -63,7 +63,7 @@ def test_every_trial_is_there_with_its_figures(kept: Kept, url: str, name: str) 
 
 
 def test_optuna_finds_the_front_that_the_tune_has(kept: Kept, url: str) -> None:
-    from a3gnn.tuning.measured_front import measured_front
+    from a3gnn.tuning.study.measured_front import measured_front
 
     folder = kept("memory")
     study = load(url, export_to_optuna(folder, url).study_name)

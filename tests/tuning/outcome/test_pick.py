@@ -15,8 +15,8 @@ from a3gnn.objectives import Priority
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.pick import pick
-from a3gnn.tuning.outcome.pick_lines import pick_lines
-from a3gnn.tuning.result import SearchSummary, TuneResult
+from a3gnn.tuning.outcome.picked import pick_lines
+from a3gnn.tuning.study.result import SearchSummary, TuneResult
 
 Kept = Callable[[str], Path]
 MiB = 2**20

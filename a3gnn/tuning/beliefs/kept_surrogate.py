@@ -1,0 +1,111 @@
+"""`kept_surrogate`: a study's first surrogate, fitted once and kept in the cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy
+import scipy
+import sklearn
+import xgboost
+
+import a3gnn
+import a3gnn_surrogate
+from a3gnn.errors import StoreError
+from a3gnn.option_names import option
+from a3gnn.storage.atomic import replacing
+from a3gnn.storage.cache import cache_root
+from a3gnn.tuning.beliefs import expectations
+from a3gnn.tuning.beliefs.expectations import fit_surrogate
+from a3gnn.tuning.study.history import History
+from a3gnn.units import count
+from a3gnn.version import __version__
+from a3gnn_surrogate.surrogate import Surrogate
+
+_HOUR_S = 3600.0
+
+
+def kept_surrogate(history: History, notify: Callable[[str], None]) -> Surrogate:
+    """Returns what `fit_surrogate` returns for a study without trials.
+
+    Fitting takes seconds, so the surrogate is kept in the cache folder, under the content of all rows and the versions
+    of what fits them, and read from there the next time.
+
+    Args:
+        history: The study, without trials.
+        notify: Takes each line for people.
+    """
+    assert not history.trials, "trials change what is fitted"
+    folder = cache_root() / "surrogates" / _key(history)
+    kept = _read(folder, notify)
+    if kept is not None:
+        return kept
+    rows = history.study.corpus
+    failed = sum(row.metrics is None for row in rows)
+    some = f", {failed:,} of which failed" if failed else ""
+    notify(
+        f"fitting the surrogate to {count(len(rows), 'measurement')}{some}; "
+        f"this takes seconds, and it is kept for {_kept_for(history)}"
+    )
+    fitted = fit_surrogate(history)
+    try:
+        with replacing(folder) as draft:
+            fitted.save(draft)
+    except (OSError, StoreError) as error:
+        notify(f"the surrogate can't be kept in {folder}, so it is fitted again the next time: {error}")
+    return fitted
+
+
+def _kept_for(history: History) -> str:
+    """Returns for which tunes the surrogate is kept: `_key` in words."""
+    study = history.study
+    graphs = f"of {study.setting.graph.name}" if _target(history) else "of graphs that are not among them"
+    return f"tunes {graphs} from the same measurements with {option('seed', study.request.seed)}"
+
+
+def _target(history: History) -> str:
+    """Returns the fingerprint of the study's graph if measurements of it are in the corpus, else ""."""
+    graph = history.study.setting.graph.fingerprint
+    return graph if any(row.setting.graph.fingerprint == graph for row in history.study.corpus) else ""
+
+
+def _read(folder: Path, notify: Callable[[str], None]) -> Surrogate | None:
+    """Returns the surrogate in `folder`; None where there is none. A damaged one is removed."""
+    if not folder.exists():
+        return None
+    try:
+        found = Surrogate.load(folder)
+    except StoreError as error:
+        notify(f"{error}; it is fitted again")
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+    with suppress(OSError):  # a3gnn cache goes by the time of change; to the hour
+        if time.time() - folder.stat().st_mtime > _HOUR_S:
+            os.utime(folder)
+    return found
+
+
+def _key(history: History) -> str:
+    """Returns a hash of all that decides what is fitted: rows, seed, whether the graph is among them, versions."""
+    study = history.study
+    text = hashlib.blake2b(digest_size=16)
+    text.update(json.dumps([*_versions(), study.request.seed, _target(history)]).encode())
+    for row in study.corpus:
+        text.update(repr(row).encode())  # every field, floats exactly, in a third of the time that JSON takes
+    return text.hexdigest()
+
+
+def _versions() -> list[str]:
+    """Returns the versions of what fits, and a hash of a3gnn's own part in that."""
+    sources = hashlib.blake2b(digest_size=16)
+    packages = (Path(str(package.__file__)).parent for package in (a3gnn, a3gnn_surrogate))
+    for path in (*(path for package in packages for path in sorted(package.glob("*.py"))), Path(expectations.__file__)):
+        sources.update(path.read_bytes())
+    return [__version__, *(one.__version__ for one in (numpy, scipy, sklearn, xgboost)), sources.hexdigest()]

@@ -1,0 +1,193 @@
+"""`Outlook`: what is predicted of a study in which nothing is measured yet."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.config import TrainConfig
+from a3gnn.measurement import Measurement
+from a3gnn.objectives import Objectives
+from a3gnn.prediction import Prediction
+from a3gnn.search.searchable import Problem
+from a3gnn.setting import Setting
+from a3gnn.space import SearchSpace
+from a3gnn.tuning.engines.acquisition import Rows
+from a3gnn.tuning.study.history import History
+from a3gnn.units import count
+from a3gnn_surrogate.given_default import given_default
+from a3gnn_surrogate.keys import setting_key
+from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.surrogate import Surrogate
+
+#: Stands for the default's validation accuracy where no measurement tells it. Only differences from it are used; it is
+#: in the middle, so that neither they nor their intervals are cut off at 0 or 1.
+_STAND_IN = 0.5
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Predictions for one study; `Outlook.of` makes it.
+
+    Attributes:
+        history: The study, without trials.
+        fitted: The surrogate, fitted to its corpus.
+        default: What is known of the default configuration. Its accuracy is a stand-in where `knows_accuracy` is false.
+        knows_accuracy: Whether a measurement tells the default's validation accuracy.
+    """
+
+    history: History
+    fitted: Surrogate
+    default: KnownDefault
+    knows_accuracy: bool
+
+    @classmethod
+    def of(cls, history: History, fitted: Surrogate) -> Self:
+        """Returns the outlook of the study of `history`, by a surrogate that is `fitted` to its corpus."""
+        setting = history.study.setting
+        known = fitted.known_default(setting)
+        knows_accuracy = known.val_accuracy is not None
+        if known.val_accuracy is None:
+            default = dataclasses.replace(known, val_accuracy=_STAND_IN)
+        else:  # the target is this study's, not that of the rows
+            target = known.val_accuracy - history.study.request.max_drop
+            default = fitted.known_default(setting, KnownDefault(target=target))
+        return cls(history, fitted, default, knows_accuracy)
+
+    @property
+    def setting(self) -> Setting:
+        """What is trained, on which graph and machine."""
+        return self.history.study.setting
+
+    @property
+    def space(self) -> SearchSpace:
+        """What may be recommended."""
+        return self.history.space
+
+    @property
+    def knows_setting(self) -> bool:
+        """Whether anything is measured of the task on the graph on the machine."""
+        return setting_key(self.setting) in self.fitted.setting_corrections_.corrections
+
+    @property
+    def knows_seconds(self) -> bool:
+        """Whether a measurement tells the default's seconds to the target; otherwise ratios to them are predicted."""
+        return self.default.seconds is not None
+
+    @property
+    def default_accuracy(self) -> float:
+        """The default's validation quality by the task's metric, or its stand-in."""
+        assert self.default.val_accuracy is not None, "`of` sees to it"
+        return self.default.val_accuracy
+
+    @property
+    def objectives(self) -> Objectives:
+        """What is wanted: the least accuracy is the default's less what may be lost."""
+        study = self.history.study
+        return study.objectives(self.default_accuracy - study.request.max_drop, None)
+
+    @property
+    def problem(self) -> Problem:
+        """What is searched."""
+        return Problem(self.space, lambda rows: self.predict(self.space.columns(rows)), self.objectives)
+
+    def predict(self, configs: Sequence[TrainConfig] | Mapping[str, NDArray[Any]]) -> Prediction:
+        """Returns the prediction of configurations, or of the columns that a space gives.
+
+        Validation accuracy is beside that of `default`, and so are seconds to accuracy where these are not known.
+        """
+        return self._surrogate.predict(configs, self.setting, self.default)
+
+    def predict_beside_default(self, configs: Sequence[TrainConfig]) -> Prediction:
+        """Returns the same as if the default had been measured and found as predicted, unless something was measured.
+
+        Over what is predicted of the default, these are the intervals of ratios to it: what is wrong about a
+        configuration and the default alike is not in them.
+        """
+        return given_default(self.fitted, self.setting, as_predicted=True).predict(configs, self.setting, self.default)
+
+    def keeping(self, prediction: Prediction) -> dict[str, NDArray[np.float64]]:
+        """Returns the probability that each configuration keeps each limit, by its name, as `Limits.keeping`."""
+        return self.objectives.limits.keeping(prediction)
+
+    def is_default(self, rows: Rows) -> NDArray[np.bool_]:
+        """Returns which of `rows` are the default configuration, bool, shape (n,)."""
+        own = self.history.row(TrainConfig().canonical())
+        return np.zeros(len(rows), np.bool_) if own is None else (rows == own).all(axis=1)
+
+    @cached_property
+    def _surrogate(self) -> Surrogate:
+        """The surrogate, which knows of the default what no measurement is needed for."""
+        return given_default(self.fitted, self.setting)
+
+
+#: A graph is unlike all that were measured where a characteristic of it is so many times outside their range. Guess.
+_FAR = 2.0
+
+#: What is compared, and how it is called.
+_SHAPE: tuple[tuple[str, Callable[[GraphCharacteristics], float]], ...] = (
+    ("nodes", lambda graph: graph.num_nodes),
+    ("in-neighbours per node", lambda graph: graph.mean_degree),
+    ("features", lambda graph: graph.num_features),
+    ("stored features per node", lambda graph: graph.num_features * graph.feature_density),
+    ("train seeds", lambda graph: graph.num_train),
+)
+
+
+def unknowns(outlook: Outlook) -> Iterator[str]:
+    """Yields what no measurement says of the study of `outlook`, a sentence each."""
+    rows = [row for row in outlook.history.study.corpus if row.metrics is not None]
+    if not rows:
+        yield "Nothing at all was measured: these are equations and the probe of the machine alone."
+    else:
+        yield from _of_the_setting(outlook, rows)
+    if not outlook.knows_accuracy:
+        label = outlook.setting.metric.label
+        yield f"The {label} that this graph allows: it is predicted beside the default's alone."
+    if not outlook.knows_seconds:
+        yield f"The seconds to that {outlook.setting.metric.label}: they are predicted beside the default's alone."
+
+
+def _of_the_setting(outlook: Outlook, rows: Sequence[Measurement]) -> Iterator[str]:
+    """Yields what none of `rows`, at least one, is about."""
+    setting = outlook.setting
+    graph, hardware, task = setting.graph, setting.hardware, setting.task
+    if not any(row.setting.hardware.may_be(hardware) for row in rows):
+        machines = len({row.setting.hardware.fingerprint for row in rows})
+        yield (
+            "Nothing was measured on this machine: its speed is what the probe found, corrected by what "
+            f"{count(machines, 'other machine')} did."
+        )
+        if hardware.has_device and not any(row.setting.hardware.has_device for row in rows):
+            yield "Nothing was measured with a GPU: what it does is predicted by equations alone."
+    if all(row.setting.graph.fingerprint != graph.fingerprint for row in rows):
+        yield "Nothing was measured of this graph."
+        yield from _of_the_shape(graph, [row.setting.graph for row in rows])
+    models = sorted({row.setting.task.model for row in rows})
+    if task.model not in models:
+        yield f"Nothing was measured of the model {task.model}, only of {', '.join(models)}."
+    if (task.norm, task.residual) not in {(row.setting.task.norm, row.setting.task.residual) for row in rows}:
+        yield (
+            f"Nothing was measured with norm {task.norm} and residual connections {'on' if task.residual else 'off'}: "
+            "what they add to a step is predicted by equations alone, and what they do to what is learnt is not."
+        )
+
+
+def _of_the_shape(graph: GraphCharacteristics, measured: Sequence[GraphCharacteristics]) -> Iterator[str]:
+    """Yields in what `graph` is unlike the `measured` ones."""
+    if graph.sparse_features not in {one.sparse_features for one in measured}:
+        yield f"No graph with {'sparse' if graph.sparse_features else 'dense'} features was measured."
+    for name, value_of in _SHAPE:
+        own, others = value_of(graph), [value_of(one) for one in measured]
+        if own > _FAR * max(others) or own < min(others) / _FAR:
+            yield (
+                f"The graph is unlike all that were measured: it has {own:,.0f} {name}, they have {min(others):,.0f} "
+                f"to {max(others):,.0f}. The intervals do not allow for that."
+            )

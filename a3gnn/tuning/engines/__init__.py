@@ -1,0 +1,1 @@
+"""Which configuration is measured next, or recommended without a trial."""

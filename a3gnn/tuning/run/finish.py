@@ -1,0 +1,133 @@
+"""From a choice to the files and lines that a person sees."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from a3gnn.measurement import Failure, Metrics
+from a3gnn.search.result import SearchResult
+from a3gnn.threads import wait_policy
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate
+from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
+from a3gnn.tuning.run.runner import Runner
+from a3gnn.tuning.study.folder import versions
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.measured_front import measured_front
+from a3gnn.tuning.study.memory_limits import training_limits
+from a3gnn.tuning.study.result import SearchSummary, TuneResult, write_result
+from a3gnn.tuning.tell.infeasible import nothing_fits
+from a3gnn.tuning.verify.choice import STOPPED, Choice, Judged
+from a3gnn.units import count, format_duration
+
+
+def finish(history: History, choice: Choice, searches: Sequence[SearchResult], runner: Runner) -> TuneResult:
+    """Returns the result of a tune, its files written into its folder, and reports it; the tune is finished then.
+
+    Args:
+        history: What was measured.
+        choice: What was chosen of it.
+        searches: What was searched for it.
+        runner: Knows the folder and the time.
+    """
+    request, setting, objectives = history.study.request, history.study.setting, history.objectives
+    config, budget = choice.trial.measurement.config, runner.budget
+    reference = choice.reference or history.reference
+    seconds = choice.judged.figures.seconds
+    tuned = TunedConfig(
+        config=config,
+        setting=setting,
+        spec=request.spec,
+        limits=training_limits(history, config, choice.judged.figures),
+        predicted=choice.trial.predicted,
+        measured=choice.judged.metrics,
+        default=_of_default(history, choice),
+        seeds={"tune": request.seed, "task": setting.task.seed},
+        versions=versions(),
+        wait_policy=wait_policy.of_trials(),
+        target_accuracy=objectives.limits.least_accuracy,
+        seconds_to_accuracy=seconds.to_dict() if seconds else None,
+        default_budget_s=reference.budget_s if reference else None,
+        still_rising=reference.still_rising if reference else None,
+        against_default=choice.against.to_dict() if choice.against else None,
+        left_out=choice.left_out,
+        no_gain=choice.no_gain.to_dict() if choice.no_gain else None,
+    )
+    search = _summary(request.engine, searches)
+    result = TuneResult(runner.folder, tuned, measured_front(history, choice), search, budget.trials, budget.elapsed_s)
+    write_result(result, runner.notify)
+    runner.state = dataclasses.replace(runner.state, finished_budget=request.budget)
+    if searches:
+        runner.notify(_describe(search))
+    return result
+
+
+def _of_default(history: History, choice: Choice) -> Metrics | Failure | None:
+    """Returns what the default came to where the choice was measured, or in its first trial; None without one."""
+    if choice.default is not None:
+        return choice.default.metrics
+    beside = history.reference_trial if history.has_default_reference else None
+    if beside is not None and beside.measurement.config == choice.trial.measurement.config:
+        return choice.judged.metrics
+    return history.default.measurement.outcome if history.default else None
+
+
+def _describe(search: SearchSummary) -> str:
+    text = f"search   {search.engine}, {count(search.evaluations, 'prediction')} in {format_duration(search.seconds)}"
+    if search.hypervolume_ratio is not None:
+        beside = f"; random search {search.random_ratio:.1%}" if search.random_ratio is not None else ""
+        return f"{text}: {search.hypervolume_ratio:.1%} of the exhaustive front's predicted hypervolume{beside}"
+    if search.over_random is not None:
+        beside = "x the predicted hypervolume of as many random configurations"
+        text += f": the first found {search.over_random:.2f} {beside}"
+    return f"{text}; the space has {search.configurations:,}"
+
+
+def _summary(engine: str, searches: Sequence[SearchResult]) -> SearchSummary:
+    last = searches[-1] if searches else None
+    beside = next((search for search in searches if search.random_hypervolume), None)
+    return SearchSummary(
+        engine=engine,
+        evaluations=sum(search.evaluations for search in searches),
+        configurations=last.configurations if last else None,
+        hypervolume_ratio=last.hypervolume_ratio if last else None,
+        random_ratio=beside.random_ratio if beside else None,
+        over_random=beside.hypervolume / beside.random_hypervolume if beside and beside.random_hypervolume else None,
+        seconds=sum(search.seconds for search in searches),
+    )
+
+
+def finish_stopped(history: History, runner: Runner) -> TuneResult:
+    """Returns the result of a tune that is asked to stop: the best of the trials in its journal, as `believed`.
+
+    The tune counts as finished with what it has spent, so that one resumed with the same budget goes on.
+
+    Args:
+        history: As it was when this run began; the trials since then are in the journal.
+        runner: Knows the folder and the time.
+
+    Raises:
+        KeyboardInterrupt: Nothing was measured yet.
+        InfeasibleError: Nothing that was measured keeps the limits.
+    """
+    journal = Journal(runner.folder)
+    trials = tuple(one for one in journal.read() if not one.measurement.failed_by_chance)
+    if not trials:
+        raise KeyboardInterrupt("the tune was stopped before anything was measured")
+    history = dataclasses.replace(history, trials=trials, timings=tuple(journal.timings()))
+    runner.notify(
+        f"stopped after {count(runner.budget.trials, 'trial')}: the best so far is chosen, without a play-off"
+    )
+    surrogate = kept_surrogate(history.first(0), runner.notify)
+    best = next(iter(believed(history, fit_surrogate(history, surrogate))), None)
+    figures = None if best is None else history.figures(best.trial)
+    if best is None or figures is None:
+        raise nothing_fits(history, {})
+    choice = Choice(best.trial, Judged(best.metrics, figures), None, None, left_out=(STOPPED,))
+    result = finish(history, choice, (), runner)
+    budget = runner.budget
+    spent = budget.trials if budget.in_trials else budget.elapsed_s
+    runner.state = dataclasses.replace(runner.state, finished_budget=spent)
+    return result

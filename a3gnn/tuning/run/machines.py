@@ -1,0 +1,283 @@
+"""`tune_machines`: which of several kinds of machines should train this, and how: a tune on each, at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from a3gnn.errors import A3GNNError, ExitCode
+from a3gnn.objectives import Objectives
+from a3gnn.option_names import call, flags_are_used, option, options
+from a3gnn.process.child import start_program
+from a3gnn.process.memory import described_status
+from a3gnn.profiling.executor_choice import ExecutorChoice
+from a3gnn.storage.claim import claimed, claimed_next
+from a3gnn.tuning.outcome.kept_tune import ToldTune
+from a3gnn.tuning.study.budget import ask_to_stop, forget_stop, stop_is_asked
+from a3gnn.tuning.study.folder import check_folder, holds_tune, no_tune
+
+#: Seconds after which a process that was told to end is killed. Guess.
+_GRACE_S = 20.0
+_LOST = "its process ended before the tune did"
+
+
+class MachineTune:
+    """Starts a tune in a process of its own, which ends with the thread that starts it.
+
+    Args:
+        choice: Where its trials run.
+        folder: Its own.
+        arguments: What else `tune` is called with, as JSON types.
+        flags: Whether messages name options as the command line does.
+        notify: Takes each line, in a thread of this object's.
+
+    Attributes:
+        machines: The name of the kind of machines.
+        folder: The tune's.
+        error: Why it has not chosen, once it has ended; "" where it has.
+        code: The exit code that stands for that.
+    """
+
+    def __init__(
+        self,
+        choice: ExecutorChoice,
+        folder: Path,
+        arguments: Mapping[str, Any],
+        flags: bool,
+        notify: Callable[[str], None],
+    ) -> None:
+        assert choice.machines is not None
+        self.machines, self.folder = choice.machines, folder
+        self.error, self.code = _LOST, ExitCode.FAILED
+        order = {"flags": flags, "choice": choice.to_dict(), "arguments": dict(arguments)}
+        self._process = start_program("a3gnn.tuning.run.machine_process", order)
+        self._thread = threading.Thread(target=self._listen, args=(notify,), name=f"tune-{self.machines}", daemon=True)
+        self._thread.start()
+
+    def ended(self, patience_s: float) -> bool:
+        """Returns whether it has ended after at most so many seconds; then `error` and `code` are known."""
+        self._thread.join(patience_s)
+        return not self._thread.is_alive()
+
+    def interrupt(self) -> None:
+        """Has it end as by Ctrl-C."""
+        self._process.terminate()
+
+    def end(self) -> None:
+        """Waits for its end, and brings it about where that takes long."""
+        if not self.ended(_GRACE_S):
+            self._process.kill()
+        self._thread.join()
+        status = self._process.wait()
+        if self.error == _LOST:
+            self.error += f", with {described_status(status)}"
+
+    def _listen(self, notify: Callable[[str], None]) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stdout:
+            for line in stdout:
+                if not line.endswith(b"\n"):
+                    return  # it was killed as it wrote
+                said = json.loads(line)
+                if isinstance(said, str):
+                    notify(said)
+                else:
+                    self.error, self.code = said["error"], ExitCode(said["code"])
+
+
+#: Seconds between two looks at the tunes and for a file named stop. Guess.
+_POLL_S = 0.2
+
+
+class TunedMachine(NamedTuple):
+    """What the tune on one kind of machines came to.
+
+    Attributes:
+        machines: The kind's name.
+        folder: The tune's.
+        tune: What it found; None where it has not chosen.
+        error: Why not.
+    """
+
+    machines: str
+    folder: Path
+    tune: ToldTune | None
+    error: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns it as JSON types."""
+        tune = None if self.tune is None else self.tune.to_dict()
+        return {"machines": self.machines, "folder": str(self.folder), "error": self.error, "tune": tune}
+
+
+def tune_machines(
+    choice: ExecutorChoice,
+    names: Sequence[str],
+    out: Path | None,
+    arguments: Mapping[str, Any],
+    *,
+    resume: bool = False,
+    notify: Callable[[str], None] = lambda line: None,
+) -> list[TunedMachine]:
+    """Returns what a tune on each of several kinds of machines found, each in its folder in `out`; all run at once.
+
+    A file named `stop` in `out` ends each with the best that it has measured so far.
+
+    Args:
+        choice: Where the cluster is.
+        names: The kinds.
+        out: A new or empty folder, or the one of tunes that are resumed; None for runs/machines.
+        arguments: What else `tune` takes, as JSON types.
+        resume: Whether tunes in `out` go on, at least one; kinds that have none there begin one.
+        notify: Takes each line of a tune, after the name of its machines.
+
+    Raises:
+        A3GNNError: None of the tunes has chosen.
+        KeyboardInterrupt: By Ctrl-C; all tunes have ended by then, and the message says how to go on.
+        UsageError: `out` is not what it must be, or another run writes there.
+    """
+    if out is None:
+        with claimed_next("machines", notify) as folder:
+            return _tuned(choice, names, folder, arguments, resume, notify)
+    _check(out, names, resume)
+    with claimed(out, notify):
+        _check(out, names, resume)  # another run may have ended there meanwhile
+        return _tuned(choice, names, out, arguments, resume, notify)
+
+
+def _check(out: Path, names: Sequence[str], resume: bool) -> None:
+    """Raises a `UsageError` where tunes on the machines `names` can't begin in `out`, or go on there."""
+    if not resume:
+        check_folder(out, resume=False)
+    elif not any(holds_tune(out / name) for name in names):
+        raise no_tune(out, f"tune on {' or '.join(names)}")
+
+
+def _tuned(
+    choice: ExecutorChoice,
+    names: Sequence[str],
+    out: Path,
+    arguments: Mapping[str, Any],
+    resume: bool,
+    notify: Callable[[str], None],
+) -> list[TunedMachine]:
+    """Returns what `tune_machines` does, in a folder that is claimed."""
+    lock, width = threading.Lock(), max(map(len, names))
+
+    def started(name: str) -> MachineTune:
+        def say(line: str) -> None:
+            with lock:
+                notify("\n".join(f"{name:<{width}} | {part}" for part in line.splitlines() or [""]))
+
+        folder = out / name
+        own = {**arguments, "out": str(folder), "resume": resume and holds_tune(folder)}
+        return MachineTune(dataclasses.replace(choice, machines=name), folder, own, flags_are_used(), say)
+
+    tunes: list[MachineTune] = []
+    try:
+        tunes.extend(map(started, names))  # those that are there when one can't start end, too
+        _follow(tunes, out)
+    except BaseException as error:
+        for tune in tunes:
+            tune.interrupt()
+        for tune in tunes:
+            tune.end()
+        if isinstance(error, KeyboardInterrupt):
+            again = options(out=out, resume=True)
+            raise KeyboardInterrupt(f"what was measured is kept; the same {call()} with {again} goes on") from error
+        raise
+    return _found(tunes)
+
+
+def _follow(tunes: Sequence[MachineTune], out: Path) -> None:
+    """Waits until all have ended, and passes on that they are asked to stop: to each once it has its folder."""
+    running, untold = list(tunes), list[MachineTune]()
+    while running:
+        if stop_is_asked(out):
+            forget_stop(out)
+            untold = running
+        ready = [tune for tune in untold if holds_tune(tune.folder)]
+        for tune in ready:
+            ask_to_stop(tune.folder)
+        untold = [tune for tune in untold if tune not in ready]
+        running = [tune for tune in running if not tune.ended(_POLL_S / len(running))]
+    for tune in tunes:
+        tune.end()
+
+
+def _found(tunes: Sequence[MachineTune]) -> list[TunedMachine]:
+    found = [
+        TunedMachine(
+            tune.machines,
+            tune.folder,
+            None if tune.code != ExitCode.DONE else ToldTune.read(tune.folder, place),
+            tune.error,
+        )
+        for place, tune in enumerate(tunes)
+    ]
+    if all(one.tune is None for one in found):
+        error = A3GNNError("; ".join(f"on {one.machines}: {one.error}" for one in found))
+        error.exit_code = tunes[0].code
+        raise error
+    return found
+
+
+def ranked(found: Sequence[TunedMachine]) -> list[TunedMachine]:
+    """Returns `found` with the machine first whose choice the priority prefers; those without a choice come last.
+
+    All are judged by the highest of their targets. Memory, where some have it of a device and others of the host,
+    counts for nothing; so the order says nothing where `why_no_best` has a reason.
+    """
+    tunes = _chosen(found)
+    highest, mixed = _highest_target(tunes), _memory_is_mixed(tunes)
+    return sorted(found, key=lambda one: -_score(one.tune, highest, mixed) if one.tune is not None else float("inf"))
+
+
+def why_no_best(found: Sequence[TunedMachine]) -> str:
+    """Returns why none of `found` can be called the best by what was measured, and what to do; "" where one can be."""
+    tunes = _chosen(found)
+    if not tunes:
+        return "nothing was chosen"
+    priority, metric = tunes[0].request.priority, tunes[0].front.metric
+    if priority.deciding[1] and _memory_is_mixed(tunes):
+        return (
+            f"memory is the device's on some and the host's on others, and the priority {priority.text} goes by it; "
+            f"name machines of one sort by {option('machines')}, or tune by another {option('priority')}"
+        )
+    highest = _highest_target(tunes)
+    first = ranked(found)[0].tune
+    # One that takes the fewest seconds to the highest target takes fewer than the others would take to that.
+    if not priority.time or highest is None or (first is not None and first.front.target == highest):
+        return ""
+    return (
+        f"the {metric.label} whose seconds are compared is another on each, for it is what the machine's own default "
+        f"reached, less what may be lost; tune again with {option('target_accuracy', float(metric.as_option(highest)))}"
+    )
+
+
+def _chosen(found: Sequence[TunedMachine]) -> list[ToldTune]:
+    return [one.tune for one in found if one.tune is not None and one.tune.choice is not None]
+
+
+def _highest_target(tunes: Sequence[ToldTune]) -> float | None:
+    return max((tune.front.target for tune in tunes if tune.front.target is not None), default=None)
+
+
+def _memory_is_mixed(tunes: Sequence[ToldTune]) -> bool:
+    return len({tune.front.memory for tune in tunes}) > 1
+
+
+def _score(tune: ToldTune, target: float | None, without_memory: bool) -> float:
+    """Returns the priority's score of the choice; minus infinity where there is none, or its target is missed."""
+    figures = tune.choice
+    if figures is None:
+        return -float("inf")
+    if without_memory:
+        figures = dataclasses.replace(figures, peak_host_bytes=1, peak_device_bytes=1)
+    request, hardware = tune.request, tune.setting.hardware
+    limits = request.limits(hardware, target)
+    return float(Objectives(limits, request.priority, hardware.has_device).measured_score([figures])[0])

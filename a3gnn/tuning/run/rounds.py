@@ -1,0 +1,263 @@
+"""The trials of a tune: references, then what the search proposes, until the budget ends or the front stops growing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import InfeasibleError, ModelError
+from a3gnn.measurement import Failure, FailureKind
+from a3gnn.option_names import option
+from a3gnn.search.result import SearchResult
+from a3gnn.tuning.beliefs.expectations import (
+    believed,
+    expected_required_s,
+    expected_trial_s,
+    fit_surrogate,
+    smallest_memory,
+)
+from a3gnn.tuning.engines.acquisition import MIN_GAIN
+from a3gnn.tuning.engines.propose import Proposed, propose
+from a3gnn.tuning.run.runner import Runner
+from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
+from a3gnn.tuning.study.measured_front import measured_hypervolume
+from a3gnn.tuning.study.predicted_front import keep_predicted_front
+from a3gnn.tuning.study.request import DEFAULT_PEAK
+from a3gnn.tuning.study.trial import Proposal, Trial
+from a3gnn.tuning.verify.plan import PlayOffCost, TrialCost, reserve_s
+from a3gnn.units import count, format_duration, format_size
+from a3gnn_surrogate.surrogate import Surrogate
+
+#: Trials of the default where it sets the limit on memory, and the share of the budget's seconds that those after the
+#: first may take. Guesses: of one graph's default, four trials peaked at 458 to 469 MiB and one at 420.
+_DEFAULT_TRIALS, _DEFAULT_SHARE = 3, 0.1
+#: A round that adds less than `MIN_GAIN` to the measured hypervolume has stalled; two in a row end the exploring, once
+#: something beats the default and nothing is expected to improve on the best by as much. Guess.
+_STALLS = 2
+
+
+#: What says which trials come next, of the trials so far and the surrogate that was fitted to them.
+Proposer = Callable[[History, Surrogate], Proposed]
+
+
+class Explored(NamedTuple):
+    """What the rounds measured, the surrogate as it was last fitted, and the searches that proposed the trials."""
+
+    history: History
+    surrogate: Surrogate
+    searches: tuple[SearchResult, ...] = ()
+
+
+class Round(NamedTuple):
+    """The history after a round, and why nothing was measured in it; "" where something was."""
+
+    history: History
+    ended: str
+
+
+def warn_of_short_budget(history: History, runner: Runner) -> None:
+    """Says so where what every tune runs, the default's trial and a whole training, may exceed the budget."""
+    required_s, left_s = expected_required_s(history), runner.budget.left_s
+    if required_s > left_s:
+        runner.notify(
+            f"the budget is short: {format_duration(max(left_s, 0))} of it are left, and "
+            f"what every tune runs ({'a' if history.default else 'the trial of the default and a'} whole training "
+            f"of the choice) may take {format_duration(required_s)}; the tune goes on"
+        )
+
+
+def measure_references(history: History, surrogate: Surrogate, runner: Runner) -> History:
+    """Measures the default configuration, and where it does not fit, the same with features on disk.
+
+    Where it sets the limit on memory, it is measured up to three times: the peak of one trial is partly luck.
+
+    Raises:
+        InfeasibleError: The memory limit is to be what the default takes, and nothing could be measured of it.
+        ModelError: The default's trial failed, and the model is the user's.
+    """
+    if history.default is None:
+        history = runner.measure(Proposal("default", TrainConfig()), history, surrogate)
+    _refuse_a_failing_model(history)
+    if not history.has_default_reference:
+        why = "the default configuration took too long"
+        if not _took_too_long(history.default):
+            from_disk = TrainConfig(feature_tier="disk")
+            if all(trial.measurement.config != from_disk for trial in history.trials):
+                runner.notify("the default configuration does not fit; the same with features on disk is measured")
+                history = runner.measure(Proposal("default", from_disk), history, surrogate)
+            why = "that does not fit either"
+        if not history.has_default_reference:
+            runner.notify(
+                f"{why}: the best measured {history.study.setting.metric.label} is the reference instead of the "
+                "default's"
+            )
+    if history.study.request.memory_limit == DEFAULT_PEAK:
+        history = _repeat_default(history, surrogate, runner)
+        runner.notify(_describe_limit(history))
+    reference, unlearnt, metric = history.reference, history.study.unlearnt, history.study.setting.metric
+    if reference is not None and reference.target <= unlearnt:
+        runner.notify(
+            f"{metric.show(reference.target)} takes no learning: to say the same of every node has a validation "
+            f"{metric.label} of {metric.show(unlearnt)}. Seconds to that target and the limit tell little here; "
+            f"a better {option('target_accuracy')} tells more"
+        )
+    return history
+
+
+def _repeat_default(history: History, surrogate: Surrogate, runner: Runner) -> History:
+    """Measures the reference again, as far as a share of the budget goes; in a resumed tune, what is missing."""
+    reference, trial = history.reference, history.reference_trial
+    if reference is None or trial is None or not history.has_default_reference:
+        return history
+    budget, more = runner.budget, _DEFAULT_TRIALS - 1
+    if not budget.in_trials:
+        more = min(more, int(budget.total * _DEFAULT_SHARE / TrialCost.of(history).seconds(reference.budget_s)))
+    while sum(one.reason == "default" and one.measurement.metrics is not None for one in history.trials) <= more:
+        before = len(history.trials)
+        history = runner.measure_again(Proposal("default", trial.measurement.config), history, surrogate)
+        if history.trials[before].measurement.metrics is None:
+            break
+    return history
+
+
+def _took_too_long(trial: Trial | None) -> bool:
+    outcome = None if trial is None else trial.measurement.outcome
+    return isinstance(outcome, Failure) and outcome.kind is FailureKind.TIMEOUT
+
+
+def _refuse_a_failing_model(history: History) -> None:
+    """Raises a `ModelError` where the default's trial failed for what a model of the user's did."""
+    task = history.study.setting.task
+    outcome = None if history.default is None else history.default.measurement.outcome
+    kinds = (FailureKind.CRASHED, FailureKind.INVALID, FailureKind.TIMEOUT)
+    by_model = isinstance(outcome, Failure) and outcome.kind in kinds
+    if task.is_own and isinstance(outcome, Failure) and by_model:
+        more = f"; a larger {option('budget')} gives it more" if outcome.kind is FailureKind.TIMEOUT else ""
+        raise ModelError(
+            f"{task.model} can't be trained by the default configuration:\n{outcome.detail.rstrip()}{more}"
+        )
+
+
+def _describe_limit(history: History) -> str:
+    if history.default_bytes is None:
+        outcomes = [trial.measurement.outcome for trial in history.trials if trial.reason == "default"]
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        raise InfeasibleError(
+            f"{option('memory_limit', 'default')} is what the default configuration takes, but none of its trials "
+            f"succeeded (the last one: {failures[-1].describe()}); give {option('memory_limit')} a size"
+        )
+    return (
+        f"the memory limit is what the default took at most, and {DEFAULT_TOLERANCE:.0%} for what its repetitions "
+        f"differ by: {format_size(history.default_bytes)}"
+    )
+
+
+def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Proposer = propose) -> Explored:
+    """Measures in rounds what `proposer` wants; the surrogate, fitted to `history`, learns from each but the last.
+
+    While nothing measured is better than the default, or a better one is expected, they go on as long as the budget
+    does. After `TRIALS_BETWEEN` trials or more the reference is timed before the next round; trials are judged anew.
+    A round that an earlier run of the tune did not end is proposed again, of what was known when it began.
+    """
+    searches = []
+    known, stalls = runner.known_before_round(history), runner.state.stalls
+    volume = measured_hypervolume(history.first(known))
+    while True:
+        due = runner.timing_is_due(history)
+        timing_s = PlayOffCost.expected(history).timing_s if due else 0.0
+        if ended := _why_no_more(history, runner, timing_s + TrialCost.of(history).around_s):
+            break
+        if due:
+            history = runner.time_reference(history)
+        before = history.first(known)
+        if due or known < len(history.trials):  # `surrogate` knows another drift, or trials of the round
+            surrogate = fit_surrogate(before, surrogate)
+        proposals, gain, search = proposer(before, surrogate)
+        searches.append(search)
+        keep_predicted_front(runner.folder, search)
+        if stalls >= _STALLS and gain < math.log2(1 + MIN_GAIN) and _beats_default(before, surrogate):
+            ended = "the front has stopped growing"
+            break
+        runner.begin_round(before, stalls)
+        history, ended = measure_round(proposals, history, surrogate, runner, known)
+        if ended:
+            break
+        known = len(history.trials)
+        surrogate = fit_surrogate(history, surrogate)
+        least, volume = volume * (1 + MIN_GAIN), measured_hypervolume(history)
+        stalls = stalls + 1 if 0 < volume < least else 0
+    runner.notify(f"exploring ends after {count(runner.budget.trials, 'trial')}: {ended}")
+    return Explored(history, surrogate, tuple(searches))
+
+
+def measure_round(
+    proposals: Sequence[Proposal], history: History, surrogate: Surrogate, runner: Runner, known: int | None = None
+) -> Round:
+    """Measures those of `proposals` that the budget affords and whose partitions can be made, as far as is known.
+
+    What they have to beat is the best as `believed` before the round: `surrogate` knows of no trial of it.
+
+    Args:
+        proposals: Most wanted first.
+        history: Of the tune so far.
+        surrogate: Fitted to what was known before the round.
+        runner: Runs the trials.
+        known: How many trials those were; by default all. What an earlier run measured since is not measured again.
+    """
+    known = len(history.trials) if known is None else known
+    ranked = believed(history.first(known), surrogate)
+    measured = {trial.measurement.config for trial in history.trials[known:]}
+    done, too_long = len(measured), []
+    for proposal in proposals:
+        if proposal.config.canonical() in measured:
+            continue
+        if not history.space.can_make(proposal.config):  # a trial before it in this round may have found that out
+            continue
+        expected_s = expected_trial_s(surrogate, history, proposal.config, history.drift)
+        if _why_no_more(history, runner, expected_s):
+            too_long.append(expected_s)
+            continue
+        history = runner.measure(proposal, history, surrogate, ranked)
+        done += 1
+    if done:
+        return Round(history, "")
+    return Round(
+        history,
+        _why_no_more(history, runner, min(too_long)) if too_long else "nothing of interest is left to measure",
+    )
+
+
+def _why_no_more(history: History, runner: Runner, trial_s: float) -> str:
+    """Returns why the budget affords no trial of `trial_s` seconds beside the play-off; "" where it does."""
+    budget = runner.budget
+    reserve = 0.0 if budget.in_trials else reserve_s(history, budget.play_off_s)
+    return "" if budget.affords(trial_s, reserve) else budget.describe_end(trial_s, reserve)
+
+
+def _beats_default(history: History, surrogate: Surrogate) -> bool:
+    """Whether something that was measured is believed to be better than the default by the priority."""
+    best, reference = next(iter(believed(history, surrogate)), None), history.reference_trial
+    return best is not None and (reference is None or best.trial.measurement.config != reference.measurement.config)
+
+
+def measure_smallest(history: History, surrogate: Surrogate, runner: Runner) -> History:
+    """Where no measured memory fits, measures the configuration with the least predicted one: to know what would.
+
+    Its trial may pass the limit (`BEYOND`), for it has to show by how much. Where nothing is left to find out, there is
+    none.
+    """
+    if history.fits_memory() or any(trial.reason == "smallest" for trial in history.trials):
+        return history
+    kinds = {failure.kind for failure in history.failures()}
+    if kinds and FailureKind.OUT_OF_MEMORY not in kinds and not history.inside():
+        return history  # nothing says that it is the memory
+    smallest = smallest_memory(surrogate, history)
+    if smallest is None:
+        return history
+    runner.notify(
+        "nothing fits: the configuration with the least predicted memory is measured with a larger limit, to find the "
+        "smallest one that would do"
+    )
+    return runner.measure_beyond(Proposal("smallest", smallest), history, surrogate)

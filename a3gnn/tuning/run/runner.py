@@ -1,0 +1,234 @@
+"""`Runner`: the side effects of a tune: running trials, writing them to disk, printing lines, reading the clock."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures
+from a3gnn.learning_curve import CurveEnd
+from a3gnn.measurement import Failure, Measurement, Metrics
+from a3gnn.profiling.profiler import Profiler
+from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.report.text import describe_breaches, describe_config, describe_figures
+from a3gnn.tuning.beliefs.expectations import predict
+from a3gnn.tuning.run.trial_plan import seed_plan, timing_plan, trial_plan, whole_plan
+from a3gnn.tuning.study.budget import Budget, StopAsked, stop_is_asked
+from a3gnn.tuning.study.drift import TRIALS_BETWEEN, SpeedTiming, differs
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.memory_limits import beyond_limits, within_limits
+from a3gnn.tuning.study.state import TuneState
+from a3gnn.tuning.study.trial import JudgedTrial, Predicted, Proposal, Trial, predicted_row
+from a3gnn_surrogate.surrogate import Surrogate
+
+#: Why a trial's curve was trained no further.
+_ENDED_EARLY = {
+    CurveEnd.SLOWER: "it could no longer beat the best so far",
+    CurveEnd.LOST: "it could no longer reach the {limit}",
+}
+
+
+def describe_trial(trial: Trial, history: History, budget: Budget) -> str:
+    """Returns three lines: what ran, what it found and which limits it breaks, and how the tune stands after it."""
+    best = history.best()
+    if best is None:
+        so_far = "nothing fits yet"
+    elif best.trial is trial:
+        so_far = "the best measured so far"
+    else:
+        so_far = f"best measured so far {_described(best.figures, history)}"
+    head = f"trial {budget.trials} ({trial.reason})" if trial.counts else f"{trial.reason:8}"
+    what = describe_config(trial.measurement.config)
+    return f"{head} {what}\n    -> {_found(trial, history)}\n    [{so_far}, {budget.describe()}]"
+
+
+def _found(trial: Trial, history: History) -> str:
+    metrics, figures = trial.metrics, history.figures(trial)
+    if metrics is None or figures is None:
+        outcome = trial.measurement.outcome
+        return outcome.describe() if isinstance(outcome, Failure) else ""
+    found = _described(figures, history)
+    ended = None if metrics.curve is None else metrics.curve.ended
+    metric = history.objectives.metric
+    limit = f"{metric.extreme} {metric.label}" + ("" if metric.larger_is_better else " that is allowed")
+    if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
+        found += f"\n       ended early: {_ENDED_EARLY[ended].format(limit=limit)}"
+    broken = describe_breaches(history.breaches(JudgedTrial(trial, metrics, figures)))
+    return found + (f"\n       breaks a limit: {broken}" if broken else "")
+
+
+def _described(figures: Figures, history: History) -> str:
+    objectives = history.objectives
+    return describe_figures(
+        figures, objectives.memory, objectives.speed, objectives.metric, objectives.limits.least_accuracy
+    )
+
+
+class Runner:
+    """Runs the trials of a tune, and records each in the journal, the budget and the output.
+
+    Args:
+        profiler: Measures configurations of the tune's setting under its plan.
+        journal: Where trials are kept.
+        budget: What may still be measured.
+        notify: Takes each line of output.
+
+    Attributes:
+        state: How far the tune is, as `keep_time` writes it, but for the seconds.
+    """
+
+    def __init__(self, profiler: Profiler, journal: Journal, budget: Budget, notify: Callable[[str], None]) -> None:
+        self.budget, self.notify = budget, notify
+        self.state = TuneState()
+        self._since_timing: int | None = None  # trials since this run timed the reference; None before it has
+        self._profiler, self._journal = profiler, journal
+
+    @property
+    def folder(self) -> Path:
+        """The tune's folder."""
+        return self._journal.folder
+
+    def measure(
+        self,
+        proposal: Proposal,
+        history: History,
+        surrogate: Surrogate,
+        ranked: Sequence[JudgedTrial] | None = None,
+    ) -> History:
+        """Returns `history` with a trial of `proposal`, which is on disk by then, and says what came out.
+
+        What the store holds was measured at another time: the drift of now has nothing to do with it. `ranked` is that
+        of `trial_plan`.
+        """
+        predicted = _predicted(proposal, history, surrogate)
+        predicted_s = predicted["seconds_to_accuracy"]["mean"] if "seconds_to_accuracy" in predicted else math.inf
+        asked = trial_plan(proposal, history, predicted_s=predicted_s, ranked=ranked)
+        stored = self._profiler.stored(proposal.config, asked)
+        if stored is not None:
+            return self._keep(Trial(proposal.reason, predicted, stored), history)
+        plan = trial_plan(proposal, history, history.drift, predicted_s, ranked)
+        made = self._profiler.measure_anew(proposal.config, plan)
+        return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
+
+    def measure_beyond(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
+        """As `measure`, with limits beyond those of the tune: to know what it takes where nothing fits."""
+        plan = beyond_limits(trial_plan(proposal, history, history.drift), _predicted(proposal, history, surrogate))
+        return self._repeated(proposal, plan, history, surrogate)
+
+    def measure_again(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
+        """As `measure`, whatever the store holds of it: trained whole, as in the play-off."""
+        plan = within_limits(history, whole_plan(history, history.drift), proposal.config)
+        return self._repeated(proposal, plan, history, surrogate)
+
+    def _repeated(self, proposal: Proposal, plan: TrialPlan, history: History, surrogate: Surrogate) -> History:
+        made = self._profiler.repeat(proposal.config, plan)
+        predicted = _predicted(proposal, history, surrogate)
+        return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
+
+    def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
+        """Returns what timing mini-batches of `config` once more finds; nothing is trained for its accuracy."""
+        return self._timed(config, history).outcome
+
+    def _timed(self, config: TrainConfig, history: History) -> Measurement:
+        return self._profiler.repeat(config, within_limits(history, timing_plan(history), config))
+
+    def timing_is_due(self, history: History) -> bool:
+        """Whether there is a reference that this run of the tune has not timed within its last `TRIALS_BETWEEN`."""
+        since = self._since_timing
+        return history.reference_trial is not None and (since is None or since >= TRIALS_BETWEEN)
+
+    def time_reference(self, history: History) -> History:
+        """Returns `history` with a timing of the reference's configuration, which is on disk by then.
+
+        The trials since the timing before are judged by both, those that follow by this one until there is another.
+        Where it fails, they are judged by the one before, and a line says so.
+        """
+        reference = history.reference_trial
+        assert reference is not None, "it is due"
+        assert reference.metrics is not None, "it was measured"
+        made = self._timed(reference.measurement.config, history)
+        if made.metrics is not None and made.metrics.disturbed_windows:
+            made = self._timed(reference.measurement.config, history)  # a burst of other work lasts no round
+        self._since_timing = 0
+        if isinstance(made.outcome, Failure):
+            why = made.outcome.describe()
+            self.notify(f"the speed of the machine stays what it was: the default could not be timed, {why}")
+            return history
+        drift, before = made.outcome.throughput_epochs_per_s / reference.metrics.throughput_epochs_per_s, history.drift
+        history = self._keep_timing(SpeedTiming(made.created, drift), history)  # before anyone is told of it
+        if differs(drift):
+            now = f"{drift:.2g} of the speed"
+            self.notify(f"the machine runs at {now} at which the reference was measured; trials are judged by that")
+        elif differs(before):
+            self.notify("the machine runs as fast again as when the reference was measured")
+        return history
+
+    def train_whole(self, config: TrainConfig, history: History, task_seed: int | None = None) -> Measurement:
+        """Returns a new trial of `config` that trains afresh under the limits, and tests at its end.
+
+        Args:
+            config: What is measured.
+            history: Says for how long it trains.
+            task_seed: The seed of its weights and mini-batches, if not the task's: with that the whole curve is
+                trained, with others what `seed_plan` says.
+        """
+        plan = whole_plan(history, history.drift) if task_seed is None else seed_plan(history, history.drift)
+        plan = within_limits(history, plan, config)
+        return self._profiler.repeat(config, plan, task_seed)
+
+    def keep_time(self) -> None:
+        """Writes into the folder how long the tune has taken, and whether it has finished."""
+        dataclasses.replace(self.state, elapsed_s=self.budget.elapsed_s).write(self.folder)
+
+    def begin_round(self, before: History, stalls: int) -> None:
+        """Keeps which trials a round of proposals knows, `before` it, and how many rounds before it have stalled."""
+        last = before.trials[-1].measurement.id if before.trials else ""
+        self.state = dataclasses.replace(self.state, round_after=last, stalls=stalls)
+        self.keep_time()
+
+    def known_before_round(self, history: History) -> int:
+        """Returns how many trials of `history` there were when the round began that an earlier run did not end."""
+        ids = [trial.measurement.id for trial in history.trials]
+        return ids.index(self.state.round_after) + 1 if self.state.round_after in ids else len(ids)
+
+    def report_unmade_parts(self, history: History, before: int = 0) -> None:
+        """Says which partitions the space of `history` leaves out; the first `before` of them were said earlier."""
+        for partitioner, parts in history.space.unmade_parts[before:]:
+            self.notify(
+                f"{partitioner} failed to make {parts} parts of this graph: "
+                f"configurations with as many or more by {partitioner} are left out"
+            )
+
+    def _keep_made(self, trial: Trial, history: History) -> History:
+        """Keeps a trial that no store served; the one that becomes the reference is the first timing."""
+        longer = self._keep(trial, history)
+        if longer.reference_trial is trial and not longer.timings:
+            self._since_timing = 0
+            return self._keep_timing(SpeedTiming(trial.measurement.created, 1.0), longer)
+        if self._since_timing is not None:
+            self._since_timing += 1
+        return longer
+
+    def _keep_timing(self, timing: SpeedTiming, history: History) -> History:
+        self._journal.append_timing(timing)
+        return history.with_timing(timing)
+
+    def _keep(self, trial: Trial, history: History) -> History:
+        self._journal.append(trial)
+        longer = history.with_trial(trial)
+        if trial.counts:
+            self.budget.record()
+        self.keep_time()
+        self.notify(describe_trial(trial, longer, self.budget))
+        self.report_unmade_parts(longer, len(history.space.unmade_parts))
+        if stop_is_asked(self.folder):
+            raise StopAsked
+        return longer
+
+
+def _predicted(proposal: Proposal, history: History, surrogate: Surrogate) -> Predicted:
+    return predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)

@@ -1,0 +1,148 @@
+"""Opens all that a tune needs, and closes it again."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.machine.probe import probe_hardware, within_peaks
+from a3gnn.measurement import Failure, FailureKind, Measurement
+from a3gnn.profiling.executor import LocalExecutor, MachineExecutor, TrialExecutor
+from a3gnn.profiling.profiler import Profiler
+from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.store import ProfileStore
+from a3gnn.setting import Setting
+from a3gnn.training.evaluate import unlearnt
+from a3gnn.tuning.run.runner import Runner
+from a3gnn.tuning.study.budget import Budget
+from a3gnn.tuning.study.folder import check_folder, check_same, keep_product_speeds, open_folder, with_kept_speeds
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.state import TuneState
+from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.study.trial import Trial
+from a3gnn.tuning.tell.intro import intro
+from a3gnn.tuning.tell.model_lines import model_lines
+from a3gnn.units import count, format_duration
+
+
+class OpenStudy(NamedTuple):
+    """What an earlier run of the tune measured, if there was one, and what runs its trials."""
+
+    history: History
+    runner: Runner
+
+
+@contextmanager
+def open_study(
+    request: TuneRequest,
+    graph: Graph,
+    folder: Path,
+    *,
+    resume: bool = False,
+    store: str | Path | None = None,
+    started: float | None = None,
+    executor: TrialExecutor | None = None,
+    hardware: Hardware | None = None,
+    notify: Callable[[str], None] = lambda line: None,
+) -> Iterator[OpenStudy]:
+    """Yields the study of `request` in `folder`, which is made once everything that was asked for is checked.
+
+    However the study ends, the seconds that it took are kept in `folder`.
+
+    Args:
+        request: What was asked for.
+        graph: The graph.
+        folder: The tune's: new or empty, or that of the tune which is resumed.
+        resume: Whether the trials and the seconds of the tune in `folder` count.
+        store: Where measurements are kept; `folder`/profiles.sqlite by default.
+        started: When the tune started, by `time.monotonic`; what compiling kernels takes is added, and what sending the
+            graph to another machine does.
+        executor: Where trials run, as in `tune`.
+        hardware: The machine on which they do, as in `tune`.
+        notify: Takes each line of output.
+
+    Raises:
+        UsageError: Something that was asked for can't be, or `folder` holds a tune of something else.
+        StoreError: The store can't be opened.
+    """
+    for note in graph.notes:
+        notify(note)
+    check_folder(folder, resume)
+    graph = graph.on_disk()
+    characteristics = graph.characteristics()
+    with ExitStack() as stack:
+        # A store that is named is opened before the folder is made; one of the tune's own lies in it.
+        profiles = stack.enter_context(ProfileStore.open(store)) if store is not None else None
+        done = Journal(folder).read() if resume else []
+        if executor is None:
+            executor = stack.enter_context(LocalExecutor(notify))
+        if isinstance(executor, MachineExecutor):
+            ready_s = executor.make_ready(graph, request.task)
+            started = None if started is None else started + ready_s
+        if hardware is None:
+            stored = profiles.rows() if profiles else []
+            hardware = _machine(executor, [*stored, *(trial.measurement for trial in done)], notify)
+        hardware = with_kept_speeds(folder, hardware) if resume else hardware
+        for line in intro(hardware, characteristics):
+            notify(line)
+        study = Study.of(request, Setting(request.task, characteristics, hardware))
+        for line in model_lines(study.setting, graph, request.evaluation_bytes):
+            notify(line)
+        check_same(done, study.setting)
+        journal = open_folder(folder, request, resume)
+        if not resume:
+            keep_product_speeds(folder, hardware)
+        if profiles is None:
+            profiles = stack.enter_context(ProfileStore.open(folder / "profiles.sqlite"))
+        profiler = stack.enter_context(Profiler(profiles, graph, study.setting, study.plan, executor, notify))
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        state = TuneState.read(folder, done) if resume else TuneState(started=now)
+        corpus = (*shipped_measurements(), *_stored_before(profiles.rows(), state.started))
+        study = dataclasses.replace(study, corpus=corpus, unlearnt=unlearnt(graph, request.task))
+        budget = Budget(request.budget, started, state.elapsed_s)
+        for trial in done:
+            if trial.counts:
+                budget.record()
+        # What failed by chance in an earlier run is tried again, and so is what has longer now.
+        timings = tuple(Journal(folder).timings()) if resume else ()
+        history = History(study, tuple(trial for trial in done if not _is_due_again(trial, study)), timings)
+        runner = Runner(profiler, journal, budget, notify)
+        runner.state = dataclasses.replace(state, finished_budget=None)
+        runner.report_unmade_parts(history)
+        runner.keep_time()
+        stack.callback(runner.keep_time)
+        if history.trials:
+            notify(f"resuming after {count(budget.trials, 'trial')} and {format_duration(state.elapsed_s)}")
+        yield OpenStudy(history, runner)
+
+
+def _stored_before(rows: Sequence[Measurement], started: str) -> Iterator[Measurement]:
+    """Yields those of `rows` that were measured before the time `started`, if any is known: before the tune's trials.
+
+    A resumed tune would else start from another corpus than its first run did, and propose something else.
+    """
+    at = datetime.fromisoformat(started).timestamp() if started else math.inf
+    return (row for row in rows if datetime.fromisoformat(row.created).timestamp() < at)
+
+
+def _is_due_again(trial: Trial, study: Study) -> bool:
+    """Returns whether a trial of an earlier run says nothing of what this run would find."""
+    outcome = trial.measurement.outcome
+    if isinstance(outcome, Failure) and outcome.kind is FailureKind.TIMEOUT:
+        return outcome.limit < study.plan.timeout_s
+    return trial.measurement.failed_by_chance
+
+
+def _machine(executor: TrialExecutor, measured: Sequence[Measurement], notify: Callable[[str], None]) -> Hardware:
+    """Returns the machine that runs trials, as its probe and what was `measured` on it say."""
+    probed = executor.probe() if isinstance(executor, MachineExecutor) else probe_hardware(notify=notify)
+    return within_peaks(probed, measured, notify)

@@ -1,0 +1,94 @@
+"""From the arguments of `tune`, text among them, to a checked request; before anything is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from a3gnn.checks import checked_limit
+from a3gnn.errors import StoreError, UsageError
+from a3gnn.objectives import Priority
+from a3gnn.option_names import option
+from a3gnn.profiling.store.database import database_url
+from a3gnn.task import Task
+from a3gnn.tuning.study.folder import check_folder
+from a3gnn.tuning.study.request import DEFAULT_PEAK, TuneRequest
+from a3gnn.units import parse_budget
+
+T = TypeVar("T")
+
+
+def make_request(
+    *,
+    priority: str | Priority,
+    memory_limit: str | int | None,
+    host_memory_limit: str | int | None,
+    budget: str | float | int,
+    task: Task | None,
+    fix: Mapping[str, Any] | None,
+    ranges: Mapping[str, tuple[Any, Any]] | None,
+    **options: Any,
+) -> TuneRequest:
+    """Returns the request of a graph that is yet to be named: its `spec` is empty.
+
+    Raises:
+        UsageError: An argument is not what it must be.
+    """
+    return TuneRequest(
+        spec="",
+        task=Task() if task is None else task,
+        priority=priority if isinstance(priority, Priority) else Priority.parse(priority),
+        memory_limit=parsed_limit("memory_limit", memory_limit),
+        host_memory_limit=parsed_limit("host_memory_limit", host_memory_limit),
+        budget=_parsed("budget", budget, parse_budget),
+        fixed=tuple(_entries("fix", fix, "{'batch_size': 512}").items()),
+        ranges=tuple(map(_range, _entries("ranges", ranges, "{'batch_size': (64, 512)}").items())),
+        **options,
+    )
+
+
+def _parsed(name: str, value: Any, parse: Callable[[str], T]) -> Any:
+    """Returns what `value` means if it is text, else itself."""
+    try:
+        return parse(value) if isinstance(value, str) else value
+    except UsageError as error:
+        raise UsageError(f"{option(name)}: {error}") from error
+
+
+def parsed_limit(name: str, value: Any) -> Any:
+    """Returns what a limit on memory means if it is text, else itself, checked; "default" stays, where that may be.
+
+    Raises:
+        UsageError: It is no size, or too small a one (`checked_limit`).
+    """
+    return value if name == "memory_limit" and value == DEFAULT_PEAK else checked_limit(option(name), value)
+
+
+def _entries(name: str, value: Any, example: str) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise UsageError(f"{name} must map knobs to values such as {example}, got {value!r}")
+    return value or {}
+
+
+def _range(entry: tuple[str, Any]) -> tuple[str, Any, Any]:
+    name, ends = entry
+    if not isinstance(ends, tuple | list) or len(ends) != 2:
+        raise UsageError(f"ranges must map knobs to (low, high), got {ends!r} for {name}")
+    return name, ends[0], ends[1]
+
+
+def check_places(out: str | Path | None, store: str | Path | None, resume: bool) -> None:
+    """Raises a `UsageError` where a tune can't be in `out`, or no store be at `store`; makes nothing."""
+    for name, place in (("out", out), ("store", store)):
+        if place is not None and not isinstance(place, str | Path):
+            raise UsageError(f"{name} must be a path, got {place!r}")
+    if out is not None:
+        check_folder(Path(out), resume)
+    elif resume:
+        raise UsageError(f"{option('resume')} needs the {option('out')} folder of the tune that is to go on")
+    if store is not None:
+        try:
+            database_url(str(store))
+        except StoreError as error:
+            raise UsageError(f"{option('store')}: {error}") from error

@@ -1,0 +1,269 @@
+"""`History`: the trials of a tune, and what they say: what the others are held to, which keep it, which is best."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from a3gnn.config import LearningKey, TrainConfig
+from a3gnn.errors import ConfigError
+from a3gnn.figures import Figures, Reference
+from a3gnn.learning_curve import CurveEnd, LearningCurve
+from a3gnn.limits import Breach
+from a3gnn.measurement import Failure, Metrics, keep_longest
+from a3gnn.objectives import Objectives, memory_metric
+from a3gnn.profiling.partition_failures import failed_partitioning
+from a3gnn.profiling.trial.curve_end import CurveRules
+from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.space import SearchSpace
+from a3gnn.tuning.engines.acquisition import Rows
+from a3gnn.tuning.study.drift import SpeedTiming
+from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.study.trial import JudgedTrial, Trial
+
+#: What `--memory-limit default` allows beside the default's measured peak, as a share of it: repeated trials of one
+#: configuration differ, and the default has to keep its own limit. Measured: of 24 repetitions of the default on three
+#: graphs, at 330 to 440 MiB, whole trainings among them, the largest peak was 4.2 % above that of the first trial.
+DEFAULT_TOLERANCE = 0.05
+
+
+@dataclass(frozen=True)
+class History:
+    """The trials of one tune, judged by its study; immutable, so `with_trial` returns a new one.
+
+    Attributes:
+        study: What is fixed.
+        trials: In the order in which they were made.
+        timings: How fast the machine ran meanwhile, in the order of their times.
+    """
+
+    study: Study
+    trials: tuple[Trial, ...] = ()
+    timings: tuple[SpeedTiming, ...] = ()
+
+    def with_trial(self, trial: Trial) -> Self:
+        """Returns the history with `trial` at its end."""
+        return dataclasses.replace(self, trials=(*self.trials, trial))
+
+    def with_timing(self, timing: SpeedTiming) -> Self:
+        """Returns the history with a later `timing`, by which the trials since the one before it are judged anew."""
+        timings = (*self.timings, timing)
+        return dataclasses.replace(self, trials=tuple(one.judged_by(timings) for one in self.trials), timings=timings)
+
+    def first(self, trials: int) -> Self:
+        """Returns the history of the first so many `trials`, judged as they are by now."""
+        return self if trials == len(self.trials) else dataclasses.replace(self, trials=self.trials[:trials])
+
+    @property
+    def drift(self) -> float:
+        """The machine's speed as last timed, over that at which the reference was measured."""
+        return self.timings[-1].drift if self.timings else 1.0
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """What may still be chosen: the study's space, without the partitions that could not be made.
+
+        A partitioner that failed to make so many parts is assumed to fail at more; others are not.
+        """
+        space = self.study.space
+        for trial in self.trials:
+            config = trial.measurement.config
+            if failed_partitioning(trial.measurement) is not None and space.can_make(config):
+                space = space.without_parts(config.partitioner, config.num_partitions)
+        return space
+
+    @cached_property
+    def objectives(self) -> Objectives:
+        """What is wanted, with the accuracy that must be reached once there is a reference."""
+        least_accuracy = self.reference.target if self.reference else self.study.target
+        return self.study.objectives(least_accuracy, self.default_bytes)
+
+    @property
+    def default_bytes(self) -> int | None:
+        """What `--memory-limit default` allows: the default's largest peak in its trials, and `DEFAULT_TOLERANCE`.
+
+        Where the default fits nowhere, it is that of what stands in for it; None where nothing was measured for it.
+        """
+        peaks = (
+            getattr(t.measurement.metrics, memory_metric(self.study.setting.hardware.has_device))
+            for t in self.trials
+            if t.reason == "default" and t.measurement.metrics
+        )
+        largest = max(peaks, default=None)
+        return None if largest is None else math.ceil(largest * (1 + DEFAULT_TOLERANCE))
+
+    @property
+    def plan(self) -> TrialPlan:
+        """The study's plan, with the limits that are known by now."""
+        limits = self.objectives.limits
+        return dataclasses.replace(
+            self.study.plan, host_limit_bytes=limits.host_bytes, device_limit_bytes=limits.device_bytes
+        )
+
+    @property
+    def default(self) -> Trial | None:
+        """The trial of the default configuration."""
+        return next((t for t in self.trials if t.measurement.config == TrainConfig().canonical()), None)
+
+    @cached_property
+    def reference_trial(self) -> Trial | None:
+        """The trial that the others are compared with.
+
+        That of the default, or of a configuration with the same learning key; where none of them fits, the best
+        by validation accuracy stands in.
+        """
+        key = self.study.setting.curve_key
+        same = key(TrainConfig())
+        trained = [t for t in self.trials if t.measurement.metrics and self.curve(t.measurement.config)]
+        alike = (t for t in trained if key(t.measurement.config) == same)
+        return next(alike, max(trained, key=self._best_accuracy, default=None))
+
+    @property
+    def has_default_reference(self) -> bool:
+        """Whether the reference learns what the default does, not something that stands in for it."""
+        trial, key = self.reference_trial, self.study.setting.curve_key
+        return trial is not None and key(trial.measurement.config) == key(TrainConfig())
+
+    @cached_property
+    def reference(self) -> Reference | None:
+        """What its metrics and curve come to, or None before there is one."""
+        metrics = self.reference_metrics
+        if metrics is None or metrics.curve is None:
+            return None
+        return Reference.of(metrics, metrics.curve, self.study.request.max_drop, self.study.target)
+
+    @cached_property
+    def reference_metrics(self) -> Metrics | None:
+        """The metrics of the reference's trial, with the curve as this tune's plan ends it; None before there are any.
+
+        A state that an earlier tune kept may have come further.
+        """
+        metrics = None if self.reference_trial is None else self.reference_trial.metrics
+        if metrics is None or metrics.curve is None:
+            return metrics
+        first = metrics.curve.batches[0] if metrics.curve.batches else 1
+        cut = CurveRules.of(self.study.reference_curve, metrics).cut(metrics.curve, first)
+        return metrics if cut is None else dataclasses.replace(metrics, curve=cut)
+
+    @property
+    def reference_figures(self) -> Figures | None:
+        """What the reference's trial comes to, or None before there is one."""
+        return None if self.reference_trial is None else self.figures(self.reference_trial)
+
+    def curve(self, config: TrainConfig) -> LearningCurve | None:
+        """Returns the longest curve that a trial trained of what `config` learns, or None."""
+        return self._curves.get(self.study.setting.curve_key(config))
+
+    def figures(self, trial: Trial) -> Figures | None:
+        """Returns what `trial` comes to at equal training time, or None where it failed."""
+        metrics = trial.metrics
+        return None if metrics is None else Figures.of(metrics, self.curve(trial.measurement.config), self.reference)
+
+    def measured(self) -> list[JudgedTrial]:
+        """Returns the trials that succeeded, judged."""
+        outcomes = ((trial, trial.metrics, self.figures(trial)) for trial in self.trials)
+        return [JudgedTrial(trial, metrics, figures) for trial, metrics, figures in outcomes if metrics and figures]
+
+    def failures(self) -> list[Failure]:
+        """Returns what went wrong in the trials that did not."""
+        return [t.measurement.outcome for t in self.trials if isinstance(t.measurement.outcome, Failure)]
+
+    def feasible(self) -> list[JudgedTrial]:
+        """Returns the trials that keep every limit as measured."""
+        return [one for one in self.measured() if not self.objectives.limits.broken_by(one.figures)]
+
+    def inside(self) -> list[JudgedTrial]:
+        """Returns the measured trials inside the space; fixed or restricted knobs may leave the default outside."""
+        return [one for one in self.measured() if self.row(one.trial.measurement.config) is not None]
+
+    def eligible(self) -> list[JudgedTrial]:
+        """Returns the trials inside the space that keep every limit and are not late: what may be chosen."""
+        return [one for one in self._keeping_limits() if not one.figures.later_than(self.latest_s)]
+
+    def late(self) -> list[JudgedTrial]:
+        """Returns what may not be chosen only because it is late, the best first; of one configuration the last."""
+        return self._best_first(one for one in self._keeping_limits() if one.figures.later_than(self.latest_s))
+
+    @cached_property
+    def latest_s(self) -> float | None:
+        """The training seconds after which the reference reaches the target, where that is a limit; None elsewhere.
+
+        It is where speed decides (`Priority.deciding`), whatever speed means: more epochs per second are worth nothing
+        to who gets the same accuracy later.
+        """
+        figures = self.reference_figures
+        if figures is None or not (self.reference_is_alternative and self.objectives.priority.deciding[0]):
+            return None
+        return figures.seconds_to_accuracy
+
+    @property
+    def reference_is_alternative(self) -> bool:
+        """Whether the reference learns what the default does, and may be chosen itself."""
+        trial, figures = self.reference_trial, self.reference_figures
+        if trial is None or figures is None or not self.has_default_reference:
+            return False
+        in_space = self.row(trial.measurement.config) is not None
+        return in_space and not self.objectives.limits.broken_by(figures)
+
+    def breaches(self, one: JudgedTrial) -> tuple[Breach, ...]:
+        """Returns the limits that a trial is known to break.
+
+        What was ended because others are quicker, or before any accuracy was known, is not known to miss the least one.
+        """
+        found, curve = self.objectives.limits.broken_by(one.figures), one.metrics.curve
+        slower = curve is not None and curve.ended is CurveEnd.SLOWER and not one.figures.complete
+        if slower or one.figures.val_accuracy is None:
+            return tuple(breach for breach in found if breach.limit != "least_accuracy")
+        return found
+
+    def fits_memory(self) -> bool:
+        """Returns whether anything inside the space kept the memory limits as measured, whatever its accuracy."""
+        limits = dataclasses.replace(self.objectives.limits, least_accuracy=None)
+        return any(not limits.broken_by(one.figures) for one in self.inside())
+
+    def ranked(self) -> list[JudgedTrial]:
+        """Returns the eligible trials, that first which the priority prefers; of one configuration the last trial."""
+        return self._best_first(self.eligible())
+
+    def by_score(self, judged: Sequence[JudgedTrial]) -> list[JudgedTrial]:
+        """Returns `judged` in the order of the priority's score, the best first, whatever the limits."""
+        if not judged:
+            return []
+        score = self.objectives.measured_score([one.figures for one in judged])
+        return [judged[i] for i in np.argsort(-score, kind="stable")]
+
+    def best(self) -> JudgedTrial | None:
+        """Returns the eligible trial that the priority prefers."""
+        return next(iter(self.ranked()), None)
+
+    def row(self, config: TrainConfig) -> Rows | None:
+        """Returns the row of `config`, which is canonical, or None where it lies outside the space."""
+        try:
+            return self.space.encode(config)
+        except ConfigError:
+            return None
+
+    def _keeping_limits(self) -> list[JudgedTrial]:
+        limits = self.objectives.limits
+        return [one for one in self.inside() if not limits.broken_by(one.figures)]
+
+    def _best_first(self, judged: Iterable[JudgedTrial]) -> list[JudgedTrial]:
+        """Returns the last trial of each configuration in `judged`, the best by the priority first."""
+        return self.by_score(list({one.trial.measurement.config.key(): one for one in judged}.values()))
+
+    @cached_property
+    def _curves(self) -> dict[LearningKey, LearningCurve]:
+        longest: dict[LearningKey, LearningCurve] = {}
+        for trial in self.trials:
+            keep_longest(longest, trial.measurement)
+        return longest
+
+    def _best_accuracy(self, trial: Trial) -> float:
+        curve = self.curve(trial.measurement.config)
+        return max(curve.val_accuracy) if curve else 0.0

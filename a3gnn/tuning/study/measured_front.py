@@ -1,0 +1,100 @@
+"""The front of what a tune has measured, and the volume that it dominates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from a3gnn.figures import Figures
+from a3gnn.option_names import flags_are_used, option
+from a3gnn.pareto import hypervolume
+from a3gnn.report.front import REJECTED, Front, MeasuredConfig
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.verify.choice import Choice
+
+#: Why a trial is not chosen that keeps the limits.
+LATE = "at the target later than the default"
+
+
+def outside_note() -> str:
+    """Returns why what was measured outside the space, as the default may be, is not chosen."""
+    return f"outside what {option('fix')} and {option('range' if flags_are_used() else 'ranges')} allow"
+
+
+#: The hypervolume's reference point is the first measurement's costs (-log2 throughput, log2 memory, -accuracy) plus
+#: this. Guess.
+_REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])
+
+
+def measured_front(history: History, choice: Choice | None = None) -> Front:
+    """Returns the front of everything that was measured, with what the play-off made of the finalists.
+
+    A configuration has one row: its figures of the play-off, or those of its last trial.
+    """
+    figures, notes = (choice.figures, choice.notes) if choice else ({}, {})
+    trained = trained_keys(history)
+    no_gain = choice.no_gain.config if choice and choice.no_gain else None
+    if choice is not None:  # they were trained whole
+        trained.add(choice.trial.measurement.config.key())
+    if no_gain is not None:
+        trained.add(no_gain.key())
+    reference_s = _reference_seconds(history, figures, notes)
+    latest_s = None if reference_s is None else history.latest_s
+    found = []
+    last = {one.trial.measurement.config.key(): one for one in history.measured()}
+    for key, (trial, _, own) in last.items():
+        config = trial.measurement.config
+        outside = history.row(config) is None
+        why = outside_note() if outside else ""
+        is_late = key not in figures and own.seconds_to_accuracy is not None and own.later_than(latest_s)
+        found.append(
+            MeasuredConfig(
+                config=config,
+                figures=figures.get(key, own),
+                predicted=trial.predicted,
+                note=notes.get(key, why or (LATE if is_late else "")),
+                in_play_off=key in figures,
+                only_timed=key not in trained,
+                outside=outside,
+            )
+        )
+    chosen = choice.trial.measurement.config if choice else None
+    return Front.of(found, history.objectives, chosen, reference_s, no_gain)
+
+
+def _reference_seconds(history: History, played_off: Mapping[str, Figures], notes: Mapping[str, str]) -> float | None:
+    """Returns the seconds after which the reference reaches the target, where it may be chosen; None elsewhere."""
+    reference, own = history.reference_trial, history.reference_figures
+    if reference is None or own is None or not history.reference_is_alternative:
+        return None
+    key = reference.measurement.config.key()
+    if notes.get(key, "").startswith(REJECTED):
+        return None
+    return played_off.get(key, own).seconds_to_accuracy
+
+
+def trained_keys(history: History) -> set[str]:
+    """Returns the keys of what trained in a trial, so that its peak of memory is that of a training.
+
+    Beside a device, whose memory timed mini-batches fill as well, that is everything; so it is where nothing trained,
+    for every curve was known: then all were only timed alike.
+    """
+    measured = history.measured()
+    everything = {one.trial.measurement.config.key() for one in measured}
+    if history.objectives.has_device:
+        return everything
+    return {
+        one.trial.measurement.config.key()
+        for one in measured
+        if one.metrics.curve_train_seconds > 0 or one.metrics.val_accuracy is not None
+    } or everything
+
+
+def measured_hypervolume(history: History) -> float:
+    """Returns the volume that the feasible trials dominate, up to a reference behind the first of them."""
+    kept = [one.figures for one in history.feasible()]
+    if not kept:
+        return 0.0
+    costs = history.objectives.measured_costs(kept)
+    return hypervolume(costs, costs[0] + _REFERENCE_MARGIN)

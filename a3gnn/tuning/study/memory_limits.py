@@ -1,0 +1,65 @@
+"""The limits on memory of one configuration, which may be the one that sets them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures
+from a3gnn.limits import Limits
+from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
+from a3gnn.tuning.study.request import DEFAULT_PEAK
+from a3gnn.tuning.study.trial import Predicted
+
+#: Where nothing fits, one trial may take so many times its limit, or what is predicted of it: enough to name the
+#: smallest limit that would do, and little enough for a model that leaks not to take the machine's memory. Guess.
+BEYOND = 1.5
+
+
+def memory_limits(history: History, config: TrainConfig) -> Limits:
+    """Returns the limits on the memory of `config`.
+
+    The reference's own peak may be the limit (`--memory-limit default`). A repetition of it that takes more breaks
+    none: it only shows that the default takes more than it did at first.
+    """
+    reference = history.reference_trial
+    if (
+        history.study.request.memory_limit == DEFAULT_PEAK
+        and reference is not None
+        and config.canonical() == reference.measurement.config
+    ):
+        return history.study.objectives(None, None).limits
+    return dataclasses.replace(history.objectives.limits, least_accuracy=None)
+
+
+def within_limits(history: History, plan: TrialPlan, config: TrainConfig) -> TrialPlan:
+    """Returns `plan` with the limits on the memory of `config`."""
+    limits = memory_limits(history, config)
+    return dataclasses.replace(plan, host_limit_bytes=limits.host_bytes, device_limit_bytes=limits.device_bytes)
+
+
+def beyond_limits(plan: TrialPlan, predicted: Predicted) -> TrialPlan:
+    """Returns `plan` with limits on memory that are `BEYOND` times its own, or times what is `predicted`."""
+    host, device = (
+        None if limit is None else round(BEYOND * max(limit, predicted[peak]["mean"]))
+        for limit, peak in ((plan.host_limit_bytes, "peak_host_bytes"), (plan.device_limit_bytes, "peak_device_bytes"))
+    )
+    return dataclasses.replace(plan, host_limit_bytes=host, device_limit_bytes=device)
+
+
+def training_limits(history: History, config: TrainConfig, figures: Figures) -> Limits:
+    """Returns the limits by which `config`, which reached `figures`, trains.
+
+    They are larger than all others' where it is the default that set them, and it took more.
+    """
+    limits = history.objectives.limits
+    if memory_limits(history, config).host_bytes == limits.host_bytes:
+        return limits
+    more = {
+        field: math.ceil(getattr(figures, f"peak_{field}") * (1 + DEFAULT_TOLERANCE))
+        for field in ("host_bytes", "device_bytes")
+        if (getattr(limits, field) or math.inf) < getattr(figures, f"peak_{field}")
+    }
+    return dataclasses.replace(limits, **more)

@@ -1,0 +1,192 @@
+"""What a person asked `tune` for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from a3gnn._fields import from_fields
+from a3gnn.checks import checked_limit, positive_number, real_number, whole_number
+from a3gnn.config import DYNAMIC_POLICIES, KNOBS, STATIC_POLICIES
+from a3gnn.errors import UsageError, unknown_name
+from a3gnn.hardware import Hardware
+from a3gnn.limits import Limits
+from a3gnn.metric import ACCURACY, ERRORS, METRIC_LABELS
+from a3gnn.objectives import Priority
+from a3gnn.option_names import option
+from a3gnn.search.exhaustive import check_enumerable
+from a3gnn.search.searcher import ENGINES
+from a3gnn.search_values import reads_a_table
+from a3gnn.setting import Setting
+from a3gnn.space import SearchSpace
+from a3gnn.storage.host_memory import evaluation_bytes
+from a3gnn.task import Task
+
+
+def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None:
+    """Raises a `UsageError` where no value of a knob can run in `setting`, or `engine` can't search."""
+    graph = setting.graph
+    if not setting.hardware.has_device and "cpu" not in space.knob("sampling_device").values:
+        raise UsageError(
+            "sampling_device=cuda needs a CUDA GPU, and this machine has none; leave it out, or fix it to cpu"
+        )
+    policies = space.knob("cache_policy").values
+    if graph.sparse_features and set(policies) <= set(DYNAMIC_POLICIES):
+        raise UsageError(
+            f"cache_policy={policies[0]} needs dense features, and those of {graph.name} are sparse; "
+            f"use one of {', '.join(STATIC_POLICIES)}"
+        )
+    least_parts = min(space.knob("num_partitions").values)
+    if least_parts > graph.num_nodes:
+        raise UsageError(
+            f"num_partitions must be at most {graph.num_nodes:,}, the nodes of {graph.name}; got {least_parts:,}"
+        )
+    if not reads_a_table(setting.task) and space.knob("input_aggregation").values == ("full",):
+        raise UsageError(
+            "input_aggregation=full needs a model whose input layer learns nothing before it aggregates "
+            "(sage, gcn, gin, or one of your own that takes adjs and declares aggregates = 'mean'), got "
+            f"{setting.task.model}; leave it out, or fix it to sampled"
+        )
+    if engine == "exhaustive":
+        check_enumerable(space)
+
+
+#: The memory limit that allows what the default configuration takes.
+DEFAULT_PEAK: Literal["default"] = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class TuneRequest:
+    """The options of a tune, all checked as far as they can be without a graph and a machine.
+
+    Attributes:
+        spec: The graph, as `Graph.load` takes it.
+        task: What is trained.
+        priority: What counts among the configurations that keep the limits.
+        memory_limit: Bytes of the device where there is one, of the host otherwise; "default" for the default
+            configuration's measured peak; None for no limit.
+        host_memory_limit: Bytes of the host, where there is a device.
+        max_accuracy_drop: Points (hundredths) of validation quality, by the task's metric, that may be lost against the
+            default configuration, each trained as long.
+        budget: Seconds (float), or trials after the default configuration (int).
+        engine: The searcher.
+        fixed: Knobs held at a value.
+        ranges: Knobs restricted to (low, high).
+        seed: Decides every random choice of the tune; the task's seed decides those of training.
+        accuracy_epochs: Epochs of the default's budget; None takes those of the task's learning-rate schedule, and
+            without one trains the default until it stops rising.
+        target_accuracy: Validation quality in percent, or an error, that is to be reached; None takes the default's
+            best less `max_accuracy_drop`.
+
+    Raises:
+        UsageError: An option is not what it must be.
+    """
+
+    spec: str
+    task: Task
+    priority: Priority
+    memory_limit: int | Literal["default"] | None
+    host_memory_limit: int | None
+    max_accuracy_drop: float
+    budget: float | int
+    engine: str
+    fixed: tuple[tuple[str, Any], ...] = ()
+    ranges: tuple[tuple[str, Any, Any], ...] = ()
+    seed: int = 0
+    accuracy_epochs: int | None = None
+    target_accuracy: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("task", Task), ("priority", Priority)):
+            if not isinstance(getattr(self, name), kind):
+                raise UsageError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
+        if not isinstance(self.engine, str) or self.engine not in ENGINES:
+            raise unknown_name(option("engine"), self.engine, ENGINES)
+        checked: dict[str, Any] = {
+            "host_memory_limit": checked_limit(option("host_memory_limit"), self.host_memory_limit),
+            "max_accuracy_drop": real_number(option("max_accuracy_drop"), self.max_accuracy_drop, "points"),
+            "budget": positive_number(option("budget"), self.budget, "a duration such as 10min or a number of trials"),
+            "seed": whole_number(option("seed"), self.seed, 0),
+        }
+        if self.memory_limit != DEFAULT_PEAK:
+            checked["memory_limit"] = checked_limit(option("memory_limit"), self.memory_limit)
+        if self.accuracy_epochs is not None:
+            checked["accuracy_epochs"] = whole_number(option("accuracy_epochs"), self.accuracy_epochs, 1)
+        if self.target_accuracy is not None:
+            self._check_target()
+        knobs = SearchSpace(KNOBS)
+        checked["ranges"] = tuple((name, *map(knobs.knob(name).parse, ends)) for name, *ends in self.ranges)
+        checked["fixed"] = tuple((name, knobs.knob(name).parse(value)) for name, value in self.fixed)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        self._shape(knobs)
+
+    @property
+    def default_epochs(self) -> int | None:
+        """Epochs that the default is trained; None for until it stops rising."""
+        return self.task.lr_epochs if self.accuracy_epochs is None else self.accuracy_epochs
+
+    def space(self, setting: Setting) -> SearchSpace:
+        """Returns the space of `setting` with the fixed knobs and the ranges applied.
+
+        Raises:
+            UsageError: Nothing that was asked for can run there, or the engine can't search so large a space.
+        """
+        space = self._shape(SearchSpace.of(setting))
+        refuse_impossible(space, self.engine, setting)
+        return space
+
+    @property
+    def max_drop(self) -> float:
+        """`max_accuracy_drop` as a share of 1."""
+        return self.max_accuracy_drop / 100
+
+    def limits(self, hardware: Hardware, least_accuracy: float | None, default_bytes: int | None = None) -> Limits:
+        """Returns the limits on `hardware`.
+
+        Args:
+            hardware: Says which memory is limited.
+            least_accuracy: The least validation quality by the task's metric, or None.
+            default_bytes: What a memory limit of "default" allows; None sets none, as before the default is measured.
+        """
+        memory = default_bytes if self.memory_limit == DEFAULT_PEAK else self.memory_limit
+        host, device = memory, None
+        if hardware.has_device:
+            host, device = self.host_memory_limit, memory
+        elif self.host_memory_limit is not None:
+            host = min(self.host_memory_limit, host or self.host_memory_limit)
+        return Limits(host, device, least_accuracy)
+
+    @property
+    def evaluation_bytes(self) -> int:
+        """What a pass of evaluating a model of the user's may take: a share of the least limit that is a size."""
+        given = (self.memory_limit, self.host_memory_limit)
+        return evaluation_bytes(min((limit for limit in given if isinstance(limit, int)), default=None))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the options as JSON types."""
+        fields = dataclasses.asdict(self) | {"task": self.task.to_dict()}
+        return fields | {name: [list(entry) for entry in fields[name]] for name in ("fixed", "ranges")}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the options of `to_dict`."""
+        parts = {"task": Task.from_dict(fields["task"]), "priority": Priority(**fields["priority"])}
+        return from_fields(cls, dict(fields) | parts)
+
+    def _check_target(self) -> None:
+        """Checks the target as far as that can be without a graph, which knows the unit of an error."""
+        if self.task.metric in ERRORS:
+            positive_number(option("target_accuracy"), self.target_accuracy, f"a {METRIC_LABELS[self.task.metric]}")
+        else:
+            ACCURACY.quality_of(option("target_accuracy"), self.target_accuracy)
+
+    def _shape(self, space: SearchSpace) -> SearchSpace:
+        """Returns `space` with the fixed knobs and the ranges applied."""
+        for name, low, high in self.ranges:
+            space = space.restrict(name, low, high)
+        for name, value in self.fixed:
+            space = space.fix(name, value)
+        return space

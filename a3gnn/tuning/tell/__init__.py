@@ -1,0 +1,1 @@
+"""Lines for people: what a tune reads, finds and chooses."""

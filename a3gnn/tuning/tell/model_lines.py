@@ -1,0 +1,46 @@
+"""The lines that say how a model of the user's is evaluated, and which knobs leave the space for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from a3gnn.graphs.graph import Graph
+from a3gnn.search_values import gains_by_bfloat16, has_a_small_table
+from a3gnn.setting import Setting
+from a3gnn.task import OwnModel, Task
+from a3gnn.training.own.evaluation_plans import EvaluationPlans
+from a3gnn.units import count
+
+
+def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterator[str]:
+    """Yields what is particular to the setting's model; nothing for a built-in one.
+
+    Args:
+        setting: Its task is described.
+        graph: What is trained on.
+        evaluation_bytes: What a pass of evaluation may take.
+    """
+    task, own = setting.task, setting.task.own
+    if own is None:
+        return
+    text = EvaluationPlans.of(graph, task, evaluation_bytes).text
+    yield f"{task.model}: {count(own.cost.parameters, 'weight')}; {setting.metric.label} is computed from {text}"
+    if not own.repeats:
+        yield (
+            "mini-batches that were trained twice gave different weights: configurations that sample alike do not "
+            "share learning curves, each trains its own"
+        )
+    yield from _left_out(setting, own)
+
+
+def _left_out(setting: Setting, own: OwnModel) -> Iterator[str]:
+    """Yields why knobs leave the space that would be in it for a built-in model."""
+    built_in = dataclasses.replace(setting, task=Task(fanouts=setting.task.fanouts))
+    if has_a_small_table(built_in) and not has_a_small_table(setting):
+        yield (
+            'input_aggregation is left out: full needs a model that declares aggregates = "mean" and takes adjs, this '
+            f"one takes {own.takes} and declares {own.aggregates!r}"
+        )
+    if gains_by_bfloat16(built_in) and not gains_by_bfloat16(setting):
+        yield "compute_dtype is left out: this model takes adjs, and torch has no such products in bfloat16 on the CPU"

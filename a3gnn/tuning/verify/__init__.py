@@ -1,0 +1,1 @@
+"""The play-off: finalists and the default measured again before anything is promised."""

@@ -1,0 +1,491 @@
+"""The play-off: what is chosen is measured again beside the default, interleaved, before anything is promised of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from statistics import fmean, median
+
+from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures
+from a3gnn.limits import Breach
+from a3gnn.measurement import Failure, Metrics
+from a3gnn.report.front import NO_GAIN, REJECTED
+from a3gnn.report.text import describe_breaches, describe_config
+from a3gnn.spread import Spread
+from a3gnn.tuning.engines.acquisition import learning_differently
+from a3gnn.tuning.run.runner import Runner
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.measured_front import LATE
+from a3gnn.tuning.study.memory_limits import memory_limits
+from a3gnn.tuning.study.trial import JudgedTrial
+from a3gnn.tuning.tell.infeasible import nothing_fits
+from a3gnn.tuning.verify.choice import Choice, Judged, NoGain
+from a3gnn.tuning.verify.comparison import Comparison, Pair, accuracy_differences, best_accuracy
+from a3gnn.tuning.verify.plan import (
+    ALTERNATIONS,
+    FINALISTS,
+    MARGIN,
+    MOST_ALTERNATIONS,
+    MOST_REPEATED,
+    MOST_SEEDS,
+    ROUNDS,
+    SEEDS,
+    PlayOffCost,
+)
+from a3gnn.tuning.verify.remeasured import enough_undisturbed, judged_in_turns, judged_over, parted, with_timing
+from a3gnn.units import count
+
+
+class PlayOffTrials:
+    """The trials of one play-off.
+
+    Args:
+        history: What was measured before it.
+        runner: Runs them, and knows what is left of the budget.
+
+    Attributes:
+        refused: By the key of a configuration, why: its failure, or the limits that it broke.
+        notes: By the key of a configuration, why it is not chosen.
+        cost: What they are expected to take, by those so far.
+        reference: What is judged by, at the speed of the machine when it began; None without one.
+    """
+
+    def __init__(self, history: History, runner: Runner) -> None:
+        self._history, self._runner = history, runner
+        self.refused: dict[str, Failure | tuple[Breach, ...]] = {}
+        self.notes: dict[str, str] = {}
+        self.cost = PlayOffCost.expected(history, history.drift)
+        self.reference = None if history.reference is None else history.reference.at(history.drift)
+        self._wholes: dict[tuple[str, int], Metrics] = {}
+
+    @property
+    def in_seconds(self) -> bool:
+        """Whether there are seconds that may be left over; a budget in trials has none."""
+        return math.isfinite(self._runner.budget.left_s)
+
+    def affords(self, timed: int, whole: int = 0, seeds: int = 0, margin: float = 1.0) -> bool:
+        """Whether so many timed trials, whole trainings and further seeds fit, at `margin` times what is expected."""
+        cost = self.cost
+        needed_s = timed * cost.timing_s + whole * cost.whole_s + seeds * cost.seed_s
+        return self._runner.budget.left_s >= margin * needed_s
+
+    def timed(self, configs: Sequence[TrainConfig], rounds: int) -> dict[str, list[Metrics]]:
+        """Returns what timing `configs` in an order that rotates finds, by their keys.
+
+        One that fails, or breaks a limit on memory, is refused.
+        """
+        found: dict[str, list[Metrics]] = {config.key(): [] for config in configs}
+        seconds: list[float] = []
+        for first in range(rounds):
+            for offset in range(len(configs)):
+                config = configs[(first + offset) % len(configs)]
+                begin = time.monotonic()
+                outcome = self._runner.time(config, self._history)
+                seconds.append(time.monotonic() - begin)
+                if isinstance(outcome, Metrics):
+                    found[config.key()].append(outcome)
+                self._check(config, outcome)
+        self.cost = self.cost._replace(timing_s=median(seconds))
+        return found
+
+    def whole(self, config: TrainConfig, seed: int) -> Metrics | None:
+        """Returns what training `config` finds, or None where that breaks a limit on memory, or fails.
+
+        Its whole curve with the task's seed; with others, as far as `seed_plan` says. It is trained once with each
+        seed: every finalist is compared with the same trainings of the default.
+        """
+        if config.key() not in self.refused and (known := self._wholes.get((config.key(), seed))):
+            return known
+        task_seed, begin = self._history.study.setting.task.seed, time.monotonic()
+        outcome = self._runner.train_whole(config, self._history, None if seed == task_seed else seed).outcome
+        self._check(config, outcome)
+        if isinstance(outcome, Failure) or config.key() in self.refused:
+            return None
+        took_s = time.monotonic() - begin
+        if self.cost.default_whole:  # with every seed as long
+            self.cost = self.cost._replace(whole_s=took_s, seed_s=2 * took_s)
+        elif seed == task_seed:
+            self.cost = self.cost._replace(whole_s=took_s)
+        self._wholes[config.key(), seed] = outcome
+        return outcome
+
+    def refuse(self, config: TrainConfig, why: Failure | tuple[Breach, ...], where: str = "") -> None:
+        """Takes note that `config` may not be chosen, and says so the first time."""
+        text = (why.describe() if isinstance(why, Failure) else describe_breaches(why)) + where
+        if config.key() not in self.refused:
+            self.say(f"    rejected: {text}")
+        self.notes[config.key()] = f"{REJECTED}: {text}"
+        self.refused[config.key()] = why
+
+    def say(self, line: str) -> None:
+        """Writes a line of output."""
+        self._runner.notify(line)
+
+    def _check(self, config: TrainConfig, outcome: Metrics | Failure) -> None:
+        """Refuses `config` where a trial of it failed, or took more memory than is allowed."""
+        if isinstance(outcome, Failure):
+            self.refuse(config, outcome)
+            return
+        # Accuracy is judged over all seeds, once they are trained.
+        if breaches := memory_limits(self._history, config).broken_by(Figures.of(outcome, None, None)):
+            self.refuse(config, breaches)
+
+
+class AgainstDefault:
+    """One finalist, and what is measured of it beside the default.
+
+    The default drops out where it breaks a limit on memory itself, or is the finalist: then the finalist is trained
+    once and timed alone.
+
+    Args:
+        finalist: As it was judged so far.
+        default: The configuration that stands for the default; None where none could be measured.
+        history: What was measured before.
+        trials: Runs the trials.
+    """
+
+    def __init__(
+        self, finalist: JudgedTrial, default: TrainConfig | None, history: History, trials: PlayOffTrials
+    ) -> None:
+        self._finalist, self._history, self._trials = finalist, history, trials
+        self._config = finalist.trial.measurement.config
+        self._default = None if default == self._config else default
+        self._whole: Metrics | None = None
+        self._seeds: list[Pair] = []
+        self._alternations: list[Pair] = []
+        self._timed_alone: list[Metrics] = []
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the finalist is the default, or there is none beside it."""
+        return self._default is None
+
+    def keeps_limits(self) -> bool:
+        """Measures the finalist, and returns whether it keeps every limit meanwhile.
+
+        It trains its whole curve, and the default does; both train further seeds where the alternations still fit
+        beside them, and are timed in alternation. What is left of a budget in seconds is used for what was left out,
+        then for more alternations, also in place of those that other work disturbed, then for more seeds.
+        """
+        self._trials.say(f"verify   {describe_config(self._config)}")
+        self._whole = self._trials.whole(self._config, self._task_seed)
+        if self._whole is None:
+            return False
+        for step in self._steps():
+            step()
+            if self._refused:
+                return False
+        return True
+
+    def choice(self) -> Choice:
+        """Returns the choice of the finalist, with the figures of both and what was left out."""
+        assert self._whole is not None, "it was measured"
+        if self._alternations and self._default is not None:
+            judged, default, against = self._in_turns(self._whole)
+            figures = {self._config.key(): judged.figures, self._default.key(): default.figures}
+        else:
+            judged = judged_over(self._whole, self._timed_alone, [self._finalist.metrics], self._trials.reference)
+            default, against, figures = None, None, {self._config.key(): judged.figures}
+        return Choice(self._finalist.trial, judged, default, against, figures, left_out=tuple(self._left_out()))
+
+    @property
+    def _task_seed(self) -> int:
+        return self._history.study.setting.task.seed
+
+    @property
+    def _reference_metrics(self) -> Metrics:
+        metrics = self._history.reference_metrics
+        assert metrics is not None, "a reference was measured"
+        return metrics
+
+    @property
+    def _alone(self) -> bool:
+        return self._default is None or self._default.key() in self._trials.refused
+
+    @property
+    def _refused(self) -> bool:
+        return self._config.key() in self._trials.refused
+
+    @property
+    def _to_target(self) -> bool:
+        return self._history.study.request.priority.to_target
+
+    @property
+    def _tested(self) -> bool:
+        """Whether the default was trained with the task's seed for its test accuracy."""
+        return bool(self._seeds) and self._seeds[0].default.test_accuracy is not None
+
+    @property
+    def _num_timed(self) -> int:
+        return len(self._alternations) + len(self._timed_alone)
+
+    def _steps(self) -> Iterator[Callable[[], None]]:
+        """Yields what is measured after the finalist's whole training; each step may refuse the finalist.
+
+        Seeds come before the alternations that fit beside them; where speed does not decide, before all but one.
+        """
+        speed_decides = bool(self._history.study.request.priority.deciding[0])
+        yield partial(self._train_seeds, SEEDS, timed=2 * (ALTERNATIONS if speed_decides else 1))
+        yield partial(self._alternate, ALTERNATIONS)
+        if self._trials.in_seconds and not self._alone:
+            yield partial(self._train_seeds, SEEDS)
+            yield partial(self._alternate, MOST_ALTERNATIONS)
+            yield self._alternate_until_undisturbed
+        yield self._test_default
+        if self._trials.in_seconds and not self._alone:
+            yield partial(self._train_seeds, MOST_SEEDS)
+
+    def _train_seeds(self, most: int, timed: int = 0) -> None:
+        """Trains both with up to `most` seeds beside the task's, while so many `timed` trials fit as well.
+
+        A seed after the alternations may refuse the finalist: then the next one's training and timing must still fit.
+        """
+        assert self._whole is not None, "it was trained with the task's seed"
+        if not self._seeds and self._to_target and not self._alone:  # it was trained that far in its own trial
+            self._seeds.append(Pair(self._whole, self._reference_metrics))
+        while len(self._seeds) <= most and not self._alone and self._default is not None:
+            number = len(self._seeds)
+            wholes = 0 if number else 1  # with the task's own seed, only the default's is left
+            if self._alternations and number:
+                wholes, timed = 1, 2
+            if not self._trials.affords(timed, wholes, seeds=1 if number else 0):
+                break
+            own = self._trials.whole(self._config, self._task_seed + number) if number else self._whole
+            default = None if own is None else self._trials.whole(self._default, self._task_seed + number)
+            if own is None or default is None:
+                break
+            self._seeds.append(Pair(own, default))
+        if self._default is not None and not self._refused:
+            self._check_accuracy()
+
+    def _test_default(self) -> None:
+        """Trains the default's whole curve with the task's seed, where its trial's stands in and that fits."""
+        if not self._tested and self._seeds and self._default is not None and self._trials.affords(0, 1):
+            default = self._trials.whole(self._default, self._task_seed)
+            if default is not None:
+                self._seeds[0] = Pair(self._seeds[0].choice, default)
+
+    def _check_accuracy(self) -> None:
+        """Refuses the finalist where it breaks the limit on accuracy in the mean over the seeds."""
+        assert self._whole is not None, "it was trained"
+        request, reference = self._history.study.request, self._history.reference
+        least = self._history.objectives.limits.least_accuracy
+        if least is None or reference is None:
+            return
+        pairs = self._seeds
+        if self._to_target and pairs:
+            self._check_reached(pairs, least)
+            return
+        found = fmean([best_accuracy(pair.choice) for pair in pairs] or [best_accuracy(self._whole)])
+        if pairs and request.target_accuracy is None:  # what may be lost is counted from the default by seed
+            found = reference.val_accuracy + fmean(accuracy_differences(pairs)) / 100
+        if found < least:
+            where = f" in the mean of {count(len(pairs), 'seed')}" if pairs else ""
+            self._trials.refuse(self._config, (self._missed(least, found),), where)
+
+    def _check_reached(self, pairs: Sequence[Pair], least: float) -> None:
+        """Refuses the finalist where it reaches the `least` accuracy with fewer seeds than the default."""
+        own, default = ([best_accuracy(one) for one in both] for both in zip(*pairs, strict=True))
+        kept, of_default = (sum(found >= least for found in both) for both in (own, default))
+        if kept < of_default:
+            where = f" with {kept} of {count(len(pairs), 'seed')}, the default with {of_default}"
+            self._trials.refuse(self._config, (self._missed(least, min(own)),), where)
+
+    def _missed(self, least: float, found: float) -> Breach:
+        return Breach("least_accuracy", least, found, self._history.objectives.metric)
+
+    def _alternate(self, most: int) -> None:
+        """Times the finalist up to `most` times, in turns with the default, which of the two is first alternating."""
+        if not self._num_timed and not self._alone:
+            self._trials.say("    alternating with the default")
+        while self._num_timed < most and not self._refused:
+            both = [self._config] if self._alone or self._default is None else [self._config, self._default]
+            if self._num_timed and not self._trials.affords(len(both)):
+                break
+            found = self._trials.timed(both if self._num_timed % 2 == 0 else both[::-1], 1)
+            own, *default = (found[one.key()] for one in both)
+            pairs = [Pair(*pair) for pair in zip(own, *default, strict=False) if default]
+            self._alternations += pairs
+            self._timed_alone += own[len(pairs) :]
+
+    def _alternate_until_undisturbed(self) -> None:
+        """Alternates on, up to `MOST_REPEATED` times, while other work disturbed so many that too few would count."""
+        for _ in range(MOST_REPEATED):
+            before = self._num_timed
+            if self._alone or enough_undisturbed(self._alternations):
+                break
+            self._alternate(before + 1)
+            if self._num_timed == before or self._refused:
+                break
+
+    def _in_turns(self, whole: Metrics) -> tuple[Judged, Judged, Comparison]:
+        """Returns what both came to, the finalist by this `whole` training, and its comparison with the default.
+
+        All three are of the same pairs.
+        """
+        objectives = self._history.objectives
+        seeds = self._seeds or [Pair(whole, self._reference_metrics)]
+        counted, left_out = parted(self._alternations)
+        target = objectives.limits.least_accuracy or 0.0
+        judged = judged_in_turns(seeds, counted, left_out, target, self._trials.reference)
+        return *judged, Comparison.of(counted, seeds, target, objectives.memory, objectives.priority, left_out)
+
+    def _left_out(self) -> Iterator[str]:
+        """Yields what the budget was too small for."""
+        if self._alone:
+            return
+        trained, turns = len(self._seeds), len(self._alternations)
+        if not self._tested:
+            yield f"the default's test {self._history.objectives.metric.label}"
+        if trained <= SEEDS:
+            yield count(min(SEEDS, SEEDS + 1 - trained), "further seed")
+        if turns < ALTERNATIONS:
+            yield f"{ALTERNATIONS - turns} of {ALTERNATIONS} alternations with the default"
+
+
+def play_off(history: History, runner: Runner, ranked: Sequence[JudgedTrial] | None = None) -> Choice:
+    """Returns the finalist that wins when all are measured again, and keeps the limits over its whole training.
+
+    First rounds of timed trials, the finalists and the default in an order that rotates, decide by their medians. The
+    winner is then measured against the default (`AgainstDefault`); one that breaks a limit hands over to the next,
+    and the last to the default.
+
+    Args:
+        history: Of the tune.
+        runner: Measures.
+        ranked: The trials of `History.ranked` in the order in which finalists are taken: as `believed`. By default it
+            is that of single measurements.
+
+    Raises:
+        InfeasibleError: Nothing keeps the limits.
+    """
+    return _PlayOff(history, PlayOffTrials(history, runner), ranked).choice()
+
+
+class _PlayOff:
+    def __init__(self, history: History, trials: PlayOffTrials, ranked: Sequence[JudgedTrial] | None) -> None:
+        self._history, self._trials = history, trials
+        # What learns the same as one that missed the least accuracy would miss it too.
+        measured = {one.trial.measurement.config: one for one in history.ranked()}
+        order = [*measured] if ranked is None else [one.trial.measurement.config for one in ranked]
+        finalists = learning_differently(order, lambda config: config, FINALISTS)
+        self._finalists = [measured[config] for config in finalists]
+        self._default = _default(history)
+        self._left_out: list[str] = []
+        self._figures: dict[str, Figures] = {}
+
+    def choice(self) -> Choice:
+        late: Choice | None = None
+        for finalist in self._in_turn():
+            against = AgainstDefault(finalist, self._default, self._history, self._trials)
+            if late is not None and (against.is_default or not self._trials.affords(2 * ALTERNATIONS, whole=1)):
+                break
+            if not against.keeps_limits():
+                continue
+            choice = against.choice()
+            if choice.against is None or not (choice.against.late and self._history.reference_is_alternative):
+                return self._or_default(self._completed(choice))
+            self._trials.say(f"    {LATE}")
+            self._trials.notes[choice.trial.measurement.config.key()] = LATE
+            self._figures |= choice.figures
+            late = late or choice
+        if late is not None:
+            return self._or_default(self._completed(late))
+        raise nothing_fits(self._history, self._trials.refused)
+
+    def _in_turn(self) -> Iterator[JudgedTrial]:
+        """Yields the finalists, best first, and the default, where it keeps the limits and is none of them.
+
+        Where the default turns out to break a limit, what is later than it at the target may be chosen after all.
+        """
+        yield from self._ordered()
+        finalists = {one.trial.measurement.config for one in self._finalists}
+        for one in self._history.eligible():
+            config = one.trial.measurement.config
+            if config == self._default and config not in finalists and config.key() not in self._trials.refused:
+                yield one
+        if self._default is not None and self._default.key() in self._trials.refused:
+            yield from self._history.late()
+
+    def _ordered(self) -> list[JudgedTrial]:
+        """Returns the finalists, best first, as the rounds find them."""
+        trials, configs = self._trials, [one.trial.measurement.config for one in self._finalists]
+        if len(configs) < 2:
+            return self._finalists
+        turns = configs if self._default is None or self._default in configs else [*configs, self._default]
+        # The winner's whole training and the alternations come before them: fewer tell no gain.
+        fitting = (
+            rounds
+            for rounds in range(ROUNDS, 0, -1)
+            if trials.affords(rounds * len(turns) + 2 * ALTERNATIONS, whole=1, margin=MARGIN)
+        )
+        rounds = next(fitting, 0)
+        if rounds < ROUNDS:
+            self._left_out.append(f"{count(ROUNDS - rounds, 'round')} among {len(configs)} finalists")
+        if not rounds:
+            return self._finalists
+        trials.say(f"play-off {count(len(configs), 'finalist')}, {count(rounds, 'round')}")
+        return self._ranked(trials.timed(turns, rounds))
+
+    def _ranked(self, found: dict[str, list[Metrics]]) -> list[JudgedTrial]:
+        """Returns the finalists that kept the limits in the rounds, best first, by what they `found`."""
+        judged = [self._rejudged(one, found[one.trial.measurement.config.key()]) for one in self._finalists]
+        keyed = ((one.trial.measurement.config.key(), one.figures) for one in judged)
+        self._figures |= {key: figures for key, figures in keyed if found[key]}
+        judged = [one for one in judged if one.trial.measurement.config.key() not in self._trials.refused]
+        for one in judged:
+            throughput = Spread.of(m.throughput_epochs_per_s for m in found[one.trial.measurement.config.key()])
+            assert throughput is not None
+            self._trials.say(
+                f"    {throughput.describe('.3g')} epochs/s  {describe_config(one.trial.measurement.config)}"
+            )
+        judged = self._history.by_score(judged)
+        for config in (one.trial.measurement.config for one in judged[1:]):
+            if config != self._default:  # which nobody expects to be the best
+                self._trials.notes.setdefault(config.key(), "not the best when measured again")
+        return judged
+
+    def _rejudged(self, one: JudgedTrial, timed: Sequence[Metrics]) -> JudgedTrial:
+        """Returns `one` with the throughput and the peaks of `timed` as well."""
+        if not timed:
+            return one
+        metrics = with_timing(one.metrics, timed)
+        curve = self._history.curve(one.trial.measurement.config)
+        return JudgedTrial(one.trial, metrics, Figures.of(metrics, curve, self._trials.reference))
+
+    def _completed(self, choice: Choice) -> Choice:
+        """Returns `choice` with what the whole play-off found and left out."""
+        choice = dataclasses.replace(choice, reference=self._trials.reference)
+        key = choice.trial.measurement.config.key()
+        notes = {other: note for other, note in self._trials.notes.items() if other != key}
+        figures, left_out = {**self._figures, **choice.figures}, (*self._left_out, *choice.left_out)
+        return dataclasses.replace(choice, figures=figures, notes=notes, left_out=left_out)
+
+    def _or_default(self, choice: Choice) -> Choice:
+        """Returns the default instead of a `choice` whose gain can't be told from none (`Comparison.differs`)."""
+        refused = self._trials.refused
+        kept = {one.trial.measurement.config: one.trial for one in self._history.eligible()}
+        trial = None if self._default is None or self._default.key() in refused else kept.get(self._default)
+        if trial is None or choice.default is None or choice.against is None or choice.against.differs:
+            return choice
+        config = choice.trial.measurement.config
+        notes = {**choice.notes, config.key(): LATE if choice.against.late else NO_GAIN}
+        return dataclasses.replace(
+            choice,
+            trial=trial,
+            judged=choice.default,
+            default=None,
+            against=None,
+            no_gain=NoGain(config, choice.against),
+            notes=notes,
+        )
+
+
+def _default(history: History) -> TrainConfig | None:
+    """Returns the configuration that stands for the default: the one that the reference was measured with."""
+    reference = history.reference_trial
+    return reference.measurement.config if reference and history.has_default_reference else None
