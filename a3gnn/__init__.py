@@ -13,8 +13,8 @@ from a3gnn.version import __version__ as __version__
 if TYPE_CHECKING:
     from a3gnn.config import TrainConfig
     from a3gnn.graphs.graph import Graph
+    from a3gnn.loader.loader import Loader
     from a3gnn.page.report import write_report
-    from a3gnn.runtime.loader import Loader
     from a3gnn.service.client import Client
     from a3gnn.task import Task
     from a3gnn.training.predict import predict
@@ -40,7 +40,7 @@ __all__ = [
 _MODULE_OF = {
     "Client": "a3gnn.service.client",
     "Graph": "a3gnn.graphs.graph",
-    "Loader": "a3gnn.runtime.loader",
+    "Loader": "a3gnn.loader.loader",
     "Task": "a3gnn.task",
     "TrainConfig": "a3gnn.config",
     "TunedConfig": "a3gnn.training.tuned",

@@ -25,7 +25,7 @@ MetricName = Literal["accuracy", "macro_f1", "micro_f1", "roc_auc", "average_pre
 METRIC_NAMES: tuple[MetricName, ...] = get_args(MetricName)
 #: What a graph's labels are: a class per node, several 0/1 labels per node, or a value per node (regression).
 Target = Literal["classes", "labels", "values"]
-#: The option that chooses by the graph's labels (`a3gnn.training.choose_metric`).
+#: The option that chooses by the graph's labels (`a3gnn.evaluation.choose_metric`).
 AUTO: Literal["auto"] = "auto"
 
 #: What people call each.

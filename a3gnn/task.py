@@ -167,7 +167,7 @@ class Task:
         schema_version: Version of these fields.
         own: What is known of a model of your own, once it was built for a graph; None before, and of built-in ones.
         metric: By what the model is judged on validation and test nodes (`a3gnn.metric`).
-        class_weights: none, or balanced: seeds of rarer classes weigh more (`a3gnn.training.loss`).
+        class_weights: none, or balanced: seeds of rarer classes weigh more (`a3gnn.models.loss`).
         loss: Of values that are predicted: mse or mae, the mean squared or absolute error.
         norm: What normalises rows between layers: none, batch or layer (docs/models.md).
         residual: Whether every layer but the first adds its own input rows to its output (docs/models.md).

@@ -137,14 +137,14 @@ def test_no_import_runs_up(home: str, path: Path) -> None:
 
 #: Parts of a room that must not know of each other, whatever the room may import.
 APART = {
-    "a3gnn/training/hybrid/simulation": (
-        "a3gnn.training.hybrid.model",
-        "a3gnn.training.hybrid.control",
+    "a3gnn/hybrid/simulation": (
+        "a3gnn.hybrid.model",
+        "a3gnn.hybrid.control",
         "a3gnn.layer_cost",
         "a3gnn.hardware",
     ),
-    "a3gnn/training/hybrid/model": ("a3gnn.training.hybrid.simulation", "a3gnn.training.hybrid.control"),
-    "a3gnn/training/hybrid/control": ("a3gnn.training.hybrid.simulation", "a3gnn.training.hybrid.model"),
+    "a3gnn/hybrid/model": ("a3gnn.hybrid.simulation", "a3gnn.hybrid.control"),
+    "a3gnn/hybrid/control": ("a3gnn.hybrid.simulation", "a3gnn.hybrid.model"),
 }
 
 

@@ -15,8 +15,8 @@ from a3gnn.errors import ExitCode
 from a3gnn.units import count
 
 if TYPE_CHECKING:
-    from a3gnn.hls.check import Check
-    from a3gnn.hls.design import Design
+    from a3gnn.hitgnn.hls.check import Check
+    from a3gnn.hitgnn.hls.generate import Design
 
 
 @click.group()
@@ -48,9 +48,8 @@ def generate(
     Its sources are streaming HLS C++, a C simulation that counts cycles, and a host program with OpenCL C kernels, for
     GraphSAGE and GCN. Nobody has synthesised them or run them on an FPGA. Exits with 1 where a check fails.
     """
-    from a3gnn.hls.design import Design
-    from a3gnn.hls.generate import check_folder
-    from a3gnn.hls.generate import generate as write
+    from a3gnn.hitgnn.hls.generate import Design, check_folder
+    from a3gnn.hitgnn.hls.generate import generate as write
     from a3gnn.storage.claim import claimed
 
     design = Design(units, multipliers, result_bytes)
@@ -59,7 +58,7 @@ def generate(
     with claimed(out, progress(quiet)):
         files = write(design, out)
         if checked or check_opencl:
-            from a3gnn.hls.check import ACCELERATED, check
+            from a3gnn.hitgnn.hls.check import ACCELERATED, check
 
             for model in ACCELERATED:
                 progress(quiet)(f"running a mini-batch of {model} in the C simulation, which is compiled if need be")
@@ -82,7 +81,7 @@ def _summary(design: Design, out: Path, files: int) -> str:
 
 def _lines(found: Check) -> Iterator[str]:
     """Yields what a check found."""
-    from a3gnn.hls.design import FIFO_DEPTH
+    from a3gnn.hitgnn.hls.generate import FIFO_DEPTH
 
     outcome = "equals" if found.passed else "DIFFERS from"
     yield ""

@@ -92,7 +92,7 @@ def ranges(incomplete: str) -> Iterable[str]:
 
 def platforms(incomplete: str) -> Iterable[str]:
     """Returns the platforms that ship."""
-    from a3gnn.platforms.files import names
+    from a3gnn.hitgnn.platforms.files import names
 
     return names("platforms")
 

@@ -13,9 +13,9 @@ from a3gnn.cli.options import FANOUTS, FANOUTS_HELP, LAYERS, LAYERS_HELP, asked_
 from a3gnn.cli.output import show
 
 if TYPE_CHECKING:
-    from a3gnn.algorithms.prediction.predict import AlgorithmEstimate
-    from a3gnn.platforms.exploration import Exploration
-    from a3gnn.platforms.workload import Workload
+    from a3gnn.hitgnn.algorithms.predict import AlgorithmEstimate
+    from a3gnn.hitgnn.platforms.explore import Exploration
+    from a3gnn.hitgnn.platforms.workload import Workload
     from a3gnn.task import Task
 
 #: Of HitGNN, section VII-A.
@@ -62,11 +62,11 @@ def explore(
     A design is n scatter-gather units, which aggregate, and m multipliers, which update. docs/accelerators.md has the
     equations, and says what is fitted and what is assumed.
     """
-    from a3gnn.platforms.explore import CEILING
-    from a3gnn.platforms.explore import explore as run
-    from a3gnn.platforms.files import read_platform
-    from a3gnn.platforms.lines import exploration_lines
-    from a3gnn.platforms.performance import Conditions
+    from a3gnn.hitgnn.platforms.explore import CEILING
+    from a3gnn.hitgnn.platforms.explore import explore as run
+    from a3gnn.hitgnn.platforms.files import read_platform
+    from a3gnn.hitgnn.platforms.lines import exploration_lines
+    from a3gnn.hitgnn.platforms.performance import Conditions
     from a3gnn.task import Task, usual_fanouts
 
     there = read_platform(platform)
@@ -88,7 +88,7 @@ def explore(
         return
     lines = list(exploration_lines(found))
     if algorithms:
-        from a3gnn.algorithms.prediction.lines import algorithm_lines
+        from a3gnn.hitgnn.algorithms.predict import algorithm_lines
 
         lines += ["", *algorithm_lines(compared)]
     for line in lines:
@@ -111,10 +111,10 @@ def _compared(
     most = found.platform.num_devices
     if most == 1:
         raise UsageError(f"{option('algorithms')} needs several devices, got 1; give {option('devices')} 2 or more")
-    from a3gnn.algorithms.built_in import ALGORITHMS, DISTDGL
-    from a3gnn.algorithms.prediction.predict import predict_algorithms
     from a3gnn.graphs.graph import Graph
-    from a3gnn.platforms.explore import design_rates
+    from a3gnn.hitgnn.algorithms.built_in import ALGORITHMS, DISTDGL
+    from a3gnn.hitgnn.algorithms.predict import predict_algorithms
+    from a3gnn.hitgnn.platforms.explore import design_rates
 
     counts = [count for count in (2, 4, 8, 16) if count < most and devices is None]
     given = (Graph.load(dataset), task, batch_size, found.platform)
@@ -125,7 +125,7 @@ def _compared(
 
 
 def _workloads(dataset: str | None, task: Task, batch_size: int) -> tuple[Workload, ...]:
-    from a3gnn.platforms.workload import Workload, paper_workloads
+    from a3gnn.hitgnn.platforms.workload import Workload, paper_workloads
 
     if dataset is None:
         return paper_workloads(task, batch_size)

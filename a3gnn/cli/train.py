@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from a3gnn.algorithms.names import ALGORITHM_NAMES
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.options import (
     DEPTHS,
@@ -44,10 +43,11 @@ from a3gnn.cli.start_ranks import start_ranks
 from a3gnn.cli.train_summary import summary
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.hitgnn.algorithms.names import ALGORITHM_NAMES
+from a3gnn.hybrid.schedule import STALL_S, TRAINER_SAMPLINGS, TrainerSampling
 from a3gnn.launch import launch
 from a3gnn.metric import AUTO
 from a3gnn.task import Task
-from a3gnn.training.hybrid.trainers.choices import STALL_S, TRAINER_SAMPLINGS, TrainerSampling
 
 
 @click.command()
@@ -203,7 +203,7 @@ def train(
 
     way = None
     if algorithm is not None:
-        from a3gnn.algorithms.built_in import named
+        from a3gnn.hitgnn.algorithms.built_in import named
 
         way = named(algorithm)
     tuned = None if path is None else TunedConfig.read(path)

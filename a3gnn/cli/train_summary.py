@@ -106,7 +106,7 @@ def _trainers(told: dict[str, Any]) -> str:
 
 def _algorithm(told: dict[str, Any]) -> str:
     """Returns what ranks read and sent, all of them in all epochs together."""
-    from a3gnn.training.traffic import Traffic
+    from a3gnn.training.step import Traffic
 
     total = Traffic.sum([Traffic.from_dict(one) for one in told["ranks"]])
     moved = f"{format_size(total.host_bytes)} from the host's, {format_size(total.gradient_bytes)} of gradients"

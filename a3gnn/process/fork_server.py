@@ -43,10 +43,10 @@ PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial.trial", "a3gnn.machine.hos
 COMPILED = (
     "a3gnn.sampling.sampler",
     "a3gnn.features.opening",
-    "a3gnn.training.adam_kernels",
-    "a3gnn.training.layers.kernels",
-    "a3gnn.training.layers.norm_kernels",
-    "a3gnn.training.layers.sparse_kernels",
+    "a3gnn.models.adam_kernels",
+    "a3gnn.models.layers.layer_kernels",
+    "a3gnn.models.layers.norm_kernels",
+    "a3gnn.models.layers.sparse_kernels",
     "a3gnn.machine.host_constants",
 )
 _STDIN = 0

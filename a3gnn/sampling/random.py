@@ -1,7 +1,7 @@
 """Counter-based random numbers: a draw is a pure function of what it decides, whichever thread draws it, and when.
 
 SplitMix64's finaliser (Steele, Lea and Flood, OOPSLA 2014) over a key that folds seed, epoch, batch, hop and node.
-`a3gnn.runtime.device_sampler` computes the same numbers with torch.
+`a3gnn.pipeline.device_sampler` computes the same numbers with torch.
 """
 
 from __future__ import annotations

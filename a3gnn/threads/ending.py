@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress
 from typing import NoReturn
 
-#: What the names of the threads begin with that work for trainers (`a3gnn.training.hybrid.trainers`).
+#: What the names of the threads begin with that work for trainers (`a3gnn.hybrid.trainers`).
 TRAINERS = "a3gnn-trainer"
 
 

@@ -13,15 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from a3gnn.errors import ConfigError, UsageError
-from a3gnn.runtime.batch import MiniBatch
+from a3gnn.models.batch_blocks import blocks_of
+from a3gnn.models.model import build_model
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.ranks.joined_step import has_batch_norms
 from a3gnn.seeding import derive
 from a3gnn.task import Task
-from a3gnn.training.batch_blocks import blocks_of
-from a3gnn.training.joined_step import has_batch_norms
-from a3gnn.training.model import build_model
 
 if TYPE_CHECKING:
-    from a3gnn.training.layers.shared_norm import Statistics
+    from a3gnn.models.layers.shared_norm import Statistics
 
 
 class BatchModel(nn.Module):
@@ -119,8 +119,8 @@ def _statistics(model: nn.Module) -> Statistics | None:
     there = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
     if not there or not has_batch_norms(model):
         return None
-    from a3gnn.training.layers.shared_norm import Statistics
-    from a3gnn.training.ranks.group import GroupPeers
+    from a3gnn.models.layers.shared_norm import Statistics
+    from a3gnn.ranks.group import GroupPeers
 
     made = Statistics(GroupPeers(distributed.get_rank()))
     made.join(model)

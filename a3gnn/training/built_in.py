@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.config import TrainConfig
+from a3gnn.evaluation.evaluate import Evaluator
+from a3gnn.evaluation.inference import Scratch
+from a3gnn.evaluation.input_table import input_table
 from a3gnn.graphs.graph import Graph
-from a3gnn.runtime.batch import MiniBatch
+from a3gnn.models.adam import Optimizer, make_adam
+from a3gnn.models.batch_blocks import blocks_of
+from a3gnn.models.layers.aggregation import warm_up
+from a3gnn.models.layers.block import LayerBlock
+from a3gnn.models.layers.layer import Work
+from a3gnn.models.loss import loss_of, loss_weight
+from a3gnn.models.model import Model, build_model
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.ranks.peers import Ranks
 from a3gnn.sampling.subgraph import Share, Subgraph
 from a3gnn.seeding import derive
 from a3gnn.task import Task
-from a3gnn.training.adam import Optimizer, make_adam
-from a3gnn.training.batch_blocks import blocks_of
-from a3gnn.training.evaluate import Evaluator
-from a3gnn.training.input_table import input_table
-from a3gnn.training.layers.aggregation import warm_up
-from a3gnn.training.layers.block import LayerBlock
-from a3gnn.training.layers.cost import Work
-from a3gnn.training.loss import loss_of, loss_weight
-from a3gnn.training.model import Model, build_model
-from a3gnn.training.ranks.protocol import Ranks
-from a3gnn.training.scratch import Scratch
 
 
 class BuiltIn:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from a3gnn._imports import optional
 from a3gnn.errors import UsageError
 from a3gnn.graphs.as_graph import as_graph, is_data
-from a3gnn.runtime.loader import Loader
+from a3gnn.loader.loader import Loader
 from a3gnn.training.tuned import TunedConfig
 
 if TYPE_CHECKING:

@@ -8,11 +8,9 @@ from time import perf_counter
 
 from a3gnn.learning_curve import next_point
 from a3gnn.machine.energy import EnergyMeter
-from a3gnn.training.progress import EpochResult, Progress
-from a3gnn.training.step import Step
-from a3gnn.training.target import Point, Target
+from a3gnn.training.progress import EpochResult, Point, Progress, Target
+from a3gnn.training.step import Step, Work
 from a3gnn.training.trainer import Trainer
-from a3gnn.training.work import Work
 
 
 def fit(

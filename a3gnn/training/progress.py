@@ -11,10 +11,40 @@ from typing import Any, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.measurement import StageSeconds
-from a3gnn.training.step import Step, TrainerStep
-from a3gnn.training.target import Point
-from a3gnn.training.traffic import by_rank
-from a3gnn.training.work import Work, WorkFigures
+from a3gnn.training.step import Step, TrainerStep, Work, WorkFigures, by_rank
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A quality on validation nodes, by the task's metric, that training is to reach.
+
+    Attributes:
+        accuracy: The quality.
+        first: Mini-batches before the first point at which validation is evaluated for it (`first_point`).
+        ends: Whether training ends where it is reached.
+    """
+
+    accuracy: float
+    first: int
+    ends: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An evaluation of validation at a point of the learning curve (`a3gnn.learning_curve.next_point`).
+
+    Attributes:
+        batches: Mini-batches trained on before it.
+        val_accuracy: The quality on validation nodes.
+        train_s: Seconds of training until then, set-up included, evaluations left out.
+        eval_s: Seconds of all evaluations until then, its own included.
+    """
+
+    batches: int
+    val_accuracy: float
+    train_s: float
+    eval_s: float
+
 
 #: What there is only of several trainers, or of ranks of a synchronous algorithm.
 _OF_SEVERAL = ("trainers", "traffic")

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from a3gnn.errors import ConfigError
+from a3gnn.models.layers.layer import PYG_NORMS
 from a3gnn.task import Task
-from a3gnn.training.layers.make_norm import PYG_NORMS
 
 #: Of PyG's batch normalisation, by default.
 _EPS = 1e-5

@@ -13,20 +13,20 @@ import torch
 from a3gnn import units
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import Metrics
 from a3gnn.metric import AUTO
+from a3gnn.models.own.describe import described
 from a3gnn.notify import waiting
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.opening import graph_of
 from a3gnn.parts.rules import check_over_parts
 from a3gnn.task import Task
 from a3gnn.threads import wait_policy
-from a3gnn.training.choose_metric import with_metric
-from a3gnn.training.own.describe import described
 from a3gnn.training.tuned import TunedConfig
 
 if TYPE_CHECKING:

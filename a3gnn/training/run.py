@@ -11,10 +11,9 @@ from a3gnn.metric import Metric
 from a3gnn.option_names import call, options
 from a3gnn.training.fit import fit
 from a3gnn.training.interrupt import Interrupt
-from a3gnn.training.progress import EpochResult, Progress
+from a3gnn.training.progress import EpochResult, Point, Progress, Target
 from a3gnn.training.run_folder import RunFolder
 from a3gnn.training.step import Step
-from a3gnn.training.target import Point, Target
 from a3gnn.training.trainer import Trainer
 from a3gnn.units import count, format_duration
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -13,11 +16,55 @@ from a3gnn.option_names import option
 from a3gnn.storage.atomic import write_text
 from a3gnn.storage.claim import is_vacant
 from a3gnn.training.checkpoint import persist_saved, restore_checkpoint, save, save_checkpoint
-from a3gnn.training.metrics_log import MetricsLog
 from a3gnn.training.progress import EpochResult, Progress
-from a3gnn.training.save_timer import SaveTimer
 from a3gnn.training.saved_model import SavedModel
 from a3gnn.training.trainer import Trainer
+
+#: Seconds between writings at least, and how many times the seconds of one at least. Guesses.
+_PERIOD_S, _PERIOD_WRITES = 30.0, 20
+
+
+class SaveTimer:
+    """Spaces writings so that little work is lost where a run is killed, and little time goes into writing."""
+
+    def __init__(self) -> None:
+        self._next = perf_counter() + _PERIOD_S
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last writing is old."""
+        return perf_counter() >= self._next
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """While entered, the state is written; the next writing is due the later the longer this one takes."""
+        begin = perf_counter()
+        yield
+        now = perf_counter()
+        self._next = now + max(_PERIOD_S, _PERIOD_WRITES * (now - begin))
+
+
+class MetricsLog:
+    """A file that holds one line per epoch and is whole after every epoch.
+
+    Args:
+        path: The file.
+        results: Epochs that a resumed run has finished; lines of later ones, which will be trained again, are dropped.
+    """
+
+    def __init__(self, path: Path, results: Sequence[EpochResult]) -> None:
+        self._path = path
+        write_text(path, "".join(map(_line, results)))
+
+    def append(self, result: EpochResult) -> None:
+        """Adds `result`, on its way to the disk when this returns."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(_line(result))
+
+
+def _line(result: EpochResult) -> str:
+    return json.dumps(result.to_dict()) + "\n"
+
 
 _CHECKPOINT = "checkpoint.pt"
 

@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Any
 from a3gnn.checks import checked_limit, flag, path_or_none, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.evaluation.evaluate import metric_of
 from a3gnn.graphs.split import Split
+from a3gnn.hybrid.schedule import STALL_S, TrainerSampling
+from a3gnn.hybrid.trainers.opening import Said, open_several, open_trainer
+from a3gnn.hybrid.trainers.request import Trainers
+from a3gnn.kernel_cache.compile_ahead import KernelSet, compile_ahead
 from a3gnn.machine.energy import EnergyMeter
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.metric import checked_metric
+from a3gnn.models.optimiser_imports import optimiser_imports
+from a3gnn.models.own.factory import model_name
 from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.parts.watching import watched
@@ -24,24 +31,13 @@ from a3gnn.storage.host_memory import evaluation_bytes
 from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import check_adapting
 from a3gnn.training.checkpoint import identity
-from a3gnn.training.compile_ahead import compile_ahead
-from a3gnn.training.curve_points import first_point
-from a3gnn.training.evaluate import metric_of
-from a3gnn.training.hybrid.trainers.choices import STALL_S, TrainerSampling
-from a3gnn.training.hybrid.trainers.opening import open_trainer
-from a3gnn.training.hybrid.trainers.request import Trainers
-from a3gnn.training.hybrid.trainers.several import Said, open_several
-from a3gnn.training.kernel_set import KernelSet
-from a3gnn.training.make_result import make_result
-from a3gnn.training.optimiser_imports import optimiser_imports
-from a3gnn.training.own.factory import model_name
-from a3gnn.training.progress import Progress
-from a3gnn.training.ranks.processes import SynchronousAlgorithm, processes
+from a3gnn.training.curve import first_point
+from a3gnn.training.progress import Progress, Target
+from a3gnn.training.rank_processes import SynchronousAlgorithm, processes
 from a3gnn.training.request import TrainRequest
-from a3gnn.training.result import TrainResult
+from a3gnn.training.result import TrainResult, make_result
 from a3gnn.training.run import run
 from a3gnn.training.run_folder import check_run_folder
-from a3gnn.training.target import Target
 from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.units import count
@@ -121,7 +117,7 @@ def train(
             mode, workers, depth and volume of the cache, and what is learnt stays bit-equal; of several their shares
             and threads, and it stays the same to rounding.
         algorithm: A synchronous algorithm by which several ranks train a mini-batch each, such as
-            `a3gnn.algorithms.built_in.named("distdgl")` (docs/algorithms.md); None has them train shares of every one.
+            `a3gnn.hitgnn.algorithms.built_in.named("distdgl")` (docs/algorithms.md); None has them train shares of every one.
         split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2", by which labelled nodes are split at
             random in place of the graph's own split; None leaves that.
         split_seed: Decides which nodes.

@@ -11,38 +11,45 @@ with Trainer(graph, config, task, scratch=folder) as trainer:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import nn
 
 from a3gnn.config import TrainConfig
+from a3gnn.evaluation.evaluate import metric_of
+from a3gnn.evaluation.inference import Scratch
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Metric
-from a3gnn.runtime.batch import MiniBatch
-from a3gnn.runtime.devices import checked_device, gpus_of
-from a3gnn.runtime.pipeline import Pipeline
+from a3gnn.models.adam import Optimizer
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.devices import checked_device, gpus_of
+from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.process.memory_guard import MemoryGuard
+from a3gnn.ranks.joined_step import JoinedStep, check_member
+from a3gnn.ranks.peers import Member
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
-from a3gnn.training.adam import Optimizer
 from a3gnn.training.built_in import BuiltIn
-from a3gnn.training.evaluate import metric_of
-from a3gnn.training.joined_step import JoinedStep, check_member
-from a3gnn.training.learner import Learner
+from a3gnn.training.learner import Learner, Replica, checked_loss
 from a3gnn.training.learning_rate import LearningRate
-from a3gnn.training.memory import MemoryGuard
-from a3gnn.training.own.learner import Own
-from a3gnn.training.peers import Member
-from a3gnn.training.replica import Replica, checked_loss
-from a3gnn.training.scratch import Scratch
-from a3gnn.training.stateful import Stateful
-from a3gnn.training.step import Step, step_of
-from a3gnn.training.work import Work
+from a3gnn.training.own_learner import Own
+from a3gnn.training.step import Step, Work, step_of
+
+
+class Stateful(Protocol):
+    """Something that training changes, and that a resumed run goes on with."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns it as plain values."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `state_dict` returned."""
 
 
 class Trainer:

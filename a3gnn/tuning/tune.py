@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
+from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.hardware import Hardware
+from a3gnn.kernel_cache.compile_ahead import KernelSet, compile_ahead
 from a3gnn.metric import AUTO, MetricName, checked_metric
+from a3gnn.models.own.factory import model_name
 from a3gnn.notify import listener
 from a3gnn.objectives import Priority
 from a3gnn.option_names import call, options
@@ -24,11 +27,7 @@ from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.search.result import SearchResult
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
-from a3gnn.training.choose_metric import with_metric
-from a3gnn.training.compile_ahead import compile_ahead
-from a3gnn.training.kernel_set import KernelSet
-from a3gnn.training.own.examine import examined
-from a3gnn.training.own.factory import model_name
+from a3gnn.training.examine import examined
 from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate
 from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
 from a3gnn.tuning.engines.propose import propose

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from a3gnn.training.hybrid.assignment import Assignment, Threads
-from a3gnn.training.hybrid.model.initial import initial_assignment
-from a3gnn.training.hybrid.schedule import (
+from a3gnn.hybrid.assignment import Assignment, Threads
+from a3gnn.hybrid.model.initial import initial_assignment
+from a3gnn.hybrid.schedule import (
     NO_PREFETCHING,
     ONE_STAGE_PREFETCHING,
     TWO_STAGE_PREFETCHING,
 )
-from a3gnn.training.hybrid.simulation.training import SimulatedTraining
+from a3gnn.hybrid.simulation.training import SimulatedTraining
 from benchmarks.hybrid.management import CONTROLLERS, managed
 from benchmarks.hybrid.platforms import BATCH, paper_training, still
 from benchmarks.hybrid.probe import performance_model

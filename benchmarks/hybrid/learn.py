@@ -13,14 +13,14 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.training.hybrid.assignment import Assignment
-from a3gnn.training.hybrid.control.amounts import Bounds
-from a3gnn.training.hybrid.control.learned import Network
-from a3gnn.training.hybrid.control.moves import NUM_ACTIONS
-from a3gnn.training.hybrid.control.scatter import iteration_of
-from a3gnn.training.hybrid.control.situation import NUM_OBSERVED, Situation
-from a3gnn.training.hybrid.simulation.training import SimulatedTraining, Static
-from a3gnn.training.hybrid.stage_times import StageTimes
+from a3gnn.hybrid.assignment import Assignment
+from a3gnn.hybrid.control.amounts import Bounds
+from a3gnn.hybrid.control.learned import Network
+from a3gnn.hybrid.control.moves import NUM_ACTIONS
+from a3gnn.hybrid.control.situation import NUM_OBSERVED, Situation
+from a3gnn.hybrid.simulation.training import SimulatedTraining, Static
+from a3gnn.training.adapting.drift import iteration_of
+from a3gnn.training.adapting.stage_times import StageTimes
 from a3gnn_envs.management.management_env import ManagementEpisodes
 from a3gnn_envs.management.manager_policy import PRIOR
 from a3gnn_envs.management.manager_training import ManagerTraining

@@ -14,22 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import MemoryLimitError
-from a3gnn.training.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.training.hybrid.control.amounts import Bounds
-from a3gnn.training.hybrid.control.controller import Algorithm1, Controller
-from a3gnn.training.hybrid.control.fitted import FittedScaling
-from a3gnn.training.hybrid.control.learned import Learned, Network
-from a3gnn.training.hybrid.control.managed import Managed
-from a3gnn.training.hybrid.schedule import PipelineStage
-from a3gnn.training.hybrid.simulation.memory import most_seeds
-from a3gnn.training.hybrid.simulation.operations import (
+from a3gnn.hybrid.assignment import Assignment, Threads, divide
+from a3gnn.hybrid.control.amounts import Bounds
+from a3gnn.hybrid.control.controller import Algorithm1, Controller
+from a3gnn.hybrid.control.fitted import FittedScaling
+from a3gnn.hybrid.control.learned import Learned, Network
+from a3gnn.hybrid.schedule import PipelineStage
+from a3gnn.hybrid.simulation.memory import most_seeds
+from a3gnn.hybrid.simulation.operations import (
     on_accelerator,
     on_processor,
     sampled_bytes,
     sampling_on_accelerator,
     sampling_on_processor,
 )
-from a3gnn.training.hybrid.simulation.training import SimulatedTraining
+from a3gnn.hybrid.simulation.training import SimulatedTraining
+from a3gnn.training.adapting.recorded import Managed
 from benchmarks.hybrid.platforms import BATCH, random_start, random_training, still
 
 #: A division whose bound is not lower than this share of the best is not simulated: it could gain half a percent.

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from a3gnn.training.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.training.hybrid.counts import CountCurve
-from a3gnn.training.hybrid.simulation.named import A5000, U250
-from a3gnn.training.hybrid.simulation.operations import SimulatedModel
-from a3gnn.training.hybrid.simulation.platform import SimulatedAccelerator, SimulatedPlatform, SimulatedProcessor
-from a3gnn.training.hybrid.simulation.training import SimulatedTraining
+from a3gnn.hybrid.assignment import Assignment, Threads, divide
+from a3gnn.hybrid.simulation.named import A5000, U250
+from a3gnn.hybrid.simulation.operations import SimulatedModel
+from a3gnn.hybrid.simulation.platform import SimulatedAccelerator, SimulatedPlatform, SimulatedProcessor
+from a3gnn.hybrid.simulation.training import SimulatedTraining
+from a3gnn.sampling.counts import CountCurve
 
 #: Seeds of a mini-batch, fanouts and hidden units (HyScale-GNN, section VI-A).
 BATCH, FANOUTS, HIDDEN = 1024, (25, 10), 256

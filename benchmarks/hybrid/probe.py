@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from a3gnn.layer_cost import COUNTED_PASSES, Passes
-from a3gnn.training.hybrid.counts import Counts
-from a3gnn.training.hybrid.model.initial import initial_assignment
-from a3gnn.training.hybrid.model.performance import ModelShape, PerformanceModel
-from a3gnn.training.hybrid.model.speeds import AcceleratorSpeeds, PlatformSpeeds
-from a3gnn.training.hybrid.simulation.operations import (
+from a3gnn.hybrid.model.initial import initial_assignment
+from a3gnn.hybrid.model.performance import ModelShape, PerformanceModel
+from a3gnn.hybrid.model.speeds import AcceleratorSpeeds, PlatformSpeeds
+from a3gnn.hybrid.simulation.operations import (
     SimulatedModel,
     sampled_bytes,
     sampling_on_accelerator,
     sampling_on_processor,
 )
-from a3gnn.training.hybrid.simulation.training import SimulatedTraining
+from a3gnn.hybrid.simulation.training import SimulatedTraining
+from a3gnn.layer_cost import COUNTED_PASSES, Passes
+from a3gnn.sampling.counts import Counts
 from benchmarks.hybrid.platforms import BATCH, random_training, still
 
 #: Of the rows that the probe of a real machine copies (`a3gnn/machine/host_constants.py`).

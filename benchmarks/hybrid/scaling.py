@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from a3gnn.training.hybrid.assignment import Assignment, Threads
-from a3gnn.training.hybrid.schedule import TWO_STAGE_PREFETCHING
-from a3gnn.training.hybrid.simulation.training import SimulatedTraining, Static
+from a3gnn.hybrid.assignment import Assignment, Threads
+from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING
+from a3gnn.hybrid.simulation.training import SimulatedTraining, Static
 from benchmarks.hybrid.management import managed
 from benchmarks.hybrid.platforms import BATCH, paper_training, still
 

@@ -12,7 +12,7 @@ from a3gnn_surrogate.columns import Array
 #: Passes of training over those of forward: backward costs two.
 _PASSES = 3
 # Matrices of the layer's output that a norm reads, forward and backward. Of a batch its rows for the moments and to
-# scale them, and twice rows and gradient (`a3gnn.training.layers.norm`); of a layer, whose row stays in a core's cache
+# scale them, and twice rows and gradient (`a3gnn.models.layers.norm`); of a layer, whose row stays in a core's cache
 # between moments and scaling, rows, and once rows and gradient.
 _NORM_READS = {"none": 0, "batch": 6, "layer": 3}
 # Matrices of the layer's output that a residual connection reads: the output and what is added to it, forward; the

@@ -16,7 +16,7 @@ from a3gnn_surrogate.stage_seconds import topology_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
 #: Bytes of full-neighbour evaluation at most, and of whatever else each trial takes. Guesses, the first twice
-#: `a3gnn.training.inference.CHUNK_BYTES`.
+#: `a3gnn.evaluation.inference.CHUNK_BYTES`.
 _EVALUATION_BYTES, _OTHER_BYTES = 64 * 2**20, 8 * 2**20
 #: Copies of the rows that are evaluated, where they are too few to take that much. Guess.
 _EVALUATION_COPIES = 2.0

@@ -17,13 +17,12 @@ from click.testing import CliRunner
 
 from a3gnn.cli.main import app
 from a3gnn.errors import A3GNNError
+from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_beside
 from a3gnn.graphs.partition import partition, restrict_to_parts
 from a3gnn.storage.atomic import replacing
 from a3gnn.storage.stamp import STAMP
-from a3gnn.training.inference import Inference
-from a3gnn.training.scratch import Scratch
 from a3gnn_surrogate.surrogate import Surrogate
 
 SPEC = "synthetic:nodes=120,degree=5,features=4,classes=3"

@@ -23,8 +23,8 @@ LIKE_README = (
 )
 CLUSTER = "needs a Ray cluster; the tests in tests/profiling/cluster start one"
 OVER_PARTS = "needs graph servers; the tests in tests/parts start three"
-PLATFORM = "needs the files that the page shows below; tests/platforms/test_files.py reads such"
-FOUR = "starts four processes; tests/algorithms/test_train.py starts two, and test_equality.py four"
+PLATFORM = "needs the files that the page shows below; tests/hitgnn/platforms/test_files.py reads such"
+FOUR = "starts four processes; tests/hitgnn/algorithms/test_train.py starts two, and test_equality.py four"
 COMPILES = "needs a C++ compiler; the tests in tests/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 

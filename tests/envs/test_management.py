@@ -15,7 +15,7 @@ from stable_baselines3.common.env_checker import check_env as check_for_sb3
 
 import a3gnn_envs  # noqa: F401 - registers the environment
 from a3gnn.errors import StoreError, UsageError
-from a3gnn.training.hybrid.control.learned import Network
+from a3gnn.hybrid.control.learned import Network
 from a3gnn_envs.management.management_env import CHANGE_COST, HORIZON, ManagementEpisodes
 from a3gnn_envs.management.manager_policy import PRIOR
 from a3gnn_envs.management.manager_training import ManagerTraining
@@ -117,7 +117,7 @@ def test_what_cannot_be_trained_is_refused(tmp_path: Path):
 
 
 def test_the_network_without_torch_has_the_policys_logits(monkeypatch):
-    monkeypatch.setattr("a3gnn.training.hybrid.control.learned.NUM_ACTIONS", ACTIONS)
+    monkeypatch.setattr("a3gnn.hybrid.control.learned.NUM_ACTIONS", ACTIONS)
     training = ManagerTraining(episodes(), seed=1)
     training.train(3)
     weights = {name: value.numpy() for name, value in training.policy.actor.state_dict().items()}

@@ -13,13 +13,13 @@ import numpy as np
 from torch import distributed
 
 from a3gnn import Graph, Task, TrainConfig, train
-from a3gnn.algorithms.algorithm import Algorithm
-from a3gnn.algorithms.p3.partial_sums import PartialSums
-from a3gnn.algorithms.partitioning.distdgl import distdgl_partition
-from a3gnn.algorithms.partitioning.pagraph import pagraph_partition
-from a3gnn.algorithms.program import Program
-from a3gnn.algorithms.storing import by_partition
 from a3gnn.graphs.hotness import hottest_first
+from a3gnn.hitgnn.algorithms.algorithm import Algorithm
+from a3gnn.hitgnn.algorithms.p3.partial_sums import PartialSums
+from a3gnn.hitgnn.algorithms.partitioning.distdgl import distdgl_partition
+from a3gnn.hitgnn.algorithms.partitioning.pagraph import pagraph_partition
+from a3gnn.hitgnn.algorithms.program import Program
+from a3gnn.hitgnn.algorithms.stored import by_partition
 
 distributed.init_process_group("gloo")  # one for all programs
 graph, out, p = Graph.load(sys.argv[1]), Path(sys.argv[2]), int(os.environ["WORLD_SIZE"])

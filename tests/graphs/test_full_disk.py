@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from a3gnn.errors import GraphError
+from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.graphs.conversion.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
-from a3gnn.training.inference import Inference
-from a3gnn.training.scratch import Scratch
 
 SPEC = "synthetic:nodes=2000,degree=10,classes=5,features=32"
 ROOM = 1 << 20

@@ -18,7 +18,7 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.conversion.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import as_classes, is_labelled, label_spread
-from a3gnn.runtime.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline
 
 _KINDS = ["labels_graph", "values_graph"]
 

@@ -12,7 +12,7 @@ from torch_geometric.nn import SAGEConv
 from a3gnn.graphs.features import features_from
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labelled
-from a3gnn.runtime.loader import Loader
+from a3gnn.loader.loader import Loader
 
 KINDS = ["tiny_graph", "tiny_folder_graph", "sparse_graph", "labels_graph", "values_graph", "unbalanced_graph"]
 

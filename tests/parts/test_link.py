@@ -13,13 +13,13 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import GraphServerError
 from a3gnn.graphs.graph import Graph
+from a3gnn.loader.loader import Loader
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.make import make_parts
 from a3gnn.parts.opening import open_parts
 from a3gnn.parts.part import open_part
 from a3gnn.parts.serve import serving
 from a3gnn.parts.spec import PartsSpec
-from a3gnn.runtime.loader import Loader
 from a3gnn.training.train import train
 from tests.parts.servers import HOST
 

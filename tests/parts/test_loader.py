@@ -7,8 +7,8 @@ import torch
 
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.loader.loader import Loader
 from a3gnn.parts.graph import PartedGraph
-from a3gnn.runtime.loader import Loader
 
 
 @pytest.mark.parametrize("workers", [0, 2])

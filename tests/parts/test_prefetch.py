@@ -6,7 +6,7 @@ import pytest
 
 from a3gnn.config import ParallelMode, TrainConfig
 from a3gnn.parts.graph import PartedGraph
-from a3gnn.runtime.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline
 
 #: Three parts, two hops and the rows.
 OF_A_BATCH = 9

@@ -8,7 +8,7 @@ from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.rules import POLICIES, check_over_parts
-from a3gnn.runtime.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline
 
 REFUSED: list[dict[str, Any]] = [
     {"num_partitions": 2},

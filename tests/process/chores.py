@@ -27,8 +27,8 @@ def modules_and_threads(argument):
 def build_model(argument):
     import sys
 
+    from a3gnn.models.model import build_model
     from a3gnn.task import Task
-    from a3gnn.training.model import build_model
 
     before = set(sys.modules)
     build_model(Task.from_dict(argument["task"]), 8, 3)

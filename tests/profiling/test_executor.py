@@ -31,7 +31,7 @@ from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialReq
 from a3gnn.profiling.trial.timing import MOST_REPEATS
 from a3gnn.setting import Setting
 from a3gnn.task import Task
-from a3gnn.training.own.examine import examined
+from a3gnn.training.examine import examined
 from tests.curves import rising_curve
 from tests.own_models import Package
 

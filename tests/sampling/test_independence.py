@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
-from a3gnn.runtime import device_sampler
-from a3gnn.runtime.device_sampler import DeviceSampler
+from a3gnn.pipeline import device_sampler
+from a3gnn.pipeline.device_sampler import DeviceSampler
 from a3gnn.sampling.sampler import NeighbourSampler
 
 ROWS = 20_000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, hypergeom
 
-from a3gnn.runtime.device_sampler import DeviceSampler
+from a3gnn.pipeline.device_sampler import DeviceSampler
 from a3gnn.sampling.random import below
 from a3gnn.sampling.sampler import NeighbourSampler
 

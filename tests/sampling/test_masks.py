@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from a3gnn.errors import UsageError
-from a3gnn.runtime.device_sampler import DeviceSampler
+from a3gnn.pipeline.device_sampler import DeviceSampler
 from a3gnn.sampling.sampler import NeighbourSampler
 
 _INDPTR, _INDICES = np.arange(5) * 3, np.tile(np.arange(3, dtype=np.int32), 4)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from a3gnn.config import TrainConfig
+from a3gnn.models.model import build_model
 from a3gnn.task import Task
-from a3gnn.training.model import build_model
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.model_cost import model_cost
 from a3gnn_surrogate.volume import batch_volume

@@ -4,8 +4,8 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.runtime.pipeline import Pipeline
-from a3gnn.runtime.stages import Stages
+from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.stages import Stages
 from a3gnn.threads import pool
 from a3gnn.threads.overlap_policy import OverlapOnce, OverlapPolicy
 

@@ -14,9 +14,9 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.limits import Limits
 from a3gnn.measurement import Metrics
+from a3gnn.models.layers.block import LayerBlock
 from a3gnn.setting import Setting
 from a3gnn.task import Task
-from a3gnn.training.layers.block import LayerBlock
 from a3gnn.training.request import this_machine
 from a3gnn.training.tuned import TunedConfig
 

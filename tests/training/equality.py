@@ -12,7 +12,7 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
-from a3gnn.training.replica import Replica
+from a3gnn.training.learner import Replica
 from a3gnn.training.trainer import Trainer
 from tests.training.loops import with_self_loops
 from tests.training.ranks.threads import BUILDING

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
+from a3gnn.models.model import Model
 from a3gnn.task import Task
-from a3gnn.training.model import Model
 from a3gnn.training.pyg_modules import pyg_module, to_pyg_state_dict
 
 

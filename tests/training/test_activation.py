@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from a3gnn.models.layers.activation import Dropout, rectify_in_place, relu_dropout
 from a3gnn.threads import pool
-from a3gnn.training.layers.activation import rectify_in_place, relu_dropout
-from a3gnn.training.layers.dropout import Dropout
 
 
 def test_without_dropout_it_is_relu():

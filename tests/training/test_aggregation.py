@@ -5,14 +5,13 @@ import dataclasses
 import pytest
 import torch
 
+from a3gnn.models.layers import activation
+from a3gnn.models.layers import gat as attention
+from a3gnn.models.layers.activation import Dropout
+from a3gnn.models.layers.aggregation import aggregated
+from a3gnn.models.layers.block import LayerBlock
+from a3gnn.models.layers.gat import GATLayer, attended
 from a3gnn.threads import pool
-from a3gnn.training.layers import activation
-from a3gnn.training.layers.aggregation import aggregated
-from a3gnn.training.layers.attention import attended as attention
-from a3gnn.training.layers.attention.attended import attended
-from a3gnn.training.layers.block import LayerBlock
-from a3gnn.training.layers.dropout import Dropout
-from a3gnn.training.layers.gat import GATLayer
 
 AGGREGATORS = ["mean", "sum", "gcn"]
 

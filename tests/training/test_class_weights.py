@@ -16,9 +16,9 @@ from torch.nn import functional
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ModelError
 from a3gnn.graphs.graph import Graph
+from a3gnn.models.loss import loss_of
+from a3gnn.models.own.user_model import UserModel
 from a3gnn.task import Task
-from a3gnn.training.loss import loss_of
-from a3gnn.training.own.user_model import UserModel
 from a3gnn.training.trainer import Trainer
 
 

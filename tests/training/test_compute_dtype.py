@@ -16,12 +16,13 @@ from torch.profiler import ProfilerActivity, profile
 from a3gnn.config import TrainConfig
 from a3gnn.features.rows import kernels as row_kernels
 from a3gnn.features.rows.aggregate import AGGREGATORS, input_width
+from a3gnn.models.layers import aggregation, edge_attention, gat, layer, product
+from a3gnn.models.layers import layer_kernels as kernels
+from a3gnn.models.layers.activation import Dropout
+from a3gnn.models.layers.aggregation import aggregated
+from a3gnn.models.layers.gat import GATLayer
+from a3gnn.models.model import build_model
 from a3gnn.task import Task
-from a3gnn.training.layers import aggregation, edge_attention, gat, kernels, layer, product
-from a3gnn.training.layers.aggregation import aggregated
-from a3gnn.training.layers.dropout import Dropout
-from a3gnn.training.layers.gat import GATLayer
-from a3gnn.training.model import build_model
 from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 

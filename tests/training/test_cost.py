@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from a3gnn.training.layers.cost import Work
-from a3gnn.training.layers.gat import GATLayer
-from a3gnn.training.layers.gcn import GCNLayer
-from a3gnn.training.layers.sage import SAGELayer
+from a3gnn.models.layers.gat import GATLayer
+from a3gnn.models.layers.gcn import GCNLayer
+from a3gnn.models.layers.layer import Work
+from a3gnn.models.layers.sage import SAGELayer
 
 # Batch 1,024, fanouts (25, 10).
 INPUT_LAYER = Work(182_000, 26_000, 260_000, trains=True)

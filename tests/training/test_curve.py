@@ -12,9 +12,8 @@ from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.task import Task
-from a3gnn.training import curve_state
-from a3gnn.training.curve import CurveTraining, train_curve
-from a3gnn.training.curve_points import first_point
+from a3gnn.training import curve as curve_state
+from a3gnn.training.curve import CurveTraining, first_point, train_curve
 from a3gnn.training.trainer import Trainer
 
 CONFIG = TrainConfig(batch_size=128)  # 10 mini-batches an epoch
@@ -172,8 +171,8 @@ def test_of_the_best_weights_there_is_one_copy(small_folder_graph, task, tmp_pat
 def test_what_is_interrupted_goes_on_from_the_last_state(small_folder_graph, task, tmp_path, monkeypatch):
     whole, _ = trained(small_folder_graph, task, CONFIG, LAST, tmp_path)
     state = tmp_path / "state.pt"
-    monkeypatch.setattr("a3gnn.training.save_timer._PERIOD_S", 0.0)
-    monkeypatch.setattr("a3gnn.training.save_timer._PERIOD_WRITES", 0)
+    monkeypatch.setattr("a3gnn.training.run_folder._PERIOD_S", 0.0)
+    monkeypatch.setattr("a3gnn.training.run_folder._PERIOD_WRITES", 0)
     train, left = Trainer._train, [12]
 
     def die(self, batch):

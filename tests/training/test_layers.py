@@ -6,18 +6,18 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, SAGEConv, TransformerConv
 from torch_geometric.nn.models import MLP
 
+from a3gnn.models.layers.activation import Dropout
+from a3gnn.models.layers.block import LayerBlock
+from a3gnn.models.layers.edge_attention import by_head_matrix
+from a3gnn.models.layers.gat import GATLayer
+from a3gnn.models.layers.gatv2 import GATv2Layer
+from a3gnn.models.layers.gcn import GCNLayer
+from a3gnn.models.layers.gin import GINLayer
+from a3gnn.models.layers.layer import Layer
+from a3gnn.models.layers.sage import SAGELayer
+from a3gnn.models.layers.transformer import TransformerLayer
+from a3gnn.models.model import build_model
 from a3gnn.task import Task
-from a3gnn.training.layers.block import LayerBlock
-from a3gnn.training.layers.dropout import Dropout
-from a3gnn.training.layers.edge_softmax import by_head_matrix
-from a3gnn.training.layers.gat import GATLayer
-from a3gnn.training.layers.gatv2 import GATv2Layer
-from a3gnn.training.layers.gcn import GCNLayer
-from a3gnn.training.layers.gin import GINLayer
-from a3gnn.training.layers.layer import Layer
-from a3gnn.training.layers.sage import SAGELayer
-from a3gnn.training.layers.transformer import TransformerLayer
-from a3gnn.training.model import build_model
 
 MODELS = ["sage", "gcn", "gin", "gat", "gatv2", "transformer"]
 DEVICES = [

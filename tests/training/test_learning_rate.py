@@ -14,8 +14,8 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.graphs.graph import Graph
+from a3gnn.models.adam import Adam
 from a3gnn.task import Task
-from a3gnn.training.adam import Adam
 from a3gnn.training.learning_rate import LearningRate
 from a3gnn.training.trainer import Trainer
 

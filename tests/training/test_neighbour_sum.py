@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from a3gnn.models.layers.aggregation import neighbour_sum
+from a3gnn.models.layers.block import LayerBlock
 from a3gnn.threads import pool
-from a3gnn.training.layers.block import LayerBlock
-from a3gnn.training.layers.neighbour_sum import neighbour_sum
 
 
 def dense_matrix(block: LayerBlock, weights: Tensor) -> Tensor:

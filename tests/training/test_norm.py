@@ -7,9 +7,9 @@ import torch
 from torch.nn import functional
 from torch_geometric.nn.norm import BatchNorm
 
+from a3gnn.models.layers.norm import norm_relu
+from a3gnn.models.layers.norm_kernels import BLOCK_ROWS
 from a3gnn.threads import pool
-from a3gnn.training.layers.norm import norm_relu
-from a3gnn.training.layers.norm_kernels import BLOCK_ROWS
 
 
 def make_norm(width: int = 9) -> BatchNorm:

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.graphs.graph import Graph
-from a3gnn.runtime.pipeline import Pipeline
+from a3gnn.models.batch_blocks import blocks_of
+from a3gnn.models.layers.layer import Work
+from a3gnn.models.model import Model, build_model
+from a3gnn.pipeline.pipeline import Pipeline
 from a3gnn.task import Task
-from a3gnn.training.batch_blocks import blocks_of
-from a3gnn.training.layers.cost import Work
-from a3gnn.training.model import Model, build_model
 from a3gnn.training.pyg_modules import pyg_module, to_pyg_state_dict
 from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer

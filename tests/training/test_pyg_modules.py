@@ -11,12 +11,11 @@ from torch import Tensor
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
+from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.graphs.graph import Graph
+from a3gnn.models.model import Model, build_model
 from a3gnn.task import NORMS, Task
-from a3gnn.training.inference import Inference
-from a3gnn.training.model import Model, build_model
 from a3gnn.training.pyg_modules import from_pyg_state_dict, pyg_module, to_pyg_state_dict
-from a3gnn.training.scratch import Scratch
 from a3gnn.training.trainer import Trainer
 from tests.training.pyg import logits_of, pyg_logits
 

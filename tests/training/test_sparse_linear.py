@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from a3gnn.features.rows.csr import csr
+from a3gnn.models.layers import sparse_linear as by_tile
+from a3gnn.models.layers.block import first_rows
+from a3gnn.models.layers.sparse_linear import _spare, by_column, sparse_linear
 from a3gnn.threads import pool
-from a3gnn.training.layers import sparse_linear as by_tile
-from a3gnn.training.layers.block import first_rows
-from a3gnn.training.layers.sparse_linear import _spare, by_column, sparse_linear
 
 
 def sparse_rows(rows: int = 40, columns: int = 23, dtype: torch.dtype = torch.float32, ids=torch.int32) -> Tensor:

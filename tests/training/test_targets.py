@@ -14,15 +14,15 @@ from torch.nn import functional
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, GraphError, UsageError
+from a3gnn.evaluation.choose_metric import suiting, with_metric
+from a3gnn.evaluation.evaluate import Evaluator, metric_of, unlearnt
+from a3gnn.evaluation.inference import Scratch
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Target
+from a3gnn.models.loss import loss_of
+from a3gnn.models.model import build_model
+from a3gnn.models.own.user_model import UserModel
 from a3gnn.task import Task
-from a3gnn.training.choose_metric import suiting, with_metric
-from a3gnn.training.evaluate import Evaluator, metric_of, unlearnt
-from a3gnn.training.loss import loss_of
-from a3gnn.training.model import build_model
-from a3gnn.training.own.user_model import UserModel
-from a3gnn.training.scratch import Scratch
 from a3gnn.training.train import train
 
 _CPU = torch.device("cpu")

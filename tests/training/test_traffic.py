@@ -6,9 +6,7 @@ import json
 
 from a3gnn.measurement import StageSeconds
 from a3gnn.training.progress import EpochResult, EpochTotals, Progress
-from a3gnn.training.step import Step
-from a3gnn.training.traffic import Traffic, by_rank
-from a3gnn.training.work import Traversed, Work
+from a3gnn.training.step import Step, Traffic, Traversed, Work, by_rank
 
 ONE = Traffic(batches=1, seeds=10, rows=100, hits=75, host_bytes=1600, gradient_bytes=80)
 OTHER = Traffic(batches=1, moved=1, seeds=5, rows=50, hits=5, host_bytes=2880, gradient_bytes=80)

@@ -12,11 +12,11 @@ from torch_geometric.nn.models import GraphSAGE
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
+from a3gnn.evaluation.neighbourhoods import Neighbourhoods
+from a3gnn.process import memory_guard as memory
 from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
-from a3gnn.training import memory
 from a3gnn.training.checkpoint import save
-from a3gnn.training.neighbourhoods import Neighbourhoods
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer

@@ -12,10 +12,10 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, MemoryLimitError
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.runtime.pipeline import Pipeline
+from a3gnn.models.batch_blocks import blocks_of
+from a3gnn.models.model import build_model
+from a3gnn.pipeline.pipeline import Pipeline
 from a3gnn.task import Task
-from a3gnn.training.batch_blocks import blocks_of
-from a3gnn.training.model import build_model
 from a3gnn.training.trainer import Trainer
 
 MODELS = ["sage", "gcn", "gin", "gat", "gatv2", "transformer"]

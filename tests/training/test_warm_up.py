@@ -4,9 +4,10 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.models import adam_kernels
+from a3gnn.models.layers import layer_kernels as kernels
+from a3gnn.models.layers import norm_kernels, sparse_kernels
 from a3gnn.task import Task
-from a3gnn.training import adam_kernels
-from a3gnn.training.layers import kernels, norm_kernels, sparse_kernels
 from a3gnn.training.trainer import Trainer
 
 MODULES = (kernels, norm_kernels, sparse_kernels, adam_kernels)

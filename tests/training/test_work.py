@@ -17,15 +17,14 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.machine.probe import kept_at, kept_hardware
-from a3gnn.runtime.batch import MiniBatch
+from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.sampling.share import cut, seed_bounds
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
 from a3gnn.training.progress import EpochTotals, Progress
-from a3gnn.training.step import Step
+from a3gnn.training.step import Step, Work, WorkFigures, traversed
 from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
-from a3gnn.training.work import Work, WorkFigures, traversed
 from tests.machine.rapl_folder import RaplFolder, two_packages
 
 TASK = Task(model="sage", hidden_channels=8, fanouts=(4, 3))

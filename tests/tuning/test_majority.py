@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from a3gnn.evaluation.choose_metric import majority_share
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.majority import majority_share
 from a3gnn.tuning.study.result import TuneResult
 
 

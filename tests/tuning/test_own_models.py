@@ -22,7 +22,7 @@ from a3gnn.profiling.known_curves import KnownCurves
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import OwnModel, Task
-from a3gnn.training.own.examine import examine, examined
+from a3gnn.training.examine import examine, examined
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.recommend import recommend
 from a3gnn.tuning.tell.model_lines import model_lines
@@ -108,7 +108,7 @@ _HANGS = {
 def test_a_model_that_hangs_is_examined_no_longer_than_the_budget(
     body: str, package, tiny_folder_graph, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("a3gnn.training.own.examine._LEAST_SECONDS", 1.0)
+    monkeypatch.setattr("a3gnn.training.examine._LEAST_SECONDS", 1.0)
     model = package.add_class(body)
     module = package.folder / f"{model.partition(':')[0].partition('.')[2]}.py"
     module.write_text(f"import time\n{module.read_text()}")
@@ -123,7 +123,7 @@ def test_a_model_that_hangs_is_examined_no_longer_than_the_budget(
 
 
 def test_the_examination_keeps_a_budget_that_is_nearly_spent(package, tiny_folder_graph, monkeypatch) -> None:
-    monkeypatch.setattr("a3gnn.training.own.examine._LEAST_SECONDS", 1.0)
+    monkeypatch.setattr("a3gnn.training.examine._LEAST_SECONDS", 1.0)
     model = package.add_class(_HANGS["being built"].replace("time.sleep", "__import__('time').sleep"))
     lines: list[str] = []
     with pytest.raises(ModelError, match=r"took longer than 2\.0 s"):

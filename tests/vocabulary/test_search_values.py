@@ -10,10 +10,10 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
+from a3gnn.models.model import build_model
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import MODELS, Task
-from a3gnn.training.model import build_model
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from a3gnn.models.optimiser_imports import optimiser_imports
 from a3gnn.task import Task
-from a3gnn.training.optimiser_imports import optimiser_imports
 
 
 def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
@@ -21,4 +21,4 @@ def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
     if task.is_own:
         return optimiser
     norm = () if task.norm == "none" else ("torch_geometric.nn.resolver",)
-    return (*optimiser, *((f"a3gnn.training.layers.{task.model}", *norm) if task.uses_pyg else ()))
+    return (*optimiser, *((f"a3gnn.models.layers.{task.model}", *norm) if task.uses_pyg else ()))

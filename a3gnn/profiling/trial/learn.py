@@ -10,9 +10,7 @@ from typing import Any
 from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve
 from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.request import TrialRequest
-from a3gnn.training.curve import train_curve
-from a3gnn.training.curve_points import first_point
-from a3gnn.training.curve_state import CurveState
+from a3gnn.training.curve import CurveState, first_point, train_curve
 from a3gnn.training.trainer import Trainer
 
 

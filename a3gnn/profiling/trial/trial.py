@@ -12,12 +12,14 @@ import torch
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import DeviceError
+from a3gnn.evaluation.input_table import input_table_seconds
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_seconds
 from a3gnn.graphs.partition import partition_seconds
 from a3gnn.learning_curve import Pace
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.measurement import StageSeconds
+from a3gnn.models.own.factory import Factory
 from a3gnn.process.compilations import compilations
 from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.failures import failure_of
@@ -27,8 +29,6 @@ from a3gnn.profiling.trial.timing import Machine, Timing, time_windows
 from a3gnn.profiling.trial.window import Epochs
 from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores
-from a3gnn.training.input_table import input_table_seconds
-from a3gnn.training.own.factory import Factory
 from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer
 
@@ -113,8 +113,7 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
 def _trainer(graph: Graph, request: TrialRequest, scratch: str) -> Trainer:
     given = graph, request.config, request.setting.task
     if request.config.trainers > 1:
-        from a3gnn.training.hybrid.trainers.configured import configured
-        from a3gnn.training.hybrid.trainers.opening import open_hybrid
+        from a3gnn.hybrid.trainers.opening import configured, open_hybrid
 
         asked = configured(request.config)
         assert asked is not None, "there are several"

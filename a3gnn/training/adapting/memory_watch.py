@@ -6,8 +6,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import NamedTuple
 
+from a3gnn.pipeline.preparation import Preparation
 from a3gnn.process.memory import RESERVE_SHARE
-from a3gnn.runtime.preparation import Preparation
 from a3gnn.units import format_size
 
 #: A cache that shrinks loses this share at least: each change is a read of all its rows. Guess.

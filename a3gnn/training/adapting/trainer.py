@@ -11,19 +11,18 @@ from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.hybrid.control.controller import Adjusts
 from a3gnn.measurement import Metrics
 from a3gnn.option_names import option
-from a3gnn.runtime.adjustable import AdjustablePipeline, check_adjustable
-from a3gnn.runtime.preparation import Preparation
+from a3gnn.pipeline.adjustable import AdjustablePipeline, check_adjustable
+from a3gnn.pipeline.preparation import Preparation
 from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
 from a3gnn.task import Task
 from a3gnn.threads import pool
 from a3gnn.training.adapting.memory_watch import MemoryWatch, Room
 from a3gnn.training.adapting.preparing import Preparing
-from a3gnn.training.hybrid.control.candidates import Candidates
-from a3gnn.training.hybrid.control.controller import Adjusts
-from a3gnn.training.hybrid.control.searching import Searching
-from a3gnn.training.hybrid.stage_times import StageTimes
+from a3gnn.training.adapting.searching import Candidates, Searching
+from a3gnn.training.adapting.stage_times import StageTimes
 from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer
 

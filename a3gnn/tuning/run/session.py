@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from a3gnn.evaluation.evaluate import unlearnt
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import probe_hardware, within_peaks
@@ -19,7 +20,6 @@ from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
-from a3gnn.training.evaluate import unlearnt
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.folder import check_folder, check_same, keep_product_speeds, open_folder, with_kept_speeds

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from a3gnn.evaluation.own_evaluator import EvaluationPlans
 from a3gnn.graphs.graph import Graph
 from a3gnn.search_values import gains_by_bfloat16, has_a_small_table
 from a3gnn.setting import Setting
 from a3gnn.task import OwnModel, Task
-from a3gnn.training.own.evaluation_plans import EvaluationPlans
 from a3gnn.units import count
 
 

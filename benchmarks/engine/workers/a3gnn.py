@@ -18,7 +18,7 @@ from a3gnn.graphs.features import features_from
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.hotness import hottest_first
 from a3gnn.measurement import StageSeconds
-from a3gnn.runtime.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.task import ModelName, Task
 from a3gnn.threads import pool

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.runtime.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool

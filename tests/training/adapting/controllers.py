@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from a3gnn.runtime.preparation import Preparation
-from a3gnn.training.hybrid.stage_times import StageTimes
+from a3gnn.pipeline.preparation import Preparation
+from a3gnn.training.adapting.stage_times import StageTimes
 
 
 def drawn(rng: np.random.Generator, most_bytes: int) -> Preparation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from a3gnn.runtime.preparation import Preparation
+from a3gnn.pipeline.preparation import Preparation
 from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
 from a3gnn.training.adapting import memory_watch
 from a3gnn.training.adapting.memory_watch import MemoryWatch, Room, Shrunk

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from a3gnn.runtime.preparation import Preparation
-from a3gnn.training.hybrid.control.candidates import Candidates, bound
-from a3gnn.training.hybrid.control.searching import Searching
-from a3gnn.training.hybrid.stage_times import StageTimes
+from a3gnn.pipeline.preparation import Preparation
+from a3gnn.training.adapting.searching import Candidates, Searching, bound
+from a3gnn.training.adapting.stage_times import StageTimes
 
 SEQUENTIAL = Preparation("sequential", 0, 0, 0)
 

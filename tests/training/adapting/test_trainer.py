@@ -10,12 +10,12 @@ import torch
 
 from a3gnn.config import ParallelMode, TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.runtime.preparation import Preparation
+from a3gnn.pipeline.preparation import Preparation
+from a3gnn.process.memory_guard import host_bytes
 from a3gnn.task import Task
 from a3gnn.training.adapting import memory_watch
 from a3gnn.training.adapting.memory_watch import Room
 from a3gnn.training.adapting.trainer import AdaptingTrainer
-from a3gnn.training.memory import host_bytes
 from a3gnn.training.trainer import Trainer
 from tests.training.adapting.controllers import RandomPreparations, Stays
 from tests.training.equality import KNOBS, MODELS, difference, with_seeds

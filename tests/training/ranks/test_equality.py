@@ -12,10 +12,10 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.ranks.peers import Member
 from a3gnn.sampling.share import Shares
 from a3gnn.task import Task
-from a3gnn.training.peers import Member
-from a3gnn.training.replica import Replica
+from a3gnn.training.learner import Replica
 from a3gnn.training.trainer import Trainer
 from tests.training.equality import (
     BATCH,

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 import torch
 
+from a3gnn.evaluation.evaluate import Evaluator, joined_quality
+from a3gnn.evaluation.inference import Scratch
+from a3gnn.evaluation.tally import new_tally
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Metric
+from a3gnn.models.model import build_model
+from a3gnn.ranks.exchange import RowExchange
 from a3gnn.task import Task
-from a3gnn.training.evaluate import Evaluator
-from a3gnn.training.model import build_model
-from a3gnn.training.ranks.exchange import RowExchange
-from a3gnn.training.ranks.joined_quality import joined_quality
-from a3gnn.training.scratch import Scratch
-from a3gnn.training.tally import new_tally
 from tests.training.loops import with_self_loops
 from tests.training.ranks.threads import BUILDING, ThreadRanks, together
 

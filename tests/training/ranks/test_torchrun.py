@@ -15,9 +15,9 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.launch import Launch, launch
 from a3gnn.sampling.share import cut, seed_bounds
+from a3gnn.training.step import traversed
 from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
-from a3gnn.training.work import traversed
 from tests.training.ranks.launched import ended, kill_rank, run, run_loop, says_why, start
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")

@@ -1,1 +1,0 @@
-"""What algorithms would reach on a platform: an epoch gone through without training, and HitGNN's model."""

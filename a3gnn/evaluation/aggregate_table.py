@@ -1,0 +1,199 @@
+"""`aggregate_table`: what a model's input layer makes of each whole in-neighbourhood, once per graph."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.errors import ConfigError, GraphError
+from a3gnn.evaluation.neighbourhoods import Neighbourhoods, in_edges
+from a3gnn.features.rows.aggregate import Aggregator, aggregate, input_width, weigh
+from a3gnn.features.rows.kernels import locate
+from a3gnn.features.rows.sparse_sum_kernels import count_entries, sum_rows
+from a3gnn.features.rows.stored import SparseRows, bits
+from a3gnn.features.rows.table import RowTable, row_like
+from a3gnn.graphs.derived import noting_seconds, seconds_of_making
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.tables import read_table, write_sparse_table, write_table
+from a3gnn.models.layers.aggregation import factors
+from a3gnn.models.layers.block import LayerBlock
+from a3gnn.search_values import MOST_TABLE_GROWTH
+from a3gnn.threads import pool
+from a3gnn.units import format_size
+
+#: Bytes per edge at the peak: its end, its weight, and what computing that takes.
+_SPARSE_EDGE_BYTES = 64
+#: Bytes of an entry: its column and its value.
+_ENTRY_BYTES = 8
+# Rows that are too few to share: each range has a dense row of its own to clear. Guess.
+_GRAIN = 256
+
+
+def row_starts(
+    graph: Graph, features: SparseFeatures, aggregator: Aggregator, around: Neighbourhoods
+) -> NDArray[np.int64]:
+    """Returns where the table's rows begin, int64, shape (num_nodes + 1,): its entries are counted, not computed.
+
+    Raises:
+        ConfigError: The table would take more than 4 times the features' bytes.
+    """
+    starts = np.zeros(graph.num_nodes + 1, dtype=np.int64)
+    matrix = SparseRows.of(features).csr
+    most, taken = MOST_TABLE_GROWTH * features.nbytes, starts.nbytes
+    for ids in around.chunks(np.arange(graph.num_nodes, dtype=np.int32), 32, _SPARSE_EDGE_BYTES):
+        counts = starts[ids[0] + 1 : ids[-1] + 2]
+        kernel = partial(count_entries, ids, *in_edges(graph, ids), matrix.indptr, matrix.indices, features.shape[1])
+        pool.in_chunks(partial(kernel, aggregator == "mean", counts), len(ids), _GRAIN)
+        taken += _ENTRY_BYTES * int(counts.sum())
+        if taken > most:
+            raise ConfigError(
+                f"input_aggregation full needs a table of at most {MOST_TABLE_GROWTH} times the bytes of the features "
+                f"({format_size(most)} of {graph.name}), got {format_size(taken)} for the first {ids[-1] + 1:,} of "
+                f"{graph.num_nodes:,} rows; use sampled"
+            )
+    return np.cumsum(starts, out=starts)
+
+
+def sparse_pieces(
+    graph: Graph,
+    features: SparseFeatures,
+    aggregator: Aggregator,
+    around: Neighbourhoods,
+    starts: NDArray[np.int64],
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+    """Yields the columns and values of the table's rows in order, as `row_starts` has counted them."""
+    csr = SparseRows.of(features).csr
+    matrix = (csr.indptr, csr.indices, bits(csr.data))
+    degrees = around.degrees() if aggregator == "gcn" else None
+    taken = (
+        2 * _ENTRY_BYTES * starts + _SPARSE_EDGE_BYTES * graph.indptr
+    )  # twice: one piece is held while it is written
+    for ids in around.chunks(np.arange(graph.num_nodes, dtype=np.int32), 32, 1, taken):
+        first, last = int(ids[0]), int(ids[-1]) + 1
+        indptr, indices = in_edges(graph, ids)
+        run = slice(first, last)
+        block = LayerBlock(torch.from_numpy(indptr), torch.from_numpy(indices), graph.num_nodes, run, degrees)
+        own = starts[first : last + 1] - starts[first]
+        out = (own, np.empty(own[-1], dtype=np.int32), np.empty(own[-1], dtype=np.float32))
+        kernel = partial(sum_rows, ids, indptr, indices, *factors(aggregator, block), matrix, features.shape[1])
+        pool.in_chunks(partial(kernel, aggregator == "mean", out), len(ids), _GRAIN)
+        yield out[1], out[2]
+
+
+#: Bytes per edge at the peak: its row's address and its place, its weight, and what computing that takes.
+_EDGE_BYTES = 64
+#: Why a folder takes no files, other than for want of room.
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def aggregate_table(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> DenseFeatures | SparseFeatures:
+    """Returns the table of `aggregator` as memory maps: float32, shape (num_nodes, input_width), CSR as the features.
+
+    Rows are what `a3gnn.features.rows.aggregate` makes of all in-neighbours: for `mean`, the node's own row lies beside
+    the mean; `gcn` takes the whole graph's degrees. The table lies beside the graph, where a first call writes it in
+    chunks, and notes how long that took.
+
+    Args:
+        graph: A graph on disk.
+        aggregator: The rule.
+        around: Of the same graph; what it raises before a chunk leaves no table.
+
+    Raises:
+        GraphError: The table is damaged or can't be written; the message says what to do.
+        ConfigError: Features are sparse, and the table would take more than 4 times their bytes.
+    """
+    folder = _folder(graph, aggregator)
+    if not folder.is_dir():
+        _make(graph, aggregator, around)
+    return read_table(graph, folder)
+
+
+def table_if_kept(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> DenseFeatures | None:
+    """Returns `aggregate_table`, or None where none can be kept: the graph is in RAM, or its folder takes no files.
+
+    Args:
+        graph: Its features are dense.
+        aggregator: As for `aggregate_table`.
+        around: Likewise.
+
+    Raises:
+        GraphError: The table is damaged, or the disk is full; the message says what to do.
+    """
+    if graph.folder is None:
+        return None
+    try:
+        table = aggregate_table(graph, aggregator, around)
+    except GraphError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _READ_ONLY:
+            return None
+        raise
+    assert isinstance(table, DenseFeatures)
+    return table
+
+
+def table_seconds(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> float:
+    """Returns the seconds that making the table takes, which is then beside the graph and verified.
+
+    One that lies there already counts what it took then; where that was not noted it is made once more.
+
+    Args:
+        graph: As for `aggregate_table`.
+        aggregator: Likewise.
+        around: Likewise.
+
+    Raises:
+        GraphError: As in `aggregate_table`.
+        ConfigError: Likewise.
+    """
+    aggregate_table(graph, aggregator, around)
+    return seconds_of_making(_folder(graph, aggregator), partial(_make, graph, aggregator, around))
+
+
+def _folder(graph: Graph, aggregator: Aggregator) -> Path:
+    return graph.derived(f"table-{aggregator}")
+
+
+def _make(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> None:
+    folder, columns = _folder(graph, aggregator), input_width(aggregator, graph.num_features)
+    with noting_seconds(graph, folder):
+        if isinstance(graph.features, DenseFeatures):
+            write_table(graph, folder, columns, _pieces(graph, graph.features, aggregator, around))
+        else:
+            starts = row_starts(graph, graph.features, aggregator, around)
+            pieces = sparse_pieces(graph, graph.features, aggregator, around, starts)
+            write_sparse_table(graph, folder, columns, starts, pieces)
+
+
+def _pieces(
+    graph: Graph, features: DenseFeatures, aggregator: Aggregator, around: Neighbourhoods
+) -> Iterator[NDArray[np.float32]]:
+    """Yields the rows of a dense table in order."""
+    columns = input_width(aggregator, graph.num_features)
+    degrees = around.degrees() if aggregator == "gcn" else None
+    every = np.arange(graph.num_nodes, dtype=np.int32)
+    for ids in around.chunks(every, 2 * 4 * columns + 16, _EDGE_BYTES):  # twice: one piece is held while it is written
+        indptr, indices = in_edges(graph, ids)
+        out = np.empty((len(ids), columns), dtype=np.float32)
+        table = _rows(features.array, np.concatenate([ids, indices]))
+        places = np.arange(len(ids), len(ids) + len(indices), dtype=np.int32)
+        if aggregator == "gcn":
+            run = slice(int(ids[0]), int(ids[-1]) + 1)
+            block = LayerBlock(torch.from_numpy(indptr), torch.from_numpy(indices), graph.num_nodes, run, degrees)
+            weigh(table, indptr, places, *factors(aggregator, block), out)
+        else:
+            aggregate(aggregator, table, indptr, places, out)
+        yield out
+
+
+def _rows(features: NDArray[np.floating], ids: NDArray[np.int32]) -> RowTable:
+    """Returns rows `ids` of `features` by address."""
+    table = RowTable(np.empty(len(ids), dtype=np.int64), row_like(features), (features,))
+    locate(features.ctypes.data, features.strides[0], ids, table.addresses)
+    return table

@@ -1,0 +1,89 @@
+"""`with_metric`: a task with the metric that suits a graph's labels, or the one that was asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.evaluation.evaluate import metric_of, tested, validated
+from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.labels import is_labelled
+from a3gnn.metric import AUTO, METRIC_LABELS, MetricName
+from a3gnn.models.loss import check_loss
+from a3gnn.option_names import option
+from a3gnn.task import Task
+
+
+def majority_share(graph: GraphArrays) -> float:
+    """Returns the share of the validation nodes' classes, or of their labels, that are the most frequent; 0 without."""
+    labels = graph.labels[graph.val_ids]
+    counts = np.bincount(labels[labels >= 0])  # of several labels, all zeros and all ones
+    return float(counts.max() / counts.sum()) if len(counts) else 0.0
+
+
+#: Share of one class of the validation nodes above which accuracy tells little: a model that always says that class is
+#: right more often than most that learnt something. Guess: two classes at 60 and 40 percent.
+MOST_IN_ONE_CLASS = 0.6
+
+
+def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[str], None]) -> Task:
+    """Returns the task with a metric that is defined on the graph's nodes.
+
+    Args:
+        task: As it was given.
+        metric: A metric's name; "auto" to choose by the labels of `graph`, which `notify` is told; None for the task's.
+        graph: What is trained on.
+        notify: Takes a line for people.
+
+    Raises:
+        GraphError: No validation or no test node has a label, or the metric is not defined on those that have.
+        ConfigError: The task's loss is not one of such labels.
+    """
+    if metric == AUTO:
+        metric, why = suiting(graph)
+        notify(why)
+    if metric is not None:
+        task = dataclasses.replace(task, metric=cast(MetricName, metric))
+    validated(graph, task)
+    tested(graph, task)
+    metric_of(task, graph)
+    check_loss(graph, task)
+    return task
+
+
+def suiting(graph: GraphArrays) -> tuple[MetricName, str]:
+    """Returns the name of the metric that suits the labels of `graph`, and a line that says why.
+
+    MAE of values. Accuracy of classes, unless more than `MOST_IN_ONE_CLASS` of the validation nodes are of one: then
+    ROC AUC where there are two classes, which validation and test nodes both have, and macro-F1 otherwise. Of several
+    labels, micro-F1, or by the same law for their zeros and ones, ROC AUC.
+    """
+    if graph.target == "values":
+        return "mae", f"metric: {METRIC_LABELS['mae']}, for values are predicted"
+    share = majority_share(graph)
+    usual: MetricName = "accuracy" if graph.target == "classes" else "micro_f1"
+    what = "of the validation nodes are of one class" if usual == "accuracy" else "of the labels are alike, 0 or 1"
+    if graph.num_classes < 2:
+        return usual, f"metric: {METRIC_LABELS[usual]}, for all labels are of one class: it is 100% whatever is learnt"
+    if share <= MOST_IN_ONE_CLASS:
+        return usual, f"metric: {METRIC_LABELS[usual]}, for no more than {share:.0%} {what}"
+    ranked = all(_is_ranked(graph, ids) for ids in (graph.val_ids, graph.test_ids))
+    name: MetricName = "roc_auc" if ranked else "macro_f1"
+    return name, (
+        f"metric: {METRIC_LABELS[name]}, for {share:.0%} {what}, and above {MOST_IN_ONE_CLASS:.0%} "
+        f"{METRIC_LABELS[usual]} tells little; {option('metric', usual)} takes that all the same"
+    )
+
+
+def _is_ranked(graph: GraphArrays, ids: NDArray[np.int32]) -> bool:
+    """Returns whether nodes of two classes, or a label that some have and others don't, are among `ids`."""
+    labels = graph.labels[ids]
+    found = labels[is_labelled(labels)]
+    if found.ndim == 2:
+        return bool((found != found[:1]).any())
+    return graph.num_classes == 2 and len(np.unique(found)) == 2

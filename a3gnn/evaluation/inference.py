@@ -1,0 +1,242 @@
+"""Full-neighbour inference, layer by layer, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from a3gnn.errors import A3GNNError
+from a3gnn.evaluation.aggregate_table import table_if_kept
+from a3gnn.evaluation.neighbourhoods import EDGE_BYTES, Neighbourhoods, slice_or_ids
+from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.graphs.graph import Graph
+from a3gnn.learning_curve import LEAST_POINTS
+from a3gnn.models.feature_rows import FeatureRows
+from a3gnn.models.layers.layer import Layer, Work
+from a3gnn.models.model import Model
+from a3gnn.ranks.exchange import RowExchange
+from a3gnn.ranks.peers import Ranks
+from a3gnn.storage.cache import cache_root
+from a3gnn.units import format_size
+
+
+class Scratch:
+    """A folder for matrices that vanish with the process.
+
+    Args:
+        folder: On a disk (a folder in RAM would count as memory); by default beside the cached graphs.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = cache_root() / "scratch" if folder is None else folder
+
+    def matrix(self, rows: int, columns: int) -> Tensor:
+        """Returns a zeroed float32 tensor of shape (rows, columns) in an unlinked, memory-mapped file.
+
+        The file's blocks are reserved at once: a full disk is an error here, not a bus error at a later write.
+
+        Raises:
+            A3GNNError: The folder can't be written, or its disk is full.
+        """
+        size = max(4 * rows * columns, 1)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.folder) as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+                mapped = np.memmap(file, dtype=np.float32, mode="r+", shape=(rows, columns))
+        except OSError as error:
+            raise A3GNNError(
+                f"evaluation must have {format_size(size)} of disk in {self.folder} for a layer's output, but "
+                f"{error.strerror or error}; free some, or set A3GNN_CACHE to a folder on another disk"
+            ) from error
+        return torch.from_numpy(np.asarray(mapped))
+
+
+#: Bytes of a chunk's temporaries. Guess.
+CHUNK_BYTES = 32 * 2**20
+#: Evaluations after which a table must have paid: those of a learning curve, at least.
+_EVALUATIONS = LEAST_POINTS
+
+#: Nodes in order, in chunks, and a layer's output for each.
+Outputs = Iterator[tuple[NDArray[np.int32], Tensor]]
+
+
+class Inference:
+    """Computes the logits of some nodes from all their in-neighbours, each layer once for each node that needs it.
+
+    Where the input layer begins with an aggregation that nothing learnt goes into, and a dozen evaluations would
+    aggregate as many edges as the graph has, it reads a table of that (`a3gnn.evaluation.aggregate_table`). What later
+    layers read lies in memory-mapped scratch files; nodes are taken in chunks whose temporaries keep a budget. On an
+    accelerator a chunk's sources are gathered and sent; on the CPU layers read the files in place.
+
+    Args:
+        graph: The whole graph, whatever parts training sees.
+        ids: Nodes to answer for, distinct and ascending.
+        num_layers: Layers of the models to come.
+        aggregator: Of their input layer; None takes no table.
+        scratch: Where hidden layers' outputs go.
+        device: Where the models are.
+        chunk_bytes: What a chunk's temporaries may take.
+        in_place: Whether layers read whole matrices in place; by default on the CPU.
+        on_chunk: Called before each chunk; what it raises ends the work there.
+        ranks: Who compute as many of each layer's nodes each, and send them each other; None computes all here.
+
+    Attributes:
+        ranks: As given; None where there are fewer nodes to answer for than ranks, which then all compute all.
+
+    Raises:
+        GraphError: The table is damaged, or can't be written.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        ids: NDArray[np.int32],
+        num_layers: int,
+        *,
+        aggregator: Aggregator | None = None,
+        scratch: Scratch,
+        device: torch.device | str = "cpu",
+        chunk_bytes: int = CHUNK_BYTES,
+        in_place: bool | None = None,
+        on_chunk: Callable[[], None] = lambda: None,
+        ranks: Ranks | None = None,
+    ) -> None:
+        self._graph = graph
+        self.ranks = ranks if ranks is not None and len(ids) >= ranks.size else None
+        self._cut = RowExchange(graph, self.ranks)
+        self._device = torch.device(device)
+        self._scratch = scratch
+        self._in_place = self._device.type == "cpu" if in_place is None else in_place
+        self._around = Neighbourhoods(graph, self._device, chunk_bytes, in_place=self._in_place, on_chunk=on_chunk)
+        self._kept: dict[tuple[int, str], Tensor] = {}
+        self._needed = [ids]
+        for _ in range(num_layers - 1):
+            self._needed.insert(0, self._around.closed(self._needed[0]))
+        pays = _EVALUATIONS * self._around.count(self._needed[0]) >= graph.num_edges
+        self._aggregator = aggregator if pays and not graph.features.is_sparse else None
+        table = None if self._aggregator is None else table_if_kept(graph, self._aggregator, self._around)
+        self._table = None if table is None else FeatureRows(table)
+        self._inputs = self._needed[0] if self._table is not None else self._around.closed(self._needed[0])
+
+    @torch.inference_mode()
+    def logits(self, model: Model) -> Outputs:
+        """Yields the nodes in order, in chunks of (ids, logits float32 of shape (n, num_classes) on the device).
+
+        Among ranks each yields its own nodes, which come before those of the next rank.
+        """
+        first = model.layers[0]
+        outputs = self._of_features(model) if self._table is None else self._of_table(first, self._table)
+        for i in range(1, len(model.layers)):
+            outputs = self._of_hidden(i, model, outputs)
+        yield from outputs
+
+    def cost(self, model: Model) -> float:
+        """Returns the cost of `logits` in bytes moved, as `Work` counts it: by the graph and the model's shape alone.
+
+        A table counts where it would pay, whether or not it can be kept.
+        """
+        if self._aggregator is not None:
+            first, rows = model.layers[0], len(self._needed[0])
+            cost = Work(rows, rows, 0).aggregate_first(first.in_channels, first.out_channels)
+        else:
+            cost = model.cost(0, self._work(self._inputs, self._needed[0], sparse=self._graph.features.is_sparse))
+        later = range(1, len(model.layers))
+        return cost + sum(model.cost(i, self._work(*self._needed[i - 1 : i + 1])) for i in later)
+
+    def _of_table(self, layer: Layer, table: FeatureRows) -> Outputs:
+        """Yields what the input layer makes of the table's rows."""
+        mine = self._cut.mine(self._needed[0])
+        for ids in self._around.chunks(mine, 4 * (4 * layer.in_channels + 2 * layer.out_channels), 0):
+            yield ids, layer.combine(table.read(ids, self._device))
+
+    def _of_features(self, model: Model) -> Outputs:
+        """Yields what the input layer makes of the features."""
+        layer = model.layers[0]
+        rows = sources = FeatureRows(self._graph.features)
+        mapped = layer.maps_first(self._work(self._inputs, self._needed[0], sparse=rows.is_sparse))
+        if mapped or rows.whole is None:
+            row_bytes = 4 * (2 * layer.in_channels + 2 * layer.out_channels)
+            for ids in self._around.chunks(self._cut.mine(self._inputs), row_bytes, 0):
+                part = layer.sources(rows.read(ids, self._device), mapped)
+                _put(self._matrix(0, "sources", self._graph.num_nodes, part.shape[1]), ids, part)
+            self._cut.send(self._kept[0, "sources"], self._inputs)
+            sources = FeatureRows(self._kept[0, "sources"])
+        own = rows if mapped else sources  # which are rows as they are; of a graph by parts, here by now
+        yield from self._updated(0, model, sources, lambda ids, _: own.read(ids, self._device), mapped)
+
+    def _of_hidden(self, i: int, model: Model, before: Outputs) -> Outputs:
+        """Yields what layer `i` makes of what the layer before it yields.
+
+        Where the linear map comes first it is applied while a chunk is at hand, and of the chunk itself only the rows
+        of the nodes that layer `i` is to answer for are kept.
+        """
+        layer, (inputs, outputs) = model.layers[i], self._needed[i - 1 : i + 1]
+        mapped = layer.maps_first(self._work(inputs, outputs))
+        is_output = np.zeros(self._graph.num_nodes, dtype=bool)
+        is_output[outputs] = True
+        own = self._matrix(i, "own", len(outputs) if mapped else 0, layer.in_channels)
+        bounds = self._cut.within(outputs, inputs)
+        done = bounds[self._cut.rank]
+        for ids, rows in before:
+            hidden = functional.relu_(model.normalised(i, rows))
+            part = layer.sources(hidden, mapped)
+            _put(self._matrix(i, "sources", self._graph.num_nodes, part.shape[1]), ids, part)
+            if mapped:
+                chosen = hidden[torch.from_numpy(is_output[ids]).to(self._device)]
+                own[done : done + len(chosen)] = chosen.cpu()
+                done += len(chosen)
+        self._cut.send(self._kept[i, "sources"], inputs)
+        if mapped:
+            self._cut.send_runs(own, bounds)
+        sources = FeatureRows(self._kept[i, "sources"])
+
+        def own_rows(ids: NDArray[np.int32], place: int) -> Tensor:
+            return own[place : place + len(ids)].to(self._device) if mapped else sources.read(ids, self._device)
+
+        yield from self._updated(i, model, sources, own_rows, mapped)
+
+    def _updated(
+        self,
+        i: int,
+        model: Model,
+        sources: FeatureRows,
+        own: Callable[[NDArray[np.int32], int], Tensor],
+        mapped: bool,
+    ) -> Outputs:
+        """Yields layer `i`'s outputs from `sources` and from its `own` input rows, by their ids and their place."""
+        layer = model.layers[i]
+        row_bytes = 4 * (2 * layer.in_channels + 4 * layer.out_channels)
+        edge_bytes = EDGE_BYTES + layer.edge_bytes + (0 if self._in_place else 4 * sources.columns)
+        place = self._cut.bounds(self._needed[i])[self._cut.rank]
+        for ids in self._around.chunks(self._cut.mine(self._needed[i]), row_bytes, edge_bytes):
+            block, aggregated = self._around.block(sources, ids, with_degrees=layer.needs_degrees)
+            rows = own(ids, place)
+            yield ids, model.with_shortcut(i, layer.update(block, aggregated, rows, mapped), rows)
+            place += len(ids)
+
+    def _work(self, inputs: NDArray[np.int32], outputs: NDArray[np.int32], *, sparse: bool = False) -> Work:
+        return Work(len(inputs), len(outputs), self._around.count(outputs), sparse=sparse)
+
+    def _matrix(self, layer: int, name: str, rows: int, columns: int) -> Tensor:
+        """Returns the scratch matrix of a layer under `name`, float32, (rows, columns), which evaluations share."""
+        kept = self._kept.get((layer, name))
+        if kept is None or kept.shape != (rows, columns):
+            kept = self._kept[layer, name] = self._scratch.matrix(rows, columns)
+        return kept
+
+
+def _put(matrix: Tensor, ids: NDArray[np.int32], rows: Tensor) -> None:
+    where = slice_or_ids(ids)
+    if isinstance(where, slice):
+        matrix[where] = rows.cpu()
+    else:
+        matrix.index_copy_(0, where, rows.cpu())

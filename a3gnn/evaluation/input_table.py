@@ -1,0 +1,92 @@
+"""`InputTable`: what the input layer reads in place of features where it aggregates in full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import ConfigError
+from a3gnn.evaluation.aggregate_table import aggregate_table, table_seconds
+from a3gnn.evaluation.inference import CHUNK_BYTES
+from a3gnn.evaluation.neighbourhoods import Neighbourhoods
+from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.halves import halves_beside, halves_seconds
+from a3gnn.models.model import Model, build_model
+from a3gnn.task import Task
+
+
+class InputTable(NamedTuple):
+    """The rows of a table, and what goes with them.
+
+    Attributes:
+        rows: As `a3gnn.evaluation.aggregate_table` has them.
+        degrees: Each node's in-neighbours other than itself, float32, shape (num_nodes,), where layers need any.
+    """
+
+    rows: DenseFeatures | SparseFeatures
+    degrees: Tensor | None
+
+
+def input_table(
+    graph: Graph, model: Model, task: Task, config: TrainConfig, on_chunk: Callable[[], None]
+) -> InputTable:
+    """Returns the table of the input layer of `model`, which is made where it is not beside the graph.
+
+    Args:
+        graph: The whole graph, whatever parts training sees; one in RAM is written to the cache folder first.
+        model: What is trained.
+        task: What it is built for.
+        config: Its `feature_dtype` is that of the rows.
+        on_chunk: Called before each chunk of nodes; what it raises ends the work there.
+
+    Raises:
+        ConfigError: The input layer aggregates nothing before it learns, or the table would be too large.
+        GraphError: The table is damaged, or can't be written.
+    """
+    rows = table_rows(graph, _aggregator(model, task), config, on_chunk)
+    return InputTable(rows, _around(graph.on_disk(), on_chunk).degrees() if model.needs_degrees else None)
+
+
+def table_rows(
+    graph: Graph, aggregator: Aggregator, config: TrainConfig, on_chunk: Callable[[], None]
+) -> DenseFeatures | SparseFeatures:
+    """Returns the table of an input layer that begins with `aggregator`; otherwise as `input_table`."""
+    stored = graph.on_disk()
+    rows = aggregate_table(stored, aggregator, _around(stored, on_chunk))
+    return halves_beside(stored, rows, aggregator) if config.feature_dtype == "float16" else rows
+
+
+def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
+    """Returns the seconds that making the table of a task takes, which is then beside `graph`, a graph on disk.
+
+    Raises:
+        ConfigError: As `input_table`.
+        GraphError: Likewise.
+    """
+    aggregator: Aggregator = "mean"  # all that a model of the user's may declare
+    if not task.is_own:
+        aggregator = _aggregator(build_model(task, graph.num_features, graph.num_classes), task)
+    around = _around(graph, lambda: None)
+    seconds = table_seconds(graph, aggregator, around)
+    if config.feature_dtype == "float16":
+        seconds += halves_seconds(graph, aggregate_table(graph, aggregator, around), aggregator)
+    return seconds
+
+
+def _aggregator(model: Model, task: Task) -> Aggregator:
+    if model.aggregator is None:
+        raise ConfigError(
+            "input_aggregation full needs a model whose input layer aggregates features before anything that is "
+            f"learnt (sage, gcn, gin), got {task.model}, whose attention is learnt; use sampled"
+        )
+    return model.aggregator
+
+
+def _around(graph: Graph, on_chunk: Callable[[], None]) -> Neighbourhoods:
+    return Neighbourhoods(graph, torch.device("cpu"), CHUNK_BYTES, in_place=True, on_chunk=on_chunk)

@@ -1,0 +1,144 @@
+"""`Neighbourhoods`: whole in-neighbourhoods of a graph's nodes, as layers read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.rows import row_slots, row_spans
+from a3gnn.models.feature_rows import FeatureRows
+from a3gnn.models.layers.block import LayerBlock
+from a3gnn.parts.graph import PartedGraph
+
+#: Bytes per edge that `in_edges` takes at its peak.
+EDGE_BYTES = 32
+# Nodes whose sizes are summed at once. Guess.
+_SLAB = 1 << 17
+
+
+def chunks(
+    ids: NDArray[np.int32], indptr: NDArray[np.int64], row_bytes: int, edge_bytes: int, budget: int
+) -> Iterator[NDArray[np.int32]]:
+    """Yields `ids` in order, in pieces that take at most `budget` bytes, or that hold a single node.
+
+    Args:
+        ids: Nodes.
+        indptr: The graph's, int64, shape (num_nodes + 1,).
+        row_bytes: Bytes per node.
+        edge_bytes: Bytes per in-edge of a node.
+        budget: Bytes per piece.
+    """
+    for start in range(0, len(ids), _SLAB):
+        slab = ids[start : start + _SLAB]
+        taken = np.cumsum(row_bytes + edge_bytes * (indptr[slab + 1] - indptr[slab]))
+        for first, end in row_spans(np.concatenate(([0], taken)), budget):
+            yield slab[first:end]
+
+
+def in_edges(graph: Graph, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Returns the CSR of the in-edges of `ids`, which ascend: indptr int32 (n + 1,), indices int32 (global ids).
+
+    A run of consecutive nodes is a view of the graph's own indices. Of a graph by parts they are asked for.
+    """
+    if isinstance(graph, PartedGraph):
+        return graph.in_edges(ids)
+    first, last = int(ids[0]), int(ids[-1])
+    if last - first + 1 == len(ids):
+        ends = graph.indptr[first : last + 2]
+        return (ends - ends[0]).astype(np.int32), graph.indices[ends[0] : ends[-1]]
+    indptr, slots = row_slots(graph.indptr, ids)
+    return indptr.astype(np.int32), graph.indices[slots]
+
+
+class Neighbourhoods:
+    """Finds in-neighbours, degrees and blocks, a chunk of nodes after the other.
+
+    Args:
+        graph: The whole graph.
+        device: Where blocks go.
+        chunk_bytes: What a chunk's temporaries may take.
+        in_place: Whether blocks point into whole matrices; if not, a chunk's sources are gathered and sent.
+        on_chunk: Called before each chunk; what it raises ends the work there.
+    """
+
+    def __init__(
+        self, graph: Graph, device: torch.device, chunk_bytes: int, *, in_place: bool, on_chunk: Callable[[], None]
+    ) -> None:
+        self._graph = graph
+        self._device = device
+        self._chunk_bytes = chunk_bytes
+        self._in_place = in_place
+        self._on_chunk = on_chunk
+        self._degrees: Tensor | None = None
+
+    def chunks(
+        self, ids: NDArray[np.int32], row_bytes: int, edge_bytes: int, indptr: NDArray[np.int64] | None = None
+    ) -> Iterator[NDArray[np.int32]]:
+        """Yields `ids` in order, in pieces that keep the budget at so many bytes per node and per in-edge of it.
+
+        With an `indptr` of something else, int64, shape (num_nodes + 1,), that is counted in place of the in-edges.
+        """
+        counted = self._graph.indptr if indptr is None else indptr
+        for some in chunks(ids, counted, row_bytes, edge_bytes, self._chunk_bytes):
+            self._on_chunk()
+            yield some
+
+    def count(self, ids: NDArray[np.int32]) -> int:
+        """Returns the in-edges of `ids`."""
+        indptr = self._graph.indptr
+        return int((indptr[ids.astype(np.int64) + 1] - indptr[ids]).sum())
+
+    def closed(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Returns `ids` and their in-neighbours, int32, ascending."""
+        reached = np.zeros(self._graph.num_nodes, dtype=bool)
+        reached[ids] = True
+        for some in self.chunks(ids, 16, EDGE_BYTES):
+            reached[in_edges(self._graph, some)[1]] = True
+        return np.flatnonzero(reached).astype(np.int32)
+
+    def degrees(self) -> Tensor:
+        """Returns each node's in-neighbours other than itself, float32, shape (num_nodes,)."""
+        if self._degrees is None and isinstance(self._graph, PartedGraph):
+            self._degrees = torch.from_numpy(self._graph.other_degrees.astype(np.float32))
+        if self._degrees is None:
+            degrees = torch.empty(self._graph.num_nodes)
+            every = np.arange(self._graph.num_nodes, dtype=np.int32)
+            for ids in self.chunks(every, 32, EDGE_BYTES):
+                indptr, indices = in_edges(self._graph, ids)
+                counts = np.diff(indptr)
+                loops = np.repeat(ids, counts) == indices
+                own = np.bincount(np.repeat(np.arange(len(ids)), counts)[loops], minlength=len(ids))
+                degrees[torch.from_numpy(ids)] = torch.from_numpy((counts - own).astype(np.float32))
+            self._degrees = degrees
+        return self._degrees
+
+    def block(self, sources: FeatureRows, ids: NDArray[np.int32], *, with_degrees: bool) -> tuple[LayerBlock, Tensor]:
+        """Returns the full in-neighbourhood of `ids` and the sources' rows that it points into."""
+        indptr, indices = in_edges(self._graph, ids)
+        degrees = self.degrees() if with_degrees else None
+        places: NDArray[np.integer] = ids
+        count = self._graph.num_nodes
+        matrix = sources.whole
+        if not self._in_place or matrix is None:
+            nodes, places = np.unique(np.concatenate([ids, indices]), return_inverse=True)
+            places, indices = places[: len(ids)], places[len(ids) :].astype(np.int32)
+            matrix, count = sources.read(nodes, self._device), len(nodes)
+            degrees = degrees[torch.from_numpy(nodes)].to(self._device) if degrees is not None else None
+        dst = slice_or_ids(places, self._device)
+        return LayerBlock(self._moved(indptr), self._moved(indices), count, dst, degrees), matrix
+
+    def _moved(self, array: NDArray[np.int32]) -> Tensor:
+        return torch.from_numpy(array).to(self._device)
+
+
+def slice_or_ids(places: NDArray[np.integer], device: torch.device | str = "cpu") -> slice | Tensor:
+    """Returns `places`, ascending, as a slice where they are a run, else as int64 on `device`."""
+    first, last = int(places[0]), int(places[-1])
+    if last - first + 1 == len(places) and (np.diff(places) == 1).all():
+        return slice(first, last + 1)
+    return torch.from_numpy(places.astype(np.int64)).to(device)

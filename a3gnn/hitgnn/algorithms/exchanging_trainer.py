@@ -1,0 +1,97 @@
+"""`ExchangingTrainer`: one rank of an algorithm whose ranks compute their mini-batches together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from a3gnn.errors import MemoryLimitError
+from a3gnn.hitgnn.algorithms.exchange import Exchange, Exchanged
+from a3gnn.hitgnn.algorithms.trainer import RankTrainer
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.plan import PlannedBatch
+from a3gnn.training.built_in import BuiltIn
+from a3gnn.training.step import Step
+
+
+class ExchangingTrainer(RankTrainer):
+    """See `RankTrainer`. Each rank may train weights of its own, which no other rank has.
+
+    `model` and `optimizer` are of the whole model, as of when they were last gathered from all ranks: before an
+    evaluation, before a stop that all agree on, and after an iteration in which a rank said that it wants to save.
+
+    Args:
+        given: As of `RankTrainer`.
+        exchange: Makes, of the rank's learner, what computes logits together with the other ranks.
+        options: As of `RankTrainer`.
+    """
+
+    def __init__(self, *given: Any, exchange: Callable[[BuiltIn], Exchange], **options: Any) -> None:
+        super().__init__(*given, **options)
+        assert isinstance(self._learner, BuiltIn), "shares and algorithms are of built-in models"
+        self._exchange, self._counted, self._is_whole = exchange(self._learner), Exchanged(), True
+        self._learner.logits, self._learner.evaluated = self._exchange.logits, self._exchange.whole
+        self._replica.optimizer = self._exchange.optimizer(self._replica.optimizer)
+        self._joined.leave_out(self._exchange.own_weights)
+
+    @property
+    def model(self) -> nn.Module:
+        """The whole model."""
+        return self._exchange.whole
+
+    def restart(self) -> None:
+        """Begins anew; see `Trainer.restart`."""
+        super().restart()
+        self._replica.optimizer = self._exchange.optimizer(self._replica.optimizer)
+        self._is_whole = True
+
+    def validate(self) -> float:
+        """Returns the quality on validation nodes; see `Trainer.validate`."""
+        self._gather()
+        return super().validate()
+
+    def test(self) -> float:
+        """Returns the quality on test nodes of the weights that `model` has; see `Trainer.test`."""
+        self._gather()
+        return super().test()
+
+    def ready_to_save(self) -> bool:
+        """Returns whether `model` and `optimizer` are as of the last iteration; if not, after the next one they are."""
+        self._wants_whole = not self._is_whole
+        return self._is_whole
+
+    def _open_pipeline(self, *given: Any, **options: Any) -> Pipeline:
+        options["aggregator"] = None  # the exchange takes rows as they are
+        return super()._open_pipeline(*given, **options)
+
+    def _train_iteration(self, iteration: int, planned: list[PlannedBatch], batch: MiniBatch) -> Step:
+        step = super()._train_iteration(iteration, planned, batch)
+        if self._joined.counts[-1]:
+            self._gather()
+        return step
+
+    def _update(self, batch: MiniBatch) -> None:
+        self._is_whole = False  # until here the weights are those after the iteration before
+        super()._update(batch)
+
+    def _read(self, batch: MiniBatch) -> list[int]:
+        found, before = self._exchange.exchanged, self._counted
+        self._counted = found
+        rows, activations, structures = (now - then for now, then in zip(found, before, strict=True))
+        return [rows, rows, 0, activations, structures]  # a rank has its columns of every row
+
+    def _check(self) -> None:
+        try:
+            super()._check()
+        except (KeyboardInterrupt, MemoryLimitError):
+            self._gather()  # all ranks stop here
+            raise
+
+    def _gather(self) -> None:
+        """Gathers model and optimiser from all ranks unless they are; every rank calls it."""
+        if not self._is_whole:
+            self._exchange.gather()
+        self._is_whole, self._wants_whole = True, False

@@ -1,0 +1,271 @@
+"""`SplitModel`: a built-in model whose input layer's weights are split by column over ranks, as the features are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from a3gnn.errors import UsageError
+from a3gnn.models.layers.block import LayerBlock
+from a3gnn.models.layers.layer import Layer
+from a3gnn.models.model import Model
+from a3gnn.seeding import derive
+
+
+class Swapping(Protocol):
+    """Ranks that send each other pieces; all of them make the same calls, in the same order."""
+
+    @property
+    def rank(self) -> int:
+        """Which one this is, from 0."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def swap(self, pieces: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
+        """Sends a piece to each rank, and returns what each has sent here; see `a3gnn.ranks.peers`."""
+
+
+@dataclass(slots=True)
+class Moved:
+    """Bytes to and from other ranks.
+
+    Attributes:
+        sent: To others.
+        received: From others.
+    """
+
+    sent: int = 0
+    received: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Both."""
+        return self.sent + self.received
+
+
+@dataclass(slots=True)
+class SplitTraffic:
+    """What a rank has sent and received so far; what it keeps for itself is not counted.
+
+    Attributes:
+        structures: Node ids and edges of the input layers.
+        activations: Partial products, forward.
+        gradients: Gradients of their sums, backward.
+    """
+
+    structures: Moved = field(default_factory=Moved)
+    activations: Moved = field(default_factory=Moved)
+    gradients: Moved = field(default_factory=Moved)
+
+
+def swap(ranks: Swapping, pieces: Sequence[Tensor], sizes: Sequence[int], moved: Moved) -> list[Tensor]:
+    """Returns what `ranks.swap` does, and counts what leaves and enters this rank in `moved`."""
+    received = ranks.swap(pieces, sizes)
+    for rank, (piece, other) in enumerate(zip(pieces, received, strict=True)):
+        if rank != ranks.rank:
+            moved.sent += piece.nbytes
+            moved.received += other.nbytes
+    return received
+
+
+def summed(ranks: Swapping, partial: Sequence[Tensor], traffic: SplitTraffic) -> Tensor:
+    """Returns the sum of all ranks' partial products of this rank's mini-batch, in the order of ranks, flat.
+
+    Backward, the sum's gradient goes to all ranks: it is that of each rank's partial product. So every rank must call
+    `backward` on what depends on its sum, also where that is empty as it has no mini-batch.
+
+    Args:
+        ranks: All of them; every one calls this.
+        partial: What this rank's columns contribute to each rank's mini-batch, flat, of one dtype; empty for none. All
+            ranks' for one mini-batch are of one size.
+        traffic: Where bytes are counted.
+    """
+    total: Tensor = _Summed.apply(ranks, traffic, *partial)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _Summed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, ranks: Swapping, traffic: SplitTraffic, *partial: Tensor) -> Tensor:
+        ctx.ranks, ctx.traffic, ctx.sizes = ranks, traffic, [len(part) for part in partial]
+        own = [ctx.sizes[ranks.rank]] * ranks.size
+        first, *others = swap(ranks, partial, own, traffic.activations)
+        total = first.clone()
+        for other in others:
+            total += other
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        pieces = [grad.contiguous()] * ctx.ranks.size
+        return None, None, *swap(ctx.ranks, pieces, ctx.sizes, ctx.traffic.gradients)
+
+
+class Part(NamedTuple):
+    """What a rank knows of some rank's mini-batch.
+
+    Attributes:
+        block: The input layer's.
+        x: This rank's columns of the input nodes' features, dense, of the weights' dtype, shape (num_src, width).
+    """
+
+    block: LayerBlock
+    x: Tensor
+
+
+class SplitModel(nn.Module):
+    """Computes the input layer of all ranks' mini-batches by its own columns, and the other layers of its own one.
+
+    The input layer's maps are linear in the features, so that what all ranks' columns make adds up to the whole: it is
+    summed before the bias, attention and everything else that is not linear. (HitGNN's Listing 3 concatenates after the
+    update, which is wrong for such features.) The rank that a mini-batch belongs to goes on from the sum.
+
+    Weights of the input layer's maps are each rank's own, and so are their gradients, which are complete: they count
+    every rank's mini-batch. All others are everywhere, and their gradients must be summed over ranks.
+
+    Args:
+        model: The whole model, equal on all ranks; its input layer is narrowed in place to this rank's columns.
+        ranks: All of them.
+        columns: This rank's first column of the features, and the one past its last.
+
+    Attributes:
+        model: As given, narrowed.
+        columns: As given.
+        traffic: What was sent and received so far, but for what makes things whole.
+    """
+
+    def __init__(self, model: Model, ranks: Swapping, columns: tuple[int, int]) -> None:
+        super().__init__()
+        self._num_features = model.layers[0].in_channels
+        self._names = _narrow(model.layers[0], *columns)
+        self.model, self._ranks, self.columns, self.traffic = model, ranks, columns, SplitTraffic()
+        self._told: list[tuple[int, int]] = []
+
+    def forward(self, parts: Sequence[Part | None], blocks: Sequence[LayerBlock] = (), *, seed: int = 0) -> Tensor:
+        """Returns the logits of the seeds of this rank's mini-batch, shape (num_seeds, num_classes); every rank calls.
+
+        A rank without a mini-batch gets none, (0, num_classes), and must call `backward` on their sum all the same: the
+        others wait for it there.
+
+        Args:
+            parts: Of each rank's mini-batch, in their order; None for one that has none in this iteration.
+            blocks: This rank's, of the layers after the input layer.
+            seed: Decides what is dropped in this rank's mini-batch in training.
+
+        Raises:
+            UsageError: There is not a part for each rank, one has other columns than this rank, or the ranks' columns
+                are not all columns, each once.
+        """
+        own = parts[self._ranks.rank] if len(parts) == self._ranks.size else None
+        found = self.first_layer(parts, derive(seed, "layer", 0))
+        if own is None:
+            last = self.model.layers[-1]
+            return found.sum() + found.new_zeros(0, last.out_channels)
+        return self.model.rest(found, list(blocks), seed, found.dtype)
+
+    def first_layer(self, parts: Sequence[Part | None], seed: int = 0) -> Tensor:
+        """Returns the input layer's output for this rank's mini-batch, (num_dst, out_channels); as `forward` otherwise.
+
+        A rank without a mini-batch gets an empty tensor, on whose sum it must call `backward`.
+        """
+        self._check(parts)
+        self._all_columns()
+        first, own = self.model.layers[0], parts[self._ranks.rank]
+        products = [[] if part is None else first.linear_part(part.block, part.x) for part in parts]
+        empty = first.input_weights[0].new_empty(0)
+        flat = [torch.cat([one.flatten() for one in every]) if every else empty for every in products]
+        total = summed(self._ranks, flat, self.traffic)
+        if own is None:
+            return total
+        mine = products[self._ranks.rank]
+        pieces = torch.split(total, [one.numel() for one in mine])
+        whole = [piece.view(one.shape) for piece, one in zip(pieces, mine, strict=True)]
+        return first.complete(own.block, whole, seed)
+
+    def _all_columns(self) -> list[tuple[int, int]]:
+        """Returns every rank's columns, which the ranks tell each other the first time; every rank calls it."""
+        if not self._told:
+            told = self._ranks.swap([torch.tensor(self.columns)] * self._ranks.size, [2] * self._ranks.size)
+            self._told = _checked([(int(one[0]), int(one[1])) for one in told], self._num_features)
+        return self._told
+
+    @property
+    def split_weights(self) -> list[nn.Parameter]:
+        """The weights that are this rank's own, whose gradients are complete."""
+        return [self.model.get_parameter(name) for name in self._names]
+
+    @property
+    def shared_weights(self) -> list[nn.Parameter]:
+        """The weights that all ranks have, whose gradients are to be summed."""
+        split = {id(weight) for weight in self.split_weights}
+        return [weight for weight in self.model.parameters() if id(weight) not in split]
+
+    def whole(self, columns: Tensor) -> Tensor:
+        """Returns a matrix of all columns from this rank's, such as weights or moments of theirs; every rank calls.
+
+        Args:
+            columns: Shape (n_rows, width), of one dtype and number of rows everywhere.
+        """
+        rows, flat = len(columns), columns.detach().contiguous().flatten()
+        sizes = [rows * (end - first) for first, end in self._all_columns()]
+        found = self._ranks.swap([flat] * self._ranks.size, sizes)
+        whole = columns.new_empty(rows, self._num_features, requires_grad=False)
+        for (first, end), part in zip(self._all_columns(), found, strict=True):
+            whole[:, first:end] = part.view(rows, end - first)
+        return whole
+
+    def whole_state(self) -> dict[str, Tensor]:
+        """Returns the state dict of the whole model, on every rank; every rank calls it."""
+        state = self.model.state_dict()
+        return {name: self.whole(value) if name in self._names else value for name, value in state.items()}
+
+    def load_whole_state(self, state: dict[str, Any]) -> None:
+        """Sets the model's weights from the state dict of a whole model, of which this rank takes its columns."""
+        first, end = self.columns
+        own = {name: value[:, first:end] if name in self._names else value for name, value in state.items()}
+        self.model.load_state_dict(own)
+
+    def _check(self, parts: Sequence[Part | None]) -> None:
+        if len(parts) != self._ranks.size:
+            raise UsageError(
+                f"there must be a part for each of {self._ranks.size} ranks, got {len(parts)}; give None for a rank "
+                "without a mini-batch"
+            )
+        first, end = self.columns
+        for part in parts:
+            if part is not None and part.x.shape[1] != end - first:
+                raise UsageError(
+                    f"rank {self._ranks.rank} must have the features' columns {first} to {end}, {end - first} in all, "
+                    f"got {part.x.shape[1]} columns; give it x[:, {first}:{end}]"
+                )
+
+
+def _checked(columns: list[tuple[int, int]], num_features: int) -> list[tuple[int, int]]:
+    """Returns `columns` of all ranks, which are each of `num_features` once, and one at least of each rank."""
+    bounds = [0, *(bound for one in sorted(columns) for bound in one), num_features]
+    if bounds[::2] == bounds[1::2] and all(first < end for first, end in columns):
+        return columns
+    raise UsageError(
+        f"{len(columns)} ranks must have each of {num_features} columns of the features once, and one at least, got "
+        f"columns {', '.join(f'{first} to {end}' for first, end in columns)}; give rank i those from {num_features} * "
+        f"i // {len(columns)} on"
+    )
+
+
+def _narrow(layer: Layer, low: int, high: int) -> list[str]:
+    """Leaves `layer` columns `low` to `high` of its input, and returns the names of its maps' weights in a `Model`."""
+    mapping = {id(weight) for weight in layer.input_weights}
+    names = [name for name, weight in layer.named_parameters() if id(weight) in mapping]
+    for name in names:
+        weight = layer.get_parameter(name)
+        weight.data = weight.data[:, low:high].clone(memory_format=torch.preserve_format)
+    layer.in_channels = high - low
+    return [f"convs.0.{name}" for name in names]

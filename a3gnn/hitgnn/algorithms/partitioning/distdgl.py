@@ -1,0 +1,177 @@
+"""DistDGL's partitioner: METIS, balanced in nodes and in train nodes.
+
+`pymetis.part_graph` has one constraint: given two weights per node it takes the first half of them for all nodes,
+without an error. The library that it is built on has more, and is called here by ctypes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.partitioning.kernels import cut_edges
+from a3gnn.graphs.partitioning.metis import cut_by_metis, metis_seed, out_of_memory, symmetrised
+from a3gnn.hitgnn.algorithms.partitioning.balance_kernels import move_excess
+from a3gnn.hitgnn.algorithms.partitioning.number import check_parts
+
+# METIS 5's metis.h: the number of options, and the status of success and of missing memory.
+_NUM_OPTIONS, _OK, _NO_MEMORY = 40, 1, -3
+# Up to so many parts METIS bisects, as pymetis does and METIS's manual advises; beyond, it cuts k ways at once.
+_MOST_BISECTED = 8
+_FUNCTIONS = "METIS_PartGraphRecursive", "METIS_PartGraphKway"
+
+
+def has_two_constraints() -> bool:
+    """Returns whether the installed pymetis lets METIS's functions be called: not where it hides its symbols."""
+    return _library() is not None
+
+
+def two_constraint_parts(
+    both_ways: csr_array, is_train: NDArray[np.bool_], num_parts: int, seed: int
+) -> NDArray[np.int32]:
+    """Returns the part of each node, int32, shape (num_nodes,), by METIS with two weights per node.
+
+    METIS aims at 1.03 times the mean in both at most, and doesn't always reach it.
+
+    Args:
+        both_ways: The symmetrised graph.
+        is_train: Which nodes are train nodes, shape (num_nodes,); one at least.
+        num_parts: At least 2.
+        seed: METIS's.
+
+    Raises:
+        MemoryError: METIS had too little memory.
+        RuntimeError: METIS refused the graph.
+    """
+    library = _library()
+    assert library is not None
+    internal = _internal()
+    width = np.dtype(np.int64 if internal._idx_type_width() == 64 else np.int32)
+    num_nodes = len(is_train)
+    options = np.empty(_NUM_OPTIONS, dtype=width)
+    library.METIS_SetDefaultOptions(_pointer(options))
+    options[int(internal.options_indices.SEED)] = metis_seed(seed)
+    weights = np.stack([np.ones(num_nodes, dtype=width), is_train.astype(width)], axis=1)
+    starts, neighbours = both_ways.indptr.astype(width), both_ways.indices.astype(width)
+    counts = [np.array([count], dtype=width) for count in (num_nodes, weights.shape[1], num_parts)]
+    cut, parts = np.empty(1, dtype=width), np.empty(num_nodes, dtype=width)
+    nodes, constraints, wanted = map(_pointer, counts)
+    inputs = (nodes, constraints, _pointer(starts), _pointer(neighbours), _pointer(weights))
+    status = getattr(library, _FUNCTIONS[num_parts > _MOST_BISECTED])(
+        *inputs, None, None, wanted, None, None, _pointer(options), _pointer(cut), _pointer(parts)
+    )
+    if status == _NO_MEMORY:
+        raise MemoryError("METIS could not allocate")
+    if status != _OK:
+        raise RuntimeError(f"METIS refused the graph with status {status}")
+    return parts.astype(np.int32)
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    library = ctypes.CDLL(_internal().__file__)
+    return library if all(hasattr(library, name) for name in _FUNCTIONS) else None
+
+
+def _internal() -> Any:
+    return import_module("pymetis._internal")
+
+
+def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+#: A part may have this many percent of the mean.
+_PERCENT = 105
+
+
+def part_limit(total: int, num_parts: int) -> int:
+    """Returns how many of `total` nodes a part may have: 1.05 times the mean, and the mean rounded up at least.
+
+    Below 20 per part the second is larger: three train nodes over two parts are two and one.
+    """
+    return max(_PERCENT * total // (100 * num_parts), -(-total // num_parts))
+
+
+def balanced(
+    both_ways: csr_array, parts: NDArray[np.int32], is_train: NDArray[np.bool_], num_parts: int
+) -> NDArray[np.int32]:
+    """Returns `parts` with nodes moved until no part exceeds `part_limit` in nodes or in train nodes.
+
+    Train nodes first, then others, which leaves train nodes as they are. The node whose move adds fewest cut edges
+    goes next, to the part with most of its neighbours that has room. A part within both limits loses no node, so
+    that parts which are balanced already are returned as they are. It always succeeds: a part with too many nodes has
+    some that are no train nodes, and some part has room. O((nodes + edges of moved nodes) log nodes) time.
+
+    Args:
+        both_ways: The symmetrised graph.
+        parts: Part of each node, int32, shape (num_nodes,); not changed.
+        is_train: Which nodes are train nodes, bool, same shape.
+        num_parts: Number of parts.
+    """
+    moved = parts.copy()
+    for movable, counted in ((is_train, is_train), (~is_train, np.ones_like(is_train))):
+        held = np.bincount(moved[counted], minlength=num_parts)
+        limit = part_limit(int(counted.sum()), num_parts)
+        if held.max() > limit:
+            move_excess(both_ways.indptr.astype(np.int64), both_ways.indices, movable, limit, moved, held)
+    return moved
+
+
+# Nodes per part at least, below which METIS may get a graph without nodes to bisect. Guess.
+_LEAST_PER_PART = 8
+
+
+def distdgl_partition(graph: Graph, parts: int, seed: int = 0) -> NDArray[np.int32]:
+    """Returns the part of each node, int32 in [0, parts), shape (num_nodes,), cutting few edges.
+
+    No part has more than 1.05 times the mean of the nodes, nor of the train nodes; where that is not even the mean
+    rounded up (below 20 per part), no more than that. Three train nodes over two parts are two and one, and with fewer
+    train nodes than parts some parts have none: nothing more even is possible.
+
+    METIS cuts twice, once with two weights per node, 1 and whether it is a train node (DistDGL's "multi-constraint"),
+    and once with none, and may miss bounds. From each result nodes move at least cost in cut edges until both hold
+    (`balanced`), and that with fewer cut edges is returned. A pymetis that hides its library's symbols cuts once,
+    without weights. Edges count alike in both directions, self loops don't. Parts of fewer than 8 nodes, too small for
+    METIS, start as consecutive nodes.
+
+    Memory is METIS's: the edges in RAM several times over. Deterministic given graph, parts, seed and METIS's version.
+
+    Args:
+        graph: Any graph.
+        parts: From 1 to the number of nodes.
+        seed: METIS's.
+
+    Raises:
+        UsageError: `parts` is out of range.
+        MemoryLimitError: There is too little memory for METIS.
+    """
+    check_parts(graph, parts)
+    if parts == 1:
+        return np.zeros(graph.num_nodes, dtype=np.int32)
+    is_train = np.zeros(graph.num_nodes, dtype=np.bool_)
+    is_train[graph.train_ids] = True
+    try:
+        both_ways = symmetrised(graph)
+        found = [balanced(both_ways, cut, is_train, parts) for cut in _cuts(both_ways, is_train, parts, seed)]
+    except (MemoryError, RuntimeError) as error:  # given a valid graph, memory is all that METIS raises for
+        raise out_of_memory(graph, error, "algorithm 'pagraph' needs some bytes per node") from error
+    return min(found, key=lambda one: cut_edges(graph.indptr, graph.indices, one))
+
+
+def _cuts(both_ways: csr_array, is_train: NDArray[np.bool_], parts: int, seed: int) -> Iterator[NDArray[np.int32]]:
+    num_nodes = len(is_train)
+    if num_nodes < _LEAST_PER_PART * parts:
+        yield (np.arange(num_nodes) * parts // num_nodes).astype(np.int32)
+        return
+    if has_two_constraints() and is_train.any():
+        yield two_constraint_parts(both_ways, is_train, parts, seed)
+    yield cut_by_metis(both_ways, parts, seed)

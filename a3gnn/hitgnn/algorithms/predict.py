@@ -1,0 +1,363 @@
+"""`predict_algorithms`: HitGNN's model (section VI-B) along an epoch of each algorithm, mini-batch by mini-batch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.hitgnn.algorithms.algorithm import Algorithm
+from a3gnn.hitgnn.algorithms.iterations import Iterations
+from a3gnn.hitgnn.algorithms.stored import Stored
+from a3gnn.hitgnn.algorithms.two_stage_schedule import Schedule
+from a3gnn.hitgnn.platforms.lines import aligned
+from a3gnn.hitgnn.platforms.metadata import Platform
+from a3gnn.hitgnn.platforms.performance import (
+    INDIRECT,
+    VALUE_BYTES,
+    Conditions,
+    Rates,
+    iteration_seconds,
+    layer_seconds,
+    synchronisation_seconds,
+    work_seconds,
+)
+from a3gnn.hitgnn.platforms.workload import Workload
+from a3gnn.nvtps import nvtps, nvtps_per_gb_per_s
+from a3gnn.pipeline.plan import PlannedBatch
+from a3gnn.sampling.counts import Counts, counts_of
+from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.task import Task
+from a3gnn.units import format_size
+
+
+@dataclass(frozen=True, slots=True)
+class RankBatch:
+    """A mini-batch that a rank would train.
+
+    Attributes:
+        counts: Nodes and edges, hop by hop.
+        hits: Input nodes whose features are in the rank's memory, or whose columns are that the rank has of all.
+    """
+
+    counts: Counts
+    hits: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DryRun:
+    """The first epoch of an algorithm, some iterations of it counted.
+
+    Attributes:
+        algorithm: Which.
+        schedule: Of the epoch.
+        iterations: Mini-batches of each iteration that was counted, by rank; None of a rank that is idle.
+        widths: Columns of the features that each rank keeps.
+        stored_bytes: Features that the fullest rank keeps, dense and in float32.
+        partition_s: Seconds of partitioning.
+    """
+
+    algorithm: Algorithm
+    schedule: Schedule
+    iterations: list[list[RankBatch | None]]
+    widths: tuple[int, ...]
+    stored_bytes: int
+    partition_s: float
+
+    @property
+    def ranks(self) -> int:
+        """How many there are."""
+        return len(self.widths)
+
+    @property
+    def batches(self) -> list[RankBatch]:
+        """All mini-batches that were counted."""
+        return [batch for row in self.iterations for batch in row if batch is not None]
+
+    @property
+    def beta(self) -> float:
+        """Share of the input rows that the ranks' own memory has (HitGNN, Eq. 7), in [0, 1]."""
+        return sum(one.hits for one in self.batches) / sum(one.counts.input_nodes for one in self.batches)
+
+
+def dry_run(
+    algorithm: Algorithm, graph: Graph, task: Task, batch_size: int, ranks: int, *, most: int | None = None
+) -> DryRun:
+    """Partitions `graph` and samples mini-batches of the first epoch, those that `a3gnn train --algorithm` would train.
+
+    Args:
+        algorithm: Partitions, and says what each rank stores.
+        graph: The graph.
+        task: Its fanouts and seed are used.
+        batch_size: Seeds of each rank's mini-batch.
+        ranks: How many.
+        most: Iterations that are counted at most, evenly spread over the epoch; None for all.
+
+    Raises:
+        UsageError: The algorithm doesn't fit the graph.
+        MemoryLimitError: There is too little memory to partition.
+    """
+    begin = perf_counter()
+    parts = algorithm.parts(graph, ranks, task.seed)
+    partition_s = perf_counter() - begin
+    stored = [algorithm.stored(graph, parts, rank, ranks) for rank in range(ranks)]
+    iterations = Iterations(graph.train_ids, parts, ranks, batch_size, task.seed, balanced=algorithm.balanced)
+    planned, count = iterations.of(0), len(iterations)
+    chosen = np.unique(np.linspace(0, count - 1, count if most is None else min(most, count)).round().astype(np.int64))
+    sampler = NeighbourSampler(graph.indptr, graph.indices, task.fanouts, seed=task.seed)
+    kept = [_mask(graph, one) for one in stored]
+    found = [
+        [_counted(sampler, batch, mask) for batch, mask in zip(planned[place], kept, strict=True)] for place in chosen
+    ]
+    stored_bytes = max(VALUE_BYTES * len(one.nodes) * one.width for one in stored)
+    widths = tuple(one.width for one in stored)
+    return DryRun(algorithm, iterations.schedule, found, widths, stored_bytes, partition_s)
+
+
+def _mask(graph: Graph, stored: Stored) -> NDArray[np.bool_]:
+    mask = np.zeros(graph.num_nodes, dtype=np.bool_)
+    mask[stored.nodes] = True
+    return mask
+
+
+def _counted(sampler: NeighbourSampler, batch: PlannedBatch, kept: NDArray[np.bool_]) -> RankBatch | None:
+    if not len(batch.seeds):
+        return None
+    subgraph = sampler.sample(batch.seeds, epoch=0, batch=batch.index)
+    return RankBatch(counts_of(subgraph), int(np.count_nonzero(kept[subgraph.n_id])))
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """The mini-batches that devices train at once.
+
+    Attributes:
+        work: What each device's computes; None of one that is idle.
+        hits: Input rows of it that the device stores; 0 of an idle one.
+        widths: Columns of the features that each device stores.
+    """
+
+    work: tuple[Workload | None, ...]
+    hits: tuple[int, ...]
+    widths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, row: Sequence[RankBatch | None], widths: tuple[int, ...], like: Workload) -> Self:
+        """Returns the iteration of the mini-batches in `row`, of the graph and the model that `like` is of."""
+        work = [
+            None
+            if one is None
+            else dataclasses.replace(
+                like,
+                vertices=tuple(reversed(one.counts.nodes)),
+                edges=tuple(edges for _, _, edges in one.counts.layers),
+            )
+            for one in row
+        ]
+        return cls(tuple(work), tuple(0 if one is None else one.hits for one in row), widths)
+
+    def seconds(self, platform: Platform, parts: Sequence[Rates], given: Conditions) -> float:
+        """Returns the seconds until the slowest device, and the slowest of its `parts`, is done."""
+        return max(
+            self._of_split(rank, platform, rates, given)
+            if self._is_split
+            else self._of_rows(rank, platform, rates, given)
+            for rank in range(len(self.work))
+            for rates in parts
+        )
+
+    def moved_bytes(self, given: Conditions) -> float:
+        """Returns the bytes that come from host memory, or by way of it; weights' gradients left out."""
+        if self._is_split:
+            return sum(self._exchanged_bytes(rank) for rank in range(len(self.work)))
+        copies = 1 if given.direct else INDIRECT
+        return copies * sum(
+            VALUE_BYTES * one.widths[0] * (one.vertices[0] - hits)
+            for one, hits in zip(self.work, self.hits, strict=True)
+            if one is not None
+        )
+
+    @property
+    def _busy(self) -> list[Workload]:
+        return [one for one in self.work if one is not None]
+
+    @property
+    def _is_split(self) -> bool:
+        return min(self.widths) < self._busy[0].widths[0]
+
+    def _of_rows(self, rank: int, platform: Platform, rates: Rates, given: Conditions) -> float:
+        own = self.work[rank]
+        if own is None:
+            return 0.0
+        there = given.replace(beta=self.hits[rank] / own.vertices[0])
+        return float(iteration_seconds(own, rates, platform, there)[0])
+
+    def _of_split(self, rank: int, platform: Platform, rates: Rates, given: Conditions) -> float:
+        """Returns the seconds of a device that has some columns of all rows (P3): our extension of the model.
+
+        It computes the input layer of every mini-batch with its columns, sends the partial sums to the devices whose
+        they are, takes those of its own, and likewise their gradients. Then it goes on with its own mini-batch.
+        """
+        local, own = given.replace(beta=1.0), self.work[rank]
+        computing = given.loss_seconds + self._exchanged_bytes(rank) / platform.device_link_bytes_per_s
+        for one in self._busy:
+            narrow = dataclasses.replace(one, widths=(self.widths[rank], *one.widths[1:]))
+            computing += _input_seconds(narrow, platform, rates, local)
+        if own is not None:
+            computing += float(work_seconds(own, rates, platform, local).whole[0])
+            computing -= _input_seconds(own, platform, rates, local)
+        return max(given.sampling_seconds, computing) + synchronisation_seconds(self._busy[0], platform)
+
+    def _exchanged_bytes(self, rank: int) -> float:
+        """Returns the bytes that a device sends of partial sums and their gradients; it receives as many meanwhile."""
+        wide = self._busy[0].widths[1]
+        sums = [0.0 if one is None else VALUE_BYTES * wide * one.vertices[1] for one in self.work]
+        others = len(self.work) - 1
+        return sum(sums) - sums[rank] + others * sums[rank]
+
+
+def _input_seconds(work: Workload, platform: Platform, rates: Rates, local: Conditions) -> float:
+    """Returns the seconds of layer 1, forward and backward."""
+    found = layer_seconds(work, 1, rates, platform, local)
+    return float((found.whole + found.update)[0])
+
+
+#: Iterations that are counted at most. Guess: their mean is then known to a percent or two.
+MOST_ITERATIONS = 32
+
+
+class AlgorithmEstimate(NamedTuple):
+    """What is predicted of an algorithm on so many devices; nothing of it is measured but partitioning.
+
+    Attributes:
+        algorithm: Its name.
+        devices: How many.
+        iterations: Of an epoch.
+        beta: Share of the input rows that devices' own memory has: counted, in the graph's mini-batches.
+        moved: Share of the mini-batches that another partition's device trains (two-stage scheduling).
+        stored_bytes: Features that the fullest device keeps, dense and in float32.
+        partition_s: Seconds of partitioning, on this machine.
+        epoch_s: Seconds of an epoch.
+        nvtps: Vertices traversed per second.
+        nvtps_per_gb_per_s: That by the bandwidth of all memory.
+        moved_bytes: That devices read from host memory in an epoch, or send each other by way of it: rows, and P3's
+            partial sums and their gradients; weights' gradients left out.
+    """
+
+    algorithm: str
+    devices: int
+    iterations: int
+    beta: float
+    moved: float
+    stored_bytes: int
+    partition_s: float
+    epoch_s: float
+    nvtps: float
+    nvtps_per_gb_per_s: float
+    moved_bytes: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return self._asdict()
+
+
+def predict_algorithms(
+    algorithms: Iterable[Algorithm],
+    counts: Sequence[int],
+    graph: Graph,
+    task: Task,
+    batch_size: int,
+    platform: Platform,
+    parts: Sequence[Rates],
+    given: Conditions,
+    most: int | None = MOST_ITERATIONS,
+    notify: Callable[[str], None] = lambda line: None,
+) -> list[AlgorithmEstimate]:
+    """Returns what each algorithm would reach on each of `counts` devices, by device counts, then by algorithms.
+
+    An iteration takes what its slowest device takes, by that device's mini-batch, as it was sampled, and by the share
+    of its rows that the device stores.
+
+    Args:
+        algorithms: Which.
+        counts: Numbers of devices.
+        graph: The graph.
+        task: The model, its widths, fanouts and seed.
+        batch_size: Seeds of each device's mini-batch.
+        platform: Where; its number of devices is not used.
+        parts: The design: rates of each kind of die.
+        given: What else an iteration depends on; beta is not used.
+        most: Iterations that are counted at most; None for all.
+        notify: Is told which algorithm does not fit the graph, on how many devices, and is left out.
+
+    Raises:
+        UsageError: The kernels don't compute the model.
+        MemoryLimitError: There is too little memory to partition.
+    """
+    found, like = [], Workload.of(graph.characteristics(), task, batch_size)
+    for count in counts:
+        for algorithm in algorithms:
+            try:
+                run = dry_run(algorithm, graph, task, batch_size, count, most=most)
+            except UsageError as error:
+                notify(f"{algorithm.name} on {count} devices is left out: {error}")
+                continue
+            found.append(_estimate(run, like, platform.with_devices(count), parts, given))
+    return found
+
+
+def _estimate(
+    run: DryRun, like: Workload, platform: Platform, parts: Sequence[Rates], given: Conditions
+) -> AlgorithmEstimate:
+    seconds, moved_bytes = 0.0, 0.0
+    for row in run.iterations:
+        iteration = Iteration.of(row, run.widths, like)
+        seconds += iteration.seconds(platform, parts, given)
+        moved_bytes += iteration.moved_bytes(given)
+    scale = len(run.schedule) / len(run.iterations)
+    epoch_s, vertices = scale * seconds, scale * sum(one.counts.traversed_nodes for one in run.batches)
+    traversed = float(nvtps(vertices, epoch_s))
+    return AlgorithmEstimate(
+        algorithm=run.algorithm.name,
+        devices=run.ranks,
+        iterations=len(run.schedule),
+        beta=run.beta,
+        moved=float(run.schedule.moved.sum() / np.count_nonzero(run.schedule.weights)),
+        stored_bytes=run.stored_bytes,
+        partition_s=run.partition_s,
+        epoch_s=epoch_s,
+        nvtps=traversed,
+        nvtps_per_gb_per_s=nvtps_per_gb_per_s(traversed, platform.memory_bytes_per_s),
+        moved_bytes=scale * moved_bytes,
+    )
+
+
+def algorithm_lines(found: Sequence[AlgorithmEstimate]) -> Iterator[str]:
+    """Yields a table of `found`, the first of which is of one device that stores all rows."""
+    alone = found[0].epoch_s
+    yield "an epoch by each algorithm: beta and what is moved are counted in the graph's"
+    yield "mini-batches, seconds are the model's; one device stores all rows"
+    yield from aligned(
+        ("algorithm", "devices", "beta", "extras", "moved", "epoch s", "speed-up", "M NVTPS"),
+        [
+            (
+                one.algorithm if one.devices > 1 else "one device",
+                f"{one.devices}",
+                f"{one.beta:.0%}",
+                f"{one.moved:.0%}",
+                format_size(round(one.moved_bytes)),
+                f"{one.epoch_s:.3g}",
+                f"{alone / one.epoch_s:.2f}",
+                f"{one.nvtps / 1e6:.1f}",
+            )
+            for one in found
+        ],
+    )
+    yield "extras: mini-batches that another partition's device trains, to end together"

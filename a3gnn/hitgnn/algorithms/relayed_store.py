@@ -1,0 +1,106 @@
+"""`RelayedStore`: what a rank lacks comes from the rank that stores it, by way of host memory: without direct access.
+
+HitGNN reads such rows straight from host memory (section V-B). This store is there to measure what that gains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.errors import UsageError
+from a3gnn.features.caches.fixed_map import FixedMap
+from a3gnn.features.caches.stats import CacheStats, StatsCounter
+from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.stored import DenseRows
+from a3gnn.features.stores.store import ReadResult
+from a3gnn.hitgnn.algorithms.stored import Stored
+from a3gnn.ranks.group import TorchRanks
+from a3gnn.sampling.subgraph import Block
+
+
+class RelayedStore:
+    """A `FeatureStore` whose reads all ranks make at the same time, once per iteration, each in its training's thread.
+
+    A row that the rank lacks leaves the device of one that stores it for host memory, and host memory for this device:
+    its bytes pass twice. One that no rank stores comes straight from host memory.
+
+    Args:
+        base: All rows, in host memory.
+        stored: What each rank keeps: whole rows.
+        ranks: All of them.
+        device: This one's.
+    """
+
+    is_sparse = False
+    can_aggregate = False
+
+    def __init__(self, base: DenseRows, stored: Sequence[Stored], ranks: TorchRanks, device: str) -> None:
+        self._base, self._ranks = base, ranks
+        num_nodes, self.num_features = base.array.shape
+        self.cached, self.device = stored[ranks.rank].nodes, torch.device(device).type
+        self._position = FixedMap(self.cached, num_nodes).position
+        self._rows = torch.from_numpy(np.array(base.take(self.cached).array)).to(device)
+        self._owner = np.full(num_nodes, -1, dtype=np.int32)
+        for rank, one in reversed(list(enumerate(stored))):
+            self._owner[one.nodes] = rank
+        self.row_bytes, self.cache_bytes = base.row_bytes, self._rows.nbytes + self._position.nbytes
+        self.host_bytes = self._position.nbytes + self._owner.nbytes + (self._rows.nbytes if device == "cpu" else 0)
+        self._counter = StatsCounter("relayed")
+
+    @property
+    def stats(self) -> CacheStats:
+        """Rows that were here, and that were not, so far."""
+        return self._counter.stats
+
+    def enter_part(self, part: int) -> None:
+        """Does nothing: no part is kept for a while."""
+
+    def relayed(self, ids: NDArray[np.int32]) -> int:
+        """Returns how many of the rows of `ids` another rank sends."""
+        return int(((self._position[ids] < 0) & (self._owner[ids] >= 0)).sum())
+
+    def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:
+        """Returns the rows of `ids` (`FeatureStore.read`); every rank calls it.
+
+        Raises:
+            PeerLostError: Another rank has ended, or doesn't answer.
+        """
+        begin, position = perf_counter(), self._position[ids]
+        x = torch.empty(len(ids), self.num_features, device=self._rows.device) if out is None else out
+        here, lacking = np.flatnonzero(position >= 0), np.flatnonzero(position < 0)
+        self._put(x, here, self._rows[torch.from_numpy(position[here]).to(self._rows.device, torch.int64)])
+        owner = self._owner[ids[lacking]]
+        nobody = lacking[owner < 0]
+        self._put(x, nobody, torch.from_numpy(self._base.array[ids[nobody]]))
+        asked = [lacking[owner == rank] for rank in range(self._ranks.size)]
+        self._put(x, np.concatenate(asked), self._fetch([ids[places] for places in asked]))
+        self._counter.add(len(here), len(lacking), perf_counter() - begin)
+        return ReadResult(x, len(here))
+
+    def read_aggregated(
+        self, ids: NDArray[np.int32], block: Block, aggregator: Aggregator, out: torch.Tensor | None = None
+    ) -> ReadResult:
+        """Refuses: rows come from several places (`can_aggregate` is False).
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError("read_aggregated needs rows in one place, got those of several ranks; read, then aggregate")
+
+    def _fetch(self, asked: list[NDArray[np.int32]]) -> torch.Tensor:
+        """Returns the rows of the ids that are asked of each rank, one after the other, in host memory."""
+        counts = [torch.tensor([len(ids)]) for ids in asked]
+        wanted = [int(count) for count in self._ranks.swap(counts, [1] * len(asked))]
+        ids = self._ranks.swap([torch.from_numpy(one) for one in asked], wanted)
+        given = [self._rows[torch.from_numpy(self._position[one.numpy()]).to(self._rows.device).long()] for one in ids]
+        width = self.num_features
+        found = self._ranks.swap([rows.cpu().flatten() for rows in given], [width * len(one) for one in asked])
+        return torch.cat(found).view(-1, width)
+
+    def _put(self, x: torch.Tensor, places: NDArray[np.intp], rows: torch.Tensor) -> None:
+        x.index_copy_(0, torch.from_numpy(places).to(x.device), rows.to(x.device, x.dtype))

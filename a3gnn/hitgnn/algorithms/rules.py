@@ -1,0 +1,43 @@
+"""What a synchronous algorithm decides, so that a configuration can't."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.option_names import option
+
+if TYPE_CHECKING:
+    from a3gnn.hitgnn.algorithms.algorithm import Algorithm
+
+#: Knobs with the value that they must have, and the reason.
+_FIXED: tuple[tuple[str, Any, str], ...] = (
+    ("num_partitions", 1, "its parts keep the edges between them"),
+    ("cache_bytes", 0, "it says itself which rows are in a device's memory"),
+    ("seed_order", "random", "seeds are shuffled within each part"),
+    ("input_aggregation", "sampled", "a table of whole in-neighbourhoods is no rank's features"),
+)
+
+
+def check_config(config: TrainConfig, algorithm: Algorithm) -> None:
+    """Does nothing where `config` leaves to the algorithm what that decides.
+
+    Raises:
+        UsageError: It does not.
+    """
+    for name, value, reason in (*_FIXED, *_of(algorithm)):
+        found = getattr(config, name)
+        if found != value:
+            raise UsageError(
+                f"{name} must be {value} with algorithm {algorithm.name}, got {found}: {reason}; a tune with "
+                f"{option('fix')} {name}={value} chooses such a configuration"
+            )
+
+
+def _of(algorithm: Algorithm) -> Iterator[tuple[str, Any, str]]:
+    if algorithm.exchange is not None:
+        yield "compute_dtype", "float32", "what ranks exchange is of the weights' type"
+    if not algorithm.direct:
+        yield "parallel_mode", "sequential", "ranks send each other rows in the order of mini-batches"

@@ -1,0 +1,148 @@
+"""`RankTrainer`: one rank of a synchronous algorithm, which trains a mini-batch of its own in each iteration."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Generator
+from contextlib import closing
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from a3gnn.config import TrainConfig
+from a3gnn.features.stores.store import FeatureStore
+from a3gnn.graphs.graph import Graph
+from a3gnn.hitgnn.algorithms.iterations import Iterations
+from a3gnn.hitgnn.algorithms.rank_pipeline import RankPipeline
+from a3gnn.hitgnn.algorithms.relayed_store import RelayedStore
+from a3gnn.models.loss import loss_weight
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.plan import PlannedBatch
+from a3gnn.ranks.peers import Member
+from a3gnn.task import Task
+from a3gnn.training.learner import checked_loss
+from a3gnn.training.step import Step, Traffic, step_of
+from a3gnn.training.trainer import Trainer
+
+#: What ranks tell each other of a mini-batch; each number as two, below 2^20 and above, which float32 has exactly.
+_TOLD = ("rows", "hits", "host_bytes", "activation_bytes", "structure_bytes")
+_LOW = 1 << 20
+
+
+class RankTrainer(Trainer):
+    """See `Trainer`. In each iteration every rank trains one mini-batch, and gradients are averaged by their seeds.
+
+    A mini-batch is sampled in the whole graph and stands for itself: what is dropped, and degrees, are those of one
+    process that trains it alone. Batch norms normalise by all mini-batches of an iteration. Weights stay equal on all
+    ranks, bit for bit. A rank without a mini-batch keeps step at weight 0, as ranks without seeds do.
+
+    Args:
+        graph: What is trained on.
+        config: How; `batch_size` is of each rank's mini-batch.
+        task: What.
+        iterations: Which mini-batches.
+        features: The rank's.
+        member: Who this rank is, and who the others are.
+        options: Further ones of `Trainer`.
+
+    Attributes:
+        batches_per_epoch: Iterations of an epoch.
+    """
+
+    #: Whether `model` is to be made whole after the iteration, where ranks train parts of it.
+    _wants_whole = False
+
+    def __init__(
+        self,
+        graph: Graph,
+        config: TrainConfig,
+        task: Task,
+        *,
+        iterations: Iterations,
+        features: FeatureStore,
+        member: Member,
+        **options: Any,
+    ) -> None:
+        assert member.ranks is not None, "ranks train by algorithms"
+        self._iterations, self._features, self._ranks = iterations, features, member.ranks
+        self._loss_weight = loss_weight(graph, task)
+        super().__init__(graph, config, task, member=member, **options)
+        assert self._replica.joined is not None, "there are several"
+        self._joined = self._replica.joined
+        self._joined.counts = torch.zeros(2 * len(_TOLD) * member.ranks.size + 1, dtype=torch.float64)
+
+    def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
+        """Trains `epoch` from iteration `start` on, and yields after each one; see `Trainer.steps`."""
+        self.model.train()
+        planned = self._iterations.of(epoch)
+        with closing(self._pipeline.epoch(epoch, start)) as batches:  # type: ignore[type-var]
+            for iteration, batch in enumerate(batches, start):
+                yield self._train_iteration(iteration, planned[iteration], batch)
+                self._check()
+
+    def _open_pipeline(self, *given: Any, **options: Any) -> Pipeline:
+        options["shares"] = None
+        return RankPipeline(
+            *given, iterations=self._iterations, rank=self._ranks.rank, features=self._features, **options
+        )
+
+    def _train_iteration(self, iteration: int, planned: list[PlannedBatch], batch: MiniBatch) -> Step:
+        begin, part = perf_counter(), self._part(planned)
+        self._replica.optimizer.zero_grad(set_to_none=True)
+        own_loss = self._joined.propagate(batch, lambda own: self._replica.learner.loss(own) * part)
+        self._tell(batch)
+        loss = self._joined.exchange(own_loss)
+        numbered = dataclasses.replace(batch, index=iteration)
+        self._update(numbered)
+        value = checked_loss(loss.item(), numbered)
+        step = step_of(batch, value, perf_counter() - begin)
+        seeds = [len(one.seeds) for one in planned]
+        return dataclasses.replace(step, index=iteration, seeds=sum(seeds), traffic=self._traffic(iteration, seeds))
+
+    def _update(self, batch: MiniBatch) -> None:
+        """Makes the optimiser's step on the iteration that `batch` is numbered by."""
+        self._replica.update(batch)
+
+    def _part(self, planned: list[PlannedBatch]) -> float:
+        """Returns what this rank's mean loss weighs in that of all seeds of the iteration."""
+        labels = np.asarray(self.graph.labels)
+        weights = [self._loss_weight(labels[one.seeds]) for one in planned]
+        return weights[self._ranks.rank] / sum(weights)
+
+    def _tell(self, batch: MiniBatch) -> None:
+        """Sets this rank's counts, which the sum of gradients takes to all, and whether it wants the model whole."""
+        self._joined.counts.zero_()
+        self._counts[self._ranks.rank] = torch.tensor([(count % _LOW, count // _LOW) for count in self._read(batch)])
+        self._joined.counts[-1] = self._wants_whole
+
+    def _read(self, batch: MiniBatch) -> list[int]:
+        """Returns what this rank read and exchanged for the iteration, in the order of `_TOLD`."""
+        rows, hits = batch.subgraph.num_nodes, batch.hits
+        passed = rows - hits
+        if isinstance(self._features, RelayedStore):
+            passed += self._features.relayed(batch.subgraph.n_id)
+        return [rows, hits, passed * self._features.row_bytes, 0, 0]
+
+    @property
+    def _counts(self) -> Tensor:
+        """What all ranks tell, as a view, float64, shape (ranks, len(_TOLD), 2)."""
+        return self._joined.counts[:-1].view(self._ranks.size, len(_TOLD), 2)
+
+    def _check(self) -> None:
+        """Does nothing unless all ranks should stop after the last iteration; see `JoinedStep.check`."""
+        self._joined.check()
+
+    def _traffic(self, iteration: int, seeds: list[int]) -> tuple[Traffic, ...]:
+        """Returns what each rank read and sent, as all have told."""
+        pairs = self._counts.to(torch.int64)
+        counts = (pairs[..., 0] + _LOW * pairs[..., 1]).tolist()
+        moved = self._iterations.schedule.moved[iteration].tolist()
+        both_ways = 2 * self._joined.gradient_bytes
+        return tuple(
+            Traffic(int(own > 0), int(away), own, gradient_bytes=both_ways, **dict(zip(_TOLD, of_rank, strict=True)))
+            for own, away, of_rank in zip(seeds, moved, counts, strict=True)
+        )

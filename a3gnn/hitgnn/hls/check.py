@@ -1,0 +1,148 @@
+"""`check`: an accelerator's C simulation, and its OpenCL host program, held to torch on a sampled mini-batch."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+
+from a3gnn.graphs.graph import Graph
+from a3gnn.hitgnn.hls.case import Case, LayerResult
+from a3gnn.hitgnn.hls.generate import LANES, Design
+from a3gnn.hitgnn.hls.reference import case_of
+from a3gnn.hitgnn.hls.simulation import CycleComparison, KernelCall, compare_cycles, run_opencl, simulate
+from a3gnn.measurement import StageSeconds
+from a3gnn.models.batch_blocks import blocks_of
+from a3gnn.models.model import build_model
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.task import Task
+
+AcceleratedModel = Literal["sage", "gcn"]
+ACCELERATED: tuple[AcceleratedModel, ...] = get_args(AcceleratedModel)
+
+#: The largest error, relative to the largest value of a matrix, that counts as equal: float32 sums in another order.
+TOLERANCE = 1e-4
+
+#: Widths that are no multiples of 16, and seeds of which some have no in-neighbours.
+_GRAPH = "synthetic:nodes=2000,degree=9,classes=7,features=40"
+_SEEDS, _FANOUTS, _HIDDEN = 48, (5, 10), 24
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a check found.
+
+    Attributes:
+        model: Of which a training step was run.
+        nodes: Nodes of the mini-batch, whose features it reads.
+        edges: Sampled edges of all layers.
+        forward: The largest relative error of a layer's output; inf where a value is not finite, as in the next one.
+        backward: The largest relative error of a gradient.
+        rows_read: Rows that the aggregate kernels read, of features and of gradients.
+        distinct_sources: Rows that they need, each once per kernel.
+        network_depth: The most values that a FIFO of the routing network held at once.
+        cycles: Counted and modelled cycles.
+        device: The OpenCL device; None where the host program was not run.
+        opencl: The largest relative error of its results; None likewise.
+    """
+
+    model: AcceleratedModel
+    nodes: int
+    edges: int
+    forward: float
+    backward: float
+    rows_read: int
+    distinct_sources: int
+    network_depth: int
+    cycles: Sequence[CycleComparison]
+    device: str | None = None
+    opencl: float | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether all is equal to torch within `TOLERANCE`, and each source's row was read once."""
+        equal = max(self.forward, self.backward, self.opencl or 0.0) <= TOLERANCE
+        return equal and self.rows_read == self.distinct_sources
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the check as JSON types; an error that is infinite is None, as JSON has no such number."""
+        errors = {name: getattr(self, name) for name in ("forward", "backward", "opencl")}
+        finite = {name: None if error == np.inf else error for name, error in errors.items()}
+        cycles = [dataclasses.asdict(one) | {"modelled": one.modelled} for one in self.cycles]
+        return dataclasses.asdict(self) | finite | {"cycles": cycles, "passed": self.passed}
+
+
+def check(design: Design, model: AcceleratedModel, folder: str | os.PathLike[str], *, opencl: bool = False) -> Check:
+    """Compiles what `generate` wrote to `folder`, and compares a training step of two layers with torch's.
+
+    The step's case stays in the folder, as `sage.case` or `gcn.case`.
+
+    Args:
+        design: Of the accelerator.
+        model: Of which a training step is run.
+        folder: Where it is.
+        opencl: Whether the OpenCL host program is run, too.
+
+    Raises:
+        MissingDependencyError: There is no make or no C++ compiler.
+        A3GNNError: A program does not compile or run.
+    """
+    batch = _mini_batch(Graph.load(_GRAPH))
+    case, expected = _case_of(model, batch)
+    case.write(Path(folder) / f"{model}.case")
+    found, calls = simulate(Path(folder), case)
+    errors = [layer.errors(wanted) for layer, wanted in zip(found, expected, strict=True)]
+    device, opencl_error = None, None
+    if opencl:
+        results, device = run_opencl(Path(folder), case)
+        opencl_error = max(max(one.errors(wanted).values()) for one, wanted in zip(results, expected, strict=True))
+    return Check(
+        model=model,
+        nodes=batch.subgraph.num_nodes,
+        edges=sum(len(block.indices) for block in batch.blocks),
+        forward=max(error["out"] for error in errors),
+        backward=max(value for error in errors for name, value in error.items() if name != "out"),
+        rows_read=rows_read(case, calls),
+        distinct_sources=sum(len(np.unique(rows)) for layer in case.layers for rows in (layer.sources, layer.pieces)),
+        network_depth=max(call.depths.get("network", 0) for call in calls),
+        cycles=compare_cycles(design, calls),
+        device=device,
+        opencl=opencl_error,
+    )
+
+
+def rows_read(case: Case, calls: Sequence[KernelCall]) -> int:
+    """Returns how many whole rows the aggregate kernels read from memory."""
+    rows = 0.0
+    for i, layer in enumerate(case.layers):
+        words = -(-layer.in_columns // LANES)
+        rows += sum(call.counts.get("feature_words", 0) for call in calls if call.layer == i) / words
+    return round(rows)
+
+
+def _mini_batch(graph: Graph) -> MiniBatch:
+    """Returns a sampled mini-batch of `graph`."""
+    sampler = NeighbourSampler(graph.indptr, graph.indices, _FANOUTS, seed=0)
+    subgraph = sampler.sample(graph.train_ids[:_SEEDS].astype(np.int32), epoch=0, batch=0)
+    x = torch.from_numpy(graph.features.arrays()["x"][subgraph.n_id])
+    y = torch.from_numpy(graph.labels[subgraph.n_id[:_SEEDS]])
+    indptr, indices = torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices)
+    return MiniBatch(0, 0, subgraph, x, y, indptr, indices, 0, StageSeconds(0, 0, 0, 0))
+
+
+def _case_of(name: AcceleratedModel, batch: MiniBatch) -> tuple[Case, list[LayerResult]]:
+    """Returns the training step of a model on `batch`, by the seeds' cross-entropy, and its results."""
+    classes = int(batch.y.max()) + 1
+    task = Task(model=name, hidden_channels=_HIDDEN, fanouts=_FANOUTS, dropout=0.0)
+    model = build_model(task, batch.x.shape[1], classes)
+    blocks = blocks_of(batch, with_degrees=model.needs_degrees)
+    logits = model(batch.x, blocks)
+    (gradient,) = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, batch.y), logits)
+    return case_of(model.layers, blocks, batch.x, gradient)  # type: ignore[arg-type]

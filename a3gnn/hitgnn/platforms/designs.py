@@ -1,0 +1,208 @@
+"""The designs of one die as a search problem: n and m on a grid, throughput against resources under a ceiling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.errors import InfeasibleError, UsageError
+from a3gnn.hitgnn.platforms.metadata import Die, Kernels
+from a3gnn.option_names import option
+from a3gnn.prediction import Prediction
+from a3gnn.search.searchable import ENUMERABLE, Searchable
+from a3gnn.seeding import generator
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: What is predicted of a design: throughput, and the shares of a die's resources that it takes.
+DESIGN_METRICS = ("nvtps", "dsp_share", "lut_share")
+
+
+@dataclass(frozen=True)
+class DesignSpace:
+    """A grid of designs; a row has the index of n and that of m.
+
+    Attributes:
+        units: Values of n, scatter-gather units of the aggregate kernel.
+        multipliers: Values of m, multipliers of the update kernel.
+    """
+
+    units: tuple[int, ...]
+    multipliers: tuple[int, ...]
+
+    @classmethod
+    def of(cls, die: Die, kernels: Kernels, ceiling: float, *, every: bool = False) -> DesignSpace:
+        """Returns the designs whose n alone and whose m alone keep the ceiling (Algorithm 4, Construct_Search_Space).
+
+        Args:
+            die: Where they are to fit.
+            kernels: What they take.
+            ceiling: Share of each resource that may be taken.
+            every: Whether every n and m is tried, or only powers of two.
+
+        Raises:
+            UsageError: `ceiling` is no share, or `every` makes more designs than can be tried.
+            InfeasibleError: A unit or a multiplier alone takes more.
+        """
+        if not 0 < ceiling <= 1:
+            raise UsageError(f"{option('ceiling')} must be in (0, 1], a share of each resource; got {ceiling:g}")
+        units = _values(ceiling * die.dsps / kernels.dsps_per_unit, every)
+        multipliers = _values(ceiling * die.dsps / kernels.dsps_per_multiplier, every)
+        units = units[shares(die, kernels, units, 0 * units)[2] <= ceiling]
+        multipliers = multipliers[shares(die, kernels, 0 * multipliers, multipliers)[2] <= ceiling]
+        for name, fitting in (("n", units), ("m", multipliers)):
+            if not len(fitting):
+                raise InfeasibleError(
+                    f"a design needs {name} >= 1, which alone takes more than {ceiling:.0%} of a die of {die.dsps:,} "
+                    f"DSPs and {die.luts:,} LUTs; raise {option('ceiling')}, or take a larger FPGA"
+                )
+        if len(units) * len(multipliers) > ENUMERABLE:
+            raise UsageError(
+                f"{option('every', True)} tries {ENUMERABLE:,} designs of a die at most, got {len(units):,} values of "
+                f"n and {len(multipliers):,} of m, or more; leave out {option('every')}, and powers of two are tried"
+            )
+        return cls(tuple(units.tolist()), tuple(multipliers.tolist()))
+
+    @cached_property
+    def nvec(self) -> Indices:
+        """The number of values of n and of m, int64, shape (2,)."""
+        return np.array([len(self.units), len(self.multipliers)], dtype=np.int64)
+
+    @property
+    def num_distinct(self) -> int:
+        """Designs of the grid."""
+        return len(self.units) * len(self.multipliers)
+
+    def decode(self, rows: Indices) -> tuple[Indices, Indices]:
+        """Returns n and m of `rows`, int64, shape (n_designs,) each."""
+        return np.array(self.units)[rows[:, 0]], np.array(self.multipliers)[rows[:, 1]]
+
+    def canonical(self, rows: Indices) -> Indices:
+        """Returns `rows`: no two of them stand for one design."""
+        return rows
+
+    def enumerate(self) -> Indices:
+        """Returns every row, in sorted order, int64, shape (num_distinct, 2)."""
+        return np.indices(tuple(self.nvec)).reshape(2, -1).T
+
+    def sample(self, count: int, seed: int) -> Indices:
+        """Returns `count` rows drawn uniformly, int64, shape (count, 2)."""
+        return generator(seed, "designs.sample").integers(0, self.nvec, size=(count, 2))
+
+    def neighbours(self, row: Indices) -> Indices:
+        """Returns the rows a step from `row` in n or in m, and itself, int64, shape (n, 2)."""
+        steps = row + np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
+        inside: Indices = steps[((steps >= 0) & (steps < self.nvec)).all(axis=1)]
+        return inside
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The share of each resource that a design may take."""
+
+    share: float
+
+    @staticmethod
+    def taken(prediction: Prediction) -> Array:
+        """Returns the share of the resource that each design takes most of, float64, shape (n_designs,).
+
+        LUTs are judged by the upper end of their range.
+        """
+        return np.asarray(np.maximum(prediction.column("dsp_share", "high"), prediction.column("lut_share", "high")))
+
+    def violation(self, prediction: Prediction) -> Array:
+        """Returns by how much of a die each design exceeds it, 0 where none, float64, shape (n_designs,)."""
+        return np.asarray(np.maximum(self.taken(prediction) - self.share, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class DesignObjectives:
+    """More throughput from fewer resources, under a ceiling."""
+
+    limits: Ceiling
+
+    def costs(self, prediction: Prediction) -> Array:
+        """Returns what is minimised, float64, shape (n_designs, 3): -log2 NVTPS, and the shares of DSPs and LUTs."""
+        taken = [prediction.column(name, "high") for name in ("dsp_share", "lut_share")]
+        return np.stack([-np.log2(prediction.column("nvtps")), *taken], axis=1)
+
+    def best(self, prediction: Prediction) -> int:
+        """Returns the position of the design that Algorithm 4 chooses: the most NVTPS of those that keep the ceiling.
+
+        Of equals, to a part in 10^9, that with the fewest DSPs.
+
+        Raises:
+            InfeasibleError: None keeps the ceiling.
+        """
+        fits = self.limits.violation(prediction) == 0
+        if not fits.any():
+            least = self.limits.taken(prediction).min()
+            raise InfeasibleError(
+                f"a design must keep to {self.limits.share:.0%} of a die's resources, the smallest takes {least:.0%}; "
+                f"raise {option('ceiling')}"
+            )
+        traversed = np.where(fits, prediction.column("nvtps"), -np.inf)
+        equal = np.flatnonzero(traversed >= traversed.max() * (1 - 1e-9))
+        return int(equal[prediction.column("dsp_share")[equal].argmin()])
+
+
+@dataclass(frozen=True)
+class DesignProblem(Searchable):
+    """The search for one die's design."""
+
+    space: DesignSpace
+    objectives: DesignObjectives
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What `predict` answers."""
+        return DESIGN_METRICS
+
+
+def design_problem(
+    space: DesignSpace, die: Die, kernels: Kernels, ceiling: float, throughput: Callable[[Indices, Indices], Array]
+) -> DesignProblem:
+    """Returns the search for the design of `die`.
+
+    Args:
+        space: The grid.
+        die: What there is.
+        kernels: What designs take.
+        ceiling: Share of each resource that may be taken.
+        throughput: NVTPS of designs, by their n and m.
+    """
+
+    def predict(rows: Indices) -> Prediction:
+        units, multipliers = space.decode(rows)
+        traversed = throughput(units, multipliers)
+        dsps, low, high = shares(die, kernels, units, multipliers)
+        return Prediction(
+            np.stack([traversed, dsps, (low + high) / 2], axis=1),
+            np.stack([traversed, dsps, low], axis=1),
+            np.stack([traversed, dsps, high], axis=1),
+            metrics=DESIGN_METRICS,
+        )
+
+    return DesignProblem(space, predict, DesignObjectives(Ceiling(ceiling)))
+
+
+def shares(die: Die, kernels: Kernels, units: Indices, multipliers: Indices) -> tuple[Array, Array, Array]:
+    """Returns the shares of a die's DSPs and, at least and at most, of its LUTs (HitGNN, Eqs. 1 and 2).
+
+    Each is float64, shape (n_designs,).
+    """
+    dsps = kernels.dsps_per_multiplier * multipliers + kernels.dsps_per_unit * units
+    routing = units * np.log2(np.maximum(units, 1))
+    luts = np.stack([m * multipliers + n * units + n_log_n * routing for m, n, n_log_n in kernels.luts])
+    return np.asarray(dsps / die.dsps), luts.min(axis=0) / die.luts, luts.max(axis=0) / die.luts
+
+
+def _values(largest: float, every: bool) -> Indices:
+    """Returns the whole numbers, as far as any grid can have them, or powers of two, from 1 to `largest`, int64."""
+    most = int(largest)
+    return np.arange(1, min(most, ENUMERABLE + 1) + 1) if every else 2 ** np.arange(most.bit_length())

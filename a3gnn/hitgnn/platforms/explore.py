@@ -1,0 +1,390 @@
+"""Explores the designs of a platform: Algorithm 4 of HitGNN, what beta changes of it, and how it scales."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from a3gnn.errors import UsageError
+from a3gnn.hitgnn.platforms.designs import DesignSpace, Indices, design_problem
+from a3gnn.hitgnn.platforms.metadata import Die, Fpga, Platform
+from a3gnn.hitgnn.platforms.performance import (
+    Array,
+    Conditions,
+    Rates,
+    die_rates,
+    iteration_seconds,
+    processor_rates,
+    work_seconds,
+)
+from a3gnn.hitgnn.platforms.workload import Workload
+from a3gnn.nvtps import nvtps, nvtps_per_gb_per_s
+from a3gnn.pareto import non_dominated
+from a3gnn.prediction import Prediction
+from a3gnn.search.exhaustive import Grid
+
+
+@dataclass(frozen=True)
+class DieGrid:
+    """All designs of one die, and which is chosen.
+
+    Attributes:
+        die: What there is.
+        count: Equal dies of the FPGA.
+        units: n of each design, int64, shape (n_designs,).
+        multipliers: m of each, likewise.
+        prediction: Columns `DESIGN_METRICS`; NVTPS is the platform's, were all dies like this one.
+        costs: What is minimised, as `DesignObjectives.costs` has it, float64, shape (n_designs, 3).
+        fits: Which keep the ceiling, bool, shape (n_designs,).
+        chosen: Position of the design with the most NVTPS.
+    """
+
+    die: Die
+    count: int
+    units: Indices
+    multipliers: Indices
+    prediction: Prediction
+    costs: NDArray[np.float64]
+    fits: NDArray[np.bool_]
+    chosen: int
+
+    @cached_property
+    def front(self) -> NDArray[np.bool_]:
+        """Which designs that fit no other one beats in NVTPS, DSPs and LUTs at once, bool, shape (n_designs,)."""
+        front = np.zeros(len(self.fits), dtype=np.bool_)
+        front[self.fits] = non_dominated(self.costs[self.fits])
+        return front
+
+    @property
+    def design(self) -> tuple[int, int]:
+        """The chosen n and m."""
+        return int(self.units[self.chosen]), int(self.multipliers[self.chosen])
+
+    @property
+    def frugal(self) -> int:
+        """Position of the design with the fewest DSPs whose NVTPS are within 1 % of the chosen one's."""
+        traversed, dsps = self.prediction.column("nvtps"), self.prediction.column("dsp_share")
+        close = np.flatnonzero(self.fits & (traversed >= 0.99 * traversed[self.chosen]))
+        return int(close[dsps[close].argmin()])
+
+    @property
+    def traded(self) -> tuple[int, int] | None:
+        """Twice the chosen n and half the chosen m, where that is on the grid and fits."""
+        wanted = (self.units == 2 * self.design[0]) & (2 * self.multipliers == self.design[1]) & self.fits
+        return (2 * self.design[0], self.design[1] // 2) if wanted.any() else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the die, each design with what is predicted of it, and the chosen one, as JSON types."""
+        prediction = self.prediction
+        low, high = prediction.column("lut_share", "low"), prediction.column("lut_share", "high")
+        designs = [
+            {
+                "n": int(self.units[i]),
+                "m": int(self.multipliers[i]),
+                "nvtps": float(prediction.column("nvtps")[i]),
+                "dsp_share": float(prediction.column("dsp_share")[i]),
+                "lut_share": [float(low[i]), float(high[i])],
+                "fits": bool(self.fits[i]),
+                "on_front": bool(self.front[i]),
+            }
+            for i in range(len(self.units))
+        ]
+        return {
+            "die": dataclasses.asdict(self.die),
+            "count": self.count,
+            "chosen": designs[self.chosen],
+            "grid": designs,
+        }
+
+
+class Estimate(NamedTuple):
+    """What a platform reaches on one workload.
+
+    Attributes:
+        workload: Which.
+        load_seconds: Reading rows, forward and backward; what overlaps is not taken off, here and in the next two.
+        aggregate_seconds: Adding them along edges.
+        update_seconds: Linear maps.
+        iteration_seconds: An iteration, with what overlaps overlapped.
+        epoch_seconds: As many iterations as give each device a mini-batch.
+        nvtps: Vertices traversed per second.
+    """
+
+    workload: Workload
+    load_seconds: float
+    aggregate_seconds: float
+    update_seconds: float
+    iteration_seconds: float
+    epoch_seconds: float
+    nvtps: float
+
+
+class AtBeta(NamedTuple):
+    """The choice at another share of local rows.
+
+    Attributes:
+        beta: That share.
+        design: n and m of an FPGA there; None of a processor, which has one design.
+        nvtps: By that design.
+        kept_nvtps: By the design that was chosen at the given beta.
+        traded_nvtps: By that with twice its n and half its m; None where that does not fit, or there is none.
+        indirect_nvtps: By the kept one, where a device reads what it lacks from another device by way of the host.
+    """
+
+    beta: float
+    design: tuple[int, int] | None
+    nvtps: float
+    kept_nvtps: float
+    traded_nvtps: float | None
+    indirect_nvtps: float
+
+
+class AtDevices(NamedTuple):
+    """The chosen design on so many devices, at the same beta.
+
+    Attributes:
+        devices: How many.
+        speed_up: NVTPS over those of one device.
+        indirect_speed_up: The same where rows come by way of other devices; over one device that reads directly.
+        transfer_bound: The speed-up of what is bound by transfers alone. No bound of `speed_up`: as links saturate, the
+            seconds of computing, of which every device has its own, grow no longer.
+    """
+
+    devices: int
+    speed_up: float
+    indirect_speed_up: float
+    transfer_bound: float
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """What was found.
+
+    Attributes:
+        platform: Where.
+        given: Under which conditions.
+        ceiling: Share of each resource that a design may take.
+        grids: One of each kind of die; none of a GPU.
+        estimates: What the choice reaches, per workload.
+        betas: What beta changes.
+        scaling: What the number of devices does.
+        seconds: Wall clock of the exploration.
+    """
+
+    platform: Platform
+    given: Conditions
+    ceiling: float
+    grids: tuple[DieGrid, ...]
+    estimates: tuple[Estimate, ...]
+    betas: tuple[AtBeta, ...]
+    scaling: tuple[AtDevices, ...]
+    seconds: float
+
+    @property
+    def design(self) -> tuple[int, int] | None:
+        """The chosen n and m of an FPGA, over all of its dies; None of a processor."""
+        return totals(self.grids)
+
+    @property
+    def nvtps(self) -> float:
+        """The mean over workloads, as section VII-C has it."""
+        return float(np.mean([estimate.nvtps for estimate in self.estimates]))
+
+    @property
+    def nvtps_per_gb_per_s(self) -> float:
+        """The same over the bandwidth of all memory."""
+        return nvtps_per_gb_per_s(self.nvtps, self.platform.memory_bytes_per_s)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns everything as JSON types."""
+        device = self.platform.device
+        fitted = {"resources": device.kernels.source} if isinstance(device, Fpga) else {}
+        return {
+            "platform": dataclasses.asdict(self.platform),
+            "conditions": dataclasses.asdict(self.given),
+            "ceiling": self.ceiling,
+            "design": None if self.design is None else {"n": self.design[0], "m": self.design[1]},
+            "nvtps": self.nvtps,
+            "nvtps_per_gb_per_s": self.nvtps_per_gb_per_s,
+            **fitted,
+            "dies": [grid.to_dict() for grid in self.grids],
+            "workloads": [{**one._asdict(), "workload": one.workload.to_dict()} for one in self.estimates],
+            "betas": [one._asdict() for one in self.betas],
+            "scaling": [one._asdict() for one in self.scaling],
+            "seconds": self.seconds,
+        }
+
+
+def totals(grids: Sequence[DieGrid]) -> tuple[int, int] | None:
+    """Returns the chosen n and m over all dies; None without grids."""
+    if not grids:
+        return None
+    return sum(grid.count * grid.design[0] for grid in grids), sum(grid.count * grid.design[1] for grid in grids)
+
+
+#: The paper states none. Its design takes 90.6 % of the DSPs; with all of them (16, 2048) fits (Table V).
+CEILING = 0.91
+#: Values of beta at which the choice is repeated, and numbers of devices (section VII-G).
+BETAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+DEVICES = (1, 2, 4, 8, 12, 16)
+
+
+def explore(
+    platform: Platform,
+    workloads: Sequence[Workload],
+    given: Conditions,
+    ceiling: float = CEILING,
+    *,
+    every: bool = False,
+) -> Exploration:
+    """Returns the best design of `platform` for the mean of `workloads`, the whole grid, and what it is sensitive to.
+
+    Args:
+        platform: Where.
+        workloads: Mini-batches of one graph or several.
+        given: Share of local rows, and what else an iteration depends on.
+        ceiling: Share of each resource that a design may take.
+        every: Whether every n and m is tried, or powers of two alone.
+
+    Raises:
+        UsageError: There is no workload, or `ceiling` is no share.
+        InfeasibleError: No design keeps the ceiling.
+    """
+    if not workloads:
+        raise UsageError("workloads must be one at least, got none; Workload.of makes one of a graph")
+    start = time.perf_counter()
+    grids = choose(platform, workloads, given, ceiling, every=every)
+    kept = design_rates(platform, [grid.design for grid in grids])
+    betas = []
+    for beta in sorted({*BETAS, given.beta}):
+        there = given.replace(beta=beta)
+        found = grids if beta == given.beta else choose(platform, workloads, there, ceiling, every=every)
+        betas.append(_at_beta(found, grids, platform, workloads, there))
+    return Exploration(
+        platform,
+        given,
+        ceiling,
+        grids,
+        tuple(_estimate(workload, kept, platform, given) for workload in workloads),
+        tuple(betas),
+        scaling(kept, platform, workloads, given),
+        time.perf_counter() - start,
+    )
+
+
+def choose(
+    platform: Platform, workloads: Sequence[Workload], given: Conditions, ceiling: float, *, every: bool = False
+) -> tuple[DieGrid, ...]:
+    """Returns the grid of each kind of die with the design that is best there (Algorithm 4); none of a processor."""
+    fpga = platform.device
+    if not isinstance(fpga, Fpga):
+        return ()
+    kinds = dict.fromkeys(fpga.dies)
+
+    def throughput(die: Die, units: Indices, multipliers: Indices) -> Array:
+        rates = die_rates(fpga, die, units, multipliers)
+        seconds = [iteration_seconds(workload, rates, platform, given) for workload in workloads]
+        return _mean(workloads, seconds, platform)
+
+    return tuple(_choose(fpga, die, partial(throughput, die), ceiling, every=every) for die in kinds)
+
+
+def _choose(
+    fpga: Fpga, die: Die, throughput: Callable[[Indices, Indices], Array], ceiling: float, *, every: bool
+) -> DieGrid:
+    space = DesignSpace.of(die, fpga.kernels, ceiling, every=every)
+    problem = design_problem(space, die, fpga.kernels, ceiling, throughput)
+    grid, objectives = Grid(problem), problem.objectives
+    units, multipliers = space.decode(grid.rows)
+    costs, fits = objectives.costs(grid.prediction), objectives.limits.violation(grid.prediction) == 0
+    chosen = objectives.best(grid.prediction)
+    return DieGrid(die, fpga.dies.count(die), units, multipliers, grid.prediction, costs, fits, chosen)
+
+
+def _at_beta(
+    found: Sequence[DieGrid],
+    kept: Sequence[DieGrid],
+    platform: Platform,
+    workloads: Sequence[Workload],
+    there: Conditions,
+) -> AtBeta:
+    """Returns what designs reach `there`: those that were `found` there, and those that are `kept`."""
+    best, same = (design_rates(platform, [grid.design for grid in grids]) for grids in (found, kept))
+    traded = [grid.traded for grid in kept]
+    fitting = [design for design in traded if design is not None]
+    fit = len(fitting) == len(traded) > 0
+    return AtBeta(
+        beta=there.beta,
+        design=totals(found),
+        nvtps=mean_nvtps(best, platform, workloads, there),
+        kept_nvtps=mean_nvtps(same, platform, workloads, there),
+        traded_nvtps=mean_nvtps(design_rates(platform, fitting), platform, workloads, there) if fit else None,
+        indirect_nvtps=mean_nvtps(same, platform, workloads, there.replace(direct=False)),
+    )
+
+
+def scaling(
+    parts: Sequence[Rates], platform: Platform, workloads: Sequence[Workload], given: Conditions
+) -> tuple[AtDevices, ...]:
+    """Returns the speed-up of the design of `parts` on each of `DEVICES`, over one device."""
+    one = platform.with_devices(1)
+    base = mean_nvtps(parts, one, workloads, given.replace(direct=True))
+    found = []
+    for count in DEVICES:
+        there = platform.with_devices(count)
+        direct, indirect = (
+            mean_nvtps(parts, there, workloads, given.replace(direct=how)) / base for how in (True, False)
+        )
+        bound = count * there.device_link_bytes_per_s / one.device_link_bytes_per_s
+        found.append(AtDevices(count, direct, indirect, bound))
+    return tuple(found)
+
+
+def mean_nvtps(parts: Sequence[Rates], platform: Platform, workloads: Sequence[Workload], given: Conditions) -> float:
+    """Returns the NVTPS of one design, the mean over `workloads`; a device is as slow as the slowest of its `parts`."""
+    seconds = [_slowest(workload, parts, platform, given)[1] for workload in workloads]
+    return float(_mean(workloads, seconds, platform))
+
+
+def _mean(workloads: Sequence[Workload], seconds: Sequence[ArrayLike], platform: Platform) -> Array:
+    """Returns the mean NVTPS over workloads, by the `seconds` of an iteration of each."""
+    each = [
+        nvtps(platform.num_devices * workload.num_vertices, took)
+        for workload, took in zip(workloads, seconds, strict=True)
+    ]
+    return np.asarray(np.mean(each, axis=0))
+
+
+def _slowest(workload: Workload, parts: Sequence[Rates], platform: Platform, given: Conditions) -> tuple[Rates, float]:
+    """Returns the slowest of the `parts` of a device, and the seconds of its iteration."""
+    seconds = [float(iteration_seconds(workload, rates, platform, given)[0]) for rates in parts]
+    most = max(seconds)
+    return parts[seconds.index(most)], most
+
+
+def _estimate(workload: Workload, parts: Sequence[Rates], platform: Platform, given: Conditions) -> Estimate:
+    slowest, seconds = _slowest(workload, parts, platform, given)
+    work = work_seconds(workload, slowest, platform, given)
+    loading, aggregating, updating = (float(part[0]) for part in work[:3])
+    epoch = seconds * math.ceil(workload.num_batches / platform.num_devices)
+    traversed = float(nvtps(platform.num_devices * workload.num_vertices, seconds))
+    return Estimate(workload, loading, aggregating, updating, seconds, epoch, traversed)
+
+
+def design_rates(platform: Platform, designs: Sequence[tuple[int, int]]) -> list[Rates]:
+    """Returns the rates of a design, of each kind of die its n and m, or those of a processor."""
+    fpga = platform.device
+    if not isinstance(fpga, Fpga):
+        return [processor_rates(fpga)]
+    return [
+        die_rates(fpga, die, np.array([units], dtype=np.int64), np.array([multipliers], dtype=np.int64))
+        for die, (units, multipliers) in zip(dict.fromkeys(fpga.dies), designs, strict=True)
+    ]

@@ -1,0 +1,181 @@
+"""An exploration as text of at most 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from a3gnn.hitgnn.platforms.explore import DieGrid, Exploration
+from a3gnn.hitgnn.platforms.metadata import Fpga
+from a3gnn.pareto import spread
+from a3gnn.units import count
+
+#: Designs of a grid that are shown; of more, the front alone is.
+_SHOWN = 200
+#: Rows of a front that are shown; of more, those that are farthest apart, and the chosen one.
+_ROWS = 24
+
+
+def exploration_lines(found: Exploration) -> Iterator[str]:
+    """Yields the platform, the choice, its grid and front, the workloads, and what beta and more devices do."""
+    yield from _platform(found)
+    yield ""
+    yield from _choice(found)
+    shown: list[list[str]] = []
+    for grid in found.grids:
+        lines = ["", *_grid(grid, len(found.grids) > 1), "", *_front(grid)]
+        if lines not in shown:  # dies that differ by a few LUTs
+            yield from lines
+            shown.append(lines)
+    yield ""
+    yield from _workloads(found)
+    yield ""
+    yield from _betas(found)
+    yield ""
+    yield from _scaling(found)
+
+
+def _platform(found: Exploration) -> Iterator[str]:
+    platform, given = found.platform, found.given
+    device = platform.device
+    yield f"{platform.num_devices} x {device.name} at {platform.host.name}"
+    yield f"platform     {platform.source}"
+    yield f"device       {device.source}"
+    if isinstance(device, Fpga):
+        yield f"resources    {device.kernels.source}; at most {found.ceiling:.0%} of each"
+    else:
+        yield "rates        peak arithmetic and bandwidth: a bound, not what training reaches"
+    link, own = platform.device_link_bytes_per_s, device.memory_bytes_per_s
+    everything = _gb(platform.memory_bytes_per_s)
+    yield f"bandwidth    link {_gb(link)}, device memory {_gb(own)}, all memory {everything}"
+    way = "straight from the host" if given.direct else "by way of another's"
+    yield f"input rows   {given.beta:.0%} in the device's memory (beta), the rest {way}"
+    parts = (("sampling", given.sampling_seconds), ("the loss", given.loss_seconds))
+    left_out = [name for name, seconds in parts if not seconds]
+    if left_out:
+        yield f"not counted  {' and '.join(left_out)}"
+
+
+def _choice(found: Exploration) -> Iterator[str]:
+    if found.design is not None:
+        n, m = found.design
+        yield f"chosen  n = {count(n, 'scatter-gather unit')} and m = {count(m, 'multiplier')} per FPGA"
+        for grid in found.grids:
+            dies = f"{'each of ' if grid.count > 1 else ''}{count(grid.count, 'die')}"
+            yield f"        {_taken(grid, grid.chosen)} on {dies}"
+            if grid.frugal != grid.chosen:
+                yield f"        within 1%: {_taken(grid, grid.frugal)}"
+    reaches = "reaches" if found.design is None else "       "
+    yield f"{reaches} {found.nvtps / 1e6:.1f} M vertices traversed per second (NVTPS), {_efficiency(found)} per GB/s"
+
+
+def _grid(grid: DieGrid, several: bool) -> Iterator[str]:
+    if len(grid.units) > _SHOWN:
+        yield f"{count(len(grid.units), 'design')} of a die; --json has them all"
+        return
+    scale = 1 if several else grid.count
+    of = f"die of {grid.die.dsps:,} DSPs" if several else "FPGA"
+    yield f"M NVTPS by n and m per {of}: [chosen], * on the front, - no room"
+    units = sorted(set(grid.units.tolist()))
+    yield f"{'m':>7}" + "".join(f"{f'n={scale * n}':>11}" for n in units)
+    at = {(n, m): i for i, (n, m) in enumerate(zip(grid.units.tolist(), grid.multipliers.tolist(), strict=True))}
+    for m in sorted(set(grid.multipliers.tolist())):
+        yield (f"{scale * m:>7,}" + "".join(f"{_cell(grid, at[n, m]):>11}" for n in units)).rstrip()
+
+
+def _cell(grid: DieGrid, at: int) -> str:
+    if not grid.fits[at]:
+        return "- "
+    text = f"{grid.prediction.column('nvtps')[at] / 1e6:.2f}"
+    return f"[{text}]" if at == grid.chosen else f"{text}{'*' if grid.front[at] else ' '}"
+
+
+def _front(grid: DieGrid) -> Iterator[str]:
+    everything = grid.front.nonzero()[0]
+    some = everything[spread(grid.costs[everything], _ROWS)]
+    shown = set(some.tolist()) | {grid.chosen}
+    of = "" if len(some) == len(everything) else f", {len(shown)} of {len(everything):,} designs"
+    yield f"front of throughput and resources, per die{of}"
+    yield f"{'n':>7}{'m':>7}{'M NVTPS':>11}{'DSPs':>9}{'LUTs':>15}"
+    order = sorted(shown, key=lambda i: -float(grid.prediction.column("nvtps")[i]))
+    for i in order:
+        traversed = grid.prediction.column("nvtps")[i] / 1e6
+        dsps = grid.prediction.column("dsp_share")[i]
+        yield f"{grid.units[i]:>7}{grid.multipliers[i]:>7,}{traversed:>11.2f}{dsps:>9.1%}{_luts(grid, i):>15}"
+
+
+def _workloads(found: Exploration) -> Iterator[str]:
+    yield "ms of a mini-batch, forward and backward; what overlaps is in the iteration once"
+    yield from aligned(
+        ("", "vertices", "loading", "adding", "update", "iteration", "epoch s", "M NVTPS"),
+        [
+            (
+                one.workload.name,
+                f"{one.workload.num_vertices:,.0f}",
+                *(
+                    f"{1e3 * part:.2f}"
+                    for part in (one.load_seconds, one.aggregate_seconds, one.update_seconds, one.iteration_seconds)
+                ),
+                f"{one.epoch_seconds:.2f}",
+                f"{one.nvtps / 1e6:.1f}",
+            )
+            for one in found.estimates
+        ],
+    )
+
+
+def _betas(found: Exploration) -> Iterator[str]:
+    yield "M NVTPS by the share of rows from the device's memory; indirect: by way of"
+    yield "other devices" + ("; the design is chosen anew, or kept, or has twice n and half m" if found.grids else "")
+    rows = []
+    for one in found.betas:
+        design = () if one.design is None else (f"({one.design[0]}, {one.design[1]})", _millions(one.nvtps))
+        traded = () if one.design is None else (_millions(one.traded_nvtps),)
+        gain = f"{one.kept_nvtps / one.indirect_nvtps - 1:+.0%}"
+        rows.append((f"{one.beta:g}", *design, _millions(one.kept_nvtps), *traded, _millions(one.indirect_nvtps), gain))
+    chosen = ("(n, m)", "chosen", "kept", "2n, m/2") if found.grids else ("direct",)
+    yield from aligned(("beta", *chosen, "indirect", "direct gains"), rows)
+
+
+def _scaling(found: Exploration) -> Iterator[str]:
+    yield f"speed-up over one device at beta {found.given.beta:g}; links alone: if nothing but"
+    yield "transfers took time. Computing is shared by no device: with it, more is possible"
+    yield from aligned(
+        ("devices", "direct", "indirect", "links alone"),
+        [
+            (f"{one.devices}", f"{one.speed_up:.2f}", f"{one.indirect_speed_up:.2f}", f"{one.transfer_bound:.2f}")
+            for one in found.scaling
+        ],
+    )
+
+
+def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yields lines of columns as wide as they need: the first one to the left, figures to the right."""
+    widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
+    for row in (headings, *rows):
+        first, *rest = (
+            f"{cell:<{width}}" if not i else f"{cell:>{width}}"
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join([f"  {first}", *rest]).rstrip()
+
+
+def _taken(grid: DieGrid, at: int) -> str:
+    design = f"({grid.units[at]}, {grid.multipliers[at]:,})"
+    return f"{design} takes {grid.prediction.column('dsp_share')[at]:.1%} of DSPs, {_luts(grid, at)} of LUTs"
+
+
+def _luts(grid: DieGrid, at: int) -> str:
+    low, high = (f"{grid.prediction.column('lut_share', bound)[at]:.0%}" for bound in ("low", "high"))
+    return low if low == high else f"{low} to {high}"
+
+
+def _efficiency(found: Exploration) -> str:
+    return f"{found.nvtps_per_gb_per_s / 1e3:.0f} K"
+
+
+def _millions(value: float | None) -> str:
+    return "-" if value is None else f"{value / 1e6:.2f}"
+
+
+def _gb(bytes_per_s: float) -> str:
+    return f"{bytes_per_s / 1e9:,.0f} GB/s"

@@ -1,0 +1,230 @@
+"""`Balanced`: shares and threads of single trainers by measured seconds, beside a controller that knows kinds alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from a3gnn.hybrid.assignment import Assignment, TrainerKind, divide
+from a3gnn.hybrid.control.amounts import Bounds
+from a3gnn.hybrid.control.controller import Controller
+from a3gnn.hybrid.schedule import Schedule
+from a3gnn.training.adapting.drift import CHANGED, LEAST_GAIN, deviation, drifts, iteration_of, standard_error
+from a3gnn.training.adapting.stage_times import StageTimes
+
+#: Measurements of a division before it is judged, and that are kept. Guesses: their scatter must be known.
+_LEAST, _KEPT = 4, 8
+#: Standard errors by which an expected gain must exceed 0: less is noise. By chance it then does in about a percent.
+_CLEAR = 4.0
+#: Standard errors by which an iteration must be longer for a change to be taken back. Guess.
+_SLOWER = 2.0
+#: Measurements in a row that must have drifted: a single one may be an accident.
+_IN_A_ROW = 2
+#: Changes in a row that were not faster, after which nothing is tried until something drifts. Guess.
+_PATIENCE = 2
+
+
+class _Trial(NamedTuple):
+    """A change that is yet to be measured.
+
+    Attributes:
+        before: The division before it.
+        cost: What was measured of that: seconds per mini-batch where shares changed, per seed where threads did.
+        error: The standard error of it.
+        step: Threads that a trainer got or gave; 0 where shares changed.
+    """
+
+    before: Assignment
+    cost: float
+    error: float
+    step: int
+
+
+class Balanced:
+    """Divides among trainers of one kind by their measured speeds; between kinds another controller does.
+
+    Algorithm 1 and `FittedScaling` take the trainers of a kind for equal. Here each has seeds in proportion to those
+    per second that it trained, where that is expected to shorten the iteration by `hysteresis`, and by more than
+    measurements scatter. What is measured to be slower is taken back. When stages take another time than they did, a
+    thread less and one more are tried: more threads than cores that are free make all of a trainer wait.
+
+    Args:
+        between: Makes the controller between kinds, anew when trainers of a kind have changed; takes the bounds and
+            the share by which a division must be faster to count.
+        schedule: Which stages overlap.
+        threads: Of the host, that each trainer has at most.
+        most_seeds: Returns what fits into each trainer's memory; None where that is not known, or no bound.
+        hysteresis: See above.
+    """
+
+    def __init__(
+        self,
+        between: Callable[[Bounds, float], Controller],
+        schedule: Schedule,
+        threads: Sequence[int],
+        most_seeds: Callable[[], Sequence[int | None]],
+        hysteresis: float = LEAST_GAIN,
+    ) -> None:
+        self._make, self._schedule, self._hysteresis = between, schedule, hysteresis
+        self._threads, self._most_seeds = tuple(threads), most_seeds
+        self._between: Controller | None = None
+        self._current: Assignment | None = None
+        self._windows: list[StageTimes] = []
+        self._fresh = 0  # those that the controller between kinds has not been told of
+        self._settled: StageTimes | None = None
+        self._least = CHANGED
+        self._trial: _Trial | None = None
+        self._futile, self._steps = 0, list[int]()
+
+    def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
+        """Returns the division to be measured next; `assignment` while too little of it was measured."""
+        if assignment != self._current:
+            self._current, self._windows, self._settled, self._fresh = assignment, [], None, 0
+        self._windows, self._fresh = [*self._windows, times][-_KEPT:], self._fresh + 1
+        if self._has_drifted():
+            self._windows, self._fresh = self._windows[-_IN_A_ROW:], _IN_A_ROW
+            self._settled = self._between = None
+            self._futile, self._steps = 0, [-1, 1]
+        if len(self._windows) < _LEAST:
+            return assignment
+        if self._trial is not None:
+            trial, self._trial = self._trial, None
+            if not self._is_kept(trial):
+                self._futile += 1
+                return trial.before
+            self._futile, self._between = 0, None
+            self._steps = [trial.step, *self._steps] if trial.step else self._steps
+        return self._changed(assignment)
+
+    def _changed(self, assignment: Assignment) -> Assignment:
+        if self._futile < _PATIENCE and (balanced := self._balanced(assignment)) is not None:
+            return self._try(balanced, assignment)
+        if (divided := self._divided(assignment)) != assignment:
+            return divided
+        while self._steps:
+            step = self._steps.pop(0)
+            if (threaded := self._threaded(assignment, step)) is not None:
+                return self._try(threaded, assignment, step)
+        if self._settled is None:
+            self._settled, self._least = StageTimes.mean(self._windows), max(CHANGED, _CLEAR * self._scatter())
+        return assignment
+
+    def _try(self, changed: Assignment, assignment: Assignment, step: int = 0) -> Assignment:
+        self._trial = _Trial(assignment, *self._cost(step), step)
+        return changed
+
+    def _is_kept(self, trial: _Trial) -> bool:
+        """Returns whether a change stays: one of shares unless it is clearly slower, one of threads if it is faster.
+
+        What shares gain was clear of single trainers before they were changed; of threads nothing was known.
+        """
+        cost, error = self._cost(trial.step)
+        if trial.step:
+            return cost < (1 - self._hysteresis) * trial.cost
+        return cost <= trial.cost + _SLOWER * math.hypot(error, trial.error)
+
+    def _cost(self, step: int) -> tuple[float, float]:
+        """Returns what a trial is judged by, and its standard error.
+
+        A trainer that threads made faster shortens an iteration only once it has more seeds. So that counts which all
+        of them could train per second.
+        """
+        costs = [_seconds_per_seed(self._current, one) if step else iteration_of(one) for one in self._windows]
+        return statistics.fmean(costs), standard_error(costs)
+
+    def _seconds(self) -> float:
+        return statistics.fmean(iteration_of(times) for times in self._windows)
+
+    def _scatter(self) -> float:
+        """Returns the standard deviation of a measured iteration, as a share of the mean."""
+        return deviation([iteration_of(times) for times in self._windows]) / self._seconds()
+
+    def _has_drifted(self) -> bool:
+        last = self._windows[-_IN_A_ROW:]
+        if self._settled is None or len(last) < _IN_A_ROW:
+            return False
+        ways = [{(one.stage, one.slower) for one in drifts(self._settled, times, self._least)} for times in last]
+        return bool(set.intersection(*ways))
+
+    def _balanced(self, assignment: Assignment) -> Assignment | None:
+        """Returns `assignment` with shares by speeds; None where that is not expected to gain enough."""
+        mean = StageTimes.mean(self._windows)
+        kinds, shares, speeds = assignment.kinds, list(assignment.shares), [0.0] * len(assignment.shares)
+        for kind in dict.fromkeys(kinds):
+            places = [place for place, share in enumerate(shares) if share and kinds[place] == kind]
+            own = [shares[place] / _seconds_of(mean, place) for place in places]
+            parts = divide(sum(shares[place] for place in places) - len(places), own)
+            for place, part, speed in zip(places, parts, own, strict=True):
+                shares[place], speeds[place] = part + 1, speed
+        most = self._most_seeds()
+        if shares == list(assignment.shares) or any(
+            bound is not None and was < share > bound
+            for bound, was, share in zip(most, assignment.shares, shares, strict=True)
+        ):
+            return None
+        if self._gain(mean, assignment.shares, shares) < self._hysteresis:
+            return None
+        gains = [self._gain(times, assignment.shares, shares) for times in self._windows]
+        if statistics.fmean(gains) < _CLEAR * standard_error(gains):
+            return None
+        usual = statistics.fmean(speed for speed in speeds if speed)
+        weights = tuple(speed or usual for speed in speeds)
+        return dataclasses.replace(assignment, shares=tuple(shares), weights=weights)
+
+    def _gain(self, times: StageTimes, before: Sequence[int], after: Sequence[int]) -> float:
+        """Returns the share of an iteration that other shares are expected to save."""
+
+        def scaled(seconds: Sequence[float]) -> tuple[float, ...]:
+            each = zip(seconds, before, after, strict=True)
+            return tuple(value * new / old if old else value for value, old, new in each)
+
+        then = dataclasses.replace(times, training=scaled(times.training), transfer=scaled(times.transfer))
+        now = self._schedule.iteration_seconds(times.by_stage)
+        return (now - self._schedule.iteration_seconds(then.by_stage)) / iteration_of(times)
+
+    def _divided(self, assignment: Assignment) -> Assignment:
+        """Returns what the controller between kinds makes of `assignment`, by what it has not been told yet."""
+        if len(set(assignment.kinds)) < 2 or self._fresh < _LEAST:
+            return assignment
+        if self._between is None:
+            error = standard_error([iteration_of(times) for times in self._windows]) / self._seconds()
+            bounds = Bounds(self._most_on_accelerators(assignment), threads=False)
+            self._between = self._make(bounds, max(self._hysteresis, _CLEAR * error))
+        mean, self._fresh = StageTimes.mean(self._windows[-self._fresh :]), 0
+        return self._between.adjust(assignment, mean)
+
+    def _most_on_accelerators(self, assignment: Assignment) -> int:
+        """Returns how many seeds accelerators may have together, so that each has what fits."""
+        kind: TrainerKind = "accelerator"
+        places = [place for place, own in enumerate(assignment.kinds) if own == kind]
+        weights = [assignment.weights[place] if assignment.weights else 1.0 for place in places]
+        known = [(self._most_seeds()[place], weight) for place, weight in zip(places, weights, strict=True)]
+        fits = [int(most * sum(weights) / weight) for most, weight in known if most is not None]
+        return min([assignment.batch_size, *fits])
+
+    def _threaded(self, assignment: Assignment, step: int) -> Assignment | None:
+        """Returns `assignment` with a thread less of the trainer that has most, or one more; None where none can."""
+        now = assignment.trainer_threads
+        given = zip(assignment.kinds, assignment.shares, strict=True)
+        at_work = [place for place, (kind, share) in enumerate(given) if now and kind == "processor" and share]
+        can = [place for place in at_work if (now[place] > 1 if step < 0 else now[place] < self._threads[place])]
+        if not can:
+            return None
+        place = max(can, key=lambda place: (now[place] if step < 0 else self._threads[place] - now[place], -place))
+        threads = tuple(number + step * (at == place) for at, number in enumerate(now))
+        stages = dataclasses.replace(assignment.threads, training=assignment.threads.training + step)
+        return dataclasses.replace(assignment, trainer_threads=threads, threads=stages)
+
+
+def _seconds_of(times: StageTimes, place: int) -> float:
+    """Returns what a trainer takes that overlaps with nothing of its own: the longer of its copy and its work."""
+    return max(times.training[place], times.transfer[place], 1e-9)
+
+
+def _seconds_per_seed(assignment: Assignment | None, times: StageTimes) -> float:
+    """Returns what all trainers would take together for one seed, were each busy all the time."""
+    assert assignment is not None, "it was measured"
+    return 1 / sum(share / _seconds_of(times, place) for place, share in enumerate(assignment.shares))

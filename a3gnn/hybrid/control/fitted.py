@@ -1,0 +1,187 @@
+"""`FittedScaling`: dynamic resource management that moves seeds and threads of all stages at once."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.hybrid.assignment import Assignment
+from a3gnn.hybrid.control.amounts import Bounds
+from a3gnn.hybrid.control.divisions import Divisions
+from a3gnn.hybrid.control.scaling import Scaling
+from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
+from a3gnn.training.adapting.drift import CHANGED, LEAST_GAIN
+from a3gnn.training.adapting.stage_times import StageTimes
+
+#: Seeds of a stage, its threads, and what others have beside it.
+_Inputs: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+
+#: Divisions that may be tried in a row without one that is `hysteresis` faster than the best before. Guess.
+_PATIENCE = 3
+#: A gain of so many times `hysteresis` needs no second measurement. Guess.
+_CLEAR = 3.0
+#: Measurements of one division that are kept, so that a long run costs no more than a short one. Guess.
+_KEPT = 8
+#: Divisions that are measured at most before the best of them stays. Guess.
+_MOST = 14
+#: A probe is made where the fit expects it to take less than so many times as long as the best. Guess.
+_PROBED = 1.3
+
+
+class _Probe(NamedTuple):
+    """A number of a division that is changed against what the fit expects.
+
+    Attributes:
+        axis: The attribute of `Divisions` that has it.
+        factor: By which it is changed.
+    """
+
+    axis: Literal["processor", "there", "loading"]
+    factor: float
+
+    def near(self, divisions: Divisions, best: Assignment) -> NDArray[np.bool_]:
+        """Returns which divisions have about `factor` times the number of `best`; none where that has 0."""
+        values: NDArray[np.float64] = getattr(divisions, self.axis)
+        now = float(getattr(Divisions.single(best), self.axis)[0])
+        off = np.abs(values - self.factor * now)
+        near: NDArray[np.bool_] = (off == off.min()) & (values != now) & (now > 0)
+        return near
+
+
+#: Trainers and loading share the host's memory, and accelerators train and sample: what one saves the others, no fit of
+#: single stages shows. Each is tried once beside every new best.
+_PROBES = (
+    _Probe("processor", 0.0),
+    _Probe("processor", 0.5),
+    _Probe("loading", 0.5),
+    _Probe("there", 0.5),
+    _Probe("processor", 1.5),
+)
+
+
+class FittedScaling:
+    """Tries the division that is expected to be the fastest, by what was measured of all that were tried.
+
+    Each stage's seconds are a power of its seeds and of its threads (`Scaling`), fitted anew with every measurement: a
+    stage that more threads did not help is not expected to gain from them again. Where nothing is expected to be
+    `hysteresis` faster than the fastest division that was measured, or several in a row were not, a few are probed that
+    the fit doesn't expect to be (`_PROBES`), and then the fastest stays. A small gain is measured twice before it
+    counts. So it ends with what it measured to be best, and can do what Algorithm 1 can't: move threads to processors
+    that train while accelerators are the bottleneck, move more than one pair at once, leave a trainer out, and go back.
+
+    Args:
+        bounds: Of shares.
+        schedule: Which stages overlap.
+        hysteresis: See above.
+    """
+
+    def __init__(
+        self, bounds: Bounds, schedule: Schedule = TWO_STAGE_PREFETCHING, hysteresis: float = LEAST_GAIN
+    ) -> None:
+        self._bounds, self._schedule, self._hysteresis = bounds, schedule, hysteresis
+        self._divisions: Divisions | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._measured: dict[Assignment, list[float]] = {}
+        self._scalings: defaultdict[str, Scaling] = defaultdict(Scaling)
+        self._synchronisation = 0.0
+        self._best: Assignment | None = None
+        self._futile, self._probes = 0, list[_Probe]()
+
+    def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
+        """Returns the division to be measured next, or the best one that was."""
+        assert times.iteration is not None, "the pipeline measures from one mini-batch to the next"
+        known = self._measured.get(assignment)
+        if known and abs(times.iteration / statistics.fmean(known) - 1) > CHANGED:
+            self._forget()
+        latest = self._measured.setdefault(assignment, [])
+        latest.append(times.iteration)
+        if len(latest) <= _KEPT:
+            self._fit(assignment, times)
+        else:
+            del latest[0]
+        best = self._best or assignment
+        gain = 1 - self._mean(assignment) / self._mean(best)
+        if self._hysteresis < gain < _CLEAR * self._hysteresis and len(latest) == 1:
+            return assignment
+        if gain > self._hysteresis or self._best is None:
+            self._best = best = assignment
+            self._futile, self._probes = 0, list(_PROBES)
+        if self._divisions is None:
+            self._divisions = Divisions.grid(assignment, self._bounds)
+        place = self._next(self._divisions, best, self._mean(best)) if len(self._measured) < _MOST else None
+        return best if place is None else self._divisions.assignment(place)
+
+    def _next(self, divisions: Divisions, best: Assignment, fastest: float) -> int | None:
+        """Returns the place of the division to be tried next, or None where enough were tried."""
+        # Stages that hinder each other take longer together than the slowest alone.
+        together = fastest / float(self._expected(Divisions.single(best))[0])
+        expected = self._expected(divisions) * together
+        expected[divisions.places(self._measured)] = np.inf
+        place = int(np.argmin(expected))
+        if self._futile < _PATIENCE and expected[place] < (1 - self._hysteresis) * fastest:
+            self._futile += 1
+            return place
+        while self._probes:
+            near = self._probes.pop(0).near(divisions, best)
+            place = int(np.argmin(np.where(near, expected, np.inf)))
+            if near[place] and expected[place] < _PROBED * fastest:
+                return place
+        return None
+
+    def _mean(self, assignment: Assignment) -> float:
+        return statistics.fmean(self._measured[assignment])
+
+    def _fit(self, assignment: Assignment, times: StageTimes) -> None:
+        """Adds what was measured of each stage that had work."""
+        seconds = {
+            "here": times.sampling_processor,
+            "there": times.sampling_accelerators,
+            "loading": times.loading,
+            "transfer": max(times.transfer),
+            "processor": times.training_processor,
+            "accelerator": times.training_accelerators,
+        }
+        for name, inputs in _inputs(Divisions.single(assignment)).items():
+            seeds, threads, beside = (float(axis[0]) for axis in inputs)
+            if seeds > 0 and seconds[name] > 0:
+                self._scalings[name].add(seeds, threads, beside, seconds[name])
+        self._synchronisation = times.synchronisation or self._synchronisation
+
+    def _expected(self, divisions: Divisions) -> NDArray[np.float64]:
+        """Returns the seconds from one mini-batch to the next by the fitted stages, infinite where one is not known."""
+
+        def of(name: str, inputs: _Inputs) -> NDArray[np.float64]:
+            scaling = self._scalings[name]
+            return scaling.seconds(*inputs) if scaling.known else np.where(inputs[0] > 0, np.inf, 0.0)
+
+        stage = {name: of(name, inputs) for name, inputs in _inputs(divisions).items()}
+        both = (divisions.processor > 0) & (divisions.accelerator > 0)
+        trained = np.maximum(stage["processor"], stage["accelerator"])
+        return self._schedule.iteration_seconds(
+            {
+                "sampling": np.maximum(stage["here"], stage["there"]),
+                "loading": stage["loading"],
+                "transfer": stage["transfer"],
+                "propagation": trained + np.where(both, self._synchronisation, 0.0),
+            }
+        )
+
+
+def _inputs(divisions: Divisions) -> dict[str, _Inputs]:
+    """Returns the seeds of each stage, its threads, and what others have beside it."""
+    of, alone, nothing = divisions, np.ones_like(divisions.processor), np.zeros_like(divisions.processor)
+    batch = of.processor + of.accelerator
+    return {
+        "here": (of.here, of.sampling, nothing),
+        "there": (of.there, alone, of.accelerator / batch),
+        "loading": (batch, of.loading, of.processor / batch),
+        "transfer": (of.accelerator, alone, of.processor / batch),
+        "processor": (of.processor, of.training, nothing),
+        "accelerator": (of.accelerator, alone, of.there / batch),
+    }

@@ -1,0 +1,87 @@
+"""`open_devices`: the devices that are asked for by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+import torch
+
+from a3gnn.errors import UsageError, nearest
+from a3gnn.graphs.graph import Graph
+from a3gnn.hybrid.devices.device import Device
+from a3gnn.option_names import option
+from a3gnn.task import Task
+from a3gnn.threads import pool
+
+#: The class of each kind, by its name. `open(name, argument, graph, task)` makes a device of what follows the colon, or
+#: raises a ValueError that says what must follow.
+KINDS = {
+    "cpu": "a3gnn.hybrid.devices.processor:ProcessorDevice",
+    "cuda": "a3gnn.hybrid.devices.cuda:CudaDevice",
+    "sim": "a3gnn.hybrid.devices.simulated:SimulatedDevice",
+}
+AUTO = "auto"
+
+
+def open_devices(names: Sequence[str], graph: Graph, task: Task) -> list[Device]:
+    """Returns the devices that `names` say.
+
+    Args:
+        names: Such as cpu:2, cuda:0 and sim:u250; auto alone is each GPU, and the processors.
+        graph: What is trained on.
+        task: What is trained.
+
+    Raises:
+        UsageError: A name is none.
+        DeviceError: A device is not there.
+    """
+    if list(names) == [AUTO]:
+        names = _all_here()
+    if not names:
+        raise UsageError(f"{option('trainers')} must name one at least; {AUTO} takes what this machine has")
+    _check_gpus(names)
+    return [_opened(name, graph, task) for name in names]
+
+
+def _all_here() -> list[str]:
+    """Returns each GPU, and the processors' threads but one for each of them, which launches its kernels."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return [f"cpu:{max(1, pool.usable_cores() - gpus)}", *(f"cuda:{gpu}" for gpu in range(gpus))]
+
+
+def _check_gpus(names: Sequence[str]) -> None:
+    """Does nothing where each GPU has one trainer.
+
+    Raises:
+        UsageError: One has two. Autograd has one thread for each GPU: the first trainer's would wait there, within the
+            sums of batch statistics, for the second one's, which that thread would have to compute.
+    """
+    gpus = [int(number) for kind, _, number in (name.partition(":") for name in names) if _is_gpu(kind, number)]
+    for gpu in gpus:
+        if gpus.count(gpu) > 1:
+            raise UsageError(
+                f"{option('trainers')} must name each GPU once, got cuda:{gpu} {gpus.count(gpu)} times; give "
+                "one trainer of it their seeds together"
+            )
+
+
+def _is_gpu(kind: str, argument: str) -> bool:
+    return kind == "cuda" and argument.isdecimal()
+
+
+def _opened(name: str, graph: Graph, task: Task) -> Device:
+    kind, _, argument = name.partition(":")
+    if kind not in KINDS:
+        raise UsageError(
+            f"{option('trainers')} must be {AUTO}, or of {', '.join(KINDS)} with what follows a colon, got {name!r}"
+            f"{nearest(kind, KINDS)}"
+        )
+    module, _, made = KINDS[kind].partition(":")
+    try:
+        device: Device = getattr(import_module(module), made).open(name, argument, graph, task)
+    except ValueError as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{option('trainers')} must be {error}, got {name!r}") from error
+    return device

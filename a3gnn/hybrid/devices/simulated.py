@@ -1,0 +1,122 @@
+"""`SimulatedDevice`: numbers by the host's processors, times by a simulated accelerator."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from typing import Self
+
+from torch import Tensor
+
+from a3gnn.errors import MemoryLimitError, unknown_name
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import MachineProfile
+from a3gnn.hybrid.assignment import TrainerKind
+from a3gnn.hybrid.devices.processor import ProcessorDevice
+from a3gnn.hybrid.model.speeds import AcceleratorSpeeds
+from a3gnn.hybrid.simulation.clock import Bandwidth, Event, VirtualClock
+from a3gnn.hybrid.simulation.named import ACCELERATORS
+from a3gnn.hybrid.simulation.operations import SimulatedModel, on_accelerator
+from a3gnn.hybrid.simulation.platform import SimulatedAccelerator
+from a3gnn.option_names import option
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.sampling.counts import Counts, counts_of
+from a3gnn.task import Task
+from a3gnn.units import format_size
+
+
+class SimulatedDevice(ProcessorDevice):
+    """Computes what the model is on one thread of the host, and tells the seconds that an accelerator would take.
+
+    Its clock has one copy or one launch at a time: how they overlap, and share the host's memory, is for
+    `SimulatedTraining` to say. Attention and MLPs are taken for an aggregation and a product per layer. See `Device`.
+
+    Args:
+        name: As people name it.
+        accelerator: Of which platform's.
+        model: The shape of the model that is trained.
+
+    Attributes:
+        clock: Seconds of all copies and launches so far.
+    """
+
+    kind: TrainerKind = "accelerator"
+    is_simulated = True
+
+    def __init__(self, name: str, accelerator: SimulatedAccelerator, model: SimulatedModel) -> None:
+        super().__init__(name, threads=1)
+        self._accelerator, self._model = accelerator, model
+        self._link = Bandwidth(f"link of {name}", accelerator.link_bytes_per_s)
+        self.clock, self._lock = VirtualClock(), threading.Lock()
+        self.memory_bytes = accelerator.memory_bytes
+
+    @classmethod
+    def open(cls, name: str, argument: str, graph: Graph, task: Task) -> Self:
+        """Returns the device of sim:NAME; see `a3gnn.hybrid.devices.opening`."""
+        if argument not in ACCELERATORS:
+            raise unknown_name(f"{option('trainers')} sim:NAME", argument, ACCELERATORS)
+        hidden = [task.hidden_channels] * (task.num_layers - 1)
+        widths = (graph.num_features, *hidden, graph.num_classes)
+        return cls(name, ACCELERATORS[argument], SimulatedModel(widths, concatenates=task.model == "sage"))
+
+    def speeds(self, profile: MachineProfile) -> AcceleratorSpeeds:
+        """Returns the constants of its platform."""
+        one = self._accelerator
+        return AcceleratorSpeeds(one.flops_per_s, one.memory_bytes_per_s, one.link_bytes_per_s, one.pipelined)
+
+    def fits(self, counts: Counts) -> bool:
+        """Returns whether training a share that holds so much takes no more than its memory."""
+        return self._model.kept_bytes(counts) <= self.memory_bytes
+
+    def send(self, batch: MiniBatch) -> MiniBatch:
+        """Returns `batch`, with the seconds in which it passes the link.
+
+        Raises:
+            MemoryLimitError: Training it takes more than the accelerator's memory.
+        """
+        model, counts = self._shape(batch)
+        needed, size = model.kept_bytes(counts), model.sent_bytes(counts)
+        if needed > self._accelerator.memory_bytes:
+            raise MemoryLimitError(
+                f"{self.name} has {format_size(self._accelerator.memory_bytes)} memory, and a share of "
+                f"{batch.num_seeds} seeds needs {format_size(needed)}; give it fewer by {option('trainer_shares')}"
+            )
+        self._took(batch, needed)
+        return dataclasses.replace(batch, seconds=dataclasses.replace(batch.seconds, transfer=self._sent(size)))
+
+    def launch(self, kernel: Callable[[MiniBatch], Tensor], batch: MiniBatch) -> Tensor:
+        """Returns what `kernel` has computed of `batch`."""
+        out = super().launch(kernel, batch)
+        model, counts = self._shape(batch)
+        self._seconds = self._passed(lambda: self.clock.after(on_accelerator(self._accelerator, model, counts)))
+        return out
+
+    def transfer_seconds(self, batch: MiniBatch) -> float:
+        """Returns the seconds in which `batch` passed the link."""
+        return batch.seconds.transfer
+
+    def receive(self, values: Tensor) -> Tensor:
+        """Returns `values`, which pass the link."""
+        self._sent(values.nbytes)
+        return values
+
+    def _sent(self, size: float) -> float:
+        """Returns the seconds in which `size` bytes pass the link, which are then over."""
+        seconds = self._accelerator.link_latency_s + size / self._link.bytes_per_s
+        return self._passed(lambda: self.clock.flow(size, size / seconds, {self._link: 1.0}))
+
+    def _passed(self, begin: Callable[[], Event]) -> float:
+        """Returns the seconds until the event that `begin` returns, on the clock, which is then there."""
+        with self._lock:
+            before = self.clock.now
+            begin()
+            self.clock.run()
+            return self.clock.now - before
+
+    def _shape(self, batch: MiniBatch) -> tuple[SimulatedModel, Counts]:
+        """Returns what is computed of `batch`; rows of a table are what a last hop without edges would give."""
+        counts, fused = counts_of(batch.subgraph), batch.aggregator is not None
+        if len(counts.edges) < len(self._model.widths) - 1:
+            counts = Counts((*counts.nodes, counts.input_nodes), (*counts.edges, 0.0))
+        return dataclasses.replace(self._model, fused_gather=fused), counts

@@ -1,0 +1,79 @@
+"""Who changes the shares and threads of real trainers while they train, and by which schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.hybrid.assignment import Assignment
+from a3gnn.hybrid.control.adaptation import Adaptation
+from a3gnn.hybrid.control.balanced import Balanced
+from a3gnn.hybrid.control.controller import Controller
+from a3gnn.hybrid.control.fitted import FittedScaling
+from a3gnn.hybrid.devices.device import Device
+from a3gnn.hybrid.schedule import Schedule
+from a3gnn.option_names import option
+
+_BY_MODE = {
+    "sequential": Schedule(sampled=0, loaded=0, transferred=0),
+    "mode1": Schedule(sampled=0, loaded=0, transferred=1),
+    "mode2": Schedule(sampled=1, loaded=0, transferred=0),
+}
+
+
+def schedule_of(config: TrainConfig, prefetch: Schedule | None) -> Schedule:
+    """Returns which stages overlap: by `prefetch`, or without it by `config.parallel_mode`."""
+    return _BY_MODE[config.parallel_mode] if prefetch is None else prefetch
+
+
+def _filling(config: TrainConfig, prefetch: Schedule | None) -> int:
+    """Returns how many mini-batches fill the pipeline: those ahead, and the first one."""
+    if prefetch is not None:
+        return sum(prefetch.depths) + 1
+    return 1 if config.parallel_mode == "sequential" else config.num_workers + 1
+
+
+def adaptation_of(
+    controller: Controller | None,
+    assignment: Assignment,
+    devices: Sequence[Device],
+    config: TrainConfig,
+    prefetch: Schedule | None,
+    *,
+    independent: bool,
+) -> Adaptation | None:
+    """Returns what has `controller` change the division that training begins with; None where there is none.
+
+    Raises:
+        UsageError: Each share is sampled for itself.
+    """
+    if controller is None:
+        return None
+    if independent:
+        raise UsageError(
+            f"{option('trainer_sampling')} must be whole with a controller, got 'independent', where shares decide "
+            "what is sampled, and so what is learnt; leave one of them out"
+        )
+    return Adaptation(controller, assignment, [device.name for device in devices], _filling(config, prefetch))
+
+
+def default_controller(config: TrainConfig, devices: Sequence[Device], prefetch: Schedule | None = None) -> Controller:
+    """Returns `Balanced` among trainers of a kind, with `FittedScaling` between kinds.
+
+    Of the controllers between kinds that one is nearer to the best division (docs/hybrid.md, by simulation).
+    """
+    schedule = schedule_of(config, prefetch)
+    return Balanced(
+        lambda bounds, hysteresis: FittedScaling(bounds, schedule, hysteresis),
+        schedule,
+        [device.threads for device in devices],
+        lambda: [device.most_seeds() for device in devices],
+    )
+
+
+def give_threads(devices: Sequence[Device], assignment: Assignment) -> None:
+    """Has each of `devices` use the threads that `assignment` gives it from the next mini-batch on."""
+    if assignment.trainer_threads:
+        for device, threads in zip(devices, assignment.trainer_threads, strict=True):
+            device.threads = threads

@@ -1,0 +1,238 @@
+"""`open_trainer`: what trains a request: one trainer, this process' share, or several trainers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.graphs.graph import Graph
+from a3gnn.hybrid.schedule import STALL_S, Schedule, TrainerSampling
+from a3gnn.hybrid.trainers.adapting import default_controller
+from a3gnn.hybrid.trainers.hybrid_trainer import HybridTrainer
+from a3gnn.hybrid.trainers.request import OpenTrainers, Trainers
+from a3gnn.machine.probe import probe_hardware
+from a3gnn.option_names import option
+from a3gnn.parts.graph import PartedGraph
+from a3gnn.task import Task
+from a3gnn.threads import pool
+from a3gnn.training.adapting.trainer import AdaptingTrainer
+from a3gnn.training.checkpoint import saved_shares
+from a3gnn.training.rank_processes import Alone
+from a3gnn.training.request import TrainRequest
+from a3gnn.training.trainer import Trainer
+
+
+def configured(
+    config: TrainConfig,
+    shares: Sequence[int] | None = None,
+    sampling: TrainerSampling = "whole",
+    stall_s: float = STALL_S,
+    adapt: bool = False,
+    prefetch: Sequence[int] | None = None,
+) -> Trainers | None:
+    """Returns the trainers of `config`; None where it asks for one.
+
+    Args:
+        config: Its `trainers`, `prefetch_depth` and `adapt` matter.
+        shares: As `Trainers` has them.
+        sampling: Likewise.
+        stall_s: Likewise.
+        adapt: Whether they adapt whatever `config` says.
+        prefetch: Depths in place of the configuration's; None for these.
+
+    Raises:
+        UsageError: As of `Trainers.of`; of one trainer nothing else may be said.
+    """
+    config = config.canonical()
+    if config.trainers == 1:
+        return Trainers.of(None, shares, sampling, stall_s, adapt, prefetch)
+    if prefetch is None and config.prefetch_depth:
+        prefetch = [config.prefetch_depth] * len(Schedule().depths)
+    return Trainers.of(
+        device_names(config.trainers), shares, sampling, stall_s, adapt or config.adapt == "on", prefetch
+    )
+
+
+def with_one_trainer(config: TrainConfig) -> TrainConfig:
+    """Returns `config` without what it says of several trainers, where others are named."""
+    default = TrainConfig()
+    return config.replace(trainers=1, prefetch_depth=default.prefetch_depth, adapt=default.adapt)
+
+
+def device_names(trainers: int) -> str:
+    """Returns the devices of so many trainers here: a GPU for each while there are any, the processors for the others.
+
+    These have an equal part each of the threads of the processors but one for each GPU, and one at least.
+    """
+    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    gpus = min(trainers, here)
+    on_processors = trainers - gpus
+    threads = max(1, (pool.usable_cores() - gpus) // max(1, on_processors))
+    return ",".join([f"cpu:{threads}"] * on_processors + [f"cuda:{gpu}" for gpu in range(gpus)])
+
+
+class Said(NamedTuple):
+    """What is said of trainers whose names the configuration gives; see `Trainers`.
+
+    Attributes:
+        shares: Seeds of each.
+        sampling: Of mini-batches.
+        stall_s: Seconds that a stage may take.
+        adapt: Whether shares and threads change.
+        prefetch: Depths by stage.
+    """
+
+    shares: Sequence[int] | None
+    sampling: TrainerSampling
+    stall_s: float
+    adapt: bool
+    prefetch: Sequence[int] | None
+
+
+def open_several(
+    request: TrainRequest,
+    asked: Trainers | None,
+    said: Said,
+    us: Alone,
+    run: str | Path | None,
+    notify: Callable[[str], None],
+) -> tuple[TrainRequest, OpenTrainers | None]:
+    """Returns the request and its trainers, None for one; those named take the place of its configuration's.
+
+    Args:
+        request: Graph, configuration and task.
+        asked: Trainers that were named.
+        said: Of those that were not.
+        us: What this process is of a training run. Of several, and with a graph on graph servers, a configuration's
+            trainers are left out, which a line says.
+        run: Folder of the run that goes on; None for a new one.
+        notify: Takes lines for people.
+
+    Raises:
+        UsageError: As of `Trainers.of` and `Trainers.on`; or ranks train by an algorithm, of which nothing changes.
+        DeviceError: A device is not there.
+    """
+    _check_algorithm(us, asked, said.adapt)
+    if asked is not None:
+        request = dataclasses.replace(request, config=with_one_trainer(request.config))
+    else:
+        request = _with_possible_trainers(request, us, notify)
+        asked = configured(request.config, *said)
+    if asked is None:
+        return request, None
+    several = asked.on(
+        request.graph,
+        request.config,
+        request.task,
+        us.count,
+        kept=None if run is None else saved_shares(run),
+        hardware=lambda: probe_hardware(notify=notify),
+    )
+    for line in several.lines:
+        notify(line)
+    return request, several
+
+
+def _check_algorithm(us: Alone, asked: Trainers | None, adapt: bool) -> None:
+    names = [name for name, is_said in (("trainers", asked is not None), ("adapt", adapt)) if is_said]
+    if us.algorithm is not None and names:
+        raise UsageError(
+            f"{option(names[0])} must be left out with {option('algorithm')}, by which each rank trains mini-batches "
+            f"of its own part in one way, got {us.algorithm}; choose one of them"
+        )
+
+
+def _with_possible_trainers(request: TrainRequest, us: Alone, notify: Callable[[str], None]) -> TrainRequest:
+    """Returns `request` with one trainer where there can't be several, and says so: nobody has named any here."""
+    config = request.config
+    if us.algorithm is not None or us.count > 1:
+        where = f"where {us.count} ranks train" if us.count > 1 else f"with algorithm {us.algorithm}"
+    elif isinstance(request.graph, PartedGraph):
+        where = "with a graph on graph servers"
+    else:
+        return request
+    if config.canonical().trainers == 1:
+        return request
+    notify(f"the configuration's trainers ({config.trainers}) count as 1 {where}, and so does what it says of several")
+    # Knobs that are idle beside several trainers, such as resources, stay without effect.
+    return dataclasses.replace(request, config=with_one_trainer(config.canonical()))
+
+
+def open_trainer(
+    request: TrainRequest,
+    several: OpenTrainers | None,
+    us: Alone,
+    *,
+    adapt: bool,
+    scratch: Path | None,
+    host_memory_limit: int | None,
+    evaluation_bytes: int,
+    on_chunk: Callable[[], None],
+    should_stop: Callable[[], bool],
+) -> Trainer:
+    """Returns what trains `request`; the other arguments, and errors, are those of `Trainer`.
+
+    Args:
+        request: Graph, configuration and task.
+        several: Trainers of this process; None for one.
+        us: What this process is of a training run.
+        adapt: Whether one trainer has its mini-batches prepared otherwise while it trains; several say so themselves.
+        scratch: As of `Trainer`.
+        host_memory_limit: Likewise.
+        evaluation_bytes: Likewise.
+        on_chunk: Likewise.
+        should_stop: Likewise; trainers of one process are stopped together.
+    """
+    given = request.graph, request.config, request.task
+    options: dict[str, Any] = {
+        "scratch": scratch,
+        "host_memory_limit": host_memory_limit,
+        "evaluation_bytes": evaluation_bytes,
+        "on_chunk": on_chunk,
+    }
+    if several is None:
+        options["should_stop"] = should_stop
+        if not adapt:
+            return us.trainer(request, **options)
+        return AdaptingTrainer(*given, device=us.device, expected=request.promised, **options)
+    return open_hybrid(*given, several, **options)
+
+
+def open_hybrid(
+    graph: Graph,
+    config: TrainConfig,
+    task: Task,
+    several: OpenTrainers,
+    *,
+    scratch: str | Path | None = None,
+    host_memory_limit: int | None = None,
+    evaluation_bytes: int | None = None,
+    on_chunk: Callable[[], None] = lambda: None,
+) -> HybridTrainer:
+    """Returns the trainers `several`; the other arguments, and errors, are those of `Trainer`.
+
+    Knobs that are idle beside other trainers don't matter.
+    """
+    config = config.canonical() if config.trainers > 1 else config
+    prefetch = several.asked.schedule
+    return HybridTrainer(
+        graph,
+        config,
+        task,
+        devices=several.devices,
+        assignment=several.assignment,
+        independent=several.asked.sampling == "independent",
+        stall_s=several.asked.stall_s,
+        controller=default_controller(config, several.devices, prefetch) if several.asked.adapt else None,
+        prefetch=prefetch,
+        scratch=scratch,
+        host_memory_limit=host_memory_limit,
+        evaluation_bytes=evaluation_bytes,
+        on_chunk=on_chunk,
+    )

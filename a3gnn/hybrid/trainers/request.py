@@ -1,0 +1,308 @@
+"""`Trainers`: which trainers of this process are asked for, and what each has of a mini-batch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from a3gnn.checks import flag, positive_number, whole_number
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError, unknown_name
+from a3gnn.graphs.graph import Graph
+from a3gnn.hardware import Hardware
+from a3gnn.hybrid.assignment import Assignment, Threads, divide
+from a3gnn.hybrid.devices.device import Device
+from a3gnn.hybrid.devices.opening import AUTO, open_devices
+from a3gnn.hybrid.model.performance import ModelShape, PerformanceModel
+from a3gnn.hybrid.model.several import Division, fastest_division
+from a3gnn.hybrid.model.speeds import probed_speeds
+from a3gnn.hybrid.schedule import STALL_S, TRAINER_SAMPLINGS, Schedule, TrainerSampling
+from a3gnn.hybrid.trainers.adapting import schedule_of
+from a3gnn.hybrid.trainers.dividing import stage_threads
+from a3gnn.layer_cost import OPERATORS
+from a3gnn.machine.probe import probe_hardware
+from a3gnn.option_names import option
+from a3gnn.parts.graph import PartedGraph
+from a3gnn.sampling.counts import CountCurve
+from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.task import Task
+from a3gnn.threads import pool
+from a3gnn.training.checkpoint import SavedShares
+from a3gnn.units import count
+
+#: Parts of a mini-batch whose nodes and edges are counted; between them they are interpolated. Guess.
+_COUNTED = (1 / 16, 1 / 4, 1 / 2, 1)
+
+
+class FirstShares(NamedTuple):
+    """The shares that training begins with.
+
+    Attributes:
+        shares: Seeds of each trainer.
+        why: For people: which, and by what; None where trainers are of a kind and have equal shares.
+    """
+
+    shares: tuple[int, ...]
+    why: str | None = None
+
+
+def first_shares(
+    devices: Sequence[Device],
+    graph: Graph,
+    config: TrainConfig,
+    task: Task,
+    schedule: Schedule,
+    hardware: Callable[[], Hardware],
+    ahead: int,
+    kept: SavedShares | None = None,
+) -> FirstShares:
+    """Returns equal shares of trainers of a kind; between processors and accelerators what is predicted the fastest.
+
+    Args:
+        devices: Of the trainers.
+        graph: What is trained on.
+        config: How.
+        task: What.
+        schedule: Which stages overlap.
+        hardware: Returns this machine with what the probe found; called where it matters.
+        ahead: Threads that sample, and that load.
+        kept: What a run that goes on began with: among trainers of the same kinds, these shares stand for what would be
+            predicted now.
+    """
+    batch, kinds = config.batch_size, [device.kind for device in devices]
+    if len(set(kinds)) == 1 or task.is_own:  # which several trainers refuse
+        return FirstShares(tuple(divide(batch, [1.0] * len(devices))))
+    if kept is not None and (list(kept.kinds), sum(kept.shares)) == (kinds, batch):
+        return FirstShares(kept.shares, f"trainers: shares {','.join(map(str, kept.shares))}, as the run began with")
+    seeds = min(batch, len(graph.train_ids))
+    here = [device for device in devices if device.kind == "processor"]
+    there = [device for device in devices if device.kind == "accelerator"]
+    model = _model(there, graph, config, task, schedule, hardware(), seeds)
+
+    def fits(share: int) -> bool:
+        return all(device.fits(model.counts.at(share)) for device in there)
+
+    found = fastest_division(model, seeds, [device.threads for device in here], ahead=ahead, fits=fits)
+    in_order = iter(divide(batch, [float(share) for share in found.shares]))
+    places = [place for kind in ("processor", "accelerator") for place, own in enumerate(kinds) if own == kind]
+    shares = dict(zip(places, in_order, strict=True))
+    given = tuple(shares[place] for place in range(len(devices)))
+    return FirstShares(given, _why(given, found))
+
+
+def _model(
+    accelerators: Sequence[Device],
+    graph: Graph,
+    config: TrainConfig,
+    task: Task,
+    schedule: Schedule,
+    hardware: Hardware,
+    seeds: int,
+) -> PerformanceModel:
+    """Returns the model of this machine, with `accelerators` in place of the devices that the probe found."""
+    sampler = NeighbourSampler(graph.indptr, graph.indices, config.fanouts(task), seed=task.seed)
+    counted = sorted({max(1, round(seeds * part)) for part in _COUNTED})
+    counts = CountCurve.sampled(sampler, graph.train_ids, counted)
+    widths = (graph.num_features, *(task.hidden_channels,) * (task.num_layers - 1), graph.num_classes)
+    # Shares' sums of dense rows are made while these are gathered, but of gcn, which weighs them by degrees.
+    fused = OPERATORS[task.model].input_widths > 0 and task.model != "gcn" and not graph.features.is_sparse
+    speeds = dataclasses.replace(
+        probed_speeds(hardware, counts), accelerators=tuple(device.speeds(hardware.profile) for device in accelerators)
+    )
+    return PerformanceModel(ModelShape(task.model, widths, fused, maps_first=True), counts, speeds, schedule)
+
+
+def _why(shares: Sequence[int], found: Division) -> str:
+    times = found.times
+    assert times.iteration is not None, "it was predicted"
+    slowest = max(times.by_stage, key=times.by_stage.__getitem__)
+    return (
+        f"trainers: shares {','.join(map(str, shares))} by the performance model, which predicts "
+        f"{1e3 * times.iteration:.3g} ms per mini-batch, {slowest} the longest stage; {option('trainer_shares')} gives "
+        "others"
+    )
+
+
+#: What the numbers are that are asked for.
+_WHAT = {"trainer_shares": "one per trainer", "prefetch": "such as 1, 1, 1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Trainers:
+    """What `train` is told of trainers.
+
+    Attributes:
+        names: auto, or devices such as cpu:2, cuda:0 and sim:u250, separated by commas; each is a trainer.
+        shares: Seeds of each, batch_size together; 0 leaves one out. None makes them equal among trainers of a kind,
+            and has the performance model divide between processors and accelerators.
+        sampling: whole samples mini-batches once and cuts them, so that any division equals one trainer; independent
+            samples each share for itself.
+        stall_s: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
+        adapt: Whether shares and threads change while training runs.
+        prefetch: By how many mini-batches sampling may be ahead of loading, loading of transfer, and transfer of
+            propagation; None leaves it to the configuration's mode and workers.
+
+    Raises:
+        UsageError: A field is out of range, or shares are to change where each is sampled for itself.
+    """
+
+    names: str = AUTO
+    shares: tuple[int, ...] | None = None
+    sampling: TrainerSampling = "whole"
+    stall_s: float = STALL_S
+    adapt: bool = False
+    prefetch: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.names, str):
+            raise UsageError(f"{option('trainers')} must be text such as cpu:1,cpu:1, got {self.names!r}")
+        if self.prefetch is not None and len(self.prefetch) != len(Schedule().depths):
+            raise UsageError(
+                f"{option('prefetch')} must be three numbers: by how many mini-batches sampling may be ahead of "
+                f"loading, loading of transfer, and transfer of propagation; got {','.join(map(str, self.prefetch))}; "
+                "1,1,1 is two-stage prefetching"
+            )
+        if self.sampling not in TRAINER_SAMPLINGS:
+            raise unknown_name(option("trainer_sampling"), self.sampling, TRAINER_SAMPLINGS)
+        positive_number(option("trainer_stall"), self.stall_s, "seconds")
+        if flag("adapt", self.adapt) and self.sampling != "whole":
+            raise UsageError(
+                f"{option('trainer_sampling')} must be whole with {option('adapt')}, got {self.sampling!r}, where "
+                "shares decide what is sampled, and so what is learnt; leave one of them out"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        names: str | None,
+        shares: Sequence[int] | None,
+        sampling: TrainerSampling,
+        stall_s: float,
+        adapt: bool = False,
+        prefetch: Sequence[int] | None = None,
+    ) -> Trainers | None:
+        """Returns what is asked for; None where no trainers are.
+
+        Raises:
+            UsageError: A field is out of range, or something is said of no trainers.
+        """
+        if names is not None:
+            shares = None if shares is None else _whole("trainer_shares", shares, "0 leaves a trainer out")
+            ahead = None if prefetch is None else _whole("prefetch", prefetch, "0 runs two stages in turn")
+            return cls(names, shares, sampling, stall_s, adapt, ahead)
+        flag("adapt", adapt)
+        said = {"trainer_shares": shares is not None, "trainer_sampling": sampling != "whole"}
+        said |= {"trainer_stall": stall_s != STALL_S, "prefetch": prefetch is not None}
+        for name in (name for name, is_said in said.items() if is_said):
+            raise UsageError(f"{option(name)} must be left out without {option('trainers')}, such as cpu:1,cpu:1")
+        return None
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """Which stages overlap; None leaves it to the configuration's mode and workers."""
+        return None if self.prefetch is None else Schedule(*self.prefetch)
+
+    def on(
+        self,
+        graph: Graph,
+        config: TrainConfig,
+        task: Task,
+        processes: int = 1,
+        *,
+        kept: SavedShares | None = None,
+        hardware: Callable[[], Hardware] = probe_hardware,
+    ) -> OpenTrainers:
+        """Returns the devices, and what each has of a mini-batch.
+
+        Args:
+            graph: What is trained on.
+            config: How.
+            task: What.
+            processes: Processes of this training run.
+            kept: What the run that goes on began with, in place of what would be predicted now; None of a new one.
+            hardware: Returns this machine; called where shares are to be predicted.
+
+        Raises:
+            UsageError: A name is none, shares are not one per trainer or not `batch_size` together, one trainer is to
+                adapt, this process is one of several, or the graph is on graph servers.
+            DeviceError: A device is not there.
+        """
+        if processes > 1:
+            raise UsageError(
+                f"{option('trainers')} must be left out where torchrun starts {processes} processes, each of which has "
+                "a share of every mini-batch already; use one or the other"
+            )
+        if isinstance(graph, PartedGraph):
+            raise UsageError(
+                f"{option('dataset')} must be a graph on this machine's disk where {option('trainers')} is given, got "
+                "parts on graph servers; train without"
+            )
+        devices = open_devices([name.strip() for name in self.names.split(",") if name.strip()], graph, task)
+        if self.adapt and len(devices) < 2:
+            raise UsageError(
+                f"{option('trainers')} must be two or more with {option('adapt')}, got {self.names}; name another, as "
+                f"in cpu:1,cpu:1, or leave {option('trainers')} out, for one trainer that adapts how its mini-batches "
+                "are prepared"
+            )
+        ahead = pool.usable_cores() if config.parallel_mode == "sequential" else config.num_workers
+        if self.schedule is not None:
+            ahead = stage_threads(devices, self.schedule)
+        if self.shares is not None:
+            first = FirstShares(self.shares)
+        else:
+            schedule = schedule_of(config, self.schedule)
+            first = first_shares(devices, graph, config, task, schedule, hardware, ahead, kept)
+        return OpenTrainers(self, tuple(devices), self._assignment(devices, config, first.shares, ahead), first.why)
+
+    def _assignment(
+        self, devices: Sequence[Device], config: TrainConfig, shares: tuple[int, ...], ahead: int
+    ) -> Assignment:
+        if len(shares) != len(devices) or sum(shares) != config.batch_size:
+            raise UsageError(
+                f"{option('trainer_shares')} must be one per trainer and come to batch_size {config.batch_size}, got "
+                f"{','.join(map(str, shares))} for {count(len(devices), 'trainer')}; leave it out for equal ones"
+            )
+        threads, kinds = tuple(device.threads for device in devices), tuple(device.kind for device in devices)
+        return Assignment(kinds, shares, 0, Threads(ahead, ahead, sum(threads)), trainer_threads=threads)
+
+
+def _whole(name: str, numbers: Any, remedy: str) -> tuple[int, ...]:
+    """Returns `numbers` as Python's integers: checkpoints and JSON hold no others."""
+    if not isinstance(numbers, Iterable) or isinstance(numbers, str):
+        raise UsageError(f"{option(name)} must be integers, {_WHAT[name]}, got {numbers!r}")
+    return tuple(whole_number(option(name), number, 0, remedy) for number in numbers)
+
+
+class OpenTrainers(NamedTuple):
+    """What was asked for, on a machine, a graph and a configuration.
+
+    Attributes:
+        asked: It.
+        devices: Of each trainer.
+        assignment: The division of a mini-batch.
+        why: Why it is so, for people, where the performance model chose it.
+    """
+
+    asked: Trainers
+    devices: tuple[Device, ...]
+    assignment: Assignment
+    why: str | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """What people should know before it runs."""
+        threads, cores = sum(device.threads for device in self.devices), pool.usable_cores()
+        said = [] if self.why is None else [self.why]
+        if threads > cores:
+            said.append(
+                f"warning: trainers compute on {count(threads, 'thread')} at once, and this process may use "
+                f"{count(cores, 'core')}"
+            )
+        return said
+
+    @property
+    def use_gpu(self) -> bool:
+        """Whether one of them is a GPU."""
+        return any(device.memory.type != "cpu" for device in self.devices)

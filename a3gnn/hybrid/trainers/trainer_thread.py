@@ -1,0 +1,211 @@
+"""`TrainerThread`: one trainer, which propagates its share of each mini-batch and updates its weights."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import SimpleQueue
+from time import perf_counter
+
+from torch import Tensor
+
+from a3gnn.errors import A3GNNError
+from a3gnn.hybrid.devices.device import Device
+from a3gnn.option_names import option
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.watch import StoppedError, Watch
+from a3gnn.threads.ending import TRAINERS
+from a3gnn.threads.feeder import TICK_S
+from a3gnn.training.learner import Replica
+
+
+class Synchroniser:
+    """A mutex, a condition, and how many trainers are DONE; the listing never sets that back, which is mended.
+
+    Each trainer says DONE when what is to be summed is in the host's memory. When all have, their values are added in
+    the order of the trainers, whoever came first, and the sum is broadcast. Trainers acknowledge a mini-batch when
+    their weights are updated; it ends when all have. Once one has failed, no update begins any more.
+
+    Args:
+        size: Trainers.
+        watch: Does not count the time in which a trainer waits for others.
+
+    Attributes:
+        acknowledged: Trainers whose weights are those after the mini-batch under way.
+        updating: Those whose weights are neither those before it nor those after it.
+        seconds: That sums have taken so far.
+    """
+
+    def __init__(self, size: int, watch: Watch) -> None:
+        self._size, self._watch = size, watch
+        self._condition = threading.Condition()
+        self._given: list[Tensor | None] = [None] * size
+        self._sum: Tensor | None = None
+        self._done = self._round = 0
+        self._failure: BaseException | None = None
+        self.acknowledged: set[int] = set()
+        self.updating: set[int] = set()
+        self.seconds = 0.0
+
+    def exchange(self, trainer: int, values: Tensor) -> Tensor:
+        """Says DONE for `trainer`, and returns the sum of all trainers' `values`, on the host; it is not to be changed.
+
+        Raises:
+            StoppedError: A trainer has failed, which the synchroniser's side is told.
+        """
+        with self._condition, self._watch.waiting(trainer):
+            self._given[trainer] = values
+            self._done += 1
+            this = self._round
+            self._condition.notify_all()
+            self._condition.wait_for(lambda: self._round != this or self._failure is not None)
+            if self._round == this or self._sum is None:
+                raise StoppedError
+            return self._sum
+
+    @contextmanager
+    def update(self, trainer: int) -> Iterator[None]:
+        """Within it `trainer` updates its weights, which it acknowledges in the end, unless it fails.
+
+        Raises:
+            StoppedError: Another one has failed before; nothing is to be updated.
+        """
+        with self._condition:
+            if self._failure is not None:
+                raise StoppedError
+            self.updating.add(trainer)
+        yield
+        with self._condition:
+            self.updating.remove(trainer)
+            self.acknowledged.add(trainer)
+            self._condition.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Stops all trainers that wait, or will; `serve` raises the first error."""
+        with self._condition:
+            self._failure = self._failure or error
+            self._condition.notify_all()
+
+    def reset(self) -> None:
+        """Forgets what has failed, and whatever was under way: all trainers are as they are before a mini-batch."""
+        with self._condition:
+            self._given, self._done, self._failure = [None] * self._size, 0, None
+            self.updating.clear()
+
+    def begin(self) -> None:
+        """Begins a mini-batch, before any trainer has it."""
+        with self._condition:
+            self.acknowledged.clear()
+
+    def serve(self, check: Callable[[], None]) -> None:
+        """Sums what trainers give, as often as they do, until all have acknowledged the mini-batch.
+
+        Args:
+            check: Called every tenth of a second while nothing comes; what it raises ends the waiting.
+        """
+        with self._condition:
+            while len(self.acknowledged) < self._size:
+                if self._failure is not None:
+                    raise self._failure
+                if self._done == self._size:
+                    self._broadcast()
+                elif not self._condition.wait(TICK_S):
+                    check()
+
+    def _broadcast(self) -> None:
+        begin = perf_counter()
+        first, *others = (values for values in self._given if values is not None)
+        total = first.clone()
+        for values in others:
+            total += values
+        self._sum, self._done, self._round = total, 0, self._round + 1
+        self._given = [None] * self._size
+        self._condition.notify_all()
+        self.seconds += perf_counter() - begin
+
+
+def none_is_whole(error: BaseException) -> A3GNNError:
+    """Returns the error where all trainers have stopped within an update, by `error`."""
+    return A3GNNError(
+        f"{error}; no trainer's weights are whole, so that the last checkpoint is kept: go on from there by "
+        f"{option('resume', True)}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePeers:
+    """The other trainers as one of them sees them: see `Peers`. Devices may be of different kinds.
+
+    Attributes:
+        trainer: Its place.
+        device: Its device.
+        synchroniser: Whom it hands its values over to.
+    """
+
+    trainer: int
+    device: Device
+    synchroniser: Synchroniser
+
+    def sum(self, values: Tensor) -> None:
+        """Overwrites `values` by their sum over all trainers."""
+        self.device.handshake(values, lambda given: self.synchroniser.exchange(self.trainer, given))
+
+
+class TrainerThread:
+    """Serves mini-batches until it is ended, or a trainer fails. What it raises, the synchroniser is told.
+
+    Args:
+        peers: Its place, its device and its synchroniser.
+        replica: Its model and optimiser.
+        watch: Is told at what it works.
+
+    Attributes:
+        loss: Of the last mini-batch, all shares together.
+        train_s: What propagation of its share took.
+        transfer_s: What sending that share took.
+    """
+
+    def __init__(self, peers: DevicePeers, replica: Replica, watch: Watch) -> None:
+        self._peers, self._replica, self._watch = peers, replica, watch
+        self._given: SimpleQueue[MiniBatch | None] = SimpleQueue()
+        self.loss = self.train_s = self.transfer_s = 0.0
+        self._thread = threading.Thread(target=self._serve, name=f"{TRAINERS}-{peers.trainer}", daemon=True)
+        self._thread.start()
+
+    def give(self, share: MiniBatch) -> None:
+        """Has the trainer begin with `share`."""
+        self._given.put(share)
+
+    def end(self) -> None:
+        """Has the thread end after what it has been given."""
+        self._given.put(None)
+
+    def has_ended(self) -> bool:
+        """Waits for the end of the thread as long as it comes back, and returns whether it has."""
+        while self._thread.is_alive() and not self._watch.is_late(self._thread.ident):
+            self._thread.join(TICK_S)
+        return not self._thread.is_alive()
+
+    def _serve(self) -> None:
+        try:
+            with self._peers.device.running():
+                while (share := self._given.get()) is not None:
+                    self._train(share)
+        except StoppedError:
+            pass  # who has failed says why
+        except BaseException as error:
+            self._peers.synchroniser.fail(error)
+
+    def _train(self, share: MiniBatch) -> None:
+        place, joined = (share.epoch, share.index, self._peers.trainer), self._replica.joined
+        assert joined is not None, "there are shares"
+        with self._watch.at("propagation", *place):
+            part = self._peers.device.launch(self._replica.propagate, share)
+        with self._watch.at("synchronisation", *place):
+            self.loss = float(joined.exchange(part))
+            self.train_s = self._peers.device.execution_seconds()
+            self.transfer_s = self._peers.device.transfer_seconds(share)
+        with self._watch.at("update", *place), self._peers.synchroniser.update(self._peers.trainer):
+            self._replica.update(share)

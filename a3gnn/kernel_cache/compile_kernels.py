@@ -1,0 +1,131 @@
+"""Has numba compile a set of kernels: `python -m a3gnn.kernel_cache.compile_kernels`, the set as JSON on stdin.
+
+Which signatures a kernel is called with is known to its callers alone. So they are called: graphs of some hundred nodes
+are read and trained on, in all the ways that the set names. What is compiled stays in numba's cache.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from a3gnn.config import CACHE_POLICIES, DYNAMIC_POLICIES, PARTITIONERS, TrainConfig
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.kernel_cache.compile_ahead import KernelSet
+from a3gnn.process.child import die_with_parent
+from a3gnn.process.fork_server import COMPILED
+from a3gnn.storage.workplace import Workplace
+from a3gnn.task import ATTENTION, Task
+
+_DENSE = "synthetic:nodes=400,degree=8,classes=4,features=32"
+_SPARSE = f"{_DENSE},density=0.2"
+#: Hidden channels: narrow layers map before they aggregate, wide ones after.
+_NARROW, _WIDE = 8, 256
+#: Modules of kernels of which a mini-batch's size decides which ones it needs.
+_BY_SIZE = ("a3gnn.models.layers.layer_kernels", "a3gnn.models.layers.sparse_kernels")
+_FEW = {"batch_size": 32}
+_CACHED = {**_FEW, "cache_bytes": 4096}
+_PARTS = {**_FEW, "num_partitions": 2, "partitioner": "blocks"}
+#: Where rows lie, and of what type they are: both decide which kernels read them, so all combinations are trained.
+_PLACES: tuple[dict[str, Any], ...] = (
+    _FEW,
+    _CACHED,
+    {**_CACHED, "cache_policy": "fifo"},
+    _PARTS,
+    {**_PARTS, **_CACHED},
+)
+_TYPES: dict[str, tuple[str, ...]] = {
+    "compute_dtype": ("float32", "bfloat16"),
+    "feature_dtype": ("float32", "float16"),
+    "input_aggregation": ("sampled", "full"),
+    "feature_tier": ("ram", "disk"),
+}
+#: What else needs kernels of its own, whatever rows are.
+_OTHERS: tuple[dict[str, Any], ...] = (
+    {**_FEW, "seed_order": "proximity"},
+    {**_CACHED, "bias_rate": 2.0},
+    *({**_CACHED, "cache_policy": policy} for policy in CACHE_POLICIES),
+    *({**_PARTS, "partitioner": partitioner} for partitioner in PARTITIONERS),
+)
+
+
+def main() -> None:
+    """Compiles the set on stdin."""
+    die_with_parent()
+    wanted = KernelSet.from_dict(json.load(sys.stdin))
+    workplace = Workplace()
+    try:
+        compile_kernels(wanted, workplace.folder)
+    finally:
+        workplace.close()
+
+
+def compile_kernels(wanted: KernelSet, folder: Path) -> None:
+    """Calls every kernel of `wanted` with arguments of the types that the work it stands for calls it with.
+
+    Args:
+        wanted: The set.
+        folder: An empty folder for a graph.
+    """
+    os.environ["A3GNN_CACHE"] = str(folder)
+    graph = _graph(wanted).on_disk(folder)
+    if wanted.task is None:
+        return
+    for config in _tried(wanted) if wanted.config is None else [wanted.config]:
+        for width in (_NARROW, _WIDE):
+            _train(graph, config, dataclasses.replace(wanted.task, hidden_channels=width), folder)
+    for name in _BY_SIZE if wanted.config else COMPILED:
+        importlib.import_module(name).warm_up()
+
+
+def _graph(wanted: KernelSet) -> Graph:
+    graph = Graph.load(_SPARSE if wanted.sparse else _DENSE)
+    if not wanted.halves:
+        return graph
+    features = graph.features
+    if isinstance(features, DenseFeatures):
+        return dataclasses.replace(graph, features=DenseFeatures(features.array.astype(np.float16)))
+    data = features.data.astype(np.float16)
+    return dataclasses.replace(graph, features=SparseFeatures(data, features.indices, features.indptr, features.shape))
+
+
+def _train(graph: Graph, config: TrainConfig, task: Task, folder: Path) -> None:
+    """Trains an epoch and evaluates. Torch is imported here: reading a graph needs none."""
+    import torch
+
+    from a3gnn.training.trainer import Trainer
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    with Trainer(graph, config, task, device=device, scratch=folder) as trainer:
+        for _ in trainer.steps(0):
+            pass
+        trainer.validate()
+
+
+def _tried(wanted: KernelSet) -> list[TrainConfig]:
+    """Returns configurations that together need every kernel that one of a tune's may need."""
+    assert wanted.task is not None
+    types = [dict(zip(_TYPES, values, strict=True)) for values in itertools.product(*_TYPES.values())]
+    fields = [*({**place, **of} for place, of in itertools.product(_PLACES, types)), *_OTHERS]
+    configs = dict.fromkeys(TrainConfig(**one).canonical() for one in fields)
+    return [config for config in configs if _runs(config, wanted)]
+
+
+def _runs(config: TrainConfig, wanted: KernelSet) -> bool:
+    """Returns whether the model has an input layer as `config` asks for, and the features a cache."""
+    assert wanted.task is not None
+    has_layer = wanted.task.model not in ATTENTION or config.input_aggregation == "sampled"
+    return has_layer and not (wanted.sparse and config.cache_policy in DYNAMIC_POLICIES)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,399 @@
+"""`Loader`: mini-batches for a training loop of your own, as PyG's `NeighborLoader` gives them."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from copy import copy
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from a3gnn.checks import flag, whole_number
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError, unknown_name
+from a3gnn.loader.input_nodes import InputNodes
+from a3gnn.loader.loader_config import ConfigLike, fanouts_of, loader_config
+from a3gnn.loader.loader_rules import Asked, check_together, sampling_of
+from a3gnn.loader.pyg_batch import PygBatches
+from a3gnn.loader.pyg_edges import subgraph_type_of
+from a3gnn.loader.pyg_source import data_of, has_moved, shared_x, source_of
+from a3gnn.loader.seed_plan import SeedPlan
+from a3gnn.loader.worker_cores import Worker, WorkerCores, checked_cores
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.sampling.share import Shares
+from a3gnn.task import Task
+
+if TYPE_CHECKING:
+    from a3gnn.graphs.as_graph import GraphLike
+
+
+class EpochIterator:
+    """Iterates over mini-batches; dropping it, or closing it, ends every thread.
+
+    Args:
+        batches: The mini-batches.
+        pinned: What gives workers their cores. They then begin at once, so that they can be looked at; without,
+            nothing begins before a mini-batch is asked for.
+    """
+
+    def __init__(self, batches: Generator[Any, None, None], pinned: WorkerCores | None) -> None:
+        self._batches = batches
+        self._pinned = pinned
+        self._ahead = list(islice(batches, 0 if pinned is None else 1))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return self._ahead.pop() if self._ahead else next(self._batches)
+
+    def close(self) -> None:
+        """Ends the epoch and its threads."""
+        self._batches.close()
+
+    @property
+    def _workers(self) -> list[Worker]:
+        """The workers that have begun, under the name that torch's iterators have for them."""
+        return [] if self._pinned is None else self._pinned.workers
+
+
+class _Unsupported(NamedTuple):
+    """An argument that would change what a mini-batch holds: the one value that is served, and the remedy."""
+
+    only: Any
+    remedy: str
+
+
+_NO_TIMES = "a3gnn knows no times; use PyG's NeighborLoader for temporal graphs"
+_UNSUPPORTED = {
+    "input_time": _Unsupported(None, _NO_TIMES),
+    "temporal_strategy": _Unsupported("uniform", _NO_TIMES),
+    "time_attr": _Unsupported(None, _NO_TIMES),
+    "transform_sampler_output": _Unsupported(None, "use transform, which takes the whole mini-batch"),
+    "neighbor_sampler": _Unsupported(None, "a3gnn brings its own; use PyG's NeighborLoader for another"),
+    "generator": _Unsupported(None, "give seed, an integer, instead"),
+    "worker_init_fn": _Unsupported(None, "workers are threads that need no start-up"),
+    "multiprocessing_context": _Unsupported(None, "workers are threads, not processes"),
+    "timeout": _Unsupported(0, "workers are threads, and their errors arrive at once"),
+    "in_order": _Unsupported(True, "mini-batches come in their order with any number of workers"),
+}
+# How PyG is to keep its edges and its processes: a mini-batch holds the same with and without. As in PyG, a dataset
+# and a collate_fn are the loader's own, whatever is given.
+_HINTS = (
+    "collate_fn",
+    "dataset",
+    "filter_per_worker",
+    "is_sorted",
+    "persistent_workers",
+    "pin_memory",
+    "pin_memory_device",
+    "prefetch_factor",
+)
+
+
+def check_arguments(arguments: Mapping[str, Any], loader: type) -> None:
+    """Checks that `arguments` of NeighborLoader ask for nothing that `Loader` does not do.
+
+    Args:
+        arguments: Those that `Loader` has no use for.
+        loader: It, one of whose parameters may have been meant.
+
+    Raises:
+        UsageError: One does, or is unknown.
+    """
+    for name, value in arguments.items():
+        if name in _HINTS:
+            continue
+        if name not in _UNSUPPORTED:
+            taken = set(inspect.signature(loader).parameters) - {"others"}
+            raise unknown_name("an argument of Loader", name, (*taken, *_UNSUPPORTED, *_HINTS))
+        only, remedy = _UNSUPPORTED[name]
+        if value is not only and (type(value) is not type(only) or value != only):
+            raise UsageError(f"{name} must be {only!r} or left out, got {value!r}: {remedy}")
+
+
+class SeedLoader(DataLoader[Any]):
+    """A `DataLoader` whose dataset, sampler, sizes and workers are there to be asked; what it yields is a subclass's.
+
+    Args:
+        num_seeds: Items of `dataset`.
+        asked: Its order and `drop_last` are used.
+        config: Its `batch_size` and workers are used.
+    """
+
+    def __init__(self, num_seeds: int, asked: Asked, config: TrainConfig) -> None:
+        places: Any = range(num_seeds)
+        if asked.batch_sampler is not None:
+            super().__init__(places, batch_sampler=asked.batch_sampler)
+        else:
+            size, shuffle = config.batch_size, asked.shuffle
+            super().__init__(places, size, shuffle, sampler=asked.sampler, drop_last=asked.drop_last)
+        # Not given to torch, which would count processes.
+        self.num_workers = 0 if config.parallel_mode == "sequential" else config.num_workers
+        del self.collate_fn  # torch's, which would hide the subclass's
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+# The epoch that random numbers of single mini-batches are keyed by: no epoch of training gets there.
+_CALLS = 2**64 - 1
+
+
+class Loader(SeedLoader):
+    """Iterates over mini-batches as PyG's `NeighborLoader` does, with its arguments; each `iter` is the next epoch.
+
+    A mini-batch of a `Data` is of the same class: the attributes of nodes by n_id, those of edges by e_id, those of the
+    graph as they are, with edge_index (or adj_t), n_id, e_id, batch_size, input_id and, of a directional subgraph,
+    num_sampled_nodes and num_sampled_edges (for `trim_to_layer`). The first `batch_size` nodes are the seeds. Of an
+    a3gnn graph it has x and y, and no e_id. x of float16 or bfloat16 comes as float32, which PyG's layers take.
+
+    What is given as an argument holds over `config`; `config` says the rest, such as cache and tier. Only its fanouts,
+    where it has some (`seed_fanout`, `deep_fanout`), hold over `num_neighbors`, as they do over a task's. A warning
+    names what only a3gnn's trainer applies: `compute_dtype`, `input_aggregation` and `learning_rate_scale`.
+
+    A loader can be copied and pickled, such as for `torch.multiprocessing.spawn`: the copy goes on with the next epoch.
+    A graph that is on disk is opened again from its folder; other data travel with the loader.
+
+    Examples:
+        >>> loader = Loader(data, num_neighbors=[25, 10], input_nodes=data.train_mask, batch_size=1024, shuffle=True)
+        >>> for batch in loader:
+        ...     out = model(batch.x, batch.edge_index)[: batch.batch_size]
+        ...     loss = criterion(out, batch.y[: batch.batch_size])
+
+    Args:
+        data: A PyG `Data`, a pair of PyG's `FeatureStore` and `GraphStore`, a graph, or what `Graph.load` takes.
+        num_neighbors: In-neighbours sampled per node, the seeds' hop first; -1 takes all. As many hops are sampled.
+        input_nodes: Seeds: node ids, or a bool mask over the nodes; None takes all nodes.
+        input_time: Of temporal sampling, which is refused, with `temporal_strategy` and `time_attr`.
+        replace: Whether an in-neighbour may be drawn more than once.
+        subgraph_type: directional gives the sampled edges; bidirectional their reverses too; induced all edges between
+            the sampled nodes.
+        disjoint: Whether each seed has nodes of its own; `batch` then says whose each is.
+        temporal_strategy: As `input_time`.
+        time_attr: As `input_time`.
+        weight_attr: The attribute of edges in proportion to which in-neighbours are drawn; numbers >= 0.
+        transform: Called with each `Data`; what it returns is given instead.
+        transform_sampler_output: Refused; `transform` takes the whole mini-batch.
+        is_sorted: Whether edges are sorted, which is found out without.
+        filter_per_worker: Changes nothing.
+        neighbor_sampler: Refused.
+        directed: PyG's older word: False is an induced subgraph.
+        input_id: What `input_id` calls each of `input_nodes`; by default its place, a mask's its node.
+        custom_cls: Class of the mini-batches of a pair of stores.
+        batch_size: Seeds per mini-batch; by default `config`'s, 1,024 without one.
+        shuffle: Whether seeds are shuffled, anew for every epoch.
+        drop_last: Whether a last mini-batch of fewer seeds is left out; needs one partition.
+        num_workers: Threads that load ahead, in `config`'s mode or mode1; 0 loads when asked. By default as `config`.
+        sampler: Gives places among `input_nodes`, in place of `shuffle`.
+        batch_sampler: Gives lists of them, in place of `batch_size`, `shuffle` and `drop_last` as well.
+        seed: Decides order and neighbours, whatever torch's own generator holds.
+        device: Where the mini-batches' tensors lie: cuda; or cpu, but for those of a `Data` on a GPU, which stay there.
+        adjs: Whether each `Data` also has `adjs`: every layer's adjacency, input layer first, sparse CSR with int64
+            indices, shape (num_dst, num_src). PyG's convolutions take `conv((x, x[: adj.size(0)]), adj)`, and are
+            faster by it.
+        share: (rank, ranks): gives what this one of so many processes trains (docs/distributed.md); None gives all.
+        config: The other knobs: as a configuration, a dict, a tuned.json (or its folder), or what a tune returned.
+        others: Of NeighborLoader and `DataLoader`; those that ask for what is not supported are refused.
+
+    Raises:
+        UsageError: An argument is out of range or is not supported.
+        GraphError: `data` is not valid.
+        DeviceError: A device is asked for that is not there.
+        ConfigError: The tuned.json is missing, broken or foreign, or a knob is not what it must be.
+    """
+
+    def __init__(
+        self,
+        data: GraphLike,
+        num_neighbors: Sequence[int],
+        input_nodes: Any = None,
+        input_time: Any = None,
+        replace: bool = False,
+        subgraph_type: Any = "directional",
+        disjoint: bool = False,
+        temporal_strategy: str = "uniform",
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        transform_sampler_output: Any = None,
+        is_sorted: bool = False,
+        filter_per_worker: bool | None = None,
+        neighbor_sampler: Any = None,
+        directed: bool = True,
+        *,
+        input_id: Any = None,
+        custom_cls: Any = None,
+        batch_size: int | None = None,
+        shuffle: bool | None = False,
+        drop_last: bool = False,
+        num_workers: int | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        seed: int = 0,
+        device: str = "cpu",
+        adjs: bool = False,
+        share: tuple[int, int] | None = None,
+        config: ConfigLike | None = None,
+        **others: Any,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "others", "__class__")}
+        given |= others
+        others |= {"input_time": input_time, "temporal_strategy": temporal_strategy, "time_attr": time_attr}
+        others |= {"transform_sampler_output": transform_sampler_output, "neighbor_sampler": neighbor_sampler}
+        check_arguments(others, Loader)
+        seed = whole_number("seed", seed, 0)
+        if transform is not None and not callable(transform):
+            raise UsageError(f"transform must take a mini-batch and return another, got {transform!r}")
+        asked = Asked(
+            replace=flag("replace", replace),
+            disjoint=flag("disjoint", disjoint),
+            subgraph_type=subgraph_type_of(subgraph_type, directed),
+            weight_attr=weight_attr,
+            adjs=flag("adjs", adjs),
+            shuffle=shuffle is not None and flag("shuffle", shuffle),  # None is torch's default
+            drop_last=flag("drop_last", drop_last),
+            sampler=sampler,
+            batch_sampler=batch_sampler,
+            share=share,
+        )
+        config, left = loader_config(config, batch_size, num_workers)
+        for remedy in left:
+            warnings.warn(remedy, stacklevel=2)
+        check_together(asked, config, batch_size)
+        fanouts = config.fanouts(Task(fanouts=fanouts_of(num_neighbors)))
+        source = source_of(data, weight_attr, custom_cls)
+        self._inputs = InputNodes.of(input_nodes, source.graph.num_nodes, input_id)
+        super().__init__(len(self._inputs.nodes), asked, config)
+        self.data, self.input_nodes, self.transform = data, input_nodes, transform
+        self._pipeline = Pipeline(
+            source.graph,
+            config,
+            fanouts,
+            seed=seed,
+            device=device,
+            reuse_buffers=False,
+            input_nodes=self._inputs.nodes,
+            shuffle=asked.shuffle,
+            sampling=sampling_of(source, asked, config, self._inputs),
+            shares=None if share is None else Shares.equal(*share),
+        )
+        order = None if sampler is None and batch_sampler is None else self.batch_sampler
+        self._plan = SeedPlan(self._inputs, config.batch_size, seed, shuffle=asked.shuffle, order=order)
+        self._by_place = order is not None or not self._inputs.are_distinct
+        self._single_part = config.num_partitions == 1
+        self._as_data = PygBatches(source, asked.subgraph_type, self._pipeline.sampler, str(device), adjs=asked.adjs)
+        self._epoch = self._calls = 0
+        self._cores: list[frozenset[int]] = []
+        # What a copy is made of; the configuration may have been a file, and attributes of `data` may be deleted later.
+        self._given = given | {"data": data_of(data, source), "config": config, "batch_size": None, "num_workers": None}
+        self._shared_x = shared_x(data, source)
+        self._graph = source.graph
+        self._own = frozenset(self.__dict__) | {"_own"}
+
+    def __len__(self) -> int:
+        # torch's own count knows no partitions, each of which has a last mini-batch.
+        return super().__len__() if self._plan.is_given or self.drop_last else self._pipeline.num_batches
+
+    def __iter__(self) -> EpochIterator:  # type: ignore[override]
+        return self._get_iterator()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what a copy is made of: the arguments, the next epoch, and what others have set; no threads."""
+        more = {name: value for name, value in self.__dict__.items() if name not in self._own}
+        given = self._given | {"transform": self.transform}
+        if self._shared_x is not None:  # as an array: torch moves the memory of tensors that it pickles for a process
+            given["data"] = copy(given["data"])
+            given["data"].x = self._shared_x.numpy()
+        counts = self._epoch, self._calls
+        return {"given": given, "tensor": self._shared_x is not None, "counts": counts, "more": more}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.clear()  # torch lets no loader be changed that is made
+        if state["tensor"]:
+            state["given"]["data"].x = torch.from_numpy(state["given"]["data"].x)
+        with warnings.catch_warnings():  # which were given when the first one was made
+            warnings.simplefilter("ignore")
+            Loader.__init__(self, **state["given"])
+        self._epoch, self._calls = state["counts"]
+        self.__dict__.update(state["more"])
+
+    def __call__(self, index: Any) -> Any:
+        """Returns the mini-batch of the seeds at `index`, a list of places among `input_nodes`.
+
+        Each call draws neighbours anew; the same call of another loader with the same seed draws the same.
+
+        Raises:
+            UsageError: A place is out of range, or there are several partitions.
+        """
+        if not self._single_part:
+            raise UsageError("the mini-batch of given seeds needs num_partitions=1: theirs may be in several parts")
+        self._follow_x()
+        places, number = self._plan.checked(index), self._calls
+        self._calls += 1
+        with closing(self._pipeline.load(_CALLS, self._plan.planned([places], number))) as batches:  # type: ignore[type-var]
+            return self._served(next(batches), self._inputs.ids_at(places))
+
+    collate_fn = __call__
+
+    def minibatches(self) -> Generator[MiniBatch, None, None]:
+        """Returns the next epoch as a3gnn's own mini-batches, with blocks of int32 and each stage's seconds.
+
+        Closing it, or leaving its loop, ends every thread.
+        """
+        with closing(self._loaded()) as loaded:
+            for batch, _ in loaded:
+                yield batch
+
+    @contextmanager
+    def enable_cpu_affinity(self, loader_cores: Iterable[Any] | None = None) -> Iterator[None]:
+        """Within it, the workers of each epoch that begins run on cores of their own, as `checked_cores` has them.
+
+        Raises:
+            UsageError: There are no workers, too few cores, or the configuration's `resources` say who runs where.
+        """
+        if self._pipeline.isolation is not None:
+            raise UsageError("loader_cores needs resources='free': others give each worker its cores already")
+        self._cores = checked_cores(loader_cores, self.num_workers)
+        try:
+            yield
+        finally:
+            self._cores = []
+
+    def _get_iterator(self) -> EpochIterator:  # type: ignore[override]
+        self._pipeline.on_worker_start = pinned = WorkerCores(self._cores) if self._cores else None
+        return EpochIterator(self._epoch_of_data(), pinned)
+
+    def _epoch_of_data(self) -> Generator[Any, None, None]:
+        with closing(self._loaded()) as loaded:
+            for batch, input_id in loaded:
+                yield self._served(batch, input_id)
+
+    def _loaded(self) -> Generator[tuple[MiniBatch, Tensor], None, None]:
+        """Yields the mini-batches of the next epoch, and the `input_id` of each one's seeds."""
+        self._follow_x()
+        epoch = self._epoch
+        self._epoch += 1
+        places = self._plan.places(epoch) if self._by_place else None
+        planned = None if places is None else self._plan.planned(places)
+        batches = self._pipeline.epoch(epoch) if planned is None else self._pipeline.load(epoch, planned)
+        with closing(batches):  # type: ignore[type-var]
+            for batch in batches if self._plan.is_given else islice(batches, len(self)):
+                seeds = batch.subgraph.n_id[: batch.num_seeds]
+                yield batch, self._inputs.ids_of(seeds) if places is None else self._inputs.ids_at(places[batch.index])
+
+    def _follow_x(self) -> None:
+        """Makes the pipeline anew where torch has moved the memory that it reads features from."""
+        if self._shared_x is not None and has_moved(self._shared_x, self._graph):
+            self.__setstate__(self.__getstate__())
+
+    def _served(self, batch: MiniBatch, input_id: Tensor) -> Any:
+        data = self._as_data(batch, input_id)
+        return data if self.transform is None else self.transform(data)

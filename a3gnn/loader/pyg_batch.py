@@ -1,0 +1,85 @@
+"""`PygBatches`: mini-batches as PyG's `Data`."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from a3gnn.loader.pyg_edges import BatchEdges, SubgraphType, all_between, both_ways, sampled_edges
+from a3gnn.loader.pyg_source import Source
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.pyg_structure import adjacencies
+from a3gnn.pipeline.stages import Sampler
+from a3gnn.sampling.edge_sampler import EdgeSampler
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+class PygBatches:
+    """Makes of a `MiniBatch` what PyG's NeighborLoader gives: `Data` with x, edge_index, n_id, batch_size and more.
+
+    Args:
+        source: Whose attributes are served.
+        subgraph_type: Which edges a mini-batch has.
+        sampler: Where mini-batches come from; of an induced subgraph an `EdgeSampler`, which finds its edges.
+        device: What the mini-batches are moved to: cuda; on cpu each tensor stays where its attribute lies.
+        adjs: Whether `adjs` is given.
+    """
+
+    def __init__(
+        self, source: Source, subgraph_type: SubgraphType, sampler: Sampler, device: str, *, adjs: bool
+    ) -> None:
+        self._source = source
+        self._type = subgraph_type
+        self._sampler = sampler
+        self._device = torch.device(device)
+        self._adjs = adjs
+
+    def __call__(self, batch: MiniBatch, input_id: Tensor) -> Data:
+        """Returns `batch` as a `Data` of its own; dense x shares the batch's memory.
+
+        Args:
+            batch: The mini-batch.
+            input_id: Of its seeds, int64.
+        """
+        subgraph, like = batch.subgraph, self._source.like
+        n_id = torch.from_numpy(subgraph.n_id).to(like.dtype)
+        edges = self._edges(batch)
+        data = self._source.attributes(n_id, edges)
+        if self._source.reads_x:  # as float32, whatever it is stored as
+            data.x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
+        if "n_id" not in data:
+            data.n_id = n_id
+        if self._source.has_edge_ids and edges.e_id is not None and "e_id" not in data:
+            data.e_id = edges.e_id
+        if subgraph.tree is not None:
+            data.batch = torch.from_numpy(subgraph.tree)
+        data.input_id = input_id
+        data.batch_size = subgraph.num_seeds
+        if subgraph.share is not None:
+            data.seed_share = batch.seed_share
+        if self._type == "directional":
+            data.num_sampled_nodes = _steps(subgraph.hop_sizes)
+            data.num_sampled_edges = _steps([int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1]])
+        if self._adjs:
+            data.adjs = adjacencies(subgraph, batch.indptr, batch.indices)
+        return data if self._device.type == "cpu" else data.to(self._device)
+
+    def _edges(self, batch: MiniBatch) -> BatchEdges:
+        like, n_id = self._source.like, batch.subgraph.n_id
+        if self._type == "induced" and isinstance(self._sampler, EdgeSampler):
+            return all_between(n_id, self._sampler, like)
+        edges = sampled_edges(batch, like.dtype)
+        if self._type == "bidirectional":
+            edges = both_ways(edges, len(n_id))
+        if self._device.type == "cpu" and like.device.type != "cpu":
+            return edges._replace(edge_index=edges.edge_index.to(like.device))
+        return edges
+
+
+def _steps(totals: Any) -> list[int]:
+    return [totals[0], *(after - before for before, after in pairwise(totals))]

@@ -1,0 +1,236 @@
+"""`Source`: what a `Loader` is given, as what it samples and what it serves."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.as_graph import is_data
+from a3gnn.graphs.assemble import canonical
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.pyg import features_of
+from a3gnn.graphs.pyg_lengths import check_labels_and_masks, check_rows
+from a3gnn.graphs.validate import check_edge_shape, check_edges
+from a3gnn.loader.pyg_attributes import (
+    Attributes,
+    DataAttributes,
+    GraphAttributes,
+    StoreAttributes,
+    TransposedAdjacency,
+)
+from a3gnn.parts.graph import PartedGraph
+from a3gnn.parts.opening import graph_of
+from a3gnn.sampling.edges import Edges
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data, FeatureStore, GraphStore
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """What is sampled, and what of it is served.
+
+    Attributes:
+        graph: Its nodes, and each edge once; its features are what is read, where `reads_x`.
+        edges: All edges with their ids; of an a3gnn graph those that it has, none of one by parts.
+        attributes: Makes a mini-batch's `Data`, without x where that is read.
+        reads_x: Whether `x` is the features, which tiers and caches serve; if not, it is an attribute.
+        like: An empty tensor with the type and the device of `edge_index`.
+        has_edge_ids: Whether mini-batches have e_id.
+    """
+
+    graph: Graph
+    edges: Edges
+    attributes: Attributes
+    reads_x: bool
+    like: torch.Tensor
+    has_edge_ids: bool
+
+
+def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None) -> Source:
+    """Returns the source that `data` is, names or holds.
+
+    Args:
+        data: A PyG `Data`, a pair of a `FeatureStore` and a `GraphStore`, or what `graph_of` takes.
+        weight_attr: The attribute of a `Data`'s edges that they are drawn by.
+        custom_cls: The class of the mini-batches of a pair of stores; `Data` by default.
+
+    Raises:
+        UsageError: `data` is something else, or has no edges of that name.
+        GraphError: It can't be read, or is not valid.
+    """
+    if custom_cls is not None and not _are_stores(data):
+        raise UsageError(
+            "custom_cls must be left out but for a pair of stores: mini-batches are of the class that was given"
+        )
+    if is_data(data):
+        return _of_data(data, weight_attr)
+    if weight_attr is not None:
+        raise UsageError(
+            f"weight_attr must be left out but for a PyG Data, got {weight_attr!r}: only its edges have any"
+        )
+    if _are_stores(data):
+        features, edges_of = data
+        return _of_stores(features, edges_of, custom_cls)
+    if _is_pyg(data, "HeteroData"):
+        raise UsageError(
+            "data must be a path or spec, an a3gnn Graph or a PyG Data, got HeteroData; heterogeneous graphs are PyG's "
+            "NeighborLoader's to load, or data.to_homogeneous() may make one Data of it"
+        )
+    graph = graph_of(data, lambda line: warnings.warn(line, stacklevel=2))
+    rows = graph.indptr, graph.indices
+    if isinstance(graph, PartedGraph):  # whose edges are not here; what needs them is refused (`open_sources`)
+        rows = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)
+    edges = Edges.plain(*rows)
+    return Source(graph, edges, GraphAttributes(graph), True, torch.empty(0, dtype=torch.int64), False)
+
+
+def data_of(data: Any, source: Source) -> Any:
+    """Returns what `source_of` makes the same source of later, whatever attributes `data` loses meanwhile."""
+    if is_data(data):
+        return copy(data)
+    return source.graph if isinstance(data, str | os.PathLike) and not isinstance(source.graph, PartedGraph) else data
+
+
+def shared_x(data: Any, source: Source) -> torch.Tensor | None:
+    """Returns the tensor x of `data` whose memory the features of `source` may share; None where there is none."""
+    x = data.get("x") if is_data(data) and source.reads_x else None
+    return x if isinstance(x, torch.Tensor) and x.layout == torch.strided else None
+
+
+def has_moved(x: torch.Tensor, graph: Graph) -> bool:
+    """Returns whether torch has moved `x`, whose memory the features of `graph` have shared, and freed that memory.
+
+    It does so where a tensor gets into shared memory: by `share_memory_`, or on its way to another process.
+    """
+    assert isinstance(graph.features, DenseFeatures)
+    shared: bool = x.is_shared()  # type: ignore[no-untyped-call]
+    return shared and x.data_ptr() != graph.features.array.ctypes.data
+
+
+def _of_data(data: Data, weight_attr: str | None) -> Source:
+    """Returns the edges and attributes of `data`; labels and masks are not looked at, so they may be of any kind."""
+    adjacency = TransposedAdjacency(data.adj_t) if data.get("adj_t") is not None else None
+    edge_index, like = _edge_index(data, adjacency)
+    num_nodes = data.num_nodes
+    if num_nodes is None:
+        raise GraphError(f"a PyG Data must say how many nodes it has, this one has {data.keys()}; data.num_nodes = ...")
+    check_rows(data, edge_index.shape[-1])
+    check_labels_and_masks(data, edge_index.shape[-1])
+    weights = None if weight_attr is None else _weights(data, weight_attr)
+    edges = _checked_edges(edge_index, num_nodes, weights)
+    features = _features(data.get("x"), num_nodes)
+    without = () if features is None else ("x",)
+    attributes = DataAttributes(data, adjacency, without)
+    return Source(_graph(edges, features), edges, attributes, features is not None, like, has_edge_ids=True)
+
+
+def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any) -> Source:
+    from torch_geometric.data import Data
+
+    kinds = graph.get_all_edge_attrs()
+    types = {kind.edge_type for kind in kinds}
+    if types != {None}:
+        raise UsageError(
+            f"a GraphStore must hold edges of the type None, as homogeneous graphs do, got {sorted(map(str, types))}; "
+            "heterogeneous graphs are PyG's NeighborLoader's to load"
+        )
+    if kinds[0].size is None or None in kinds[0].size:
+        raise GraphError(
+            f"a GraphStore must say how many nodes there are, got size {kinds[0].size}; give put_edge_index size"
+        )
+    sources, indptr, order = graph.csc()
+    targets = torch.arange(len(indptr) - 1).repeat_interleave(indptr.diff())
+    edge_index = torch.stack([sources, targets.to(sources)])
+    if order is not None:  # ids count the edges as the store has them
+        edge_index = torch.empty_like(edge_index).index_copy_(1, order, edge_index)
+    edges = _checked_edges(_host(edge_index), max(kinds[0].size), None)
+    attributes = StoreAttributes(features, Data if custom_cls is None else custom_cls)
+    return Source(_graph(edges, None), edges, attributes, False, _like(edge_index), has_edge_ids=True)
+
+
+def _edge_index(data: Data, adjacency: TransposedAdjacency | None) -> tuple[NDArray[Any], torch.Tensor]:
+    """Returns the sources and targets of `data`, shape (2, num_edges), and an empty tensor of their type and device."""
+    if adjacency is not None:
+        edge_index = torch.stack([adjacency.sources, adjacency.targets])
+    elif data.get("edge_index") is None:
+        edge_index = torch.empty((2, 0), dtype=torch.int64)
+    else:
+        edge_index = torch.as_tensor(data.edge_index).as_subclass(torch.Tensor)  # an EdgeIndex has no numpy()
+    found = _host(edge_index)
+    if found.shape != (2, 0):
+        check_edge_shape(found)
+    return found, _like(edge_index)
+
+
+def _like(edge_index: torch.Tensor) -> torch.Tensor:
+    """Returns an empty tensor of the type that a mini-batch's ids have, which torch must be able to index by."""
+    return edge_index.new_empty(0, dtype=torch.int32 if edge_index.dtype == torch.int32 else torch.int64)
+
+
+def _host(tensor: Any) -> NDArray[Any]:
+    return tensor.detach().cpu().numpy() if isinstance(tensor, torch.Tensor) else np.asarray(tensor)
+
+
+def _checked_edges(edge_index: NDArray[Any], num_nodes: int, weights: NDArray[Any] | None) -> Edges:
+    if edge_index.size or edge_index.shape != (2, 0):
+        check_edges(edge_index, num_nodes)
+    return Edges.of(edge_index[0], edge_index[1], num_nodes, weights)
+
+
+def _weights(data: Data, name: str) -> NDArray[Any]:
+    if data.get(name) is None:
+        raise UsageError(f"weight_attr must name an attribute of edges, got {name!r}; it has {data.keys()}")
+    return _host(data[name])
+
+
+def _features(x: Any, num_nodes: int) -> DenseFeatures | SparseFeatures | None:
+    """Returns the features that tiers and caches can serve, sharing the memory of a contiguous `x`; None where not.
+
+    They must be dense rows of finite float32 or float16 on the host that need no gradient, or such rows in CSR, which
+    mini-batches have as dense ones. Rows in COO stay an attribute: mini-batches have them in COO, as PyG's loaders do.
+    """
+    if isinstance(x, torch.Tensor):
+        if x.layout == torch.sparse_csr and x.device.type == "cpu" and not x.requires_grad:
+            return canonical(features_of(x.clone())[0])[0]  # whose memory torch does not move, as in `has_moved`
+        if x.layout != torch.strided or x.device.type != "cpu" or x.requires_grad or x.dtype == torch.bfloat16:
+            return None
+        x = x.numpy()
+    if not isinstance(x, np.ndarray) or x.dtype not in (np.float32, np.float16) or x.ndim != 2 or not x.shape[1]:
+        return None
+    return DenseFeatures(np.ascontiguousarray(x)) if len(x) == num_nodes and _is_finite(x) else None
+
+
+def _is_finite(x: NDArray[np.floating]) -> bool:
+    """Returns whether all of `x` is finite; a memory map of any size costs some MiB."""
+    rows = max(1, (1 << 18) // x.shape[1])  # as many entries as stay in the processor's cache; guess
+    return all(bool(np.isfinite(x[first : first + rows]).all()) for first in range(0, len(x), rows))
+
+
+def _graph(edges: Edges, features: DenseFeatures | SparseFeatures | None) -> Graph:
+    """Returns the graph of `edges`: every node is unlabelled, and none is for training."""
+    nobody = np.empty(0, dtype=np.int32)
+    unlabelled = np.broadcast_to(np.int64(-1), edges.num_nodes)
+    features = DenseFeatures(np.empty((edges.num_nodes, 0), dtype=np.float32)) if features is None else features
+    return Graph("pyg", *edges.distinct(), features, unlabelled, nobody, nobody, nobody, num_classes=0)
+
+
+def _are_stores(data: Any) -> bool:
+    pair = isinstance(data, tuple | list) and len(data) == 2
+    return pair and _is_pyg(data[0], "FeatureStore") and _is_pyg(data[1], "GraphStore")
+
+
+def _is_pyg(data: Any, name: str) -> bool:
+    """Returns whether `data` is of a class of PyG's; imports nothing, as whoever has one has PyG."""
+    pyg = sys.modules.get("torch_geometric.data")
+    return pyg is not None and isinstance(data, getattr(pyg, name))

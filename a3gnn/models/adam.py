@@ -1,0 +1,159 @@
+"""Adam (Kingma and Ba, 2015, algorithm 1) in one pass over each weight, whatever the order of its memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from a3gnn.models.adam_kernels import update
+from a3gnn.threads import pool
+
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class Optimizer(Protocol):
+    """What training uses of an optimiser: torch's have it."""
+
+    param_groups: list[dict[str, Any]]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets the gradients."""
+
+    def step(self) -> Any:
+        """Updates every weight that has a gradient."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns its state, for a checkpoint."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Sets the state of `state_dict`."""
+
+
+def make_adam(parameters: Iterable[nn.Parameter], learning_rate: float, weight_decay: float) -> Optimizer:
+    """Returns Adam without memory: ours for weights on the CPU, torch's fused one on a device.
+
+    Args:
+        parameters: float32, each in row-major order or, with two dimensions, in that of its columns.
+        learning_rate: Step size.
+        weight_decay: L2 penalty.
+    """
+    weights = list(parameters)
+    if any(weight.is_cuda for weight in weights):
+        return torch.optim.Adam(weights, lr=learning_rate, weight_decay=weight_decay, fused=True)
+    return Adam(weights, learning_rate, weight_decay)
+
+
+class Adam:
+    """Torch's Adam for weights on the CPU, by a kernel of ours, with torch's state and form of checkpoints.
+
+    Torch's fused one copies weights and gradients that are not in row-major order, at every step. Rows whose gradients
+    have all been 0, such as those of features that no mini-batch has read, are left alone: Adam would not change them.
+    It is no `torch.optim.Optimizer`: the first one of a process imports torch._dynamo, a second or two, and 70 MiB.
+
+    Args:
+        parameters: float32, each in row-major order or, with two dimensions, in that of its columns.
+        learning_rate: Step size.
+        weight_decay: L2 penalty.
+
+    Attributes:
+        param_groups: One, with the weights as `params`, and `lr`, `betas`, `eps` and `weight_decay`.
+        state: Of each weight that was updated: `step`, `exp_avg` and `exp_avg_sq`.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, weight_decay: float) -> None:
+        self.param_groups: list[dict[str, Any]] = [
+            {
+                "params": list(parameters),
+                "lr": learning_rate,
+                "betas": (0.9, 0.999),
+                "eps": 1e-8,
+                "weight_decay": weight_decay,
+                "fused": True,  # for torch's Adam, which goes on with this state on a device
+            }
+        ]
+        self.state: dict[nn.Parameter, dict[str, Tensor]] = defaultdict(dict)
+        self._unmoved: dict[nn.Parameter, NDArray[np.bool_]] = {}
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets the gradients, or fills them with 0."""
+        for weight in self._weights:
+            if set_to_none:
+                weight.grad = None
+            elif weight.grad is not None:
+                weight.grad = torch.zeros_like(weight.grad)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Updates every weight that has a gradient."""
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    self._update(weight, group)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state as torch's Adam does: weights are numbered in their order; tensors are not copied."""
+        number = {weight: i for i, weight in enumerate(self._weights)}
+        groups = [group | {"params": [number[weight] for weight in group["params"]]} for group in self.param_groups]
+        return {"state": {number[weight]: dict(own) for weight, own in self.state.items()}, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Sets a copy of a state of this or of torch's Adam, whose moments have any order of memory.
+
+        Raises:
+            ValueError: It is of other numbers of weights.
+        """
+        groups, weights = state_dict["param_groups"], self._weights
+        found, own = ([len(group["params"]) for group in every] for every in (groups, self.param_groups))
+        if found != own:
+            raise ValueError(f"the optimiser's state must be of {own} weights, got one of {found}")
+        for group, saved in zip(self.param_groups, groups, strict=True):
+            group |= {name: value for name, value in saved.items() if name != "params"}
+        self.state.clear()
+        self._unmoved.clear()
+        for number, saved in state_dict["state"].items():
+            weight = weights[number]
+            moments = {name: torch.empty_like(weight, requires_grad=False).copy_(saved[name]) for name in _MOMENTS}
+            self.state[weight] = {"step": torch.as_tensor(saved["step"], dtype=torch.float32).clone(), **moments}
+
+    @property
+    def _weights(self) -> list[nn.Parameter]:
+        return [weight for group in self.param_groups for weight in group["params"]]
+
+    def _update(self, weight: nn.Parameter, group: dict[str, Any]) -> None:
+        state, grad = self.state[weight], weight.grad
+        assert grad is not None
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float32)
+            for name in _MOMENTS:
+                state[name] = torch.zeros_like(weight, requires_grad=False)
+        if grad.stride() != weight.stride():
+            grad = torch.empty_like(weight, requires_grad=False).copy_(grad)
+        state["step"] += 1
+        arrays = [_rows(part) for part in (weight.detach(), grad, *(state[name] for name in _MOMENTS))]
+        if weight not in self._unmoved:
+            self._unmoved[weight] = np.logical_not(arrays[2].any(axis=1) | arrays[3].any(axis=1))
+        beta1, beta2 = group["betas"]
+        taken = float(state["step"])
+        corrections = group["lr"] / (1 - beta1**taken), (1 - beta2**taken) ** -0.5
+        constants = (group["weight_decay"], 1 - beta1, 1 - beta2, *corrections, group["eps"])
+        with np.errstate(over="ignore"):  # what overflows makes the next loss infinite or NaN, which is reported
+            singles = [np.float32(value) for value in constants]
+        kernel = partial(update, *arrays, self._unmoved[weight], *singles)
+        rows = len(arrays[0])
+        # Read are all four, and all but the gradient are written.
+        pool.in_chunks(kernel, rows, pool.grain(rows, 7 * arrays[0].nbytes))
+
+
+def _rows(tensor: Tensor) -> NDArray[np.float32]:
+    """Returns the memory of `tensor` as a matrix, float32: of its rows, or of its columns if they come first."""
+    if tensor.ndim == 2 and not tensor.is_contiguous():
+        tensor = tensor.t()
+    rows: NDArray[np.float32] = tensor.view(len(tensor) if tensor.ndim > 1 else 1, -1).numpy()
+    return rows

@@ -1,0 +1,137 @@
+"""What a layer sees of a graph: destinations, sources and the edges between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from a3gnn.features.rows.csr import csr
+from a3gnn.models.layers.layer_kernels import by_source
+
+
+class Whole(NamedTuple):
+    """The whole mini-batch's block of a layer, beside a share's.
+
+    Attributes:
+        block: It, on the host.
+        places: Place of each of the share's sources among its sources, int64, shape (num_src,), beside the share's.
+    """
+
+    block: LayerBlock
+    places: Tensor
+
+
+@dataclass(frozen=True)
+class LayerBlock:
+    """A bipartite CSR block. In-neighbours of destination i are `indices[indptr[i]:indptr[i + 1]]`.
+
+    Attributes:
+        indptr: int32 or int64, shape (num_dst + 1,).
+        indices: Positions among the sources, same type, shape (num_edges,).
+        num_src: Sources.
+        dst: Where the destinations sit among the sources: a slice, or int64 of shape (num_dst,).
+        in_degrees: In-neighbours of each source in the whole (sampled) graph, self loops left out, float32,
+            shape (num_src,); only GCN reads it.
+        whole: What it is part of, where it is one of a share of a mini-batch; None elsewhere.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    num_src: int
+    dst: slice | Tensor
+    in_degrees: Tensor | None = None
+    whole: Whole | None = None
+
+    @property
+    def num_dst(self) -> int:
+        """Destinations."""
+        return self.indptr.numel() - 1
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The destination of each edge, int64, shape (num_edges,)."""
+        counts = (self.indptr[1:] - self.indptr[:-1]).long()
+        return torch.arange(self.num_dst, device=counts.device).repeat_interleave(
+            counts, output_size=self.indices.numel()
+        )
+
+    @cached_property
+    def dst_ids(self) -> Tensor:
+        """Where the destinations sit among the sources, int64, shape (num_dst,)."""
+        if isinstance(self.dst, slice):
+            return torch.arange(self.dst.start or 0, self.dst.stop, device=self.indptr.device)
+        return self.dst
+
+    @cached_property
+    def self_loops(self) -> Tensor:
+        """Whether an edge joins a node to itself, bool, shape (num_edges,)."""
+        return self.indices == self.dst_ids.index_select(0, self.rows).to(self.indices.dtype)
+
+    @cached_property
+    def symmetric_weights(self) -> tuple[Tensor, Tensor]:
+        """GCN's factors of edges and of destinations' own rows, float32, shapes (num_edges,) and (num_dst,).
+
+        1 / sqrt(d_source d_destination), d counting the node itself; an edge from a node to itself weighs 0, for the
+        own row stands for it.
+        """
+        assert self.in_degrees is not None
+        scale = (self.in_degrees + 1).rsqrt()
+        own = scale.index_select(0, self.dst_ids)
+        weights = scale.index_select(0, self.indices) * own.index_select(0, self.rows)
+        return weights.masked_fill_(self.self_loops, 0.0), own.square()
+
+    @cached_property
+    def by_source(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """The edges sorted by source, on the CPU: where each source's begin, which they are, their destinations."""
+        starts = np.empty(self.num_src + 1, dtype=np.int32)
+        edges, targets = (np.empty(self.indices.numel(), dtype=np.int32) for _ in range(2))
+        by_source(self.indptr.numpy(), self.indices.numpy(), starts, edges, targets)
+        return starts, edges, targets
+
+    def runs_compiled(self, x: Tensor) -> bool:
+        """Returns whether kernels of ours can read `x` and the block: dense, on the CPU, destinations first."""
+        first = isinstance(self.dst, slice) and not self.dst.start
+        readable = x.dtype in (torch.float32, torch.bfloat16)
+        return first and x.device.type == "cpu" and x.layout is torch.strided and readable
+
+    @cached_property
+    def shares(self) -> Tensor:
+        """A destination's share of each of its edges, 1 / its edges, float32, shape (num_edges,)."""
+        if self.indptr.is_cuda:
+            counts = self.indptr.diff()
+            return (1 / counts).repeat_interleave(counts, output_size=self.indices.numel())
+        numbers = np.diff(self.indptr.numpy())
+        return torch.from_numpy(np.repeat(np.float32(1) / np.maximum(numbers, 1).astype(np.float32), numbers))
+
+    def destinations(self, x: Tensor) -> Tensor:
+        """Returns the destinations' rows of `x` (num_src, ...), dense or sparse CSR."""
+        if x.layout is torch.sparse_csr:
+            return first_rows(x, self.num_dst)
+        return x[self.dst]
+
+
+def csr_matmul(matrix: Tensor, x: Tensor) -> Tensor:
+    """Returns `matrix @ x` for a sparse CSR `matrix`.
+
+    By torch's reducing kernel on the CPU; CUDA has no such kernel, and PyG picks one there.
+    """
+    if not x.is_cuda:
+        product: Tensor = torch.sparse.mm(matrix, x.contiguous(), "sum")
+        return product
+    from torch_geometric.utils import spmm
+
+    on_device: Tensor = spmm(matrix, x, "sum")
+    return on_device
+
+
+def first_rows(x: Tensor, count: int) -> Tensor:
+    """Returns the first `count` rows of a sparse CSR `x` as a view of its parts."""
+    indptr = x.crow_indices()[: count + 1]
+    stored = int(indptr[-1])
+    return csr(indptr, x.col_indices()[:stored], x.values()[:stored], (count, x.shape[1]))

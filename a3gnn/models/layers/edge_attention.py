@@ -1,0 +1,213 @@
+"""`EdgeAttention`: attention whose scores depend on the mapped rows of an edge's both ends, together."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch_geometric.utils import softmax
+
+from a3gnn.features.rows.csr import csr
+from a3gnn.models.layers.activation import Dropout, relu_dropout
+from a3gnn.models.layers.block import LayerBlock, csr_matmul
+from a3gnn.models.layers.layer import Layer, Work, linear
+
+#: Of LeakyReLU: Veličković et al., 2018, section 2.1.
+NEGATIVE_SLOPE = 0.2
+#: What torch takes for an edge's score, softmax and product in each head, forward and backward, in `Work`'s units.
+#: Guess.
+EDGE_COST = 3000
+# What of that the forward pass takes. Guess, from what evaluations of two graphs take on two cores.
+_FORWARD_SHARE = 0.1
+
+
+def edges_cost(work: Work, heads: int) -> float:
+    """Returns what the softmax and the weighted sum over the edges cost, in the units of `Work`."""
+    return EDGE_COST * work.num_edges * heads * (1 if work.trains else _FORWARD_SHARE)
+
+
+def with_self_loops(block: LayerBlock) -> tuple[Tensor, Tensor]:
+    """Returns the block's `indptr` and `indices` with exactly one self loop per destination, which comes first."""
+    indptr, indices, rows = block.indptr, block.indices, block.rows
+    if bool(block.self_loops.any()):
+        rows, indices = rows[~block.self_loops], indices[~block.self_loops]
+        counts = torch.bincount(rows, minlength=block.num_dst)
+        indptr = functional.pad(counts.cumsum(0), (1, 0)).to(indptr.dtype)
+    wider = indptr + torch.arange(block.num_dst + 1, device=indptr.device, dtype=indptr.dtype)
+    looped = indices.new_empty(indices.numel() + block.num_dst)
+    looped.scatter_(0, wider[:-1].long(), block.dst_ids.to(indices.dtype))
+    looped.scatter_(0, torch.arange(indices.numel(), device=indices.device) + rows + 1, indices)
+    return wider, looped
+
+
+def at_slots(dropout: Dropout, block: LayerBlock, *, looped: bool) -> Dropout:
+    """Returns `dropout` of attention slots, a row each, where the whole mini-batch has those of `block`.
+
+    Args:
+        dropout: Of the attention.
+        block: The edges.
+        looped: Whether the slots are `with_self_loops`; if not they are the edges.
+    """
+    if block.whole is None or not dropout.threshold:
+        return dropout
+    own, whole = (
+        (with_self_loops(one)[0] if looped else one.indptr).long().cpu() for one in (block, block.whole.block)
+    )
+    first = whole[block.whole.places[: block.num_dst].cpu()] - own[:-1]
+    places = torch.arange(int(own[-1])) + first.repeat_interleave(own.diff())
+    return dropout.at(places.to(block.indptr.device), int(whole[-1]))
+
+
+def attention_sum(indptr: Tensor, indices: Tensor, score: Tensor, by_head: Tensor, dropout: Dropout) -> Tensor:
+    """Returns each destination's sums by the softmax of its edges' scores, float32, shape (num_dst, heads, width).
+
+    One product with a block matrix whose row h * num_dst + i is destination i under head h: messages per edge and
+    head are never stored.
+
+    Args:
+        indptr: Of the edges, int32 or int64, shape (num_dst + 1,).
+        indices: Their sources, likewise, shape (num_edges,).
+        score: float32, shape (num_edges, heads).
+        by_head: What is summed, float32, contiguous, shape (num_src, heads or more, width): the last `heads` rows.
+        dropout: Of what the softmax gives.
+    """
+    attention = softmax(score, ptr=indptr.long())
+    if dropout.threshold:
+        attention = attention * dropout.factors(attention)
+    num_src, rows, width = by_head.shape
+    num_dst, heads = indptr.numel() - 1, score.shape[1]
+    starts, columns = by_head_matrix(indptr, indices, heads, num_src, rows)
+    flat = by_head.reshape(num_src * rows, width)
+    out: Tensor = _EdgeWeightedSum.apply(starts, columns, attention.t().flatten(), flat)  # type: ignore[no-untyped-call]
+    return out.view(heads, num_dst, width).transpose(0, 1)
+
+
+def by_head_matrix(indptr: Tensor, indices: Tensor, heads: int, num_src: int, rows: int) -> tuple[Tensor, Tensor]:
+    """Returns the block matrix's `indptr` and `indices`: int32 as the block's, or int64 where that is too narrow.
+
+    A source has `rows` columns, of which the last `heads` are those of the heads.
+    """
+    num_edges = indices.numel()
+    if max(rows * num_src, heads * num_edges) > torch.iinfo(indices.dtype).max:
+        indptr, indices = indptr.long(), indices.long()
+    head = torch.arange(heads, device=indices.device, dtype=indices.dtype).unsqueeze(1)
+    columns = (indices * rows + (rows - heads) + head).flatten()
+    starts = functional.pad((indptr[:-1] + head * num_edges).flatten(), (0, 1), value=heads * num_edges)
+    return starts, columns
+
+
+class _EdgeWeightedSum(torch.autograd.Function):
+    """A CSR product that differentiates by its stored values, whatever their order in a row.
+
+    Torch's own gradient by the values that a CSR tensor was made of assumes sorted and distinct columns; its gradient
+    by the CSR tensor itself does not.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, indptr: Tensor, indices: Tensor, values: Tensor, x: Tensor) -> Tensor:
+        matrix = csr(indptr, indices, values.detach(), (indptr.numel() - 1, x.shape[0]))
+        if not any(ctx.needs_input_grad):
+            return csr_matmul(matrix, x)
+        with torch.enable_grad():
+            ctx.inputs = matrix.requires_grad_(), x.detach().requires_grad_()
+            ctx.out = csr_matmul(*ctx.inputs)
+        return ctx.out.detach()  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor, Tensor]:
+        by_matrix, by_x = torch.autograd.grad(ctx.out, ctx.inputs, grad)
+        ctx.out = ctx.inputs = None
+        return None, None, by_matrix.values(), by_x
+
+
+class EdgeAttention(Layer):
+    """Maps every source first, and gathers what it maps for every edge: there is no score of a source alone.
+
+    Heads are concatenated, or averaged in the last layer.
+
+    Attributes:
+        heads: Heads.
+        width: Columns of each.
+        edge_rows: Mapped rows that the scores gather or make for each edge.
+    """
+
+    edge_rows: int
+
+    def __init__(self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float) -> None:
+        super().__init__(in_channels, out_channels)
+        self.heads = heads
+        self.width = out_channels // heads if concat else out_channels
+        self.concat = concat
+        self.dropout = dropout
+        self.edge_bytes = 64 + 40 * heads + 4 * self.edge_rows * heads * self.width
+
+    def maps_first(self, work: Work) -> bool:
+        """Returns True: the attention reads mapped rows."""
+        return True
+
+    def cost(self, work: Work) -> float:
+        """Returns what the layer costs, in the units of `Work`: backward writes the rows of edges as forward does."""
+        mapped = self.heads * self.width
+        rows = 4 * self.edge_rows * work.num_edges * mapped * (2 if work.trains else 1)
+        maps = sum(len(weight) for weight in self.input_weights)
+        return work.map_first(self.in_channels, maps) + rows + edges_cost(work, self.heads)
+
+    def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
+        """Returns the destinations' output; see `Layer.forward`."""
+        attention = Dropout.of(self.dropout if self.training else 0.0, seed, "attention")
+        x = x if dropout is None else relu_dropout(x, dropout)
+        sources = self.sources(x, mapped=True)
+        return self._output(block, sources, self._own(block.destinations(x)), attention).to(x.dtype)
+
+    def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
+        """Returns the destinations' output; see `Layer.update`."""
+        return self._output(block, sources, self._own(x), Dropout.of(0.0))
+
+    def linear_part(self, block: LayerBlock, x: Tensor) -> list[Tensor]:
+        """Returns every map without its bias: that of all sources, then those of destinations; see `Layer`."""
+        own = block.destinations(x)
+        return [linear(x, self._source_map[0]), *(linear(own, weight) for weight, _ in self._own_maps)]
+
+    def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
+        """Returns the output of mapped rows; see `Layer.complete`."""
+        attention = Dropout.of(self.dropout if self.training else 0.0, seed, "attention")
+        maps = [self._source_map, *self._own_maps]
+        sources, *own = (part + bias for part, (_, bias) in zip(linear_part, maps, strict=True))
+        return self._output(block, sources, own, attention)
+
+    @property
+    @abstractmethod
+    def _source_map(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias of `sources`, shapes (n_columns, in_channels) and (n_columns,)."""
+
+    @property
+    @abstractmethod
+    def _own_maps(self) -> list[tuple[Tensor, Tensor]]:
+        """The same of each map of destinations."""
+
+    def _own(self, x: Tensor) -> list[Tensor]:
+        """Returns what the maps of destinations make of their input rows `x`."""
+        return [linear(x, *one) for one in self._own_maps]
+
+    @abstractmethod
+    def _output(self, block: LayerBlock, sources: Tensor, own: list[Tensor], attention: Dropout) -> Tensor:
+        """Returns the destinations' output, float32.
+
+        Args:
+            block: The edges.
+            sources: Of every source, as `sources` returns them.
+            own: Of the destinations, as `_own` returns them.
+            attention: Dropout of the weights.
+        """
+
+    def _joined(self, by_head: Tensor) -> Tensor:
+        """Returns (num_dst, heads, width) side by side or averaged, shape (num_dst, out_channels)."""
+        return by_head.flatten(1) if self.concat else by_head.mean(dim=1)
+
+
+def at_least_single(x: Tensor) -> Tensor:
+    """Returns `x` in float32 where it is bfloat16, otherwise as it is."""
+    return x.float() if x.dtype is torch.bfloat16 else x

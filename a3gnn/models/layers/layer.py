@@ -1,0 +1,236 @@
+"""The protocol of graph layers: a row-wise step on the sources, then an aggregation into the destinations.
+
+The two steps are apart so that full-neighbour evaluation can run the first over all nodes once, in chunks.
+
+Beside them stand two others, for features that are split by columns: what is linear in the input and so a sum over its
+columns, and the rest.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.models.layers.activation import Dropout, relu_dropout
+from a3gnn.models.layers.aggregation import aggregated
+from a3gnn.models.layers.block import LayerBlock, csr_matmul
+from a3gnn.models.layers.product import product
+from a3gnn.models.layers.sparse_linear import sparse_linear
+
+# Floating-point operations of a matrix product in the time of moving one byte: 2 cores multiply at 80 to 160 GFLOP/s
+# and aggregate rows at 8 to 10 GB/s. Machines differ by less than the costs of the two orders usually do.
+_FLOPS_PER_BYTE = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The shapes that a layer's cost depends on.
+
+    Attributes:
+        num_src: Rows to map where the map comes first.
+        num_dst: Rows to map where it comes last.
+        num_edges: Rows to aggregate, either way.
+        sparse: Whether the input is sparse CSR.
+        trains: Whether gradients follow.
+        needs_input: Whether they reach the layer's input.
+    """
+
+    num_src: int
+    num_dst: int
+    num_edges: int
+    sparse: bool = False
+    trains: bool = False
+    needs_input: bool = False
+
+    def map_first(self, in_channels: int, out_channels: int) -> float:
+        """Returns the cost of mapping every source and aggregating the outcome, in bytes moved."""
+        passes = 1 + self.trains + self.needs_input
+        product = 2 * self.num_src * in_channels * out_channels * passes / _FLOPS_PER_BYTE
+        # A narrow map takes as long as reading its input; one more pass undoes the activation before it.
+        streamed = 4 * self.num_src * in_channels * (passes + self.needs_input)
+        return product + streamed + 4 * self.num_edges * out_channels * (1 + self.trains)
+
+    def normalise(self, channels: int) -> float:
+        """Returns the cost of normalising every source: two reads and a write, and five passes of gradients."""
+        return 4 * self.num_src * channels * (8 if self.trains else 3)
+
+    def add_own(self, in_channels: int, out_channels: int) -> float:
+        """Returns the cost of adding to each destination its own input row, which a map brings to another width."""
+        added = 4 * self.num_dst * out_channels * (5 if self.trains else 3)
+        if in_channels == out_channels:
+            return added
+        own = Work(self.num_dst, self.num_dst, 0, trains=self.trains, needs_input=self.needs_input)
+        return added + own.map_first(in_channels, out_channels)
+
+    def aggregate_first(self, in_channels: int, out_channels: int, heads: int = 1) -> float:
+        """Returns the cost of aggregating the input's rows, once for each of `heads`, and mapping the outcome."""
+        # Attention's weights have gradients, which need the aggregate's own, whether or not the input needs any.
+        to_aggregate = self.needs_input or (heads > 1 and self.trains)
+        passes = 1 + self.trains + to_aggregate
+        product = 2 * self.num_dst * in_channels * out_channels * passes / _FLOPS_PER_BYTE
+        streamed = 4 * in_channels * (self.num_dst * heads * passes + self.num_src * self.needs_input)
+        return product + streamed + 4 * self.num_edges * in_channels * heads * (1 + to_aggregate)
+
+
+#: PyG's name of each, and its options: a single row has no variance, and is normalised with the running statistics;
+#: each row is normalised by itself, whatever other rows are there.
+PYG_NORMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "batch": ("batch_norm", {"allow_single_element": True}),
+    "layer": ("layer_norm", {"mode": "node"}),
+}
+
+
+def make_norm(name: str, width: int) -> nn.Module:
+    """Returns PyG's `BatchNorm` or `LayerNorm` of so many columns. Importing PyG takes 65 MiB.
+
+    Args:
+        name: batch or layer.
+        width: Columns.
+    """
+    from torch_geometric.nn.resolver import normalization_resolver
+
+    kind, options = PYG_NORMS[name]
+    made: nn.Module = normalization_resolver(kind, width, **options)
+    return made
+
+
+class Layer(nn.Module, ABC):
+    """A graph layer. Linear maps commute with sums and means, so each picks the cheaper order; the result is the same.
+
+    Attributes:
+        aggregator: What the layer makes of its input's rows before anything that is learnt; None if it can't.
+        in_channels: Columns of the input.
+        out_channels: Columns of the output.
+        needs_degrees: Whether the layer reads the block's `in_degrees`.
+        edge_bytes: What `update` takes for an edge at its peak, without gradients.
+    """
+
+    aggregator: ClassVar[Aggregator | None] = None
+    needs_degrees = False
+    edge_bytes = 16
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+
+    def maps_first(self, work: Work) -> bool:
+        """Returns whether the linear map should come before the aggregation: always for a sparse input."""
+        widths = self.in_channels, self.out_channels
+        return work.sparse or work.map_first(*widths) < work.aggregate_first(*widths)
+
+    def cost(self, work: Work) -> float:
+        """Returns what the layer costs, in the units of `Work`, by the cheaper order."""
+        widths = self.in_channels, self.out_channels
+        return work.map_first(*widths) if work.sparse else min(work.map_first(*widths), work.aggregate_first(*widths))
+
+    def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
+        """Returns the destinations' output, of the dtype of `x`, shape (num_dst, out_channels).
+
+        Args:
+            block: Destinations are the first of the sources.
+            x: Sources, float32 or bfloat16, shape (num_src, in_channels), dense, or float32 in sparse CSR.
+            dropout: ReLU and this come first, and overwrite `x`; None takes `x` as it is.
+            seed: Decides what the layer itself draws in training.
+        """
+        mapped = self.maps_first(work_of(block, x))
+        if self.aggregator is not None and not mapped:
+            return self.combine(aggregated(self.aggregator, block, x, dropout))
+        x = x if dropout is None else relu_dropout(x, dropout)
+        return self.update(block, self.sources(x, mapped), block.destinations(x), mapped)
+
+    @property
+    @abstractmethod
+    def input_weights(self) -> list[Tensor]:
+        """The weights that map the layer's input, parameters of shape (out, in_channels)."""
+
+    def combine(self, inputs: Tensor) -> Tensor:
+        """Returns the output of rows that have been through `aggregator`, of their dtype, (n_rows, out_channels).
+
+        Args:
+            inputs: float32 or bfloat16, shape (n_rows, `a3gnn.features.rows.aggregate.input_width`).
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no aggregator")
+
+    def linear_part(self, block: LayerBlock, x: Tensor) -> list[Tensor]:
+        """Returns what the layer's maps make of its input before anything else: no bias, nothing that is not linear.
+
+        Of a layer that has some columns of the input alone it is a part: those of all columns add up to the whole's.
+        Rows are destinations where an `aggregator` is linear too, and sources where attention reads mapped rows.
+
+        Args:
+            block: Destinations are the first of the sources.
+            x: Sources, dense, shape (num_src, in_channels).
+
+        Returns:
+            Matrices of the dtype of `x`, as many and of such shapes as `block` and the layer's outputs decide.
+        """
+        assert self.aggregator is not None, "attention says what it maps"
+        (weight,) = self.input_weights
+        if self.maps_first(work_of(block, x)):
+            return [aggregated(self.aggregator, block, linear(x, weight))]
+        return [linear(aggregated(self.aggregator, block, x), weight)]
+
+    @abstractmethod
+    def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
+        """Returns the destinations' output, shape (num_dst, out_channels).
+
+        Args:
+            block: As for `linear_part`.
+            linear_part: What that returned, summed over all columns of the input.
+            seed: As for `forward`.
+        """
+
+    @abstractmethod
+    def sources(self, x: Tensor, mapped: bool) -> Tensor:
+        """Returns what the destinations aggregate of each source, of the dtype of `x`, shape (n_rows, n_columns).
+
+        Args:
+            x: Any rows of the input.
+            mapped: Whether the linear map comes first; if not, and if the layer may, `x` itself is returned.
+        """
+
+    @abstractmethod
+    def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
+        """Returns the destinations' output, of the dtype of `x`, shape (num_dst, out_channels).
+
+        Args:
+            block: The edges.
+            sources: Of every source, as `sources` returned them.
+            x: The destinations' rows of the input.
+            mapped: As it was for `sources`.
+        """
+
+
+def work_of(block: LayerBlock, x: Tensor) -> Work:
+    """Returns the shapes of a layer on `block` whose input is `x`.
+
+    Of a share they are the whole mini-batch's: which order a layer takes decides the last bits, and what it drops.
+    """
+    block = block if block.whole is None else block.whole.block
+    sparse, trains = x.layout is torch.sparse_csr, torch.is_grad_enabled()
+    return Work(block.num_src, block.num_dst, block.indices.numel(), sparse, trains, trains and x.requires_grad)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Returns `x @ weight.T + bias`, dense, shape (n, out_channels): float32, or bfloat16 where `x` is.
+
+    Args:
+        x: Dense or sparse CSR, shape (n, in_channels).
+        weight: float32, shape (out_channels, in_channels).
+        bias: float32, shape (out_channels,); None adds nothing.
+    """
+    if x.dtype is torch.bfloat16:
+        return product(x, weight, bias)
+    if x.layout is not torch.sparse_csr:
+        return functional.linear(x, weight, bias)
+    if not x.is_cuda:
+        return sparse_linear(x, weight, bias)
+    mapped = csr_matmul(x, weight.t())
+    return mapped if bias is None else mapped + bias

@@ -1,0 +1,205 @@
+"""The model that a task asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from a3gnn.errors import ConfigError
+from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.models.layers.activation import Dropout, relu_dropout
+from a3gnn.models.layers.block import LayerBlock
+from a3gnn.models.layers.gcn import GCNLayer
+from a3gnn.models.layers.layer import Layer, Work, linear, make_norm
+from a3gnn.models.layers.sage import SAGELayer
+from a3gnn.models.layers.sparse_linear import by_column
+from a3gnn.seeding import derive
+from a3gnn.task import Task
+
+
+class Model(nn.Module):
+    """Graph layers; between them a norm, ReLU and dropout, in PyG's order, and around all but the first a residual.
+
+    Names of parameters are those of PyG's models (`a3gnn.training.pyg_modules`).
+
+    Args:
+        layers: The graph layers, input layer first.
+        dropout: Probability of dropping an activation.
+        norms: What normalises each layer's output but the last one's; empty for nothing.
+        shortcuts: What is added to each layer's output but the first one's: a map of its own input rows, or an identity
+            where widths match; empty for nothing. The first layer's input may have been aggregated.
+    """
+
+    def __init__(self, layers: list[Layer], dropout: float, norms: list[nn.Module], shortcuts: list[nn.Module]) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(layers)
+        self.norms = nn.ModuleList(norms)
+        self.shortcuts = nn.ModuleList(shortcuts)
+        self.dropout = dropout
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The graph layers, input layer first."""
+        return list(self.convs)  # type: ignore[arg-type]
+
+    @property
+    def needs_degrees(self) -> bool:
+        """Whether the layers read the blocks' `in_degrees`."""
+        return any(layer.needs_degrees for layer in self.layers)
+
+    @property
+    def aggregator(self) -> Aggregator | None:
+        """What the input layer makes of features before anything that is learnt; None if it can't (attention)."""
+        return self.layers[0].aggregator
+
+    def forward(
+        self,
+        x: Tensor,
+        blocks: list[LayerBlock],
+        *,
+        aggregated: bool = False,
+        seed: int | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """Returns the seeds' logits, float32 (float64 where that is `dtype`), shape (num_seeds, num_classes).
+
+        Args:
+            x: Input nodes' features, of `dtype` or in sparse CSR float32, (num_src of the first block, num_features);
+                or, (num_dst of the first block, input_width), what the input layer's `aggregator` made of them.
+            blocks: One per layer, input layer first; each one's destinations are the next one's sources. Where `x` is
+                aggregated the input layer's is not read, and may be left out.
+            aggregated: Which of the two `x` is.
+            seed: Decides what is dropped in training; None draws a seed from torch's generator.
+            dtype: Of activations and of the operands of products, float32 or bfloat16; or float64, with weights and `x`
+                of it, which is slow.
+        """
+        if seed is None:
+            seed = int(torch.randint(2**62, ())) if self.training else 0
+        first, after = self.layers[0], len(self.layers) - 1
+        if aggregated:
+            return self.rest(first.combine(x), blocks[len(blocks) - after :], seed, dtype)
+        return self.rest(first(blocks[0], x, None, derive(seed, "layer", 0)), blocks[1:], seed, dtype)
+
+    def rest(self, x: Tensor, blocks: list[LayerBlock], seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Returns the seeds' logits, as `forward` does, from what the input layer has made.
+
+        Args:
+            x: That, shape (num_dst of the input layer's block, out_channels); may be overwritten.
+            blocks: One per layer after it.
+            seed: As for `forward`.
+            dtype: Likewise.
+        """
+        for i, block in zip(range(1, len(self.layers)), blocks, strict=True):
+            # Sparse features are float32, and so is what the input layer makes of them.
+            x = self._hidden(i, block, self.normalised(i, x.to(dtype)), seed)
+        return x.float() if x.dtype is torch.bfloat16 else x
+
+    def _hidden(self, i: int, block: LayerBlock, x: Tensor, seed: int) -> Tensor:
+        """Returns what layer `i` makes of `x` before ReLU and dropout, with its residual connection."""
+        dropout = Dropout.of(self.dropout if self.training else 0.0, seed, "hidden", i)
+        if block.whole is not None:
+            dropout = dropout.at(block.whole.places, block.whole.block.num_src)
+        layer, drawn = self.layers[i], derive(seed, "layer", i)
+        if not self.shortcuts:
+            out: Tensor = layer(block, x, dropout, drawn)
+            return out
+        x = relu_dropout(x, dropout)
+        return self.with_shortcut(i, layer(block, x, None, drawn), block.destinations(x))
+
+    def normalised(self, i: int, x: Tensor) -> Tensor:
+        """Returns the input of layer `i` before its ReLU, from what the layer before made, which may be overwritten."""
+        if not i or not self.norms:
+            return x
+        from a3gnn.models.layers.norm import normalised  # PyG's, whose import takes 65 MiB
+
+        return normalised(x, self.norms[i - 1])
+
+    def with_shortcut(self, i: int, out: Tensor, own: Tensor) -> Tensor:
+        """Returns the output of layer `i` with its residual connection, if it has one.
+
+        Args:
+            i: The layer.
+            out: What it makes of its input, shape (num_dst, out_channels).
+            own: Its destinations' rows of its input, activated, shape (num_dst, in_channels).
+        """
+        if not i or not self.shortcuts:
+            return out
+        shortcut = self.shortcuts[i - 1]
+        return out + (linear(own, shortcut.weight) if isinstance(shortcut, nn.Linear) else own)
+
+    def cost(self, i: int, work: Work) -> float:
+        """Returns what layer `i` costs with the norm before it and its residual connection, in the units of `Work`."""
+        layer = self.layers[i]
+        cost = layer.cost(work)
+        if i and self.norms:
+            cost += work.normalise(layer.in_channels)
+        if i and self.shortcuts:
+            cost += work.add_own(layer.in_channels, layer.out_channels)
+        return cost
+
+
+def build_model(task: Task, num_features: int, num_classes: int, *, sparse: bool = False) -> Model:
+    """Returns the task's model with the weights that its seed decides, whatever torch's own generator holds.
+
+    Args:
+        task: The task.
+        num_features: Columns of the features.
+        num_classes: Columns of the logits.
+        sparse: Whether features are sparse: the memory of the weights that map them is then in the order of their
+            columns, as products with sparse rows read it.
+    """
+    widths = [num_features, *[task.hidden_channels] * (task.num_layers - 1), num_classes]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(task.seed, "weights"))
+        layers = [
+            _layer(task, narrow, wide, last=i == task.num_layers - 1)
+            for i, (narrow, wide) in enumerate(pairwise(widths))
+        ]
+        shortcuts = [_shortcut(layer) for layer in layers[1:]] if task.residual else []
+    for weight in layers[0].input_weights if sparse else []:
+        by_column(weight)
+    norms = [] if task.norm == "none" else [make_norm(task.norm, layer.out_channels) for layer in layers[:-1]]
+    return Model(layers, task.dropout, norms, shortcuts)
+
+
+def _shortcut(layer: Layer) -> nn.Module:
+    if layer.in_channels == layer.out_channels:
+        return nn.Identity()
+    return nn.Linear(layer.in_channels, layer.out_channels, bias=False)
+
+
+def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> Layer:
+    """Returns one layer. GIN and attention use PyG's modules, whose import takes 65 MiB: not where sage and gcn do."""
+    match task.model:
+        case "sage":
+            return SAGELayer(in_channels, out_channels)
+        case "gcn":
+            return GCNLayer(in_channels, out_channels)
+        case "gin":
+            from a3gnn.models.layers.gin import GINLayer
+
+            return GINLayer(in_channels, out_channels, norm="layer" if task.norm == "layer" else "batch")
+        case "gat" | "gatv2" | "transformer":
+            heads = {"heads": task.heads, "concat": not last, "dropout": task.dropout}
+            return _attention(task.model)(in_channels, out_channels, **heads)
+    raise ConfigError(f"layers must be of a built-in model, got {task.model}; a3gnn.training.own builds those of users")
+
+
+def _attention(model: str) -> Callable[..., Layer]:
+    """Returns the layer of a model of `ATTENTION`."""
+    match model:
+        case "gat":
+            from a3gnn.models.layers.gat import GATLayer
+
+            return GATLayer
+        case "gatv2":
+            from a3gnn.models.layers.gatv2 import GATv2Layer
+
+            return GATv2Layer
+        case _:
+            from a3gnn.models.layers.transformer import TransformerLayer
+
+            return TransformerLayer

@@ -1,0 +1,143 @@
+"""`described`: a task with what is known of the model that its factory makes on a graph."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import traceback
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from a3gnn.errors import ModelError
+from a3gnn.features.rows.csr import csr
+from a3gnn.graphs.graph import Graph
+from a3gnn.models.own.factory import Factory
+from a3gnn.models.own.inputs import Extent, Inputs, squared
+from a3gnn.models.own.sources import Sources
+from a3gnn.models.own.user_model import UserModel
+from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.task import OwnCost, OwnModel, Task
+
+#: Bytes of an edge in edge_index, and about those in an adjacency: two int64; one int64 and a float32.
+_EDGE_BYTES = 16
+
+
+def counted(model: UserModel, inputs: Inputs, extent: Extent, seeds: int, classes: int) -> OwnCost:
+    """Returns the cost of a forward pass of `model`, by two of them: with all edges of `inputs`, and with half of them.
+
+    Counts are linear in nodes and edges but for what happens once per pass, which counts as the nodes'. They are counts
+    of operations' shapes, never timings: the same wherever the same versions run.
+
+    Args:
+        model: On the device of the inputs.
+        inputs: Of a mini-batch.
+        extent: Of the same.
+        seeds: Nodes whose outputs are asked for.
+        classes: Columns of the outputs.
+    """
+    halved = inputs._replace(structure=_halved(inputs.structure))
+    whole, half = (_counts(model, one, seeds, classes) for one in (inputs, halved))
+    removed = max(extent.edges - _edges(halved.structure), 1)
+    by_edge = [max(all_ - fewer, 0) / removed for all_, fewer in zip(whole, half, strict=True)]
+    by_node = [max(all_ - one * extent.edges, 0) / extent.nodes for all_, one in zip(whole, by_edge, strict=True)]
+    return OwnCost(
+        parameters=model.num_parameters,
+        node_flops=round(by_node[0], 3),
+        edge_flops=round(by_edge[0], 3),
+        node_bytes=round(by_node[1] + inputs.x.nbytes / extent.nodes, 3),
+        edge_bytes=round(by_edge[1] + _EDGE_BYTES, 3),
+        edge_reads=round(by_edge[2], 3),
+    )
+
+
+@torch.no_grad()
+def _counts(model: UserModel, inputs: Inputs, seeds: int, classes: int) -> tuple[int, int, int]:
+    """Returns what `_Counter` counts in a forward pass in evaluation mode: flops, bytes written, and read."""
+    training = model.module.training
+    model.module.eval()
+    try:
+        with _Counter() as counter:
+            model.outputs(*inputs, seeds, classes)
+    finally:
+        model.module.train(training)
+    return counter.flops, counter.written, counter.read
+
+
+class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts operations of dense products, bytes that operations write, and bytes that sparse products read."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.flops = self.written = self.read = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        found = func(*args, **kwargs)
+        given = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
+        written = [one for one in tree_leaves(found) if isinstance(one, Tensor) and one.layout is torch.strided]
+        known = {one.untyped_storage().data_ptr() for one in given if one.layout is torch.strided}
+        self.written += sum(one.nbytes for one in written if one.untyped_storage().data_ptr() not in known)
+        matrices = [one for one in given if one.layout is torch.sparse_csr]
+        if not matrices:
+            count = flop_registry.get(getattr(func, "_overloadpacket", None))
+            self.flops += 0 if count is None else int(count(*args, **kwargs, out_val=found))
+        else:
+            width = max((one.shape[1] for one in written if one.ndim == 2), default=0)
+            self.read += sum(4 * width * one.values().numel() for one in matrices)
+        return found
+
+
+def _edges(structure: Any) -> int:
+    if isinstance(structure, Tensor):
+        return int(structure.shape[1])
+    return sum(int(one.col_indices().numel()) for one in structure)
+
+
+def _halved(structure: Any) -> Any:
+    """Returns `structure` with the first half of the edges, those of the first targets."""
+    if isinstance(structure, Tensor):
+        return structure[:, : structure.shape[1] // 2].contiguous()
+    kept = []
+    for one in structure:
+        edges = one.col_indices().numel() // 2
+        parts = one.crow_indices().clamp(max=edges), one.col_indices()[:edges], one.values()[:edges]
+        kept.append(csr(*parts, tuple(one.shape)))
+    return kept
+
+
+#: Seeds of the mini-batch on which the model is called to count what it costs. Guess.
+_SEEDS = 256
+
+
+def described(task: Task, graph: Graph) -> Task:
+    """Returns `task` with `own` as its factory's module is now: imported, built, and called twice on a mini-batch.
+
+    A task of a built-in model is returned as it is.
+
+    Raises:
+        UsageError: There is no such factory.
+        ModelError: It can't be imported, built or called as `docs/own_models.md` says; the message has the traceback.
+    """
+    if not task.is_own:
+        return task
+    factory, imported = Factory.of(task.model), set(sys.modules)
+    model = UserModel.of(factory.name, factory.build(graph.num_features, graph.num_classes, task.seed))
+    sampler = NeighbourSampler(graph.indptr, graph.indices, task.fanouts, seed=task.seed)
+    subgraph = sampler.sample(graph.train_ids[:_SEEDS], 0, 0)
+    inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"))
+    try:
+        with torch.random.fork_rng(devices=[]):
+            cost = counted(model, inputs, extent, subgraph.num_seeds, graph.num_classes)
+    except ModelError:
+        raise
+    except Exception as error:
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        raise ModelError(f"{factory.name}: calling forward(x, {model.takes}) raised an exception:\n{trace}") from error
+    sources = Sources.of(factory.module)
+    sources.check(imported)
+    return dataclasses.replace(task, own=OwnModel(sources.hash, model.shapes, model.takes, model.aggregates, cost))

@@ -1,0 +1,105 @@
+"""What a model of the user's is called with: rows of features, and the edges in the form that it takes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from a3gnn.features.rows.csr import csr
+from a3gnn.graphs.graph import Graph
+from a3gnn.models.feature_rows import FeatureRows
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.pyg_structure import adjacencies, edge_index
+from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.task import Takes
+
+
+class Inputs(NamedTuple):
+    """The arguments of `forward`.
+
+    Attributes:
+        x: Features, float32, shape (num_nodes, num_features).
+        structure: edge_index, or every layer's adjacency.
+    """
+
+    x: Tensor
+    structure: Any
+
+
+class Extent(NamedTuple):
+    """Nodes and edges that a forward pass is computed on, as `OwnCost` counts them."""
+
+    nodes: int
+    edges: int
+
+
+def of_batch(batch: MiniBatch, takes: Takes) -> Inputs:
+    """Returns the inputs of a mini-batch of training.
+
+    Where its `x` are rows of a table of means, the input layer's block is one edge per destination, from a source whose
+    row is that mean: the mean over one row is the row itself. Sources are the destinations' own rows, then the means.
+    """
+    x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
+    if batch.aggregator is None:
+        return Inputs(x, _structure(batch.subgraph, batch.indptr, batch.indices, takes))
+    mean, own = x.chunk(2, dim=1)
+    layers = adjacencies(batch.subgraph, batch.indptr, batch.indices)
+    return Inputs(torch.cat([own, mean]), [_one_edge_each(len(x), x.device), *layers])
+
+
+def of_subgraph(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device) -> Inputs:
+    """Returns the inputs of a sampled neighbourhood in the whole graph, on `device`."""
+    order = np.argsort(subgraph.n_id)
+    rows = FeatureRows(graph.features).read(subgraph.n_id[order], device)
+    x = torch.empty((len(order), graph.num_features), device=device)
+    x[torch.from_numpy(order).to(device)] = rows.to_dense() if rows.is_sparse_csr else rows
+    indptr, indices = (torch.from_numpy(part).to(device) for part in (subgraph.indptr, subgraph.indices))
+    return Inputs(x, _structure(subgraph, indptr, indices, takes))
+
+
+def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device) -> Inputs:
+    """Returns the inputs of the whole graph, its adjacency once for each of so many layers, on `device`."""
+    nodes = graph.num_nodes
+    rows = FeatureRows(graph.features).read(np.arange(nodes, dtype=np.int32), device)
+    x = rows.to_dense() if rows.is_sparse_csr else rows.clone()  # the graph's own memory must not be written
+    indptr, indices = (torch.from_numpy(np.array(part)).to(device) for part in (graph.indptr, graph.indices))
+    if takes == "edge_index":
+        return Inputs(x, edge_index(indptr, indices))
+    adjacency = csr(indptr, indices.long(), torch.ones(len(indices), device=device), (nodes, nodes))
+    return Inputs(x, [adjacency] * layers)
+
+
+def squared(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device) -> tuple[Inputs, Extent]:
+    """Returns the inputs of a sampled neighbourhood whose layers are all computed on all of its nodes, and the extent.
+
+    So is a pass over the whole graph; in mini-batches of adjs, destinations are fewer than sources.
+    """
+    if takes == "edge_index":
+        return of_subgraph(graph, subgraph, takes, device), extent_of(subgraph, takes)
+    layers, nodes, edges = subgraph.num_layers, subgraph.num_nodes, subgraph.num_edges
+    indptr = np.concatenate([subgraph.indptr, np.full(nodes + 1 - len(subgraph.indptr), edges)])
+    rows, columns = (torch.from_numpy(part.astype(np.int64)).to(device) for part in (indptr, subgraph.indices))
+    adjacency = csr(rows, columns, torch.ones(edges, device=device), (nodes, nodes))
+    x = of_subgraph(graph, subgraph, takes, device).x
+    return Inputs(x, [adjacency] * layers), Extent(layers * nodes, layers * edges)
+
+
+def extent_of(subgraph: Subgraph, takes: Takes) -> Extent:
+    """Returns the nodes and edges that a forward pass on `subgraph` is computed on; of adjs at most, by sources."""
+    if takes == "edge_index":
+        return Extent(subgraph.num_nodes, subgraph.num_edges)
+    blocks = [subgraph.block(layer) for layer in range(subgraph.num_layers)]
+    return Extent(sum(block.num_src for block in blocks), sum(len(block.indices) for block in blocks))
+
+
+def _structure(subgraph: Subgraph, indptr: Tensor, indices: Tensor, takes: Takes) -> Any:
+    return edge_index(indptr, indices) if takes == "edge_index" else adjacencies(subgraph, indptr, indices)
+
+
+def _one_edge_each(count: int, device: torch.device) -> Tensor:
+    """Returns the adjacency in which destination i has source `count` + i alone, shape (count, 2 count)."""
+    places = torch.arange(count + 1, device=device)
+    return csr(places, count + places[:-1], torch.ones(count, device=device), (count, 2 * count))

@@ -1,0 +1,168 @@
+"""`UserModel`: a module of the user's with what it declares, and the errors where it breaks its contract."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from a3gnn.errors import ModelError
+from a3gnn.metric import Target
+from a3gnn.models.adam import Optimizer, make_adam
+from a3gnn.models.loss import Loss
+from a3gnn.task import Aggregates, Takes
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seeds the generators of the host and of `device` for a while, whatever they hold before and after."""
+    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+        torch.manual_seed(seed)
+        yield
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UserModel:
+    """A module and its optional attributes; `docs/own_models.md` is the contract.
+
+    Attributes:
+        name: Of its factory, for errors.
+        module: What is trained.
+        takes: What `forward` takes beside x, by the name of its second parameter.
+        aggregates: What it declares of its input layer.
+        loss: Takes the seeds' outputs, (num_seeds, out_channels) float32, and labels; returns their mean loss.
+    """
+
+    name: str
+    module: nn.Module
+    takes: Takes
+    aggregates: Aggregates | None
+    loss: Loss
+
+    @classmethod
+    def of(cls, name: str, module: nn.Module) -> Self:
+        """Returns `module`, which the factory `name` made, with what it declares.
+
+        Raises:
+            ModelError: It declares something that is not what it must be.
+        """
+        for optional in ("loss", "optimizer", "schedule"):
+            given = getattr(module, optional, None)
+            if given is not None and not callable(given):
+                raise ModelError(f"{name}: {optional} must be a method, got {given!r}; leave it out for the default")
+        aggregates = getattr(module, "aggregates", None)
+        if aggregates not in (None, "mean"):
+            raise ModelError(f'{name}: aggregates must be "mean" or left out, got {aggregates!r}')
+        if lazy := [label for label, one in module.named_parameters() if torch.nn.parameter.is_lazy(one)]:
+            raise ModelError(
+                f"{name}: parameters must have their shapes when the model is built, {', '.join(lazy)} have none; give "
+                "layers in_channels in place of -1"
+            )
+        loss = getattr(module, "loss", None) or functional.cross_entropy
+        return cls(name, module, _takes(name, module), aggregates, loss)
+
+    def with_loss(self, loss: Loss, weights: str, target: Target) -> Self:
+        """Returns it with `loss`, or its own where the module has one, given labels as losses of torch take them.
+
+        Args:
+            loss: What suits the labels.
+            weights: The task's class weights.
+            target: What labels are.
+
+        Raises:
+            ModelError: The module has its own, and there are class weights.
+        """
+        if self.loss is functional.cross_entropy:
+            return dataclasses.replace(self, loss=loss)
+        if weights != "none":
+            raise ModelError(
+                f"{self.name}: class_weights must be none where the model has its own loss, got {weights}; weigh there"
+            )
+        own = self.loss
+        match target:
+            case "classes":
+                return self
+            case "labels":
+                return dataclasses.replace(self, loss=lambda outputs, labels: own(outputs, labels.float()))
+            case "values":  # in a column, as outputs are: torch's losses would compare every output with every value
+                return dataclasses.replace(self, loss=lambda outputs, labels: own(outputs, labels[:, None]))
+
+    @property
+    def shapes(self) -> str:
+        """A short stable hash of the names, shapes and types of its parameters and buffers."""
+        listed = [(name, tuple(one.shape), str(one.dtype)) for name, one in self.module.state_dict().items()]
+        return hashlib.blake2b(repr(listed).encode(), digest_size=8).hexdigest()
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of weights."""
+        return sum(one.numel() for one in self.module.parameters())
+
+    def outputs(self, x: Tensor, structure: Any, count: int, classes: int) -> Tensor:
+        """Returns what `forward` gives of the first `count` nodes, float32, shape (count, classes).
+
+        Raises:
+            ModelError: It gives something else.
+        """
+        out = self.module(x, structure)
+        if not isinstance(out, Tensor) or out.ndim != 2 or len(out) < count or out.shape[1] != classes:
+            got = f"shape {tuple(out.shape)}" if isinstance(out, Tensor) else repr(type(out).__name__)
+            raise ModelError(
+                f"{self.name}: forward must return a row of {classes} values (out_channels) for each of {count} nodes "
+                f"or more, seeds first, got {got}"
+            )
+        return out[:count].float()
+
+    def optimizer(self, learning_rate: float, weight_decay: float) -> Optimizer:
+        """Returns a new optimiser: the module's own, by `optimizer(learning_rate)`, or Adam."""
+        make = getattr(self.module, "optimizer", None)
+        if make is None:
+            weights = [one for one in self.module.parameters() if one.requires_grad]
+            if all(one.dtype is torch.float32 and one.is_contiguous() and one.numel() for one in weights):
+                return make_adam(weights, learning_rate, weight_decay)
+            return torch.optim.Adam(weights, lr=learning_rate, weight_decay=weight_decay)
+        if weight_decay:
+            raise ModelError(
+                f"{self.name}: weight_decay must be 0 where the model makes its own optimizer, got {weight_decay}; set "
+                "it there"
+            )
+        made = make(learning_rate)
+        if not isinstance(made, torch.optim.Optimizer):
+            raise ModelError(f"{self.name}: optimizer(learning_rate) must return a torch.optim.Optimizer, got {made!r}")
+        return made
+
+    def factor(self, batch: int, batches_per_epoch: int) -> float:
+        """Returns what the learning rate of mini-batch `batch`, counted over all epochs, is multiplied by."""
+        schedule = getattr(self.module, "schedule", None)
+        factor = 1.0 if schedule is None else float(schedule(batch, batches_per_epoch))
+        if not factor >= 0:
+            raise ModelError(
+                f"{self.name}: schedule(batch, batches_per_epoch) must return a factor >= 0, got {factor} for "
+                f"({batch}, {batches_per_epoch})"
+            )
+        return factor
+
+
+def _takes(name: str, module: nn.Module) -> Takes:
+    """Returns what `forward` takes beside x."""
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [one for one in parameters if one.kind in kinds]
+    starred = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
+    further = [one.name for one in parameters[2:] if one.default is one.empty and one in places]
+    further += [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
+    if (len(places) < 2 and not starred) or further:
+        raise ModelError(
+            f"{name}: forward must take (x, edge_index) or (x, adjs), and no more without a default, got "
+            f"{inspect.signature(module.forward)}"
+        )
+    second = places[1].name if len(places) > 1 else "edge_index"
+    return "adjs" if second == "adjs" else "edge_index"

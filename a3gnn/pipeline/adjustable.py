@@ -1,0 +1,104 @@
+"""`AdjustablePipeline`: mini-batches whose preparation changes while an epoch is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.features.stores.host import HostStore
+from a3gnn.graphs.graph import Graph
+from a3gnn.option_names import option
+from a3gnn.parts.graph import PartedGraph
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.plan import PlannedBatch
+from a3gnn.pipeline.preparation import Preparation, has_free_cache
+from a3gnn.threads.overlap_policy import OverlapOnce, Overlapped
+
+
+class AdjustablePipeline(Pipeline):
+    """A pipeline that goes on with another `preparation` as soon as the mini-batches under way have been given.
+
+    Mini-batches stay the same, bit for bit, whatever `preparation` is set to, and whenever. None is prepared twice: the
+    workers of before end with what they have begun. Where the first preparation has workers, whether these and training
+    overlap or alternate is measured once, at the begin; those of later ones always overlap.
+
+    Args:
+        graph: As of `Pipeline`.
+        config: Likewise; what it asks for is the first preparation.
+        given: Likewise.
+        options: Likewise.
+
+    Attributes:
+        preparation: Of mini-batches that are not begun yet; may be set at any time by whoever draws mini-batches.
+        active: Of the mini-batch that was given last.
+        can_resize: Whether `cache_bytes` of a preparation may differ from the first one's.
+
+    Raises:
+        UsageError: Stages are to have cores of their own, or the graph is on graph servers.
+    """
+
+    def __init__(self, graph: Graph, config: TrainConfig, *given: Any, **options: Any) -> None:
+        check_adjustable(graph, config)
+        super().__init__(graph, config, *given, **options)
+        self.preparation = self.active = self._first = Preparation.of(self._config)
+        self._overlap = self._measured = OverlapOnce(self._config.num_workers)
+        self.can_resize = has_free_cache(self._config) and isinstance(self.store, HostStore) and self.store.can_resize
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether mini-batches are prepared in one way: not while overlapping and alternating are compared."""
+        return self.active.mode == "sequential" or self._overlap.is_settled
+
+    def _compete(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
+        due = iter(planned)
+        for first in due:
+            self._enter(self.preparation)
+            with closing(super()._compete(epoch, self._until_changed(first, due))) as batches:
+                yield from batches
+
+    def _until_changed(self, first: PlannedBatch, due: Iterator[PlannedBatch]) -> Iterator[PlannedBatch]:
+        """Yields what is due, `first` first, as long as it is to be prepared as now."""
+        yield first
+        while self.preparation == self.active and (planned := next(due, None)) is not None:
+            yield planned
+
+    def _enter(self, preparation: Preparation) -> None:
+        """Has the next mini-batches prepared so; none is under way."""
+        if preparation == self.active:
+            return
+        if preparation.cache_bytes != self.active.cache_bytes:
+            if not self.can_resize:
+                raise UsageError(
+                    f"cache_bytes must stay {self.active.cache_bytes}, got {preparation.cache_bytes}: neighbours are "
+                    "sampled towards the cache, or it is on a device"
+                )
+            assert isinstance(self.store, HostStore), "others can't be resized"
+            self.store.resize(preparation.cache_bytes)
+        self._config = self._config.replace(parallel_mode=preparation.mode, num_workers=max(1, preparation.workers))
+        self._depth = preparation.depth
+        self._stages.keep_buffers(preparation.depth + 2)
+        is_first = preparation.replace(cache_bytes=self._first.cache_bytes) == self._first
+        self._overlap = self._measured if is_first else Overlapped()
+        self.active = preparation
+
+
+def check_adjustable(graph: Graph, config: TrainConfig) -> None:
+    """Checks that the preparation of mini-batches can change.
+
+    Raises:
+        UsageError: Stages are to have cores of their own, or the graph is on graph servers.
+    """
+    if config.canonical().resources != "free":
+        raise UsageError(
+            f"{option('resources')} must be free with {option('adapt')}, got {config.resources!r}, which gives stages "
+            "threads by a model of its own, once; choose one of them"
+        )
+    if isinstance(graph, PartedGraph):
+        raise UsageError(
+            f"{option('dataset')} must be a graph on this machine's disk with {option('adapt')}, got parts on graph "
+            f"servers; leave {option('adapt')} out"
+        )

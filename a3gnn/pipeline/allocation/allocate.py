@@ -1,0 +1,271 @@
+"""`allocate`: the allocation that fitted stage models recommend on so many cores."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from a3gnn.checks import whole_number
+from a3gnn.config import ParallelMode
+from a3gnn.errors import UsageError
+from a3gnn.units import count
+
+
+class Solution(NamedTuple):
+    """Cores of each stage, and the seconds from one mini-batch to the next."""
+
+    cores: tuple[int, ...]
+    seconds: float
+
+
+def solve(seconds: Sequence[NDArray[np.float64]], cores: int, floor: float = 0.0) -> Solution:
+    """Returns the cores, at least one per stage and `cores` in all, that make the slowest stage fastest (section 3.4).
+
+    The optimum is one of the stages' times or the floor. Each of those is tried: every stage gets the fewest cores that
+    keep it, and the least one that fits is the answer, with the fewest cores of all that reach it. That is exhaustive,
+    also where times rise with cores, and looks up `stages * cores` times, where trying all combinations of cores
+    costs `cores ** stages`.
+
+    Args:
+        seconds: Each stage's time with 1, 2, ... cores; where it ends, more cores are of no use. A stage that no core
+            speeds up is one with a single time.
+        cores: Cores in all.
+        floor: Seconds below which no allocation gets a mini-batch, such as its bytes over the memory's bandwidth.
+
+    Raises:
+        UsageError: There are fewer cores than stages.
+    """
+    if not seconds or cores < len(seconds):
+        raise UsageError(
+            f"each of the stages needs a core, got {count(len(seconds), 'stage')} and {count(cores, 'core')}"
+        )
+    tables = [np.maximum(times[:cores], floor) for times in seconds]
+    periods = np.unique(np.concatenate(tables))
+    kept = [table[None, :] <= periods[:, None] for table in tables]
+    fewest = np.stack([table.argmax(axis=1) + 1 for table in kept], axis=1)
+    fits = np.stack([table.any(axis=1) for table in kept]).all(axis=0) & (fewest.sum(axis=1) <= cores)
+    best = int(fits.argmax())  # one always fits: with one core per stage, the slowest stage's time
+    return Solution(tuple(fewest[best].tolist()), float(periods[best]))
+
+
+Stage = Literal["sampling", "gather", "training"]
+STAGES: tuple[Stage, ...] = ("sampling", "gather", "training")
+
+# Shorter times are below the clock's resolution: a caller that trains nothing still has a stage that takes some time.
+_MIN_SECONDS = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class StageModel:
+    """`shared / threads + fixed` seconds per mini-batch (BGL, section 3.4: T / c, and a / c + d for the cache stage).
+
+    Attributes:
+        shared: Seconds of one thread's work that threads share, >= 0.
+        fixed: Seconds that no thread takes off, >= 0.
+        r2: Share of the measured times' variance that the model explains; 1 where they don't vary and it meets them.
+        worst: Largest error of a predicted time, relative to the measured one.
+    """
+
+    shared: float
+    fixed: float = 0.0
+    r2: float = 1.0
+    worst: float = 0.0
+
+    def seconds(self, threads: int) -> float:
+        """Returns the seconds of a mini-batch with `threads` threads."""
+        return self.shared / threads + self.fixed
+
+
+def fit(threads: Sequence[int], seconds: Sequence[float], *, fixed: bool) -> StageModel:
+    """Returns the model whose errors, relative to the measured times, have the least sum of squares.
+
+    Relative ones, since a time with many threads is short and yet as likely to be the pipeline's slowest stage as one
+    with few.
+
+    Args:
+        threads: Of each measurement, >= 1.
+        seconds: Of each measurement.
+        fixed: Whether a part may be `fixed`; if not, time is proportional to 1 / threads.
+
+    Raises:
+        UsageError: There is no measurement, or the lengths differ.
+    """
+    if not len(threads) or len(threads) != len(seconds):
+        raise UsageError(f"a fit needs a time for each thread count, got {len(threads)} counts, {len(seconds)} times")
+    inverse = 1.0 / np.asarray(threads, dtype=np.float64)
+    times = np.maximum(np.asarray(seconds, dtype=np.float64), _MIN_SECONDS)
+    terms = np.column_stack([inverse, np.ones_like(inverse)]) if fixed else inverse[:, None]
+    weights, _ = nnls(terms / times[:, None], np.ones_like(times))
+    predicted = terms @ weights
+    rest = float(weights[1]) if fixed else 0.0
+    worst = float(np.abs(predicted / times - 1).max())
+    return StageModel(float(weights[0]), rest, _explained(times, predicted), worst)
+
+
+def _explained(times: NDArray[np.float64], predicted: NDArray[np.float64]) -> float:
+    """Returns the coefficient of determination."""
+    missed = float(((times - predicted) ** 2).sum())
+    spread = float(((times - times.mean()) ** 2).sum())
+    if spread > 0:
+        return 1 - missed / spread
+    return 1.0 if np.allclose(times, predicted) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Threads of each stage.
+
+    Stages that overlap have cores of their own; stages that run one after the other on one thread share theirs: gather
+    and training in mode 2, all three in sequential mode.
+
+    Attributes:
+        sampling: Mini-batches that are sampled at once, a thread each.
+        gather: Threads of a gather.
+        training: Threads of the training step.
+        pooled: Mode 1 only: whether each of the `sampling` workers gathers, with `gather` threads, what it sampled. If
+            not, mini-batches are gathered one at a time, on cores apart.
+        isolated: Whether the numbers are kept. If not, stages compete for the cores as `OverlapPolicy` finds best, and
+            the numbers are the most that each stage then has.
+        seconds: Predicted from one mini-batch to the next; None where nobody predicted it.
+        why: A sentence.
+
+    Raises:
+        UsageError: A stage has no thread.
+    """
+
+    sampling: int
+    gather: int
+    training: int
+    pooled: bool = False
+    isolated: bool = True
+    seconds: float | None = None
+    why: str = "asked for"
+
+    def __post_init__(self) -> None:
+        for stage in STAGES:
+            whole_number(stage, getattr(self, stage), 1, "each stage needs a thread", kind=int)
+
+    def groups(self, mode: ParallelMode) -> tuple[tuple[tuple[Stage, ...], int], ...]:
+        """Returns the stages that share cores, training's first, and how many cores each group has."""
+        if mode == "sequential":
+            return ((STAGES, max(self.gather, self.training)),)
+        if mode == "mode2":
+            return (("training", "gather"), max(self.gather, self.training)), (("sampling",), self.sampling)
+        if self.pooled:
+            return (("training",), self.training), (("gather", "sampling"), self.gather * self.sampling)
+        return (("training",), self.training), (("gather",), self.gather), (("sampling",), self.sampling)
+
+    def cores(self, mode: ParallelMode) -> int:
+        """Returns the cores that it takes in all."""
+        return sum(count for _, count in self.groups(mode))
+
+    def places(self, mode: ParallelMode, available: frozenset[int]) -> dict[Stage, frozenset[int]]:
+        """Returns the cores of each stage, of those `available`; no cores for any where they don't suffice."""
+        rest = sorted(available)
+        if self.cores(mode) > len(rest):
+            return dict.fromkeys(STAGES, frozenset())
+        found: dict[Stage, frozenset[int]] = {}
+        for stages, count in self.groups(mode):
+            found |= dict.fromkeys(stages, frozenset(rest[:count]))
+            rest = rest[count:]
+        return found
+
+
+Models = Mapping[Stage, StageModel]
+
+# Predictions err: isolation is preferred to what `OverlapPolicy` finds by measuring only if predicted to take a tenth
+# less. Guess.
+_MAX_RELATIVE_SECONDS = 0.9
+
+
+def allocate(models: Models, mode: ParallelMode, workers: int, cores: int, floor: float = 0.0) -> Allocation:
+    """Returns the fastest allocation by the models, never of more threads at once than `cores`.
+
+    Stages that overlap get cores of their own where that is predicted to take a tenth less than one stage after the
+    other, each on all cores; of equally fast ones the allocation with fewer cores. Else, and where there are too few
+    cores for that, it is not `isolated`.
+
+    Args:
+        models: Of each stage.
+        mode: What overlaps: nothing, sampling and gather with training (mode1), or sampling alone (mode2).
+        workers: Mini-batches that may be under way beside the one in training.
+        cores: To be shared out.
+        floor: Least seconds of a mini-batch, by the memory's bandwidth.
+    """
+    if mode == "sequential":
+        return competing(1, cores, "in sequential mode no stages overlap: each has all cores")
+    if cores < 2:
+        return competing(workers, cores, f"stages that overlap need 2 cores at least, got {cores}: they compete")
+    best = isolate(models, mode, workers, cores, floor)
+    assert best.seconds is not None
+    serial = models["sampling"].seconds(1) + models["gather"].seconds(cores) + models["training"].seconds(cores)
+    serial = max(floor, serial)
+    times = f"{best.seconds * 1e3:.3g} ms per mini-batch predicted, {serial * 1e3:.3g} with one stage after the other"
+    if best.seconds >= _MAX_RELATIVE_SECONDS * serial:
+        return competing(
+            workers, cores, f"cores of their own don't pay for stages on {count(cores, 'core')}: {times}", serial
+        )
+    return dataclasses.replace(best, why=f"{best.cores(mode)} of {count(cores, 'core')} in isolation: {times}")
+
+
+def isolate(models: Models, mode: ParallelMode, workers: int, cores: int, floor: float = 0.0) -> Allocation:
+    """Returns the fastest allocation that gives stages which overlap cores of their own, whether or not that pays.
+
+    Args:
+        models: Of each stage.
+        mode: mode1 or mode2.
+        workers: As in `allocate`.
+        cores: To be shared out, at least 2.
+        floor: As in `allocate`.
+
+    Raises:
+        UsageError: There are fewer than 2 cores.
+    """
+    groupings = _Groupings(models, workers, cores, floor)
+    if mode == "mode2":
+        return groupings.sampling_apart()
+    if workers == 1 or cores < 3:
+        return groupings.pooled()
+    return min(groupings.pooled(), groupings.all_apart(), key=lambda found: (found.seconds, found.cores(mode)))
+
+
+def competing(workers: int, cores: int, why: str, seconds: float | None = None) -> Allocation:
+    """Returns the allocation that leaves the stages to `OverlapPolicy`."""
+    return Allocation(workers, cores, cores, isolated=False, seconds=seconds, why=why)
+
+
+class _Groupings:
+    """The fastest allocation by the models for each grouping of the stages on cores."""
+
+    def __init__(self, models: Models, workers: int, cores: int, floor: float) -> None:
+        threads = np.arange(1, cores + 1)
+        times = {stage: model.shared / threads + model.fixed for stage, model in models.items()}
+        self._sampling, self._gather, self._training = (times[stage] for stage in ("sampling", "gather", "training"))
+        self._workers, self._cores, self._floor = workers, cores, floor
+
+    def sampling_apart(self) -> Allocation:
+        """Returns mode 2's: workers sample, and the caller gathers, then trains, on the same cores."""
+        groups = (self._sampling[: self._workers], self._gather + self._training)
+        (sampling, rest), seconds = solve(groups, self._cores, self._floor)
+        return Allocation(sampling, rest, rest, seconds=seconds)
+
+    def all_apart(self) -> Allocation:
+        """Returns the paper's: each stage on cores of its own; one worker gathers while the others sample."""
+        stages = (self._sampling[: self._workers - 1], self._gather, self._training)
+        (sampling, gather, training), seconds = solve(stages, self._cores, self._floor)
+        return Allocation(sampling, gather, training, seconds=seconds)
+
+    def pooled(self) -> Allocation:
+        """Returns that of workers which gather what they sampled: some workers at once, some threads each."""
+        counts = np.arange(1, min(self._workers, self._cores) + 1)
+        threads = np.arange(1, self._cores + 1)[:, None] // counts
+        each = np.where(threads > 0, self._gather[threads - 1] + self._sampling[0], np.inf) / counts
+        (workers, training), seconds = solve((each.min(axis=1), self._training), self._cores, self._floor)
+        at_once = int(counts[each[workers - 1].argmin()])
+        return Allocation(at_once, workers // at_once, training, pooled=True, seconds=seconds)

@@ -1,0 +1,105 @@
+"""`MiniBatch`: what sampling, gathering, transfer and training pass on."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.csr import dense_parts
+from a3gnn.measurement import StageSeconds
+from a3gnn.pipeline.upload import Arrival
+from a3gnn.sampling.subgraph import Subgraph
+
+_TENSORS = ("x", "y", "indptr", "indices")
+
+
+class TorchBlock(NamedTuple):
+    """The bipartite CSR of one layer as tensors on the batch's device; the first `num_dst` sources are its rows.
+
+    `indptr` int32, shape (num_dst + 1,); `indices` int32, shape (num_edges,), below `num_src`.
+    """
+
+    indptr: torch.Tensor
+    indices: torch.Tensor
+    num_src: int
+    num_dst: int
+
+
+@dataclass(slots=True, eq=False)
+class MiniBatch:
+    """A sampled neighbourhood with its features and labels.
+
+    Attributes:
+        epoch: Epoch, from 0.
+        index: Place in the epoch, from 0.
+        subgraph: Ids and structure, on the host; without the input layer's hop where `x` are rows of a table.
+        x: Features of `subgraph.n_id`, shape (num_nodes, num_features), float32 or bfloat16, or sparse CSR; or, where
+            an `aggregator` is named, what the input layer's destinations need of them: aggregated as they were read
+            (`FeatureStore.read_aggregated`), or rows of a table (`Pipeline`).
+        y: Labels of the seeds, int64, shape (num_seeds,).
+        indptr: `subgraph.indptr` as a tensor beside `x`.
+        indices: `subgraph.indices` as a tensor beside `x`.
+        hits: Rows of features that the cache served.
+        seconds: Work done so far, by stage; `train` is the trainer's to fill in.
+        aggregator: The aggregator that `x` has been through; None for features as they are.
+        arrival: When the copy to a CUDA device began and ended; None on the host.
+    """
+
+    epoch: int
+    index: int
+    subgraph: Subgraph
+    x: torch.Tensor
+    y: torch.Tensor
+    indptr: torch.Tensor
+    indices: torch.Tensor
+    hits: int
+    seconds: StageSeconds
+    aggregator: Aggregator | None = None
+    arrival: Arrival | None = None
+
+    @property
+    def num_seeds(self) -> int:
+        """Seeds."""
+        return self.subgraph.num_seeds
+
+    @property
+    def seed_share(self) -> float:
+        """Its part of the whole mini-batch's seeds: 1 where it is whole, 0 of a share that has none."""
+        share = self.subgraph.share
+        return 1.0 if share is None else share.num_seeds / self.subgraph.sampled.num_seeds
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the features, the labels and the structure."""
+        return sum(int(tensor.nbytes) for tensor in (*dense_parts(self.x), self.y)) + self.subgraph.nbytes
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """The dense tensors that hold the features, the labels and the structure: three for sparse features."""
+        return (*dense_parts(self.x), self.y, self.indptr, self.indices)
+
+    @property
+    def blocks(self) -> list[TorchBlock]:
+        """The blocks of all layers whose hop was sampled, input layer first, as views of one CSR."""
+        return [self.block(layer) for layer in range(self.subgraph.num_layers)]
+
+    def block(self, layer: int) -> TorchBlock:
+        """Returns the block of `layer`, 0 for the first whose hop was sampled, as views."""
+        num_src, num_dst = self.subgraph.layer_sizes(layer)
+        edges = int(self.subgraph.indptr[num_dst])
+        return TorchBlock(self.indptr[: num_dst + 1], self.indices[:edges], num_src, num_dst)
+
+    def pinned(self) -> MiniBatch:
+        """Returns the mini-batch with its dense tensors on the host page-locked, for copies that don't block."""
+        names = [name for name in _TENSORS if getattr(self, name).device.type == "cpu"]
+        dense = [name for name in names if not getattr(self, name).is_sparse_csr]
+        return dataclasses.replace(self, **{name: getattr(self, name).pin_memory() for name in dense})
+
+    def to(self, device: str | torch.device, non_blocking: bool = False) -> MiniBatch:
+        """Returns the mini-batch with its tensors on `device`; tensors that are there already are shared."""
+        moved = {name: getattr(self, name).to(device, non_blocking=non_blocking) for name in _TENSORS}
+        return dataclasses.replace(self, **moved)

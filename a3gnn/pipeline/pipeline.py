@@ -1,0 +1,333 @@
+"""The mini-batches of an epoch, sequentially or in A3GNN's parallel modes (section III-B)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import groupby
+from time import perf_counter
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+from weakref import WeakSet
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.config import Resources, TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.features.opening import open_features
+from a3gnn.features.rows.aggregate import Aggregator, input_width
+from a3gnn.features.stores.store import FeatureStore
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.labels import as_classes
+from a3gnn.graphs.partition import partition, restrict_to_parts
+from a3gnn.parts.graph import PartedGraph
+from a3gnn.parts.rules import check_over_parts
+from a3gnn.parts.sampler import PartedSampler, warm_up
+from a3gnn.parts.store import open_store
+from a3gnn.pipeline.allocation.allocate import Allocation
+from a3gnn.pipeline.allocation.isolation import Isolation
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.device_sampler import DeviceSampler
+from a3gnn.pipeline.devices import checked_device
+from a3gnn.pipeline.divided import DividedStages, Dividing, most_held
+from a3gnn.pipeline.plan import PlannedBatch, count_batches, epoch_plan
+from a3gnn.pipeline.proximity import ProximityOrder
+from a3gnn.pipeline.stages import Sampled, Sampler, Stages
+from a3gnn.pipeline.upload import BufferPool
+from a3gnn.sampling.edge_sampler import EdgeSampler
+from a3gnn.sampling.edges import Edges
+from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.share import CutSampler, Shares
+from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.threads import pool
+from a3gnn.threads.ordered_map import ordered_map
+from a3gnn.threads.overlap_policy import OverlapPolicy
+
+
+class EdgeSampling(NamedTuple):
+    """The edges that are sampled in place of a graph's, each as often as it is there, and how (`EdgeSampler`)."""
+
+    edges: Edges
+    replace: bool = False
+    disjoint: bool = False
+
+
+def open_sampler(
+    adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
+    fanouts: Sequence[int],
+    config: TrainConfig,
+    seed: int,
+    cached: NDArray[np.int32],
+    parts: NDArray[np.int32] | None,
+    sampling: EdgeSampling | None,
+) -> Sampler:
+    """Returns the sampler of `adjacency` on `config.sampling_device`, or of `sampling`'s edges, on the host.
+
+    Args:
+        adjacency: In-neighbours as CSR, indptr and indices, within parts.
+        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        config: Its `bias_rate` and `sampling_device` are used.
+        seed: Decides the random numbers.
+        cached: Ids of cached nodes.
+        parts: Each node's part, int32, shape (num_nodes,); None is one part.
+        sampling: What is sampled in place of `adjacency`; its mini-batches know their edges' ids.
+    """
+    mask = np.zeros(len(adjacency[0]) - 1, dtype=np.bool_)
+    mask[cached] = True
+    make: Callable[..., Sampler] = partial(NeighbourSampler, *adjacency)
+    if sampling is not None:
+        edges = sampling.edges if parts is None else sampling.edges.within(parts)
+        make = partial(EdgeSampler, edges, replace=sampling.replace, disjoint=sampling.disjoint)
+    elif config.sampling_device == "cuda":
+        make = partial(DeviceSampler, *adjacency, device="cuda")
+    return make(fanouts=fanouts, seed=seed, bias_rate=config.bias_rate, cached=mask)
+
+
+def open_sources(
+    graph: Graph,
+    adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
+    fanouts: Sequence[int],
+    config: TrainConfig,
+    seed: int,
+    device: str,
+    parts: NDArray[np.int32] | None,
+    seeds: Iterable[NDArray[np.int32]],
+    table: DenseFeatures | SparseFeatures | None,
+    sampling: EdgeSampling | None,
+) -> tuple[FeatureStore, Sampler]:
+    """Returns the store of features and the sampler that `config` asks for; of a graph by parts, its servers'.
+
+    Args:
+        graph: The graph.
+        adjacency: Its in-neighbours as CSR, indptr and indices, within `parts`.
+        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        config: As `open_features` and `open_sampler` take it; of a graph by parts, `check_over_parts` has passed.
+        seed: Decides the random numbers.
+        device: Where mini-batches are trained.
+        parts: Each node's part in training part by part, int32, shape (num_nodes,); None is one part.
+        seeds: Of each mini-batch of the first epoch, for cache policies that sample.
+        table: As `open_features` takes it.
+        sampling: As `open_sampler` takes it.
+
+    Raises:
+        UsageError: As of those; or edges are to be sampled in a way that servers don't.
+        GraphServerError: A graph server can't be reached, or refuses.
+    """
+    if isinstance(graph, PartedGraph):
+        if sampling is not None:
+            raise UsageError(
+                "over parts, in-neighbours are drawn of distinct seeds, each once and in one tree; leave out replace, "
+                "disjoint, an induced subgraph, seeds that are repeated and an order of your own"
+            )
+        warm_up()
+        return open_store(graph, config), PartedSampler(graph, fanouts, seed=seed)
+    features = open_features(graph, config, parts, device, fanouts=fanouts, seed=seed, seeds=seeds, table=table)
+    return features, open_sampler(adjacency, fanouts, config, seed, features.cached, parts, sampling)
+
+
+_PARTITION_SEED = 0  # partitions are a property of the graph: runs of any seed share the stored ones
+
+
+class Pipeline:
+    """Samples, gathers and moves mini-batches as a configuration says; a context manager.
+
+    * sequential: one stage after the other, when the next mini-batch is asked for.
+    * mode1: `num_workers` threads sample and gather; as many mini-batches wait or are under way.
+    * mode2: the threads only sample; the caller's thread gathers, so that one mini-batch's features are held.
+
+    All give bit-identical mini-batches. Whether workers and training use the cores at once or alternately is found
+    by measurement (`OverlapPolicy`). Parts are trained one after the other, without overlap from one to the next.
+
+    Args:
+        graph: The graph.
+        config: Every knob matters.
+        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        seed: Decides order and neighbours.
+        device: Where mini-batches are trained: cpu or cuda.
+        reuse_buffers: Whether a mini-batch's `x` is overwritten after the next one has been asked for; if not, after no
+            tensor uses it any more.
+        input_nodes: Seeds, int32, distinct; the train nodes by default.
+        shuffle: Whether seeds are shuffled, anew for every epoch.
+        aggregator: What the model's input layer makes of in-neighbours' features. Where the host can do that while it
+            gathers, mini-batches carry the outcome and say so (`MiniBatch.aggregator`); else they carry the features.
+        table: What `aggregator` makes of each node's whole in-neighbourhood, as memory maps, for input_aggregation
+            full. Its rows are read in place of features, and the last of `fanouts` is not sampled.
+        dtype: What dense features, or their aggregates, come as: float32 or bfloat16. Sparse ones are float32.
+        resources: What holds over `config.resources`: an allocation, auto or free.
+        sampling: The edges that are sampled in place of `graph`'s, on the host; mini-batches then know their ids.
+        shares: Which share of each mini-batch is given; or how each is divided, whatever `device` says; None gives all.
+
+    Attributes:
+        store: The features.
+        sampler: The sampler of ids.
+        isolation: What threads and cores the stages have; None where they compete for them.
+        num_batches: Mini-batches of an epoch.
+        on_worker_start: Called by each worker thread of an epoch that begins, where stages compete for cores.
+
+    Raises:
+        DeviceError: A device is asked for that is not there.
+        UsageError: The device is of another kind, the seeds are to keep their order and to be ordered by proximity,
+            there is no table where input_aggregation is full, or what is asked for can't be had over parts.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        config: TrainConfig,
+        fanouts: Sequence[int],
+        *,
+        seed: int,
+        device: str = "cpu",
+        reuse_buffers: bool = True,
+        input_nodes: NDArray[np.int32] | None = None,
+        shuffle: bool = True,
+        aggregator: Aggregator | None = None,
+        table: DenseFeatures | SparseFeatures | None = None,
+        dtype: torch.dtype = torch.float32,
+        resources: Resources | Allocation | None = None,
+        sampling: EdgeSampling | None = None,
+        shares: Shares | Dividing | None = None,
+    ) -> None:
+        parts = len(shares.send) if isinstance(shares, Dividing) else 0
+        device = checked_device("cpu" if parts else device, config.sampling_device)
+        fanouts = fanouts if table is None else fanouts[:-1]
+        self._config, self._seed, self._shuffle = config.canonical(), seed, shuffle
+        if isinstance(graph, PartedGraph):
+            check_over_parts(config)
+        self._seeds = graph.train_ids if input_nodes is None else input_nodes
+        self._parts: NDArray[np.int32] | None = None
+        indptr, indices = graph.indptr, graph.indices
+        if config.num_partitions > 1:
+            graph = graph.on_disk()
+            self._parts = partition(graph, config.num_partitions, _PARTITION_SEED, config.partitioner)
+            indptr, indices = restrict_to_parts(graph, self._parts)
+        self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
+        self._order = self._proximity(graph, indptr, indices)
+        how = fanouts, self._config, seed, device, self._parts, self._first_seeds(), table, sampling
+        self.store, self.sampler = self._open_sources(graph, (indptr, indices), *how)
+        on_host, tabled = not self.store.is_sparse and device == "cpu", table is not None
+        # Rows are weighed by degrees within what is read, and those of a share's last nodes are the whole's.
+        if not (tabled or (self.store.can_aggregate and (shares is None or aggregator != "gcn"))):
+            aggregator = None
+        width = input_width(None if tabled else aggregator, self.store.num_features)
+        buffers = BufferPool(width, spare=most_held(config, shares), dtype=dtype) if on_host else None
+        new: Callable[..., Stages] = partial(DividedStages, dividing=shares) if isinstance(shares, Dividing) else Stages
+        sampler = CutSampler(self.sampler, shares) if isinstance(shares, Shares) else self.sampler
+        made = {"lends": not reuse_buffers, "aggregator": aggregator, "dtype": dtype, "tabled": tabled}
+        self._stages = new(sampler, self.store, graph.labels, device, buffers, **made)
+        self._overlap = OverlapPolicy(config.num_workers)
+        self._depth: int | None = None  # mini-batches that workers are ahead by; None for as many as there are workers
+        self.on_worker_start: Callable[[], None] | None = None
+        given = self._config.resources if resources is None else resources
+        self.isolation = None if given == "free" else Isolation(self._stages, self._config, given, self.store.row_bytes)
+        self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[MiniBatch]:
+        """Returns the mini-batches of `epoch` in order, from the one with index `start` on.
+
+        A worker's exception is raised at once, with its traceback. Closing the iterator, or leaving its loop, ends
+        every thread. Each mini-batch depends on the seed, `epoch` and its index alone.
+
+        Raises:
+            UsageError: `epoch` or `start` is negative.
+        """
+        if epoch < 0 or start < 0:
+            raise UsageError(f"epoch and start must be >= 0, got {epoch} and {start}")
+        return self.load(epoch, self.plan(epoch)[start:])
+
+    def load(self, epoch: int, planned: Iterable[PlannedBatch]) -> Iterator[MiniBatch]:
+        """Returns the mini-batches `planned`, in order, drawn as those of `epoch`; else as `epoch` does."""
+        batches = self._batches(epoch, planned)
+        self._epochs.add(batches)
+        return batches
+
+    def plan(self, epoch: int) -> list[PlannedBatch]:
+        """Returns which seeds the mini-batches of `epoch` hold, in order."""
+        return epoch_plan(
+            self._seeds,
+            self._config.batch_size,
+            self._seed,
+            epoch,
+            self._parts,
+            shuffle=self._shuffle,
+            order=self._order,
+        )
+
+    def first_samples(self, count: int) -> list[Subgraph]:
+        """Returns what is sampled for the first `count` mini-batches of the first epoch, or for all that it has."""
+        return [self._stages.sample(0, planned).subgraph.sampled for planned in self.plan(0)[:count]]
+
+    def close(self) -> None:
+        """Ends every epoch that is under way, and its threads."""
+        for batches in list(self._epochs):
+            batches.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _batches(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
+        for part, members in groupby(planned, key=lambda batch: batch.part):
+            self.store.enter_part(part)
+            run = self._compete if self.isolation is None else partial(self.isolation.batches, compete=self._compete)
+            with closing(run(epoch, members)) as batches:
+                for batch in batches:
+                    self._stages.arrive(batch)
+                    yield batch
+                    self._stages.release(batch)
+
+    def _compete(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
+        stages, mode = self._stages, self._config.parallel_mode
+        if isinstance(stages, DividedStages) and stages.depths is not None:
+            return stages.prefetched(epoch, planned, stages.depths)
+        if mode == "sequential":
+            return (stages.complete(epoch, batch) for batch in planned)
+        return self._overlapped(partial(stages.complete if mode == "mode1" else stages.sample, epoch), planned)
+
+    def _overlapped(
+        self, work: Callable[[PlannedBatch], MiniBatch | Sampled], planned: Iterable[PlannedBatch]
+    ) -> Generator[MiniBatch, None, None]:
+        stages, overlap = self._stages, self._overlap
+
+        def on_worker(due: tuple[PlannedBatch, bool]) -> MiniBatch | Sampled:
+            batch, beside_training = due
+            with pool.limited(1 if beside_training else pool.usable_cores()):
+                return work(batch)
+
+        due = ((batch, overlap.overlapped) for batch in planned)
+        threads = self._config.num_workers, lambda: overlap.overlapped, self.on_worker_start, self._depth
+        with closing(ordered_map(on_worker, due, *threads)) as results:  # a traceback keeps this frame, and workers
+            last: float | None = None
+            for result in results:
+                yield stages.gather(result) if isinstance(result, Sampled) else result
+                now = perf_counter()
+                if last is not None:
+                    overlap.count(now - last)
+                last = now
+
+    def _open_sources(self, *given: Any) -> tuple[FeatureStore, Sampler]:
+        """Returns what `open_sources` does, whose arguments are `given`."""
+        return open_sources(*given)
+
+    def _proximity(self, graph: Graph, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ProximityOrder | None:
+        if self._config.seed_order == "random":
+            return None
+        if not self._shuffle:
+            raise UsageError(
+                "seed_order proximity orders the seeds, got shuffle=False, which keeps their order; drop one"
+            )
+        size = self._config.batch_size
+        labels, classes = as_classes(graph.labels, graph.num_classes)
+        return ProximityOrder(indptr, indices, labels, classes, self._seeds, size, self._seed, self._parts)
+
+    def _first_seeds(self) -> Iterator[NDArray[np.int32]]:
+        """Yields the seeds of the first epoch, which is planned only for those who ask."""
+        yield from (batch.seeds for batch in self.plan(0))

@@ -1,0 +1,65 @@
+"""Which seeds an epoch's mini-batches hold, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.pipeline.proximity import ProximityOrder
+from a3gnn.seeding import generator
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedBatch:
+    """A mini-batch to come: its place in the epoch, its part, and its seeds (int32)."""
+
+    index: int
+    part: int
+    seeds: NDArray[np.int32]
+
+
+def epoch_plan(
+    train_ids: NDArray[np.int32],
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    parts: NDArray[np.int32] | None = None,
+    *,
+    shuffle: bool = True,
+    order: ProximityOrder | None = None,
+) -> list[PlannedBatch]:
+    """Returns the mini-batches of `epoch`, every id in one of them; the last of each part may be smaller.
+
+    The order is drawn from `seed` and `epoch` alone, so an epoch can be entered anywhere.
+
+    Args:
+        train_ids: Seeds, int32.
+        batch_size: Seeds per mini-batch.
+        seed: Of the run.
+        epoch: From 0.
+        parts: Each node's part, int32, shape (num_nodes,): parts come one after the other, in an order of the epoch's
+            own, and no mini-batch mixes them. None is one part.
+        shuffle: Whether seeds and parts are shuffled.
+        order: Made of the same seeds and parts: puts the seeds of a part in an order of its own where they would be
+            shuffled. The order of parts is the same with it and without. None shuffles at random.
+    """
+    draw = generator(seed, "epoch_plan", epoch)
+    ids = draw.permutation(train_ids) if shuffle else train_ids
+    if shuffle and order is not None:
+        ids = order.permutation(epoch)
+    owners = np.zeros(len(ids), dtype=np.int32) if parts is None else parts[ids]
+    present = np.unique(owners)
+    batches: list[PlannedBatch] = []
+    for part in draw.permutation(present) if shuffle else present:
+        members = ids[owners == part]
+        for start in range(0, len(members), batch_size):
+            batches.append(PlannedBatch(len(batches), int(part), members[start : start + batch_size]))
+    return batches
+
+
+def count_batches(train_ids: NDArray[np.int32], batch_size: int, parts: NDArray[np.int32] | None = None) -> int:
+    """Returns the mini-batches of an epoch: the same for every epoch."""
+    sizes = np.array([len(train_ids)]) if parts is None else np.bincount(parts[train_ids])
+    return int((-(-sizes // batch_size)).sum())

@@ -1,0 +1,138 @@
+"""The stages of a mini-batch before training, each timed: sample, gather, transfer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.features.rows.aggregate import Aggregator, input_width
+from a3gnn.features.stores.store import FeatureStore, ReadResult
+from a3gnn.measurement import StageSeconds
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.plan import PlannedBatch
+from a3gnn.pipeline.upload import BufferPool, Upload
+from a3gnn.sampling.subgraph import Subgraph
+
+
+class Sampler(Protocol):
+    """What samples neighbourhoods."""
+
+    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
+        """Returns the neighbourhood of `seeds` for mini-batch `batch` of `epoch`; safe to call from several threads."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sampled:
+    """A mini-batch after its first stage."""
+
+    epoch: int
+    index: int
+    subgraph: Subgraph
+    seconds: float
+
+
+class Stages:
+    """Brings one mini-batch from its seeds to the device; every method is safe to call from several threads.
+
+    Args:
+        sampler: Samples ids.
+        store: Serves features.
+        labels: Of the whole graph, of any kind (`a3gnn.graphs.labels`).
+        device: Where mini-batches are trained.
+        buffers: Memory for dense features that are trained on the host; None allocates for each mini-batch.
+        lends: Whether a mini-batch keeps its buffer as long as its features are in use, and not just until `release`.
+        aggregator: What to make of the features for the input layer; None leaves them as they are.
+        tabled: Whether the store's rows have been through `aggregator` already.
+        dtype: Of dense features, float32 or bfloat16, on the host that of `buffers`.
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        store: FeatureStore,
+        labels: NDArray[Any],
+        device: str,
+        buffers: BufferPool | None,
+        *,
+        lends: bool = False,
+        aggregator: Aggregator | None = None,
+        tabled: bool = False,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self._sampler = sampler
+        self._store = store
+        self._labels = labels
+        self._device = torch.device(device)
+        self._buffers = buffers
+        self._lends = lends
+        self._aggregator = aggregator
+        self._fused = None if tabled else aggregator
+        self._dtype = dtype
+        self._upload = None if self._device.type == "cpu" else Upload(self._device)
+
+    def sample(self, epoch: int, planned: PlannedBatch) -> Sampled:
+        """Returns the sampled ids of `planned`."""
+        begin = perf_counter()
+        subgraph = self._sampler.sample(planned.seeds, epoch, planned.index)
+        return Sampled(epoch, planned.index, subgraph, perf_counter() - begin)
+
+    def gather(self, sampled: Sampled) -> MiniBatch:
+        """Returns the mini-batch with its features and labels, on the device or on their way there."""
+        if self._upload is None:
+            return self._on_host(sampled)
+        with self._upload.stream():
+            return self._upload.send(self._on_host(sampled))
+
+    def _on_host(self, sampled: Sampled, *, locked: bool = False) -> MiniBatch:
+        """Returns the mini-batch on the host, read to page-locked memory if `locked`; or where rows are cached."""
+        begin = perf_counter()
+        subgraph = sampled.subgraph
+        x, hits = self._read(subgraph, locked)
+        y = torch.from_numpy(np.asarray(self._labels)[subgraph.n_id[: subgraph.num_seeds]])
+        seconds = StageSeconds(sampled.seconds, perf_counter() - begin, 0.0, 0.0)
+        structure = (torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices))
+        place = (sampled.epoch, sampled.index, subgraph)
+        return MiniBatch(*place, x, y, *structure, hits, seconds, self._aggregator)
+
+    def complete(self, epoch: int, planned: PlannedBatch) -> MiniBatch:
+        """Returns the mini-batch of `planned`: sample, then gather."""
+        return self.gather(self.sample(epoch, planned))
+
+    def arrive(self, batch: MiniBatch) -> None:
+        """Lets the caller's stream wait for `batch`, if that is on its way to a device."""
+        if batch.arrival is not None:
+            batch.arrival.wait(batch.tensors)
+
+    def release(self, batch: MiniBatch) -> None:
+        """Takes back the buffer of `batch`, whose features the caller no longer reads."""
+        if self._buffers and not self._lends:
+            self._buffers.give(batch.x)
+
+    def keep_buffers(self, spare: int) -> None:
+        """Lets at most `spare` buffers wait for the next mini-batches from now on; none may be under way."""
+        if self._buffers:
+            self._buffers.keep(spare)
+
+    def _read(self, subgraph: Subgraph, locked: bool) -> ReadResult:
+        """Returns what the input layer reads."""
+        if self._fused is None:
+            return self._store.read(subgraph.n_id, self._buffer(subgraph.num_nodes, locked))
+        block = subgraph.block(0)
+        return self._store.read_aggregated(subgraph.n_id, block, self._fused, self._buffer(block.num_dst, locked))
+
+    def _buffer(self, rows: int, locked: bool) -> torch.Tensor | None:
+        """Returns memory for dense rows where the store reads them; None where they are sparse."""
+        if self._buffers and not locked:
+            return self._buffers.lend(rows) if self._lends else self._buffers.take(rows)
+        if self._store.is_sparse or not (locked or self._upload):
+            return None
+        shape = rows, input_width(self._fused, self._store.num_features)
+        if self._store.device != "cpu":
+            return torch.empty(shape, dtype=self._dtype, device=self._device)
+        # torch keeps page-locked memory and reuses it once the copies out of it have ended, so it needs no pool.
+        return torch.empty(shape, dtype=self._dtype, pin_memory=True)

@@ -1,0 +1,186 @@
+"""`JoinedStep`: a step of training whose mini-batch several trainers have shares of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import MemoryLimitError, UsageError
+from a3gnn.models.layers.layer_kernels import rectify_rows
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.process.memory_guard import MemoryGuard
+from a3gnn.ranks.peers import Member, Peers
+from a3gnn.sampling.share import cut
+from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.task import Task
+
+if TYPE_CHECKING:
+    from a3gnn.models.layers.shared_norm import Statistics
+
+
+class Told(NamedTuple):
+    """What trainers tell each other with their gradients, summed: losses, and who wants to stop, and why."""
+
+    loss: float = 0.0
+    interrupted: float = 0.0
+    over_memory: float = 0.0
+
+
+class JoinedStep:
+    """Sums gradients, losses and statistics over all trainers, whose weights stay equal, bit for bit.
+
+    One message holds all gradients, in the dtype of the first weight, and a few numbers more.
+
+    Args:
+        model: This trainer's; its batch norms are replaced by those that see whole mini-batches.
+        peers: All trainers.
+        memory: This one's guard.
+        should_stop: Whether this one should.
+
+    Attributes:
+        counts: Numbers that are overwritten by their sums along with the gradients, float64, on the host; none unless
+            set before the first mini-batch. They are exact below 2^24.
+        seconds: That passed in sums of gradients so far, waiting for the slowest trainer included.
+    """
+
+    def __init__(
+        self, model: nn.Module, peers: Peers, memory: MemoryGuard, should_stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._memory, self._should_stop = memory, should_stop
+        self._statistics = _joined(model, peers)
+        self._weights, self._peers = list(model.parameters()), peers
+        self._told = Told()
+        self.counts = torch.empty(0, dtype=torch.float64)
+        self.seconds = 0.0
+
+    def leave_out(self, weights: Iterable[nn.Parameter]) -> None:
+        """Leaves the gradients of `weights` as they are: each trainer has others, whose gradients count all shares."""
+        out = {id(weight) for weight in weights}
+        self._weights = [weight for weight in self._weights if id(weight) not in out]
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of the gradients that were summed last."""
+        return sum(weight.grad.nbytes for weight in self._weights if weight.grad is not None)
+
+    def gradients(self, batch: MiniBatch, loss_of: Callable[[MiniBatch], Tensor]) -> Tensor:
+        """Returns the whole mini-batch's mean loss, and leaves its gradients in the weights.
+
+        Args:
+            batch: The share that is trained here.
+            loss_of: Gives its part of that loss.
+
+        Raises:
+            PeerLostError: Another trainer has ended, or doesn't answer.
+        """
+        return self.exchange(self.propagate(batch, loss_of))
+
+    def propagate(self, batch: MiniBatch, loss_of: Callable[[MiniBatch], Tensor]) -> Tensor:
+        """Returns the share's part of the loss, and leaves its gradients in the weights; arguments of `gradients`."""
+        share = batch.subgraph.share
+        if self._statistics is not None:
+            owned = np.ones(batch.subgraph.num_nodes, dtype=np.bool_) if share is None else share.owned
+            self._statistics.owned = torch.from_numpy(owned).to(self._weights[0].device)
+        loss = loss_of(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    def exchange(self, loss: Tensor) -> Tensor:
+        """Overwrites each gradient by the sum of all trainers', and returns the sum of their parts of the loss."""
+        told = Told(loss.item(), self._should_stop(), self._memory.is_over)
+        begin, message = perf_counter(), self._message
+        message[: len(told)] = message.new_tensor(told)
+        places: list[tuple[Tensor, Tensor]] = []
+        end = len(told) + len(self.counts)
+        message[len(told) : end] = self.counts.to(message.device)
+        for grad in (weight.grad for weight in self._weights):
+            if grad is not None:
+                part = message[end : end + grad.numel()].view(grad.shape)
+                places.append((grad, part.copy_(grad)))
+                end += grad.numel()
+        self._peers.sum(message[:end])
+        for grad, part in places:
+            grad.copy_(part)
+        self._told = Told(*message[: len(told)].tolist())
+        self.counts.copy_(message[len(told) : len(told) + len(self.counts)])
+        self.seconds += perf_counter() - begin
+        return message[0].clone()
+
+    def finish(self) -> None:
+        """Takes the mini-batch's statistics into the running ones: its step is made."""
+        if self._statistics is not None:
+            self._statistics.keep()
+
+    @cached_property
+    def _message(self) -> Tensor:
+        numbers = sum(weight.numel() for weight in self._weights) + len(Told._fields) + len(self.counts)
+        return self._weights[0].detach().new_empty(numbers)
+
+    def check(self) -> None:
+        """Does nothing unless a trainer told that all should stop after the last mini-batch.
+
+        Raises:
+            MemoryLimitError: One of them has passed its limit.
+            KeyboardInterrupt: One of them was interrupted.
+        """
+        if self._told.over_memory:
+            self._memory.check()
+            raise MemoryLimitError("another rank passed its part of the memory limit, as it says")
+        if self._told.interrupted:
+            raise KeyboardInterrupt
+
+
+def has_batch_norms(model: nn.Module) -> bool:
+    """Returns whether `model` has norms of PyG's that normalise by mini-batch, without importing PyG."""
+    return any(type(module).__name__ == "BatchNorm" for module in model.modules())
+
+
+def check_member(member: Member | None, config: TrainConfig, task: Task) -> None:
+    """Does nothing where shares of mini-batches come to what the whole would.
+
+    Raises:
+        UsageError: They would not, or nothing says that they do.
+    """
+    if member is None:
+        return
+    if task.is_own:
+        raise UsageError(
+            f"the model must be a built-in one where mini-batches are shared out, got {task.model}: what it draws, and "
+            "what it computes of all nodes together, would differ from one trainer; train it by "
+            "DistributedDataParallel in a loop of your own, whose Loader takes shares (docs/distributed.md)"
+        )
+    if config.sampling_device != "cpu":
+        raise UsageError(
+            f"sampling_device must be cpu where mini-batches are shared out, got {config.sampling_device!r}: they are "
+            "cut on the host, and each trainer has a device of its own"
+        )
+    if config.resources != "free":
+        raise UsageError(
+            f"resources must be free where mini-batches are shared out, got {config.resources!r}, which gives cores to "
+            "stages as if no other trainer had them; say how many threads each trainer has"
+        )
+
+
+def warm_up() -> None:
+    """Compiles the kernels of shares, or loads them from numba's cache."""
+    node, one = np.zeros(1, dtype=np.int32), np.uint32(0)
+    cut(Subgraph(node, np.arange(2, dtype=np.int32), node, (1, 1)), 0, 1)
+    rectify_rows(np.zeros((1, 1), dtype=np.float32), np.zeros(1, dtype=np.int64), one, np.float32(1), one, one, 0, 1)
+
+
+def _joined(model: nn.Module, peers: Peers) -> Statistics | None:
+    """Returns what the norms of `model` share; None where it has none: the import of PyG takes 65 MiB."""
+    if not has_batch_norms(model):
+        return None
+    from a3gnn.models.layers.shared_norm import Statistics
+
+    made = Statistics(peers)
+    made.join(model)
+    return made

@@ -1,0 +1,127 @@
+"""`examined`: a task with what is known of its model before trials of it are run, found in a process of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import traceback
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import ModelError, UsageError
+from a3gnn.evaluation.own_evaluator import EvaluationPlans
+from a3gnn.graphs.graph import Graph
+from a3gnn.models.own.describe import described
+from a3gnn.option_names import option
+from a3gnn.process.worker import Ended, Worker
+from a3gnn.task import Task
+from a3gnn.training.trainer import Trainer
+from a3gnn.units import format_duration
+
+#: Seconds that it may take at least and at most, whatever is left of a budget: small models take 3 to 10 of them, most
+#: for imports. Guesses.
+_LEAST_SECONDS, _MOST_SECONDS = 30.0, 120.0
+#: Bytes that it may take at least: one of a small model takes 330 MiB. Guess.
+_LEAST_BYTES = 512 << 20
+#: Mini-batches that are trained twice, and their seeds. Guesses.
+_MINI_BATCHES, _SEEDS = 3, 256
+
+
+def examined(
+    task: Task,
+    graph: Graph,
+    evaluation_bytes: int,
+    *,
+    left_s: float = math.inf,
+    limit_bytes: int | None = None,
+    notify: Callable[[str], None] = lambda line: None,
+) -> Task:
+    """Returns `task` described, with whether the model trains alike twice and how it is evaluated.
+
+    Nothing of the user's is imported in this process. A task of a built-in model is returned as it is.
+
+    Args:
+        task: What is to be tuned or profiled.
+        graph: On what.
+        evaluation_bytes: What a pass of evaluation may take.
+        left_s: Seconds that are left of a budget.
+        limit_bytes: What the process may take beside what is free; `_LEAST_BYTES` at least, None for no more than that.
+        notify: Takes the line that says what is waited for, and how long.
+
+    Raises:
+        UsageError: There is no such factory.
+        ModelError: It can't be imported, built, called or trained, or that takes too long or too much memory; the
+            message has the traceback, or says where it was.
+    """
+    if not task.is_own:
+        return task
+    folder = str(graph.on_disk().folder)
+    argument = {"task": task.to_dict(), "graph_folder": folder, "evaluation_bytes": evaluation_bytes}
+    timeout_s = min(max(left_s, _LEAST_SECONDS), _MOST_SECONDS)
+    if limit_bytes is not None:
+        limit_bytes = max(limit_bytes, _LEAST_BYTES)
+    notify(f"examining {task.model}: a few mini-batches are trained, which may take {format_duration(timeout_s)}")
+    with Worker() as worker:
+        ended = worker.run(f"{__name__}:examine", argument, timeout_s=timeout_s, limit_bytes=limit_bytes)
+    found = ended.result
+    if found is None:
+        raise ModelError(_why_not_examined(task.model, timeout_s, ended))
+    if "error" in found:
+        raise (UsageError if found["usage"] else ModelError)(found["error"])
+    return Task.from_dict(found["task"])
+
+
+def examine(argument: dict[str, Any]) -> dict[str, Any]:
+    """Returns `{"task": ...}` for the `argument` of `examined`, or `{"error": ..., "usage": ...}`."""
+    try:
+        graph, known = Graph.load(argument["graph_folder"]), dict(argument["task"])
+        known.pop("own", None)
+        task = described(Task.from_dict(known), graph)
+        assert task.own is not None
+        plans = EvaluationPlans.of(graph, task, argument["evaluation_bytes"])
+        own = dataclasses.replace(
+            task.own, repeats=_repeats(task, graph), sampled=plans.sampled, pass_bytes=round(plans.pass_bytes)
+        )
+        return {"task": dataclasses.replace(task, own=own).to_dict()}
+    except (UsageError, ModelError) as error:
+        return {"error": str(error), "usage": isinstance(error, UsageError)}
+    except Exception as error:
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        return {"error": f"training {argument['task']['model']} raised an exception:\n{trace}", "usage": False}
+
+
+def _why_not_examined(model: str, timeout_s: float, ended: Ended) -> str:
+    """Returns why the process that examined `model` has no result, and what to do."""
+    process = f"the process that trained a few mini-batches of {model}"
+    if ended.killed == "timeout":
+        where = f", and was at {ended.where}" if ended.where else ""
+        remedy = "see whether it waits for something that never comes"
+        if timeout_s < _MOST_SECONDS:
+            remedy += f"; a larger {option('budget')} gives it up to {format_duration(_MOST_SECONDS)}"
+        return f"{process} took longer than {format_duration(timeout_s)}{where}; {remedy}"
+    if ended.killed == "memory":
+        remedy = "end other programs" if ended.limited_by_free else "raise the memory limit"
+        return (
+            f"{process} {ended.why()}; {remedy}, make the model smaller, or see whether it keeps what it should give "
+            "back"
+        )
+    return f"{ended.log.strip()}\n{process} {ended.why()}".strip()
+
+
+def _repeats(task: Task, graph: Graph) -> bool:
+    """Returns whether a few mini-batches of the default configuration that are trained twice give the same bits."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    states: list[dict[str, Tensor]] = []
+    with Trainer(graph, TrainConfig(batch_size=_SEEDS), task, device=device) as trainer:
+        for _ in range(2):
+            trainer.restart()
+            for _ in islice(trainer.steps(0), _MINI_BATCHES):
+                pass
+            states.append({name: one.detach().clone() for name, one in trainer.model.state_dict().items()})
+        trainer.check_sources()
+    return all(torch.equal(one, states[1][name]) for name, one in states[0].items())

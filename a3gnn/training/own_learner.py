@@ -1,0 +1,243 @@
+"""Batch norms that meet a single row in training: they take their running statistics, as built-in ones do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import ConfigError, ModelError
+from a3gnn.evaluation.input_table import table_rows
+from a3gnn.evaluation.own_evaluator import OwnEvaluator
+from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.graph import Graph
+from a3gnn.models.adam import Optimizer
+from a3gnn.models.loss import loss_of
+from a3gnn.models.own.factory import Factory
+from a3gnn.models.own.inputs import extent_of, of_batch
+from a3gnn.models.own.sources import Sources
+from a3gnn.models.own.user_model import UserModel, seeded
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.seeding import derive
+from a3gnn.storage.host_memory import evaluation_bytes as budget_bytes
+from a3gnn.task import OwnModel, Task
+from a3gnn.units import count
+
+#: How torch's error of such a row begins; it has no type of its own.
+_TORCH_SAYS = "Expected more than 1 value per channel when training"
+
+
+def take_single_rows(module: nn.Module) -> None:
+    """Has each batch norm of `module` take its running statistics for a single row in training, which has no variance.
+
+    Nothing else changes: not the rows of larger mini-batches, nor the names of weights.
+    """
+    for norm in module.modules():
+        if isinstance(norm, _BatchNorm) and norm.track_running_stats:
+            single = _Single()
+            norm.register_forward_pre_hook(single.begin)
+            norm.register_forward_hook(single.end, always_call=True)
+
+
+def is_single_row(error: ValueError) -> bool:
+    """Returns whether `error` is torch's refusal to train a norm on a single row."""
+    return str(error).startswith(_TORCH_SAYS)
+
+
+class _Single:
+    """Sets a norm to evaluation while it is called with a single row in training."""
+
+    def __init__(self) -> None:
+        self._set = False
+
+    def begin(self, norm: nn.Module, given: tuple[Any, ...]) -> None:
+        if norm.training and given and isinstance(given[0], Tensor) and _values_per_channel(given[0]) == 1:
+            norm.training, self._set = False, True
+
+    def end(self, norm: nn.Module, given: Any, out: Any) -> None:
+        if self._set:
+            norm.training, self._set = True, False
+
+
+def _values_per_channel(x: Tensor) -> int:
+    return x.numel() // x.size(1) if x.ndim >= 2 and x.size(1) else 0
+
+
+#: Passes of training over those of a forward pass: backward costs two.
+_PASSES = 3
+
+
+class Own:
+    """A module that a factory of the user's made, called as PyG's are; see `Learner`.
+
+    Args:
+        graph: What is trained on.
+        config: How.
+        task: What; its model is described (`a3gnn.models.own.describe`).
+        device: Where the model is.
+        evaluation_bytes: What a pass of evaluation may take; None for an eighth of the machine's memory.
+        on_chunk: Called before each mini-batch that is evaluated; what it raises ends the evaluation there.
+
+    Raises:
+        ModelError: It can't be built, is not what the task says that it is, or has its own loss beside class weights
+            or its own schedule beside the task's.
+        ConfigError: The input layer is to read a table, and the model does not declare a mean; or it is too large.
+    """
+
+    #: Autocast narrows what is computed, not what is read.
+    dtype = torch.float32
+
+    def __init__(
+        self,
+        graph: Graph,
+        config: TrainConfig,
+        task: Task,
+        *,
+        device: torch.device,
+        evaluation_bytes: int | None,
+        on_chunk: Callable[[], None],
+    ) -> None:
+        self._graph, self._task, self._device, self._on_chunk = graph, task, device, on_chunk
+        self._narrow, self._batch_size = config.compute_dtype == "bfloat16", config.batch_size
+        self._budget = budget_bytes(None) if evaluation_bytes is None else evaluation_bytes
+        self._factory = Factory.of(task.model)
+        self._imported = set(sys.modules)
+        self._own = UserModel.of(self._factory.name, self._built())
+        self._sources = Sources.of(self._factory.module)
+        self._known = _checked(task, self._own, self._sources)
+        self._own = self._own.with_loss(loss_of(graph, task, device), task.class_weights, graph.target)
+        if task.lr_schedule != "constant" and getattr(self._own.module, "schedule", None) is not None:
+            raise ModelError(
+                f"{task.model}: lr_schedule must be constant where the model has its own schedule, got "
+                f"{task.lr_schedule}; leave one of the two out"
+            )
+        self.model = self._own.module.to(device)
+        if min(config.batch_size, len(graph.train_ids)) > 1:  # else there is nothing that statistics could be of
+            take_single_rows(self.model)
+        self.aggregator: Aggregator | None = None
+        self.rows: DenseFeatures | SparseFeatures | None = None
+        if config.input_aggregation == "full":
+            self.aggregator, self.rows = "mean", self._table(config)
+        self._rates: list[float] = []
+
+    @property
+    def evaluation(self) -> str:
+        """From what the quality is computed."""
+        return self._evaluator.text
+
+    def restart(self) -> None:
+        """Gives the model the weights that the seed decides."""
+        self.model.load_state_dict(self._built().state_dict())
+
+    def fresh_optimizer(self) -> Optimizer:
+        """Returns the model's own optimiser, or Adam, without memory."""
+        made = self._own.optimizer(self._task.learning_rate, self._task.weight_decay)
+        self._rates = [group["lr"] for group in made.param_groups]
+        return made
+
+    def set_rate(self, optimizer: Optimizer, rate: float, batch: int, batches_per_epoch: int) -> None:
+        """Multiplies the groups' own step sizes by what `rate` is to the task's, and by the model's schedule."""
+        factor = rate / self._task.learning_rate * self._own.factor(batch, batches_per_epoch)
+        for group, own in zip(optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = own * factor
+
+    def loss(self, batch: MiniBatch) -> Tensor:
+        """Returns the model's loss of the seeds; torch's generator is seeded by the mini-batch meanwhile."""
+        inputs = of_batch(batch, self._own.takes)
+        seed = derive(self._task.seed, "mini-batch", batch.epoch, batch.index)
+        with seeded(seed, self._device):
+            try:
+                with torch.autocast(self._device.type, torch.bfloat16, enabled=self._narrow):
+                    outputs = self._own.outputs(*inputs, batch.num_seeds, self._graph.num_classes)
+            except ValueError as error:
+                if is_single_row(error):
+                    raise ModelError(self._why_not_single(batch)) from error
+                raise
+            loss = self._own.loss(outputs, batch.y)
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            raise ModelError(f"{self._factory.name}: loss(outputs, labels) must return a scalar tensor, got {loss!r}")
+        return loss.reshape(())
+
+    def cost(self, subgraph: Subgraph) -> float:
+        """Returns the cost of training on `subgraph`, in bytes moved."""
+        return _PASSES * self._known.cost.moved(*extent_of(subgraph, self._known.takes))
+
+    @property
+    def validation_cost(self) -> float:
+        """The cost of `validate` in bytes moved."""
+        return self._evaluator.plan.cost
+
+    def validate(self) -> float:
+        """Returns the quality on validation nodes, as `evaluation` says."""
+        return self._evaluator.validate()
+
+    def test(self) -> float:
+        """Returns the quality on test nodes, by the same rule."""
+        return self._evaluator.test()
+
+    def check(self) -> None:
+        """Does nothing where every file of the user's that was imported for the model is among its sources.
+
+        Raises:
+            ModelError: One is not.
+        """
+        self._sources.check(self._imported)
+
+    def _why_not_single(self, batch: MiniBatch) -> str:
+        """Returns why a norm can't be trained on a row of `batch`, and what to do."""
+        return (
+            f"{self._factory.name}: a batch norm must have 2 rows or more to train on, or running statistics "
+            f"(track_running_stats=True) of other mini-batches, got a single row in mini-batch {batch.index}, "
+            f"which has {count(batch.num_seeds, 'seed')} (batch_size {self._batch_size}, "
+            f"{count(len(self._graph.train_ids), 'train node')}); take another batch_size, more train nodes, or a "
+            "layer norm"
+        )
+
+    @cached_property
+    def _evaluator(self) -> OwnEvaluator:
+        return OwnEvaluator(
+            self._graph,
+            self._task,
+            self._own,
+            device=self._device,
+            budget_bytes=self._budget,
+            on_chunk=self._on_chunk,
+        )
+
+    def _built(self) -> torch.nn.Module:
+        return self._factory.build(self._graph.num_features, self._graph.num_classes, self._task.seed)
+
+    def _table(self, config: TrainConfig) -> DenseFeatures | SparseFeatures:
+        if not self._known.reads_a_table:
+            raise ConfigError(
+                'input_aggregation full needs a model that declares aggregates = "mean" and whose forward takes '
+                f"(x, adjs), got {self._task.model}, which takes (x, {self._known.takes}) and declares "
+                f"{self._known.aggregates!r}; use sampled"
+            )
+        return table_rows(self._graph, "mean", config, self._on_chunk)
+
+
+def _checked(task: Task, model: UserModel, sources: Sources) -> OwnModel:
+    """Returns what `task` knows of its model, which `model` and its `sources` are.
+
+    Raises:
+        ModelError: They are not: a file was changed since the model was described.
+    """
+    known = task.own
+    if known is None:
+        raise ConfigError(f"the task's own must be known to train {task.model}, got None; call described(task, graph)")
+    found = (sources.hash, model.shapes, model.takes, model.aggregates)
+    if found != (known.sources, known.shapes, known.takes, known.aggregates):
+        raise ModelError(
+            f"{task.model} must stay as it was when this began, but its files, packages or parameters have changed "
+            "since (in a notebook, a module that was imported before its file changed counts too); start again"
+        )
+    return known

@@ -1,0 +1,121 @@
+"""Resources of designs, and their grid as what every searcher can search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from a3gnn.errors import InfeasibleError, UsageError
+from a3gnn.hitgnn.platforms.designs import DesignProblem, DesignSpace, Indices, design_problem, shares
+from a3gnn.hitgnn.platforms.metadata import Die, Fpga, Kernels, Platform
+from a3gnn.pareto import non_dominated
+from a3gnn.search.result import EvaluationCache
+from a3gnn.search.run import play
+from a3gnn.search.searcher import make_searcher
+
+
+@pytest.fixture(scope="module")
+def die(u250: Platform) -> Die:
+    assert isinstance(u250.device, Fpga)
+    return u250.device.dies[0]
+
+
+@pytest.fixture(scope="module")
+def kernels(u250: Platform) -> Kernels:
+    assert isinstance(u250.device, Fpga)
+    return u250.device.kernels
+
+
+@pytest.fixture(scope="module")
+def problem(die: Die, kernels: Kernels) -> DesignProblem:
+    """Throughput that neither n nor m raises alone."""
+
+    def throughput(units: Indices, multipliers: Indices) -> np.ndarray:
+        return 1 / (1 / (100.0 * units) + 1 / multipliers)
+
+    return design_problem(DesignSpace.of(die, kernels, 0.91), die, kernels, 0.91, throughput)
+
+
+def test_the_coefficients_give_table_5(die: Die, kernels: Kernels) -> None:
+    """Of (8, 2048) and (16, 1024), which four dies share; its percentages are whole."""
+    dsps, low, high = shares(die, kernels, np.array([2, 4]), np.array([512, 256]))
+    assert dsps.tolist() == [pytest.approx(0.90625), pytest.approx(0.5625)]
+    assert low == pytest.approx([0.72, 0.65], abs=1e-6)
+    assert high == pytest.approx([0.72, 0.65], abs=1e-6)
+
+
+def test_other_designs_have_a_range_of_luts(die: Die, kernels: Kernels) -> None:
+    _, low, high = shares(die, kernels, np.array([8]), np.array([64]))
+    assert high[0] - low[0] > 0.1
+
+
+def test_the_grid_goes_as_far_as_one_kind_alone_fits(die: Die, kernels: Kernels) -> None:
+    space = DesignSpace.of(die, kernels, 0.91)
+    assert space.units == (1, 2, 4)
+    assert space.multipliers == tuple(2**k for k in range(10))
+    whole = DesignSpace.of(die, kernels, 0.91, every=True)
+    assert whole.multipliers == tuple(range(1, 560))
+    assert set(space.units) <= set(whole.units)
+
+
+def test_rows_of_the_space(problem: DesignProblem) -> None:
+    space = problem.space
+    rows = space.enumerate()
+    assert len(rows) == space.num_distinct == 30
+    assert len(set(problem.keys(rows).tolist())) == 30
+    assert (problem.keys(rows)[1:] > problem.keys(rows)[:-1]).all()
+    assert sorted(space.neighbours(np.array([0, 3])).tolist()) == [[0, 2], [0, 3], [0, 4], [1, 3]]
+    drawn = space.sample(100, seed=1)
+    assert (drawn >= 0).all()
+    assert (drawn < space.nvec).all()
+
+
+@pytest.mark.parametrize("engine", ["exhaustive", "local", "random"])
+def test_the_searchers_of_configurations_search_designs(engine: str, problem: DesignProblem) -> None:
+    cache = EvaluationCache(problem)
+    play(make_searcher(engine, problem, seed=3), cache, problem.space.num_distinct)
+    assert len(cache) == problem.space.num_distinct
+    costs = problem.objectives.costs(cache.prediction)
+    fits = problem.objectives.limits.violation(cache.prediction) == 0
+    everything = problem.predict(problem.space.enumerate())
+    expected = problem.objectives.costs(everything)[problem.objectives.limits.violation(everything) == 0]
+    found, true = (one[non_dominated(one)] for one in (costs[fits], expected))
+    assert sorted(map(tuple, found.tolist())) == sorted(map(tuple, true.tolist()))
+    assert 3 < len(true) < fits.sum() < len(cache)
+
+
+def test_of_equal_designs_the_one_with_fewer_dsps_is_best(die: Die, kernels: Kernels) -> None:
+    def throughput(units: Indices, multipliers: Indices) -> np.ndarray:
+        return np.minimum(multipliers, 8).astype(np.float64)
+
+    problem = design_problem(DesignSpace.of(die, kernels, 0.91), die, kernels, 0.91, throughput)
+    rows = problem.space.enumerate()
+    best = rows[problem.objectives.best(problem.predict(rows))]
+    assert [int(one[0]) for one in problem.space.decode(best[None])] == [1, 8]
+
+
+@pytest.mark.parametrize("ceiling", [0, -0.5, 1.01, float("nan")])
+def test_a_ceiling_is_a_share(ceiling: float, die: Die, kernels: Kernels) -> None:
+    with pytest.raises(UsageError, match=r"ceiling must be in \(0, 1\]"):
+        DesignSpace.of(die, kernels, ceiling)
+
+
+@pytest.mark.parametrize("dsps_per_unit", [0.1, 1e-9])
+def test_a_grid_of_too_many_designs_is_said(dsps_per_unit: float, die: Die) -> None:
+    small = Kernels("mine", 1, 1, dsps_per_unit, ((1e-6, 1e-6, 0),))
+    with pytest.raises(UsageError, match=r"every=True tries 200,000 designs of a die at most.*leave out every, and"):
+        DesignSpace.of(die, small, 0.91, every=True)
+    assert DesignSpace.of(die, small, 0.91).num_distinct < 1000
+
+
+def test_a_die_without_room_is_said(kernels: Kernels) -> None:
+    with pytest.raises(InfeasibleError, match="needs n >= 1"):
+        DesignSpace.of(Die(100, 10_000, 1e9), kernels, 0.91)
+
+
+def test_a_die_with_room_for_either_alone_is_said(kernels: Kernels) -> None:
+    die = Die(113, 1_000_000, 1e9)  # 112 for a unit, 5 for a multiplier
+    space = DesignSpace.of(die, kernels, 1.0)
+    problem = design_problem(space, die, kernels, 1.0, lambda units, multipliers: np.ones(len(units)))
+    with pytest.raises(InfeasibleError, match="the smallest takes 104%"):
+        problem.objectives.best(problem.predict(space.enumerate()))

@@ -1,0 +1,81 @@
+"""A process ends, and an epoch that nobody goes on with frees all that it holds."""
+
+import gc
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from a3gnn.config import PARALLEL_MODES, TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.loader.loader import Loader
+from a3gnn.pipeline.allocation import isolation as profile
+
+SCRIPT = Path(__file__).parent / "suspended.py"
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    before = threading.active_count()
+    yield
+    assert threading.active_count() == before
+
+
+def test_a_process_ends_with_epochs_under_way(small_folder_graph: Graph) -> None:
+    # An uncaught error exits with 1, Ctrl-C by its signal; what is left behind says nothing of its own.
+    expected = {"end": (0, None), "error": (1, "LookupError"), "ctrl-c": (-signal.SIGINT, "KeyboardInterrupt")}
+    runs = {}
+    for how in expected:
+        command = [sys.executable, SCRIPT, small_folder_graph.folder, how]
+        runs[how] = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        said = {how: run.communicate(timeout=120)[1].splitlines() for how, run in runs.items()}
+    finally:
+        for run in runs.values():
+            run.kill()
+            run.wait()
+    last = {how: lines[-1].split(":")[0] if lines else None for how, lines in said.items()}
+    assert {how: (run.returncode, last[how]) for how, run in runs.items()} == expected, said
+    assert all(sum(line.startswith("Traceback") for line in lines) == bool(lines) for lines in said.values()), said
+
+
+@pytest.mark.parametrize("overlapped", [True, False])
+@pytest.mark.parametrize("mode", PARALLEL_MODES)
+def test_an_epoch_that_is_forgotten_ends_its_threads(mode: str, overlapped: bool, small_graph: Graph) -> None:
+    loader = Loader(small_graph, (5, 4), config=TrainConfig(batch_size=16, parallel_mode=mode, num_workers=3))
+    loader._pipeline._overlap.overlapped = overlapped
+    before = threading.active_count()
+    batches = iter(loader)
+    for _ in range(4):
+        next(batches)
+    assert (threading.active_count() > before) == (mode != "sequential")
+    del batches
+    gc.collect()
+    assert threading.active_count() == before
+
+
+def test_a_thread_that_cannot_start_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit, submitted, errors = profile.ThreadPoolExecutor.submit, [], []
+
+    def submit_once(self, *args):
+        submitted.append(args)
+        if len(submitted) > 1:
+            raise RuntimeError("can't start new thread")
+        return submit(self, *args)
+
+    def measure() -> None:
+        try:
+            profile._sampling_seconds(None, 0, [None], 2)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    monkeypatch.setattr(profile.ThreadPoolExecutor, "submit", submit_once)
+    # Where it waits for ever, the test fails instead of doing likewise.
+    measuring = threading.Thread(target=measure, daemon=True)
+    measuring.start()
+    measuring.join(20)
+    assert errors == ["can't start new thread"]
